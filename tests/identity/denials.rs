@@ -47,7 +47,7 @@ async fn a_refused_caller_is_explained_and_the_change_that_is_named_lets_them_in
     assert!(!format!("{explained:?}").contains(&other), "{explained:?}");
     let refusal = explained.refusal.unwrap();
     let own = guarded.resource();
-    assert_eq!(refusal.fix, format!("ask the issuer for a token whose audience is `{own}`"));
+    assert_eq!(refusal.fix, format!("request a token with the audience `{own}` from the issuer"));
     let audience = refusal.inputs["audience"].split(' ').next().unwrap();
     let token = provider.token("robot", audience).await;
     assert_eq!(guarded.send(&token).await.status, 200);
@@ -62,7 +62,7 @@ async fn a_refused_caller_is_explained_and_the_change_that_is_named_lets_them_in
     let explained = explain(&guarded.send(&mint("openid").await).await);
     assert_eq!(explained.reason, "auth.insufficient_scope");
     let refusal = explained.refusal.unwrap();
-    let scopes = refusal.fix.strip_prefix("ask for a token with the scopes `").unwrap().trim_end_matches('`');
+    let scopes = refusal.fix.strip_prefix("request a token with the scopes `").unwrap().trim_end_matches('`');
     assert_eq!(refusal.rule.as_deref(), Some(scopes));
     assert_eq!(guarded.send(&mint(scopes).await).await.status, 200);
 }

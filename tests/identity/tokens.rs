@@ -138,7 +138,7 @@ async fn the_challenge_names_the_token_error() {
             "another audience" => {
                 assert_eq!(of_token, [("token_audience", "https://x.example")]);
                 assert!(explained.inputs["audience"].contains(&resource), "{explained:?}");
-                let fix = format!("ask the issuer for a token whose audience is `{resource}`");
+                let fix = format!("request a token with the audience `{resource}` from the issuer");
                 assert_eq!(explained.fix, fix);
             }
             "no audience" => assert_eq!(of_token, [("token_audience", "none")]),

@@ -1,8 +1,8 @@
-//! The guarded client: every request that concerns authentication goes through it.
+//! The HTTP client for requests to identity providers.
 //!
-//! It speaks HTTPS, unless that is waived or the host is this machine; it connects only to addresses it has looked
-//! at, which must be public ones unless that is waived; it follows no redirect; and it bounds the time and the size
-//! of every answer. The certificates of `--mcpm-ca-bundle` are trusted beside those that the machine trusts.
+//! It requires HTTPS (unless waived, or the host is loopback), resolves names itself and connects only to public
+//! addresses (unless waived), follows no redirects, and limits the time and the size of every response. The
+//! certificates of `--mcpm-ca-bundle` are trusted in addition to the system's.
 
 use std::{net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -21,21 +21,21 @@ use crate::{
     transport::tls::TrustStore,
 };
 
-/// How long a request may take, from looking up the name to the end of the answer.
+/// Timeout of a request, from name resolution to the end of the response.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is waived, and what is trusted.
+/// The guards that are waived, and additional trusted certificates.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClientGuard {
-    /// Whether plain HTTP is spoken with others than this machine.
+    /// Whether plain HTTP to hosts other than loopback is allowed.
     pub(crate) allow_http: bool,
-    /// Whether addresses that are not public are connected to.
+    /// Whether connections to addresses that are not public are allowed.
     pub(crate) allow_private: bool,
-    /// Certificates that are trusted beside those of the machine.
+    /// A file of certificates that are trusted in addition to the system's.
     pub(crate) ca_bundle: Option<PathBuf>,
 }
 
-/// The client.
+/// An HTTP client that applies a [`ClientGuard`] to every request.
 pub(crate) struct GuardedClient {
     guard: ClientGuard,
     client: HttpClient,
@@ -47,7 +47,7 @@ impl std::fmt::Debug for GuardedClient {
     }
 }
 
-/// A request.
+/// A request to an identity provider.
 #[derive(Debug)]
 pub(crate) struct ProviderRequest {
     pub(crate) method: Method,
@@ -56,7 +56,7 @@ pub(crate) struct ProviderRequest {
     pub(crate) body: Bytes,
 }
 
-/// An answer, whole.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct ProviderResponse {
     pub(crate) status: StatusCode,
@@ -64,29 +64,29 @@ pub(crate) struct ProviderResponse {
 }
 
 impl ClientGuard {
-    /// Reads a URL and refuses what would not be asked.
+    /// Parses a URL and rejects one that the guards do not allow.
     ///
     /// # Errors
-    /// `InvalidOption` says why.
+    /// `InvalidOption` if the text is not such a URL.
     pub(crate) fn parse_url(&self, text: &str) -> Result<Url> {
-        let refused = |why: &str| {
-            // What stands before `@` is not repeated.
+        let invalid = |why: &str| {
+            // Userinfo, which may be a password, is not repeated in the error.
             let shown = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
-            Error::new(ErrorKind::InvalidOption, format!("`{shown}` cannot be asked: {why}"))
+            Error::new(ErrorKind::InvalidOption, format!("`{shown}` cannot be used: {why}"))
         };
-        let url = Url::parse(text).map_err(|error| refused("it is no URL").source(error))?;
+        let url = Url::parse(text).map_err(|error| invalid("it is not a URL").source(error))?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(refused("it holds credentials"));
+            return Err(invalid("it contains credentials"));
         }
         if url.fragment().is_some() {
-            return Err(refused("it has a fragment"));
+            return Err(invalid("it has a fragment"));
         }
         match url.scheme() {
             "https" => Ok(url),
             "http" if self.allow_http || is_loopback_url(&url) => Ok(url),
-            "http" => Err(refused("it is not `https`")
+            "http" => Err(invalid("it does not use `https`")
                 .hint("use `https`, or set `oidc_insecure_allow_http` to `true` for development")),
-            _ => Err(refused("it is neither `https` nor `http`")),
+            _ => Err(invalid("the scheme is neither `https` nor `http`")),
         }
     }
 
@@ -102,12 +102,12 @@ impl ClientGuard {
     }
 }
 
-/// What a client says of itself to an endpoint (RFC 6749 section 2.3.1).
+/// The `Authorization` header of HTTP Basic client authentication (RFC 6749 section 2.3.1).
 ///
 /// # Errors
-/// `InvalidOption` for what no header can hold.
+/// `InvalidOption` if the secret cannot be sent in a header.
 pub(crate) fn basic(client_id: &str, secret: &Secret) -> Result<HeaderValue> {
-    // Each part is encoded as in a form first.
+    // RFC 6749 requires both parts to be form-encoded first.
     let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     let pair = BASE64_STANDARD.encode(format!("{}:{}", encoded(client_id), encoded(secret.expose())));
     let mut value = HeaderValue::from_str(&format!("Basic {pair}"))
@@ -121,10 +121,10 @@ fn failed(message: impl Into<String>) -> Error {
 }
 
 impl GuardedClient {
-    /// Makes a client, and reads the certificates that it trusts.
+    /// Creates a client and loads the additional certificates.
     ///
     /// # Errors
-    /// `InvalidOption` for a bundle that cannot be read or holds no certificate.
+    /// `InvalidOption` if the bundle cannot be read or contains no certificate.
     pub(crate) fn new(guard: ClientGuard) -> Result<Self> {
         let trust = TrustStore::with_bundle(guard.ca_bundle.as_deref())?;
         let client = match guard.address_filter() {
@@ -138,35 +138,35 @@ impl GuardedClient {
         &self.guard
     }
 
-    /// Sends a request and reads the answer, up to `largest` bytes.
+    /// Sends a request and reads the response, up to `max_bytes`.
     ///
     /// # Errors
-    /// `Upstream` when there is no such answer in time; what a guard refuses, too.
-    pub(crate) async fn send(&self, ask: ProviderRequest, largest: usize) -> Result<ProviderResponse> {
+    /// `Upstream` if the request fails, times out, is rejected by a guard, or its response is too large.
+    pub(crate) async fn send(&self, ask: ProviderRequest, max_bytes: usize) -> Result<ProviderResponse> {
         let shown = redact_url(&ask.url);
         let in_context = |error: Error| error.with("url", &shown);
-        match tokio::time::timeout(REQUEST_TIMEOUT, Box::pin(self.exchange(ask, largest))).await {
+        match tokio::time::timeout(REQUEST_TIMEOUT, Box::pin(self.exchange(ask, max_bytes))).await {
             Ok(outcome) => outcome.map_err(in_context),
-            Err(_) => Err(in_context(failed(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs())))),
+            Err(_) => Err(in_context(failed(format!("no response within {} s", REQUEST_TIMEOUT.as_secs())))),
         }
     }
 
-    /// Fetches a document, which is what a redirect is not.
+    /// Fetches a document. A redirect is an error.
     ///
     /// # Errors
-    /// As [`send`](Self::send), and `Upstream` for any status but 200.
-    pub(crate) async fn get(&self, url: Url, headers: HeaderMap, largest: usize) -> Result<Bytes> {
+    /// As for [`send`](Self::send), and `Upstream` for any status but 200.
+    pub(crate) async fn get(&self, url: Url, headers: HeaderMap, max_bytes: usize) -> Result<Bytes> {
         let shown = redact_url(&url);
         let ask = ProviderRequest { method: Method::GET, url, headers, body: Bytes::new() };
-        match self.send(ask, largest).await? {
+        match self.send(ask, max_bytes).await? {
             ProviderResponse { status: StatusCode::OK, body } => Ok(body),
             ProviderResponse { status, .. } => {
-                Err(failed(format!("the answer is {status}")).with("url", shown))
+                Err(failed(format!("the response has status {status}")).with("url", shown))
             }
         }
     }
 
-    async fn exchange(&self, ask: ProviderRequest, largest: usize) -> Result<ProviderResponse> {
+    async fn exchange(&self, ask: ProviderRequest, max_bytes: usize) -> Result<ProviderResponse> {
         let url = self.guard.parse_url(ask.url.as_str())?;
         let request = request_for_url(ask.method, &url, ask.headers, ask.body)?;
         let (parts, body) = self.client.send(request).await?.into_parts();

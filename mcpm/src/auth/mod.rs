@@ -1,7 +1,7 @@
-//! Who is asking.
+//! Authentication of callers, and token exchange.
 //!
-//! [`incoming`] finds out who calls the proxy, [`exchange`] gets the token that the server behind takes in place of
-//! theirs. [`http`] is the client that identity providers are asked with, [`answers`] keeps what they say of tokens.
+//! [`incoming`] verifies the tokens of callers, [`exchange`] obtains the tokens that are sent to the server,
+//! [`guarded_client`] is the HTTP client for identity providers, and [`token_cache`] caches their responses.
 
 pub mod exchange;
 pub(crate) mod guarded_client;

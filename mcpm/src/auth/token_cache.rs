@@ -1,9 +1,8 @@
-//! What an identity provider answered about tokens, kept for a while.
+//! A cache of responses of an identity provider about tokens.
 //!
-//! However many callers there are, it is asked about a token by one of them at a time, and about few tokens at once.
-//! What is kept has bounds in number and size: who is let in decides how much there is of what holds, and strangers,
-//! of whom there are any number, cannot drive that out. Nor can they keep those waiting whose tokens held a while ago,
-//! for whom some turns are reserved.
+//! Concurrent lookups of one token share one request, and the number of concurrent requests is limited. The cache
+//! is bounded in entries and bytes. Entries of accepted tokens are never evicted for rejected ones, of which any
+//! caller can send any number; some lookups are reserved for tokens that were accepted recently.
 
 use std::{
     collections::HashMap,
@@ -16,22 +15,22 @@ use tokio::{
     time::Instant,
 };
 
-/// Most tokens that are asked about at once.
+/// Maximum number of concurrent lookups.
 const MAX_CONCURRENT_LOOKUPS: usize = 32;
-/// How many more may be asked about whose last answer was of use.
+/// Additional lookups for tokens that were accepted recently.
 const RESERVED: usize = 16;
-/// How long it counts that an answer was of use.
+/// How long a token counts as accepted recently.
 const KNOWN_GOOD_TTL: Duration = Duration::from_secs(10 * 60);
-/// How long a token waits for its turn.
+/// How long a lookup waits for its turn.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
-/// Most answers that are kept.
+/// Maximum number of entries.
 const MAX_ENTRIES: usize = 10_000;
-/// Most bytes that they may have, all together.
+/// Maximum total size of the entries in bytes.
 const MAX_CACHE_BYTES: usize = 16 << 20;
-/// How often those are taken out that hold no more.
+/// Minimum interval between removals of expired entries.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The SHA-256 of a token.
+/// The SHA-256 digest of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct TokenDigest([u8; 32]);
 
@@ -44,24 +43,24 @@ impl TokenDigest {
     }
 }
 
-/// What was answered about a token.
+/// A response about a token.
 #[derive(Debug, Clone)]
 pub(super) struct CachedToken<T> {
     pub(super) value: T,
-    /// How long it holds from now on.
+    /// How long the entry is valid from now on.
     pub(super) ttl: Duration,
-    /// When it ends by the clock, which goes on while the machine sleeps.
+    /// When the entry expires by the wall clock, which also advances while the machine sleeps.
     pub(super) expires_at: Option<SystemTime>,
-    /// Whether it is of use to somebody who was let in.
+    /// Whether the token was accepted.
     pub(super) is_positive: bool,
-    /// About how many bytes it has.
+    /// Approximate size in bytes.
     pub(super) size: usize,
 }
 
-/// Answers by token.
+/// Responses by token.
 pub(super) struct TokenCache<T> {
     state: Mutex<TokenCacheState<T>>,
-    /// Held by who asks about a token.
+    /// One lock per token; the holder looks the token up.
     lookup_locks: Mutex<HashMap<TokenDigest, Weak<tokio::sync::Mutex<()>>>>,
     lookups: Semaphore,
     reserved: Semaphore,
@@ -71,20 +70,20 @@ struct TokenCacheState<T> {
     by_key: HashMap<TokenDigest, (CachedToken<T>, Instant)>,
     size: usize,
     swept: Instant,
-    /// When the answers were of use that were so last.
+    /// When tokens were last accepted.
     known_good: HashMap<TokenDigest, Instant>,
 }
 
 impl<T> Default for TokenCache<T> {
     fn default() -> Self {
-        let kept = TokenCacheState {
+        let state = TokenCacheState {
             by_key: HashMap::new(),
             size: 0,
             swept: Instant::now(),
             known_good: HashMap::new(),
         };
         let (room, reserved) = (Semaphore::new(MAX_CONCURRENT_LOOKUPS), Semaphore::new(RESERVED));
-        Self { state: Mutex::new(kept), lookup_locks: Mutex::default(), lookups: room, reserved }
+        Self { state: Mutex::new(state), lookup_locks: Mutex::default(), lookups: room, reserved }
     }
 }
 
@@ -95,43 +94,43 @@ impl<T> std::fmt::Debug for TokenCache<T> {
 }
 
 impl<T: Clone> TokenCache<T> {
-    /// What was answered, or is answered now: to one who asks, for all who wait. `None` for who waited in vain.
+    /// Returns the cached response or fetches it, once for all callers that wait; `None` if the wait timed out.
     pub(super) async fn get_or_fetch(
         &self,
         key: TokenDigest,
         ask: impl Future<Output = CachedToken<T>>,
     ) -> Option<T> {
-        if let Some(said) = self.get(&key) {
-            return Some(said);
+        if let Some(value) = self.get(&key) {
+            return Some(value);
         }
         let turn = self.lookup_lock(key);
         let turns = async {
             let turn = turn.lock().await;
-            // Whoever had it before may have asked.
-            let kept = self.get(&key);
-            let room = if kept.is_some() { None } else { self.acquire_lookup(&key).await };
-            (turn, kept, room)
+            // The previous holder of the lock may have fetched it.
+            let cached = self.get(&key);
+            let room = if cached.is_some() { None } else { self.acquire_lookup(&key).await };
+            (turn, cached, room)
         };
-        let (_turn, kept, _room) = tokio::time::timeout(LOOKUP_TIMEOUT, turns).await.ok()?;
-        if kept.is_some() {
-            return kept;
+        let (_turn, cached, _room) = tokio::time::timeout(LOOKUP_TIMEOUT, turns).await.ok()?;
+        if cached.is_some() {
+            return cached;
         }
         let answer = ask.await;
-        let said = answer.value.clone();
+        let value = answer.value.clone();
         self.insert(key, answer);
-        Some(said)
+        Some(value)
     }
 
-    /// Keeps an answer, in place of an older one.
+    /// Stores a response, replacing an older one.
     pub(super) fn insert(&self, key: TokenDigest, answer: CachedToken<T>) {
         self.lock().put(key, answer);
     }
 
-    /// Forgets what was answered about a token, if that is what `is` says.
+    /// Removes the response about a token if `is` returns true for it.
     pub(super) fn forget(&self, key: &TokenDigest, is: impl FnOnce(&T) -> bool) {
-        let mut kept = self.lock();
-        if kept.by_key.get(key).is_some_and(|(answer, _)| is(&answer.value)) {
-            kept.remove(key);
+        let mut state = self.lock();
+        if state.by_key.get(key).is_some_and(|(answer, _)| is(&answer.value)) {
+            state.remove(key);
         }
     }
 
@@ -151,7 +150,7 @@ impl<T: Clone> TokenCache<T> {
         if let Some(turn) = turns.get(&key).and_then(Weak::upgrade) {
             return turn;
         }
-        // Those that nobody waits for any more go when they are the greater part.
+        // Locks without waiters are removed when the map would have to grow.
         if turns.len() >= turns.capacity() {
             turns.retain(|_, turn| turn.strong_count() > 0);
         }
@@ -160,15 +159,15 @@ impl<T: Clone> TokenCache<T> {
         turn
     }
 
-    /// What was answered, if that holds yet.
+    /// Returns the cached response if it is still valid.
     pub(super) fn get(&self, key: &TokenDigest) -> Option<T> {
-        let kept = self.lock();
-        let (answer, since) = kept.by_key.get(key)?;
+        let state = self.lock();
+        let (answer, since) = state.by_key.get(key)?;
         answer.is_fresh(*since).then(|| answer.value.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, TokenCacheState<T>> {
-        // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+        // No code panics while it holds the lock, so the state of a poisoned lock is consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -193,11 +192,11 @@ impl<T> TokenCacheState<T> {
             self.retain(|answer, _| answer.is_positive);
         }
         if self.is_full(&answer) && answer.is_positive {
-            // The older half, so that this is rare.
+            // Evicts the older half, so that evictions are rare.
             let last = median(self.by_key.values().map(|(_, since)| *since));
             self.retain(|_, since| Some(since) > last);
         }
-        // What is asked about by strangers must not drive out what is of use.
+        // Rejected tokens must not evict accepted ones.
         if !self.is_full(&answer) && !answer.ttl.is_zero() {
             self.size += answer.size;
             self.by_key.insert(key, (answer, Instant::now()));
@@ -250,14 +249,8 @@ mod tests {
 
     use super::*;
 
-    fn answer<T>(said: T) -> CachedToken<T> {
-        CachedToken {
-            value: said,
-            ttl: Duration::from_secs(10),
-            expires_at: None,
-            is_positive: true,
-            size: 1,
-        }
+    fn answer<T>(value: T) -> CachedToken<T> {
+        CachedToken { value, ttl: Duration::from_secs(10), expires_at: None, is_positive: true, size: 1 }
     }
 
     fn key(number: usize) -> TokenDigest {
@@ -266,12 +259,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn concurrent_lookups_of_a_token_are_coalesced() {
-        let (answers, asked) = (TokenCache::default(), AtomicUsize::new(0));
+        let (answers, count) = (TokenCache::default(), AtomicUsize::new(0));
         let ask = |number| {
-            let asked = &asked;
+            let count = &count;
             async move {
                 tokio::time::sleep(Duration::from_secs(1)).await;
-                asked.fetch_add(1, Relaxed);
+                count.fetch_add(1, Relaxed);
                 answer(number)
             }
         };
@@ -279,19 +272,19 @@ mod tests {
             let all = join_all((0..50).map(|_| answers.get_or_fetch(key(number), ask(number)))).await;
             assert!(all.iter().all(|one| *one == Some(number)));
         }
-        assert_eq!(asked.load(Relaxed), 2);
-        // It holds for as long as it says.
+        assert_eq!(count.load(Relaxed), 2);
+        // The entry is valid for its TTL.
         tokio::time::advance(Duration::from_secs(8)).await;
         assert_eq!(answers.get_or_fetch(key(1), ask(3)).await, Some(1));
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(answers.get_or_fetch(key(1), ask(3)).await, Some(3));
-        answers.forget(&key(1), |said| *said == 4);
+        answers.forget(&key(1), |value| *value == 4);
         assert_eq!(
             answers.get_or_fetch(key(1), ask(5)).await,
             Some(3),
             "another answer than the one to forget"
         );
-        answers.forget(&key(1), |said| *said == 3);
+        answers.forget(&key(1), |value| *value == 3);
         assert_eq!(answers.get_or_fetch(key(1), ask(5)).await, Some(5));
         let over = CachedToken { expires_at: Some(SystemTime::now()), ..answer(6) };
         answers.get_or_fetch(key(9), async { over }).await;
@@ -300,11 +293,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn concurrent_lookups_are_bounded() {
-        let (answers, now, most) = (TokenCache::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (answers, now, peak) = (TokenCache::default(), AtomicUsize::new(0), AtomicUsize::new(0));
         let ask = |number: usize, time: Duration| {
-            let (answers, now, most) = (&answers, &now, &most);
+            let (answers, now, peak) = (&answers, &now, &peak);
             answers.get_or_fetch(key(number), async move {
-                most.fetch_max(now.fetch_add(1, Relaxed) + 1, Relaxed);
+                peak.fetch_max(now.fetch_add(1, Relaxed) + 1, Relaxed);
                 tokio::time::sleep(time).await;
                 now.fetch_sub(1, Relaxed);
                 answer(number)
@@ -312,8 +305,8 @@ mod tests {
         };
         let all = join_all((0..100).map(|number| ask(number, Duration::from_secs(1)))).await;
         assert!(all.iter().all(Option::is_some));
-        assert_eq!(most.load(Relaxed), MAX_CONCURRENT_LOOKUPS);
-        // Who waits too long is told to come again.
+        assert_eq!(peak.load(Relaxed), MAX_CONCURRENT_LOOKUPS);
+        // Lookups that wait too long return `None`.
         let all = join_all((100..140).map(|number| ask(number, LOOKUP_TIMEOUT * 2))).await;
         assert_eq!(all.iter().filter(|one| one.is_none()).count(), 40 - MAX_CONCURRENT_LOOKUPS);
     }
@@ -325,17 +318,17 @@ mod tests {
             answers.get_or_fetch(key(number), async { answer(number) }).await;
         }
         tokio::time::advance(Duration::from_secs(10)).await;
-        let mut strangers = std::pin::pin!(join_all(
+        let mut unknown = std::pin::pin!(join_all(
             (100..100 + 10 * MAX_CONCURRENT_LOOKUPS)
                 .map(|number| answers.get_or_fetch(key(number), std::future::pending()))
         ));
-        assert!(strangers.as_mut().now_or_never().is_none());
+        assert!(unknown.as_mut().now_or_never().is_none());
         let known =
             (0..RESERVED).map(|number| answers.get_or_fetch(key(number), async move { answer(number + 1) }));
         let known = tokio::time::timeout(Duration::from_secs(1), join_all(known)).await.expect("turns");
         assert_eq!(known, (1..=RESERVED).map(Some).collect::<Vec<_>>());
-        let stranger = answers.get_or_fetch(key(99), async { answer(0) }).await;
-        assert_eq!(stranger, None, "they wait for one another");
+        let other = answers.get_or_fetch(key(99), async { answer(0) }).await;
+        assert_eq!(other, None, "they wait for one another");
     }
 
     #[tokio::test(start_paused = true)]
@@ -355,39 +348,39 @@ mod tests {
         assert_eq!(answers.lock().by_key.len(), 100);
         tokio::time::advance(SWEEP_INTERVAL).await;
         answers.get_or_fetch(key(100), async { answer(100) }).await;
-        let kept = answers.lock();
-        assert_eq!((kept.by_key.len(), kept.size), (1, 1));
+        let state = answers.lock();
+        assert_eq!((state.by_key.len(), state.size), (1, 1));
     }
 
     #[tokio::test(start_paused = true)]
     async fn unknown_tokens_do_not_evict_known_good_ones() {
         let answers = TokenCache::default();
-        let bad = |said| CachedToken { is_positive: false, ..answer(said) };
+        let bad = |value| CachedToken { is_positive: false, ..answer(value) };
         answers.get_or_fetch(key(0), async { answer(0) }).await;
         for number in 1..MAX_ENTRIES + 100 {
             answers.get_or_fetch(key(number), async { bad(number) }).await;
         }
         assert_eq!(answers.lock().by_key.len(), MAX_ENTRIES);
         assert_eq!(answers.get_or_fetch(key(0), async { answer(7) }).await, Some(0));
-        // Who is let in drives strangers out, and then the older half of their like.
+        // Accepted tokens evict rejected ones first, then the older half of the accepted ones.
         for number in MAX_ENTRIES + 100..2 * MAX_ENTRIES + 100 {
             answers.get_or_fetch(key(number), async { answer(number) }).await;
             tokio::time::advance(Duration::from_micros(1)).await;
         }
-        let kept = answers.lock();
+        let state = answers.lock();
         assert!(
-            kept.by_key.len() >= MAX_ENTRIES / 2 && kept.by_key.len() <= MAX_ENTRIES,
+            state.by_key.len() >= MAX_ENTRIES / 2 && state.by_key.len() <= MAX_ENTRIES,
             "{}",
-            kept.by_key.len()
+            state.by_key.len()
         );
-        assert!(kept.by_key.values().all(|(answer, _)| answer.is_positive));
-        assert!(kept.by_key.contains_key(&key(2 * MAX_ENTRIES + 99)));
+        assert!(state.by_key.values().all(|(answer, _)| answer.is_positive));
+        assert!(state.by_key.contains_key(&key(2 * MAX_ENTRIES + 99)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_cache_is_bounded_in_bytes() {
         let answers = TokenCache::default();
-        let large = |said| CachedToken { size: MAX_CACHE_BYTES / 4, ..answer(said) };
+        let large = |value| CachedToken { size: MAX_CACHE_BYTES / 4, ..answer(value) };
         for number in 0..20 {
             answers.get_or_fetch(key(number), async { large(number) }).await;
             tokio::time::advance(Duration::from_micros(1)).await;

@@ -1,26 +1,26 @@
-//! Why the token of a caller was not exchanged.
+//! Reasons for a failed token exchange.
 
 use std::time::Duration;
 
 use crate::explain::Reason;
 
-/// Why the token of a caller was not exchanged.
+/// Why a caller's token was not exchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExchangeError {
-    /// The endpoint does not take the caller's token, or not any more.
+    /// The endpoint does not accept the caller's token.
     TokenNotAccepted,
-    /// It gives nobody, or not this caller, such a token.
+    /// The endpoint does not issue such a token, or not for this caller.
     Denied,
-    /// It does not let the proxy exchange tokens.
+    /// The endpoint does not allow the proxy to exchange tokens.
     ClientRejected,
-    /// What it gives is nothing that could be sent to the server.
+    /// The response contains no token that could be sent to the server.
     UnusableToken,
-    /// It cannot be asked.
+    /// The endpoint cannot be reached.
     Unavailable,
 }
 
 impl ExchangeError {
-    /// What an error of the endpoint means (RFC 6749 section 5.2, RFC 8693 section 2.2.2).
+    /// Maps an OAuth error code (RFC 6749 section 5.2, RFC 8693 section 2.2.2).
     pub(super) fn from_oauth_error(code: &str) -> Self {
         match code {
             "invalid_grant" | "invalid_token" => Self::TokenNotAccepted,
@@ -30,7 +30,7 @@ impl ExchangeError {
         }
     }
 
-    /// How long the endpoint is not asked again for the same caller.
+    /// How long the failure is cached for this caller.
     pub(super) fn cache_ttl(self) -> Duration {
         match self {
             Self::Unavailable => Duration::from_secs(1),
@@ -40,7 +40,7 @@ impl ExchangeError {
         }
     }
 
-    /// The reason that others are told.
+    /// The reason that `mcpm explain` and clients see.
     pub(crate) fn reason(self) -> Reason {
         match self {
             Self::TokenNotAccepted => Reason::ExchangeTokenNotAccepted,
@@ -51,13 +51,13 @@ impl ExchangeError {
         }
     }
 
-    /// What the caller is told.
+    /// The message for the client.
     pub(crate) fn message(self) -> &'static str {
         match self {
-            Self::TokenNotAccepted => "the token is not accepted where it is to be exchanged",
-            Self::Denied => "the token cannot be exchanged for one that the server takes",
-            Self::ClientRejected => "the proxy may not exchange tokens",
-            Self::UnusableToken => "the exchange gave no token that could be sent to the server",
+            Self::TokenNotAccepted => "the token exchange endpoint does not accept the token",
+            Self::Denied => "the token exchange endpoint does not issue a token for the server",
+            Self::ClientRejected => "the token exchange endpoint does not authorize the proxy",
+            Self::UnusableToken => "the token exchange returned no token that could be sent to the server",
             Self::Unavailable => "the token exchange cannot be reached; try again",
         }
     }

@@ -1,7 +1,7 @@
-//! Token exchange: the token of a caller is exchanged for one that the server behind takes (RFC 8693).
+//! Token exchange (RFC 8693): replaces the caller's token by one that is issued for the server.
 //!
-//! [`spec`] is what the options say, [`grant`] asks the endpoint and reads what it answers, and [`TokenExchanger`] keeps a
-//! token until shortly before its end. Which request gets it is for the layer of the proxy.
+//! [`spec`] is the configuration, [`token_request`] sends the request and parses the response, and
+//! [`TokenExchanger`] caches a token until shortly before its expiry.
 
 mod error;
 mod spec;
@@ -24,21 +24,23 @@ use super::{
 };
 use crate::{Result, auth::guarded_client::ClientGuard, options::Secret};
 
-/// How long before its end a token is of no use any more: clocks may be apart, and a request takes its time.
+/// How long before its expiry a token is no longer used, for clock skew and the duration of requests.
 const LEEWAY: Duration = Duration::from_secs(60);
-/// How long a token is used whose end nobody tells.
+/// How long a token without a stated lifetime is used.
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(30);
-/// How long a token is used at most: what the endpoint goes by may have changed.
+/// Maximum time that a token is used, because the provider's policy may change.
 const MAX_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// What is to be known of a server that is reached over plain HTTP.
+/// The warning for a server that is reached over plain HTTP.
 pub(crate) fn plain_http_warning(server: &str) -> String {
-    format!("exchanged tokens go to `{server}` over plain HTTP: whoever is in between can read and use them")
+    format!(
+        "exchanged tokens go to `{server}` over plain HTTP: anyone on the network path can read and use them"
+    )
 }
 
 type ExchangeResult = std::result::Result<HeaderValue, ExchangeError>;
 
-/// Exchanges the tokens of callers.
+/// Exchanges the tokens of callers, with a cache.
 #[derive(Debug)]
 pub(crate) struct TokenExchanger {
     spec: ExchangeSpec,
@@ -50,10 +52,10 @@ pub(crate) struct TokenExchanger {
 }
 
 impl TokenExchanger {
-    /// Makes ready what the options say. Nobody is asked anything yet.
+    /// Creates an exchanger. Sends no request yet.
     ///
     /// # Errors
-    /// `InvalidOption` for what is missing or cannot be used.
+    /// `InvalidOption` if something is missing or cannot be used.
     pub(crate) fn new(spec: ExchangeSpec, guard: ClientGuard, secret: Option<Secret>) -> Result<Self> {
         spec.check_secret(secret.as_ref())?;
         let (url, header) = (guard.parse_url(&spec.url)?, spec.header()?);
@@ -68,24 +70,24 @@ impl TokenExchanger {
         })
     }
 
-    /// The header that the server takes the token from.
+    /// The header that carries the token to the server.
     pub(crate) fn header(&self) -> &HeaderName {
         &self.header
     }
 
-    /// The value of that header: a token that the server takes, for who is calling.
+    /// The value of that header for a caller.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why the token was not exchanged.
     pub(crate) async fn token(&self, principal: &Principal) -> ExchangeResult {
         let subject = principal.token.expose();
-        let said = self.tokens.get_or_fetch(TokenDigest::of(subject), self.request_token(subject)).await;
-        said.unwrap_or(Err(ExchangeError::Unavailable))
+        let result = self.tokens.get_or_fetch(TokenDigest::of(subject), self.request_token(subject)).await;
+        result.unwrap_or(Err(ExchangeError::Unavailable))
     }
 
-    /// Forgets a token that the server did not take.
+    /// Removes a token that the server rejected from the cache.
     pub(crate) fn forget(&self, principal: &Principal, token: &HeaderValue) {
-        let is_it = |said: &ExchangeResult| said.as_ref().is_ok_and(|said| said == token);
+        let is_it = |result: &ExchangeResult| result.as_ref().is_ok_and(|result| result == token);
         self.tokens.forget(&TokenDigest::of(principal.token.expose()), is_it);
     }
 
@@ -99,12 +101,12 @@ impl TokenExchanger {
         };
         match grant.send(subject).await {
             Ok(token) => {
-                let holds = token.lifetime.map_or(DEFAULT_LIFETIME, cache_ttl);
+                let ttl = token.lifetime.map_or(DEFAULT_LIFETIME, cache_ttl);
                 let size = subject.len() + token.value.len();
                 CachedToken {
                     value: Ok(token.value),
-                    ttl: holds,
-                    expires_at: begin.checked_add(holds),
+                    ttl,
+                    expires_at: begin.checked_add(ttl),
                     is_positive: true,
                     size,
                 }
@@ -120,7 +122,7 @@ impl TokenExchanger {
     }
 }
 
-/// How long a token is used. One that is shorter than usual is used for half of its time.
+/// How long a token is used. A short-lived token is used for half of its lifetime.
 fn cache_ttl(lifetime: Duration) -> Duration {
     (lifetime - LEEWAY.min(lifetime / 2)).min(MAX_LIFETIME)
 }

@@ -1,4 +1,4 @@
-//! What a caller's token is exchanged for, as the options say it, and which of these options go together.
+//! The resolved configuration of token exchange, and the checks of its options.
 
 use std::path::{Path, PathBuf};
 
@@ -14,40 +14,40 @@ use crate::{
     options::{Secret, SharedOptions, SubjectTokenType},
 };
 
-/// What a caller's token is exchanged for. The client secret is no part of it, so that it can be recorded.
+/// The configuration of token exchange. It does not contain the client secret, so that it can be recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExchangeSpec {
-    /// Where it is exchanged.
+    /// The token endpoint.
     pub url: String,
-    /// Whom the new token is to be for.
+    /// The audience to request.
     pub audience: Option<String>,
-    /// Who exchanges it.
+    /// The client id of the proxy.
     pub client_id: Option<String>,
-    /// Where the secret of that client is.
+    /// The source of the client secret.
     pub client_secret: ClientSecret,
-    /// What the new token is to allow.
+    /// The scopes to request.
     pub scopes: Vec<String>,
-    /// What kind of token callers come with.
+    /// The type of the callers' tokens.
     pub subject_token_type: SubjectTokenType,
-    /// The header that the server takes the new token from; otherwise `Authorization`.
+    /// The header that carries the new token to the server; by default `Authorization`.
     pub header: Option<String>,
 }
 
-/// Where a client secret is.
+/// The source of a client secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientSecret {
-    /// The client has none.
+    /// A public client.
     #[default]
     None,
-    /// It is given at each start.
+    /// Supplied at each start.
     Given,
-    /// In this file, which is read each time.
+    /// Read from this file at each request.
     File(PathBuf),
 }
 
-/// What has no effect without the endpoint.
+/// The options that have no effect without the endpoint.
 pub(crate) const DEPENDENT_OPTIONS: [&str; 7] = [
     "token_exchange_audience",
     "token_exchange_client_id",
@@ -58,7 +58,7 @@ pub(crate) const DEPENDENT_OPTIONS: [&str; 7] = [
     "token_exchange_header_name",
 ];
 
-/// Headers that are the protocols' own, or a proxy's.
+/// Headers that belong to the protocols or to proxies.
 const RESERVED_HEADERS: [&str; 26] = [
     "accept",
     "accept-encoding",
@@ -93,11 +93,11 @@ fn invalid_option(message: impl Into<String>) -> Error {
 }
 
 impl ExchangeSpec {
-    /// Reads what callers' tokens are exchanged for from options, with relative paths below `working_dir`; `None` when
-    /// they are not exchanged.
+    /// Resolves the configuration from options, with relative paths below `working_dir`; `None` if token exchange
+    /// is off.
     ///
     /// # Errors
-    /// `InvalidOption` for options that contradict each other and for values that cannot be used.
+    /// `InvalidOption` for contradictory options and invalid values.
     pub(crate) fn read(
         options: &SharedOptions,
         incoming: Option<&IncomingSpec>,
@@ -124,28 +124,28 @@ impl ExchangeSpec {
         Ok(Some(spec))
     }
 
-    /// The header that the server takes the new token from.
+    /// The header that carries the new token to the server.
     ///
     /// # Errors
-    /// `InvalidOption` for one that is not to be set.
+    /// `InvalidOption` if the header must not be set.
     pub(super) fn header(&self) -> Result<HeaderName> {
         let Some(name) = &self.header else { return Ok(header::AUTHORIZATION) };
         let named: Option<HeaderName> = name.parse().ok();
         named.filter(|named| !RESERVED_HEADERS.contains(&named.as_str())).ok_or_else(|| {
-            invalid_option(format!("`{}` is no header that can carry a token", name.escape_debug()))
+            invalid_option(format!("`{}` is not a header that can carry a token", name.escape_debug()))
                 .with("option", "token_exchange_header_name")
         })
     }
 
-    /// Whether a client secret can be given for it: there is a client, and no file with its secret.
+    /// Whether a client secret can be supplied: there is a client id and no secret file.
     pub(crate) fn takes_secret(&self) -> bool {
         self.client_id.is_some() && !matches!(self.client_secret, ClientSecret::File(_))
     }
 
     pub(crate) fn check(&self, incoming: Option<&IncomingSpec>, secret: Option<&Secret>) -> Result<()> {
         let Some(incoming) = incoming else {
-            return Err(invalid_option("`token_exchange_url` needs callers who say who they are")
-                .hint("say who issues their tokens with `oidc_issuer`"));
+            return Err(invalid_option("`token_exchange_url` requires authenticated callers")
+                .hint("set the issuer of their tokens with `oidc_issuer`"));
         };
         incoming.guard().parse_url(&self.url).map_err(|error| error.with("option", "token_exchange_url"))?;
         self.header()?;
@@ -157,35 +157,38 @@ impl ExchangeSpec {
         if let Some(empty) =
             [&self.audience, &self.client_id].into_iter().flatten().find(|text| text.is_empty())
         {
-            return Err(invalid_option(format!("`{empty}` is no audience and no client ID")));
+            return Err(invalid_option(format!(
+                "`{empty}` is neither a valid audience nor a valid client id"
+            )));
         }
         if let (Some(client), Some(secret)) = (&self.client_id, secret) {
             basic(client, secret)?;
         }
         if let Some(scope) = self.scopes.iter().find(|scope| !is_scope(scope)) {
-            return Err(invalid_option(format!("`{}` is no scope", scope.escape_debug()))
+            return Err(invalid_option(format!("`{}` is not a valid scope", scope.escape_debug()))
                 .with("option", "token_exchange_scopes"));
         }
         Ok(())
     }
 
-    /// Refuses to exchange tokens in nobody's name. The secret is known last of all: it is in no record.
+    /// Rejects a start without the client secret that the configuration requires. It is checked last, because it
+    /// is in no record.
     ///
     /// # Errors
-    /// `InvalidOption` says where it is looked for.
+    /// `InvalidOption` if it is missing.
     pub(crate) fn check_secret(&self, secret: Option<&Secret>) -> Result<()> {
         match &self.client_secret {
             ClientSecret::None => Ok(()),
             ClientSecret::File(_) => self.read_secret().map(drop),
             ClientSecret::Given if secret.is_some() => Ok(()),
-            ClientSecret::Given => Err(invalid_option(
-                "the client secret for token exchange is missing, and it is not kept on record",
-            )
-            .hint("give it in `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`")),
+            ClientSecret::Given => {
+                Err(invalid_option("the client secret for token exchange is missing; it is never saved")
+                    .hint("set it in `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`"))
+            }
         }
     }
 
-    /// Refuses a file that cannot be used, before anything is made for a proxy that could not start.
+    /// Rejects an unusable secret file before anything is created.
     ///
     /// # Errors
     /// `InvalidOption` names the file.
@@ -193,20 +196,20 @@ impl ExchangeSpec {
         self.read_secret().map(drop)
     }
 
-    /// The secret in the file, if it is in one.
+    /// Reads the secret file, if one is configured.
     ///
     /// # Errors
-    /// `InvalidOption` for a file that cannot be read or holds nothing.
+    /// `InvalidOption` if the file cannot be read or is empty.
     pub(super) fn read_secret(&self) -> Result<Option<Secret>> {
         let ClientSecret::File(path) = &self.client_secret else { return Ok(None) };
         let unfit = |why: &str| {
-            let message = format!("no client secret can be read from `{}`{why}", path.display());
+            let message = format!("cannot read a client secret from `{}`{why}", path.display());
             invalid_option(message).with("option", "token_exchange_client_secret_file")
         };
-        // Whoever opens a pipe waits for somebody to write, perhaps for ever.
+        // Opening a named pipe would block until there is a writer.
         let metadata = std::fs::metadata(path).map_err(|error| unfit("").source(error))?;
         if !metadata.is_file() {
-            return Err(unfit(": it is no regular file"));
+            return Err(unfit(": it is not a regular file"));
         }
         let text = std::fs::read_to_string(path).map_err(|error| unfit("").source(error))?;
         match text.trim() {

@@ -88,10 +88,10 @@ fn what_does_not_go_together_is_refused() {
             ],
             "cannot be used with",
         ),
-        (vec![("token-exchange-scopes", "a\"b")], "no scope"),
-        (vec![("token-exchange-header-name", "Content-Type")], "no header"),
-        (vec![("token-exchange-header-name", "x-forwarded-for")], "no header"),
-        (vec![("token-exchange-header-name", "a b")], "no header"),
+        (vec![("token-exchange-scopes", "a\"b")], "not a valid scope"),
+        (vec![("token-exchange-header-name", "Content-Type")], "not a header"),
+        (vec![("token-exchange-header-name", "x-forwarded-for")], "not a header"),
+        (vec![("token-exchange-header-name", "a b")], "not a header"),
         (vec![("token-exchange-subject-token-type", "saml2")], "id_token"),
     ] {
         let options: Vec<_> = [ISSUER, URL].into_iter().chain(more).collect();
@@ -115,8 +115,8 @@ fn the_client_secret_is_read_from_its_configured_source() {
     for (path, said) in [
         (empty, "it is empty"),
         (folder.path().join("none"), "none"),
-        (folder.path().to_owned(), "no regular file"),
-        (pipe, "no regular file"),
+        (folder.path().to_owned(), "not a regular file"),
+        (pipe, "not a regular file"),
     ] {
         let error = read(&path).expect_err("a refusal").to_string();
         assert!(error.contains(said), "{error}");
@@ -125,7 +125,7 @@ fn the_client_secret_is_read_from_its_configured_source() {
     let error = with(ClientSecret::Given).check_secret(None).expect_err("a refusal").to_string();
     assert!(error.contains("MCPM_TOKEN_EXCHANGE_CLIENT_SECRET"), "{error}");
     assert!(with(ClientSecret::None).check_secret(None).is_ok());
-    // What is recorded says where the secret is, and not what it is.
+    // The record contains where the secret is, not its value.
     let written = serde_json::to_string(&with(ClientSecret::Given)).expect("JSON");
     assert!(written.contains(r#""client_secret":"given""#), "{written}");
 }

@@ -1,4 +1,4 @@
-//! One exchange: what is asked of the endpoint, and how its answer is read (RFC 8693 section 2).
+//! One token exchange request and its response (RFC 8693 section 2).
 
 use std::time::Duration;
 
@@ -14,42 +14,42 @@ use crate::{
     options::{Secret, SubjectTokenType},
 };
 
-/// Largest answer in bytes.
+/// Maximum size of a response in bytes.
 const MAX_RESPONSE_BYTES: usize = 1 << 20;
-/// Longest token in bytes.
+/// Maximum length of a token in bytes.
 const MAX_TOKEN_BYTES: usize = 16 << 10;
 const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
 const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
 
-/// Who asks, for what, and where.
+/// The parameters of a token exchange request.
 #[derive(Debug)]
 pub(super) struct TokenRequest<'a> {
     pub(super) spec: &'a ExchangeSpec,
     pub(super) url: &'a Url,
     pub(super) http: &'a GuardedClient,
-    /// The client secret, if it is in no file.
+    /// The client secret, unless it is in a file.
     pub(super) client_secret: Option<&'a Secret>,
 }
 
-/// What came of an exchange.
+/// A token that an exchange returned.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ExchangedToken {
     /// `Bearer` and the token.
     pub(super) value: HeaderValue,
-    /// How long it is valid, if that was said.
+    /// The lifetime that the response states, if any.
     pub(super) lifetime: Option<Duration>,
 }
 
 impl TokenRequest<'_> {
     pub(super) async fn send(&self, subject: &str) -> std::result::Result<ExchangedToken, ExchangeError> {
         let ask = self.request(subject).await.map_err(|error| {
-            tracing::warn!(%error, "a token cannot be exchanged");
+            tracing::warn!(%error, "token exchange failed");
             ExchangeError::ClientRejected
         })?;
         let answer = self.http.send(ask, MAX_RESPONSE_BYTES).await.map_err(|error| {
-            tracing::warn!(%error, "a token cannot be exchanged");
+            tracing::warn!(%error, "token exchange failed");
             ExchangeError::Unavailable
         })?;
         parse_response(&answer, subject)
@@ -71,7 +71,8 @@ impl TokenRequest<'_> {
         Ok(ProviderRequest { method: Method::POST, url: self.url.clone(), headers, body })
     }
 
-    /// Reads the file of the secret, which may be on a machine that does not answer: nobody else waits for it.
+    /// Reads the client secret file with a timeout and on a blocking thread, because it may be on a network file
+    /// system.
     async fn read_secret(&self) -> Result<Option<Secret>> {
         let spec = self.spec.clone();
         let reading = tokio::task::spawn_blocking(move || spec.read_secret());
@@ -96,7 +97,7 @@ impl TokenRequest<'_> {
         if !self.spec.scopes.is_empty() {
             form.append_pair("scope", &self.spec.scopes.join(" "));
         }
-        // A client with a secret says who it is in a header.
+        // A confidential client is identified by its `Authorization` header.
         if let Some(client) = self.spec.client_id.as_ref().filter(|_| !authenticated) {
             form.append_pair("client_id", client);
         }
@@ -104,7 +105,7 @@ impl TokenRequest<'_> {
     }
 }
 
-/// Reads what the endpoint answered. Of what it wrote no more is logged than the code of an error: it may hold tokens.
+/// Parses the response. Only the error code is logged, because the rest may contain tokens.
 fn parse_response(
     answer: &ProviderResponse,
     subject: &str,
@@ -113,7 +114,7 @@ fn parse_response(
     let text = |name: &str| fields.as_ref().and_then(|fields| fields.get(name)).and_then(Value::as_str);
     if answer.status != StatusCode::OK {
         let code = text("error").filter(|code| is_code(code)).unwrap_or("none");
-        tracing::warn!(status = %answer.status, code, "a token was not exchanged");
+        tracing::warn!(status = %answer.status, code, "token exchange was rejected");
         return Err(match answer.status {
             StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 ExchangeError::from_oauth_error(code)
@@ -122,34 +123,34 @@ fn parse_response(
         });
     }
     let unusable = |why: &str| {
-        tracing::warn!(why, "what a token was exchanged for cannot be used");
+        tracing::warn!(why, "the response of the token exchange cannot be used");
         ExchangeError::UnusableToken
     };
-    let token = text("access_token").ok_or_else(|| unusable("there is no token"))?;
+    let token = text("access_token").ok_or_else(|| unusable("it has no `access_token`"))?;
     if !text("token_type").is_some_and(|kind| kind.eq_ignore_ascii_case("bearer")) {
-        return Err(unusable("it is no bearer token"));
+        return Err(unusable("the token is not a bearer token"));
     }
     if !matches!(text("issued_token_type"), Some(ACCESS_TOKEN | JWT)) {
-        return Err(unusable("it is no access token, as its `issued_token_type` says"));
+        return Err(unusable("its `issued_token_type` is not an access token"));
     }
     let sound = |byte: u8| byte.is_ascii_graphic();
     if token.is_empty() || token.len() > MAX_TOKEN_BYTES || !token.bytes().all(sound) {
-        return Err(unusable("it has no form in which it could be sent"));
+        return Err(unusable("the token is too long or contains invalid characters"));
     }
-    // The caller's own token is not for the server.
+    // The caller's own token must not be sent to the server.
     if token == subject {
-        return Err(unusable("it is the token that was to be exchanged"));
+        return Err(unusable("the token is the one to be exchanged"));
     }
-    let mut value =
-        HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| unusable("it fits no header"))?;
+    let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
+        .map_err(|_| unusable("the token cannot be sent in a header"))?;
     value.set_sensitive(true);
     let seconds = fields.as_ref().and_then(|fields| fields.get("expires_in")).and_then(Value::as_f64);
-    // A time that no clock shows is as good as never.
+    // Larger values are clamped, because the clock cannot represent them.
     let lifetime = seconds.filter(|seconds| *seconds >= 0.0).map(|seconds| seconds.min(1e9));
     Ok(ExchangedToken { value, lifetime: lifetime.map(Duration::from_secs_f64) })
 }
 
-/// Whether a text is the code of an error, and not something that was put in its place.
+/// Whether a text has the form of an OAuth error code.
 fn is_code(text: &str) -> bool {
     text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
@@ -226,7 +227,7 @@ mod tests {
             assert_eq!(answered(status, &json!({ "error": code })).err(), Some(failure), "{status} {code}");
         }
         assert_eq!(answered(400, &json!("no")).err(), Some(ExchangeError::Unavailable));
-        // A status is needed that says that it went well, whatever the body says.
+        // An error status takes precedence over the body.
         assert_eq!(answered(401, &good()).err(), Some(ExchangeError::Unavailable));
     }
 }

@@ -1,7 +1,7 @@
-//! Asks the identity provider about a token (RFC 7662), and keeps what it says for a short while.
+//! Token introspection (RFC 7662), with a short cache.
 //!
-//! A word of the provider holds for half a minute, and never beyond the token's own end. However many callers
-//! there are, it is asked about a token by one of them at a time, and about few tokens at once.
+//! A result is cached for 30 s, and never beyond the token's expiry. Concurrent requests with the same token share
+//! one introspection, and the number of concurrent introspections is limited.
 
 use std::{
     sync::{
@@ -31,23 +31,23 @@ use crate::{
     rate_limit::LogLimit,
 };
 
-/// A token that no provider has issued, to find out at the start whether introspection works.
+/// A token that no provider has issued; the probe at the start sends it.
 const NO_TOKEN: &str = "mcpm-start-check";
-/// How long the word of the provider holds.
+/// Lifetime of a cached result.
 const RESULT_TTL: Duration = Duration::from_secs(30);
-/// How long it holds that there was no answer.
+/// Lifetime of a cached failure to reach the provider.
 const FAILURE_TTL: Duration = Duration::from_secs(1);
-/// Largest answer in bytes.
+/// Maximum size of a response in bytes.
 const MAX_RESPONSE_BYTES: usize = 64 << 10;
 
-/// What the provider says of tokens. Boxed, since it is moved about before it is used.
+/// Introspection results by token. Boxed, since it is moved before it is used.
 #[derive(Debug, Default)]
 pub(super) struct Introspection {
     answers: Box<TokenCache<IntrospectionResult>>,
     last: Last,
 }
 
-/// How the provider was last asked.
+/// The outcome of the last request to the provider.
 #[derive(Debug, Default)]
 struct Last {
     has_answered: AtomicBool,
@@ -68,7 +68,7 @@ impl Last {
 
 type IntrospectionResult = std::result::Result<Arc<Principal>, TokenError>;
 
-/// Who asks, and where.
+/// The endpoint, the client, and how its responses are read.
 #[derive(Debug)]
 pub(super) struct IntrospectionRequest<'a> {
     pub(super) provider: &'a ProviderClient,
@@ -77,60 +77,60 @@ pub(super) struct IntrospectionRequest<'a> {
     pub(super) client_id: &'a str,
     pub(super) client_secret: Option<&'a Secret>,
     pub(super) issuer: Option<&'a str>,
-    /// Whether ID tokens are taken.
+    /// Whether ID tokens are accepted.
     pub(super) id_tokens: bool,
 }
 
 impl Introspection {
-    /// Says whom a token stands for, as the provider says or said a moment ago.
+    /// Returns the principal of a token, from the provider or from the cache.
     pub(super) async fn introspect(
         &self,
         token: &str,
         key: TokenDigest,
         question: IntrospectionRequest<'_>,
     ) -> IntrospectionResult {
-        let said = self.answers.get_or_fetch(key, question.resolve(token, &self.last)).await;
-        said.unwrap_or(Err(TokenError::Unavailable))
+        let result = self.answers.get_or_fetch(key, question.resolve(token, &self.last)).await;
+        result.unwrap_or(Err(TokenError::Unavailable))
     }
 
-    /// Asks about a token that does not exist.
+    /// Probes the endpoint with a token that does not exist.
     ///
     /// # Errors
-    /// Why the provider does not answer.
+    /// Why introspection does not work.
     pub(super) async fn probe(&self, question: IntrospectionRequest<'_>) -> Result<()> {
         let answered = question.send(NO_TOKEN).await;
         self.last.note(&answered);
         answered.map(drop)
     }
 
-    /// Whether the provider did not answer yet, though it was asked.
+    /// Whether requests were sent and none has succeeded yet.
     pub(super) fn is_missing(&self) -> bool {
         !self.last.has_answered.load(Ordering::Relaxed) && self.last.failure().is_some()
     }
 
-    /// Why the last question was not answered; `None` when it was.
+    /// The error of the last request; `None` if it succeeded.
     pub(super) fn failure(&self) -> Option<String> {
         self.last.failure().clone()
     }
 }
 
 impl IntrospectionRequest<'_> {
-    /// Whom the token stands for, and how long that holds.
+    /// Introspects a token and says how long the result may be cached.
     async fn resolve(self, token: &str, last: &Last) -> CachedToken<IntrospectionResult> {
         let answered = self.send(token).await;
         last.note(&answered);
-        let (said, size) = match answered {
+        let (result, size) = match answered {
             Ok(Some((claims, size))) => {
                 let stands_in = self.issuer.unwrap_or(self.endpoint.as_str());
                 let now = SystemTime::now();
-                let said =
+                let result =
                     claims::principal_from_claims(claims, token, self.expected(), Some(stands_in), now)
                         .map(Arc::new);
-                (said, size)
+                (result, size)
             }
             Ok(None) => (Err(TokenError::Inactive), 0),
             Err(error) => {
-                let what = "the identity provider cannot be asked about a token";
+                let what = "token introspection failed";
                 if let Some(suppressed) = self.log.admit(what) {
                     tracing::warn!(%error, suppressed, "{what}");
                 }
@@ -138,13 +138,13 @@ impl IntrospectionRequest<'_> {
             }
         };
         CachedToken {
-            ttl: if matches!(said, Err(TokenError::Unavailable)) { FAILURE_TTL } else { RESULT_TTL },
-            // Never beyond its end, whatever the clocks are granted.
-            expires_at: said.as_ref().ok().map(|principal| principal.expires),
-            is_positive: said.is_ok(),
-            // What is read of an answer takes about twice its room.
+            ttl: if matches!(result, Err(TokenError::Unavailable)) { FAILURE_TTL } else { RESULT_TTL },
+            // Never beyond the token's expiry; the leeway for clock skew is not added.
+            expires_at: result.as_ref().ok().map(|principal| principal.expires),
+            is_positive: result.is_ok(),
+            // The parsed response takes about twice its size.
             size: token.len() + 2 * size,
-            value: said,
+            value: result,
         }
     }
 
@@ -152,11 +152,10 @@ impl IntrospectionRequest<'_> {
         ExpectedClaims { issuer: self.issuer, id_tokens: self.id_tokens }
     }
 
-    /// What the provider says of a token, and in how many bytes; `None` when it is not active.
+    /// The provider's claims of a token and their size in bytes; `None` if the token is not active.
     async fn send(&self, token: &str) -> Result<Option<(Map<String, Value>, usize)>> {
-        let refused = |why: String| {
-            Error::new(ErrorKind::Upstream, format!("the introspection endpoint gave no answer: {why}"))
-        };
+        let failed =
+            |why: String| Error::new(ErrorKind::Upstream, format!("token introspection failed: {why}"));
         let ask = ProviderRequest {
             method: Method::POST,
             url: self.endpoint.clone(),
@@ -165,23 +164,23 @@ impl IntrospectionRequest<'_> {
         };
         let answer = self.provider.http.send(ask, MAX_RESPONSE_BYTES).await?;
         if answer.status != StatusCode::OK {
-            return Err(refused(format!("it says {}", answer.status)));
+            return Err(failed(format!("the response has status {}", answer.status)));
         }
         let mut claims: Map<String, Value> = serde_json::from_slice(&answer.body)
-            // What is wrong with it is not repeated: it may be the token.
-            .map_err(|error| refused(format!("it cannot be read ({:?})", error.classify())))?;
+            // The parser's message is not repeated, because it may quote the token.
+            .map_err(|error| failed(format!("the response is not valid JSON ({:?})", error.classify())))?;
         match claims.remove("active") {
             Some(Value::Bool(true)) => {
-                // To leave a thing out and to say `null` is the same.
+                // `null` is treated like a missing field.
                 claims.retain(|_, value| !value.is_null());
                 Ok(Some((claims, answer.body.len())))
             }
             Some(Value::Bool(false)) => Ok(None),
-            _ => Err(refused("it does not say whether the token is active".to_owned())),
+            _ => Err(failed("the response has no boolean `active`".to_owned())),
         }
     }
 
-    /// The form that is posted; here, since its maker cannot be held while one waits.
+    /// The form that is posted. A separate function, because the serializer must not be held across an await.
     fn form(&self, token: &str) -> String {
         let mut form = form_urlencoded::Serializer::new(String::new());
         form.append_pair("token", token).append_pair("token_type_hint", "access_token");
@@ -198,7 +197,7 @@ impl IntrospectionRequest<'_> {
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         let credentials = match self.client_secret {
             Some(secret) => Some(basic(self.client_id, secret)?),
-            // What authorises requests to the issuer is read when it is asked, and no sooner.
+            // The token file is read only when it is needed.
             None => self.provider.headers(&self.endpoint).await?.remove(header::AUTHORIZATION),
         };
         if let Some(mut credentials) = credentials {

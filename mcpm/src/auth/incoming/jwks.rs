@@ -1,4 +1,4 @@
-//! The keys of an issuer (RFC 7517), and what is signed with them.
+//! JSON Web Key Sets (RFC 7517), and signature verification with their keys.
 
 use ring::signature::{RsaPublicKeyComponents, UnparsedPublicKey};
 use serde::Deserialize;
@@ -10,21 +10,21 @@ use super::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// Largest set of keys in bytes.
+/// Maximum size of a key set in bytes.
 pub(super) const MAX_JWKS_BYTES: usize = 512 << 10;
-/// Most keys in a set.
+/// Maximum number of keys in a set.
 const MAX_KEYS: usize = 100;
-/// Most keys that are tried for a token that names none.
+/// Maximum number of keys that are tried for a token without `kid`.
 const MAX_CANDIDATE_KEYS: usize = 4;
 
-/// A set of keys.
+/// A key set.
 #[derive(Debug)]
 pub(super) struct JwkSet(Vec<VerificationKey>);
 
 #[derive(Debug)]
 struct VerificationKey {
     id: Option<String>,
-    /// The one algorithm it is for, if it says so.
+    /// The only algorithm that the key may be used with, if it names one (`alg`).
     algorithm: Option<String>,
     material: Material,
 }
@@ -35,7 +35,7 @@ enum Material {
         modulus: Vec<u8>,
         exponent: Vec<u8>,
     },
-    /// A point or a string of bytes, as the curve has it.
+    /// An uncompressed point, or the raw public key of Ed25519.
     Curve {
         name: &'static str,
         public: Vec<u8>,
@@ -64,18 +64,18 @@ struct RawJwk {
 }
 
 impl JwkSet {
-    /// Reads a set. Keys of other kinds, and for other purposes, are left out.
+    /// Parses a key set. Keys of unsupported kinds and for other purposes are skipped.
     ///
     /// # Errors
-    /// `Upstream` for what is no set of keys, too large a one, or one that nothing can be checked with: a set that was
-    /// good must not make way for it.
+    /// `Upstream` if the document is not a key set, has too many keys, or has no usable key: such a document must
+    /// not replace a usable one.
     pub(super) fn read(document: &[u8]) -> Result<Self> {
-        let refused =
-            |why: String| Error::new(ErrorKind::Upstream, format!("the set of keys is not taken: {why}"));
+        let unusable =
+            |why: String| Error::new(ErrorKind::Upstream, format!("the key set cannot be used: {why}"));
         let set: RawJwkSet<'_> = serde_json::from_slice(document)
-            .map_err(|error| refused("it cannot be read".to_owned()).source(error))?;
+            .map_err(|error| unusable("it is not a JSON Web Key Set".to_owned()).source(error))?;
         if set.keys.len() > MAX_KEYS {
-            return Err(refused(format!("it has {} keys, and {MAX_KEYS} are the most", set.keys.len())));
+            return Err(unusable(format!("it has {} keys, and the limit is {MAX_KEYS}", set.keys.len())));
         }
         let keys = set
             .keys
@@ -84,21 +84,21 @@ impl JwkSet {
             .filter_map(VerificationKey::of);
         let keys: Vec<VerificationKey> = keys.collect();
         if keys.is_empty() {
-            return Err(refused("none of its keys can be used".to_owned()));
+            return Err(unusable("it has no usable key".to_owned()));
         }
         Ok(Self(keys))
     }
 
-    /// Checks a signature.
+    /// Verifies the signature of a token.
     ///
     /// # Errors
-    /// `UnknownKey` when the key is not in the set, `Signature` when another one has signed.
+    /// `UnknownKey` if the key is not in the set, `BadSignature` if the signature does not match.
     pub(super) fn verify(&self, token: &SignedToken<'_>) -> Result<(), TokenError> {
         let fits = |key: &&VerificationKey| key.fits(token.algorithm);
         let named = |key: &&VerificationKey| token.key_id.is_none() || key.id == token.key_id;
         let mut candidates = self.0.iter().filter(named).filter(fits).take(MAX_CANDIDATE_KEYS).peekable();
         if candidates.peek().is_none() {
-            // A key of that name for something else is no key that might come later.
+            // A key with this id exists, but for another algorithm: fetching the set again would not help.
             let other_kind = token.key_id.is_some() && self.0.iter().any(|key| named(&key));
             return Err(if other_kind { TokenError::AlgorithmNotAllowed } else { TokenError::UnknownKey });
         }
@@ -106,7 +106,7 @@ impl JwkSet {
         match (signed, &token.key_id) {
             (true, _) => Ok(()),
             (false, Some(_)) => Err(TokenError::BadSignature),
-            // It may be signed with one that is not here yet.
+            // The token may be signed with a key that is not in this set yet.
             (false, None) => Err(TokenError::UnknownKey),
         }
     }
@@ -159,7 +159,7 @@ impl VerificationKey {
     }
 }
 
-/// An uncompressed point (SEC 1 section 2.3.3).
+/// Builds an uncompressed point (SEC 1 section 2.3.3).
 fn point(x: Vec<u8>, y: Vec<u8>, size: usize) -> Option<Vec<u8>> {
     (x.len() == size && y.len() == size).then(|| [vec![4], x, y].concat())
 }

@@ -1,6 +1,6 @@
-//! The form of a signed token (RFC 7515, RFC 7519), and the algorithms that are taken.
+//! Parsing of signed tokens (JWS, RFC 7515; JWT, RFC 7519), and the accepted algorithms.
 //!
-//! The keys are the issuer's alone: what a token says of keys of its own (`jwk`, `jku`, `x5u`, `x5c`) is not read.
+//! Only the issuer's keys are used: keys that a token names itself (`jwk`, `jku`, `x5u`, `x5c`) are ignored.
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use ring::signature::{
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::token_error::TokenError;
 
-/// How a token may be signed. There is no `none`, and no secret that the issuer would share with us.
+/// An accepted signature algorithm. Neither `none` nor an algorithm with a shared secret is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Rs256,
@@ -38,13 +38,13 @@ impl Algorithm {
             "PS512" => Self::Ps512,
             "ES256" => Self::Es256,
             "ES384" => Self::Es384,
-            // RFC 8037, and RFC 9864 for the second name.
+            // RFC 8037; RFC 9864 for the second name.
             "EdDSA" | "Ed25519" => Self::EdDsa,
             _ => return None,
         })
     }
 
-    /// What RSA is told, for one of its algorithms.
+    /// The parameters of an RSA algorithm.
     pub(super) fn rsa(self) -> Option<&'static RsaParameters> {
         Some(match self {
             Self::Rs256 => &RSA_PKCS1_2048_8192_SHA256,
@@ -57,7 +57,7 @@ impl Algorithm {
         })
     }
 
-    /// What checks a signature of another one, and the curve of its key.
+    /// The verification algorithm of other kinds, and the curve of its key.
     pub(super) fn curve(self) -> Option<(&'static dyn signature::VerificationAlgorithm, &'static str)> {
         Some(match self {
             Self::Es256 => (&ECDSA_P256_SHA256_FIXED, "P-256"),
@@ -67,18 +67,18 @@ impl Algorithm {
         })
     }
 
-    /// Whether a key that names this algorithm is for it.
+    /// Whether a key's `alg` names this algorithm.
     pub(super) fn is_named(self, name: &str) -> bool {
         Self::parse(name) == Some(self)
     }
 }
 
-/// A token that has the form of a signed one. Nothing of it is to be believed before its signature was checked.
+/// A token in the form of a signed one. Its content must not be trusted before its signature is verified.
 #[derive(Debug)]
 pub(super) struct SignedToken<'a> {
     pub(super) algorithm: Algorithm,
     pub(super) key_id: Option<String>,
-    /// What is signed.
+    /// The signed part.
     pub(super) message: &'a str,
     pub(super) signature: Vec<u8>,
     claims: Vec<u8>,
@@ -92,25 +92,26 @@ struct JoseHeader {
     crit: Option<Value>,
 }
 
-/// Reads a token; `None` for one that has another form.
+/// Parses a token; `None` if it does not have the form of a JWT.
 pub(super) fn read(token: &str) -> Option<Result<SignedToken<'_>, TokenError>> {
     let (message, signature) = token.rsplit_once('.')?;
     let (header, claims) = message.split_once('.')?;
-    // What is encrypted has five parts.
+    // Encrypted tokens have five parts.
     if claims.contains('.') {
         return None;
     }
     let decoded = decode(header);
     let begins = decoded.as_deref().and_then(|header| header.trim_ascii_start().first());
-    // That is how an object with a field begins, also one that is not well encoded.
+    // `eyJ` is the encoding of `{"`: also a badly encoded header is recognized as a JWT.
     if begins != Some(&b'{') && !header.starts_with("eyJ") {
         return None;
     }
-    // It is meant to be a signed token. One that we read otherwise than others is not left to them.
+    // The token is meant to be a JWT. If it is malformed, it is rejected and not passed to introspection, because
+    // the provider might parse it differently.
     let header: Option<JoseHeader> = decoded.and_then(|header| serde_json::from_slice(&header).ok());
     Some(header.ok_or(TokenError::Malformed).and_then(|header| {
         let algorithm = Algorithm::parse(&header.alg).ok_or(TokenError::AlgorithmNotAllowed)?;
-        // What must be understood is not: there is nothing that we do.
+        // `crit` lists extensions that must be understood; none is implemented.
         if header.crit.is_some() || !header.typ.as_deref().is_none_or(is_access_token) {
             return Err(TokenError::Malformed);
         }
@@ -120,14 +121,14 @@ pub(super) fn read(token: &str) -> Option<Result<SignedToken<'_>, TokenError>> {
     }))
 }
 
-/// Whether a type (RFC 7515 section 4.1.9) is that of a token that lets its bearer in, and not of a logout, say.
+/// Whether a `typ` (RFC 7515 section 4.1.9) is that of an access token, and not of a logout token, for example.
 fn is_access_token(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     matches!(name.strip_prefix("application/").unwrap_or(&name), "jwt" | "at+jwt")
 }
 
 impl SignedToken<'_> {
-    /// What it says, once its signature was checked.
+    /// The claims. To be called after the signature is verified.
     pub(super) fn claims(&self) -> Result<Map<String, Value>, TokenError> {
         serde_json::from_slice(&self.claims).map_err(|_| TokenError::Malformed)
     }

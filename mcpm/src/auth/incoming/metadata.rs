@@ -1,4 +1,4 @@
-//! What an issuer says of itself (OpenID Connect Discovery 1.0; RFC 8414).
+//! Metadata of an issuer (OpenID Connect Discovery 1.0; RFC 8414).
 
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
@@ -9,10 +9,10 @@ use crate::{
     auth::guarded_client::{GuardedClient, ProviderRequest},
 };
 
-/// Largest document in bytes.
+/// Maximum size of the document in bytes.
 const MAX_METADATA_BYTES: usize = 256 << 10;
 
-/// What an issuer says of itself, as far as it matters to whom its tokens are shown.
+/// The metadata fields that token verification needs.
 #[derive(Debug, Deserialize)]
 pub(super) struct IssuerMetadata {
     issuer: String,
@@ -20,21 +20,22 @@ pub(super) struct IssuerMetadata {
     pub(super) introspection_endpoint: Option<String>,
 }
 
-/// Fetches it: from where OpenID Connect has it, else from where OAuth has it.
+/// Fetches the metadata, first from the location of OpenID Connect Discovery, then from that of RFC 8414.
 ///
 /// # Errors
-/// `Upstream` when there is none, or it is another issuer's.
+/// `Upstream` if there is none, or if it belongs to another issuer.
 pub(super) async fn discover(
     http: &GuardedClient,
     issuer: &str,
     headers: &HeaderMap,
 ) -> Result<IssuerMetadata> {
-    let refused =
-        |why: String| Error::new(ErrorKind::Upstream, format!("the issuer cannot be found out about: {why}"));
-    for place in discovery_urls(issuer).ok_or_else(|| refused("it is no URL".to_owned()))? {
+    let failed = |why: String| {
+        Error::new(ErrorKind::Upstream, format!("cannot get the metadata of the issuer: {why}"))
+    };
+    for url in discovery_urls(issuer).ok_or_else(|| failed("the issuer is not a URL".to_owned()))? {
         let ask = ProviderRequest {
             method: http::Method::GET,
-            url: place,
+            url,
             headers: headers.clone(),
             body: bytes::Bytes::new(),
         };
@@ -42,17 +43,17 @@ pub(super) async fn discover(
         match answer.status {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND => continue,
-            status => return Err(refused(format!("the answer is {status}"))),
+            status => return Err(failed(format!("the response has status {status}"))),
         }
-        let found: IssuerMetadata = serde_json::from_slice(&answer.body)
-            .map_err(|error| refused("its metadata cannot be read".to_owned()).source(error))?;
-        // Byte for byte: else one issuer could speak for another (RFC 8414 section 3.3).
-        if found.issuer != issuer {
-            return Err(refused(format!("it calls itself `{}`", found.issuer.escape_debug())));
+        let metadata: IssuerMetadata = serde_json::from_slice(&answer.body)
+            .map_err(|error| failed("the document is not valid metadata".to_owned()).source(error))?;
+        // Compared byte for byte, so that one issuer cannot impersonate another (RFC 8414 section 3.3).
+        if metadata.issuer != issuer {
+            return Err(failed(format!("its `issuer` is `{}`", metadata.issuer.escape_debug())));
         }
-        return Ok(found);
+        return Ok(metadata);
     }
-    Err(refused("it has no metadata".to_owned()))
+    Err(failed("there is no document".to_owned()))
 }
 
 fn discovery_urls(issuer: &str) -> Option<[Url; 2]> {

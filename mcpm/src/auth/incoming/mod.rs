@@ -1,8 +1,9 @@
-//! Incoming authentication: who calls the proxy, as their token says.
+//! Incoming authentication: verifies the tokens of callers.
 //!
-//! [`spec`] is what the options say, [`oidc`] decides which way a token is checked: with the issuer's keys ([`jwt`]
-//! and [`jwks`], found by [`metadata`], fetched by [`source`]) or by asking ([`introspection`]). [`checked`] remembers whose signature was checked. What comes of it is
-//! a [`Principal`], or a [`Refusal`]. What HTTP makes of these is for the layers of the proxy.
+//! [`spec`] is the configuration. [`token_verifier`] verifies a token with the issuer's keys ([`jwt`] and
+//! [`jwks`], located by [`metadata`], fetched by [`provider_client`]) or by [`introspection`], and caches the
+//! result ([`verified_tokens`]). The result is a [`Principal`] or a [`TokenError`]; the proxy's layers map these
+//! to HTTP responses.
 
 mod claims;
 mod introspection;

@@ -1,4 +1,4 @@
-//! Who a request comes from.
+//! The authenticated caller of a request.
 
 use std::time::SystemTime;
 
@@ -7,35 +7,36 @@ use serde_json::{Map, Value};
 use super::claims::LEEWAY;
 use crate::options::Secret;
 
-/// Who a request comes from, as the token says that was checked.
+/// The authenticated caller of a request, as its verified token describes it.
 ///
-/// It is in the extensions of a request, as `Arc<Principal>`, when incoming authentication is on, and absent otherwise.
+/// It is in the extensions of a request, as `Arc<Principal>`, if incoming authentication is on, and absent
+/// otherwise.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Principal {
-    /// Who issued the token: `iss`. Introspection may leave it out; then it is the issuer that is configured, else
-    /// the URL of the introspection endpoint.
+    /// The issuer of the token: `iss`. If an introspection response has none, the configured issuer, or else the
+    /// URL of the introspection endpoint.
     pub issuer: String,
-    /// Whom it stands for: `sub`.
+    /// The subject of the token: `sub`.
     pub subject: String,
-    /// Whom it is meant for: `aud`.
+    /// The audiences of the token: `aud`.
     pub audience: Vec<String>,
-    /// The client that it was issued to: `client_id`, else `azp`.
+    /// The client that the token was issued to: `client_id`, or else `azp`.
     pub client_id: Option<String>,
-    /// What it allows: `scope`, else `scp`.
+    /// The granted scopes: `scope`, or else `scp`.
     pub scopes: Vec<String>,
-    /// Everything that was said of it, these included.
+    /// All claims, including those above.
     pub claims: Map<String, Value>,
-    /// When it expires: `exp`.
+    /// When the token expires: `exp`.
     pub expires: SystemTime,
-    /// The token itself.
+    /// The token itself; redacted in debug output.
     pub token: Secret,
 }
 
 impl Principal {
-    /// When nothing more is done for who has come with the token, if it says when it expires.
+    /// When work for this caller must end: the `exp` of the token, if it has one, plus the leeway for clock skew.
     pub(crate) fn expires_with_leeway(&self) -> Option<SystemTime> {
-        let says = self.claims.get("exp").is_some_and(|end| !end.is_null());
-        if says { self.expires.checked_add(LEEWAY) } else { None }
+        let has_expiry = self.claims.get("exp").is_some_and(|end| !end.is_null());
+        if has_expiry { self.expires.checked_add(LEEWAY) } else { None }
     }
 }

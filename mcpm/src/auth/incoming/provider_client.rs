@@ -1,7 +1,7 @@
-//! Fetches what an issuer says, and decides who is shown the token of `--jwks-auth-token-file`.
+//! Fetching of keys and metadata, and the token of `--jwks-auth-token-file`.
 //!
-//! It goes to the issuer and to the places that the options name. A place that the issuer's metadata names may be on
-//! another host, which has no claim to it.
+//! The token is sent to the issuer and to the URLs that options name. A URL from the issuer's metadata may be on
+//! another host, which does not get it.
 
 use std::{
     fs::File,
@@ -21,10 +21,10 @@ use super::{
 };
 use crate::{Error, ErrorKind, Result, auth::guarded_client::GuardedClient};
 
-/// Largest token in bytes.
+/// Maximum size of the token file in bytes.
 const MAX_TOKEN_FILE_BYTES: u64 = 64 << 10;
 
-/// Where documents come from.
+/// Fetches documents of the identity provider.
 #[derive(Debug, Clone)]
 pub(super) struct ProviderClient {
     pub(super) spec: Arc<IncomingSpec>,
@@ -32,25 +32,25 @@ pub(super) struct ProviderClient {
 }
 
 impl ProviderClient {
-    /// Fetches the keys.
-    pub(super) async fn fetch_keys(self, place: Url) -> Result<JwkSet> {
-        JwkSet::read(&self.http.get(place.clone(), self.headers(&place).await?, jwks::MAX_JWKS_BYTES).await?)
+    /// Fetches the key set.
+    pub(super) async fn fetch_keys(self, url: Url) -> Result<JwkSet> {
+        JwkSet::read(&self.http.get(url.clone(), self.headers(&url).await?, jwks::MAX_JWKS_BYTES).await?)
     }
 
-    /// Fetches what the issuer says of itself.
+    /// Fetches the metadata of the issuer.
     pub(super) async fn fetch_metadata(self, issuer: String) -> Result<IssuerMetadata> {
         let url = self.http.guard().parse_url(&issuer)?;
         metadata::discover(&self.http, &issuer, &self.headers(&url).await?).await
     }
 
-    /// The headers of a request to a place.
+    /// The headers of a request to `url`.
     ///
     /// # Errors
-    /// `InvalidOption` when the token cannot be read.
-    pub(super) async fn headers(&self, place: &Url) -> Result<HeaderMap> {
+    /// `InvalidOption` if the token file cannot be read.
+    pub(super) async fn headers(&self, url: &Url) -> Result<HeaderMap> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-        if self.is_configured_origin(place)
+        if self.is_configured_origin(url)
             && let Some(token) = self.read_token_file().await?
         {
             headers.insert(header::AUTHORIZATION, token);
@@ -58,50 +58,51 @@ impl ProviderClient {
         Ok(headers)
     }
 
-    /// Whether a place is where the issuer is, or a URL that the options name.
-    fn is_configured_origin(&self, place: &Url) -> bool {
+    /// Whether a URL has the origin of the issuer or of a URL that an option names.
+    fn is_configured_origin(&self, url: &Url) -> bool {
         let named = [&self.spec.issuer, &self.spec.jwks_url, &self.spec.introspection_url];
         let mut named = named.into_iter().flatten().filter_map(|url| Url::parse(url).ok());
-        named.any(|url| url.origin() == place.origin())
+        named.any(|configured| configured.origin() == url.origin())
     }
 
-    /// What authorises requests to the issuer. The file is read each time, since such tokens are renewed, and on
-    /// another thread, since a disk may be slow.
+    /// Reads the token for requests to the issuer. The file is read each time, because such tokens are renewed,
+    /// and on a blocking thread.
     async fn read_token_file(&self) -> Result<Option<HeaderValue>> {
         let Some(path) = self.spec.token_file.clone() else { return Ok(None) };
         let read = tokio::task::spawn_blocking(move || read_token_file(&path)).await;
-        read.map_err(|error| Error::new(ErrorKind::Internal, "a file was not read").source(error))?.map(Some)
+        read.map_err(|error| Error::new(ErrorKind::Internal, "the token file was not read").source(error))?
+            .map(Some)
     }
 }
 
-/// Reads the token of a file.
+/// Reads the token file.
 ///
 /// # Errors
-/// `InvalidOption` when it cannot be read.
+/// `InvalidOption` if it cannot be read.
 pub(super) fn read_token_file(path: &Path) -> Result<HeaderValue> {
-    let refused = || {
-        let message = format!("no token can be read from `{}`", path.display());
+    let unreadable = || {
+        let message = format!("cannot read a token from `{}`", path.display());
         Error::new(ErrorKind::InvalidOption, message).with("option", "jwks_auth_token_file")
     };
-    let text = text(path).map_err(|error| refused().source(error))?;
+    let text = text(path).map_err(|error| unreadable().source(error))?;
     let token = text.trim();
-    let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| refused())?;
+    let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| unreadable())?;
     if token.is_empty() {
-        return Err(refused());
+        return Err(unreadable());
     }
     value.set_sensitive(true);
     Ok(value)
 }
 
 fn text(path: &Path) -> io::Result<String> {
-    // A pipe to which nobody writes must not be waited for.
+    // Opening a named pipe without a writer must not block.
     let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
-    let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
-    if found.len() > MAX_TOKEN_FILE_BYTES {
+    if metadata.len() > MAX_TOKEN_FILE_BYTES {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too large"));
     }
     let mut text = String::new();

@@ -1,8 +1,8 @@
-//! One document of an identity provider, kept and fetched again when that is due.
+//! A document of an identity provider that is fetched again when it is stale.
 //!
-//! One fetch is under way at a time, and whoever waited for it takes its outcome. It is nobody's own: a client that
-//! hangs up ends its request, and not the fetch that others need. A document that is due is used until there is a newer
-//! one, up to a bound: a provider that is down for a while costs nobody their work.
+//! There is at most one fetch at a time, and all callers that wait for it share its outcome. It runs in its own
+//! task: a client that disconnects does not cancel a fetch that others need. A stale document is used until a
+//! newer one is fetched, up to a maximum age, so that an outage of the provider does not interrupt service.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -17,22 +17,22 @@ use tokio::{
 
 use crate::{Error, ErrorKind, Result};
 
-/// After that a document is due.
+/// Age at which a document is stale and fetched again.
 const DUE: Duration = Duration::from_secs(10 * 60);
-/// After that it is of no use any more.
+/// Age at which a document must not be used any more.
 const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
-/// Pause after a failure while there is a document to use.
+/// Retry interval after a failure while there is a document to use.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
-/// Pause after a failure while there is none, as long as callers are told to wait: anybody can ask.
+/// Retry interval after a failure while there is none. Callers get 503 until then, so it is short.
 const INITIAL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Pause between two fetches that a token asks for, which anybody can send.
+/// Minimum interval between fetches that tokens with an unknown key cause; any caller can send such tokens.
 const FORCED_REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A document, once it was fetched.
+/// A document and the task that fetches it.
 #[derive(Debug)]
 pub(super) struct RefreshingDocument<T> {
     shared: Arc<RefreshingShared<T>>,
-    /// The fetch that is under way. It ends with this at the latest.
+    /// The running fetch, which is aborted when this is dropped.
     fetches: Mutex<JoinSet<()>>,
     fetch_lock: Arc<Semaphore>,
 }
@@ -43,10 +43,10 @@ struct RefreshingShared<T>(Mutex<RefreshingState<T>>);
 #[derive(Debug)]
 struct RefreshingState<T> {
     document: Option<(Arc<T>, Instant)>,
-    /// Fetches that came to an end, and how the last one did.
+    /// The number of completed fetches, and the outcome of the last one.
     completed: u64,
     failure: Option<(String, Instant)>,
-    /// When a fetch ended that a token asked for.
+    /// When the last forced fetch completed.
     forced_at: Option<Instant>,
 }
 
@@ -62,10 +62,10 @@ impl<T> Default for RefreshingDocument<T> {
 }
 
 impl<T: Send + Sync + 'static> RefreshingDocument<T> {
-    /// The document, fetched if it is due.
+    /// Returns the document, fetching it first if it is missing or too old.
     ///
     /// # Errors
-    /// `Upstream` when there is none and it cannot be fetched, or could not be a moment ago.
+    /// `Upstream` if there is no document and the fetch fails, or has failed within the retry interval.
     pub(super) async fn get(
         &self,
         fetch: impl Future<Output = Result<T>> + Send + 'static,
@@ -91,38 +91,38 @@ impl<T: Send + Sync + 'static> RefreshingDocument<T> {
             }
         };
         let Some(old) = usable else { return self.fetch(seen, fetch).await };
-        // One request sees to it; the others need not wait.
+        // One request refreshes a stale document; the others use it.
         let Ok(turn) = Arc::clone(&self.fetch_lock).try_acquire_owned() else { return Ok(old) };
         let fetched = self.spawn_fetch(turn, fetch, false).await;
         Ok(fetched.unwrap_or_else(|error| {
-            tracing::warn!(%error, "a document of the identity provider is due and cannot be fetched");
+            tracing::warn!(%error, "cannot refresh a document of the identity provider; the old one is used");
             old
         }))
     }
 
-    /// The document, unless it is due.
+    /// Returns the document unless it is stale.
     pub(super) fn fresh(&self) -> Option<Arc<T>> {
         let state = self.shared.lock();
         let (document, since) = state.document.as_ref()?;
         (since.elapsed() < DUE).then(|| Arc::clone(document))
     }
 
-    /// Whether nothing was fetched yet, though it was tried.
+    /// Whether every fetch so far has failed.
     pub(super) fn is_missing(&self) -> bool {
         let state = self.shared.lock();
         state.document.is_none() && state.failure.is_some()
     }
 
-    /// Why the last fetch failed; `None` when it did not.
+    /// The error of the last fetch; `None` if it succeeded.
     pub(super) fn failure(&self) -> Option<String> {
         self.shared.lock().failure.as_ref().map(|(failure, _)| failure.clone())
     }
 
-    /// A document that is newer than `old`, in which a token has not found what it needs; `None` when one was fetched
-    /// a moment ago.
+    /// Fetches a document newer than `old`, in which a token did not find its key; `None` if the last forced fetch
+    /// was a moment ago.
     ///
     /// # Errors
-    /// `Upstream` when it cannot be fetched, or could not be a moment ago: then nobody knows what is in it.
+    /// `Upstream` if the fetch fails, or has failed a moment ago; it is then unknown whether the key exists.
     pub(super) async fn force_refresh(
         &self,
         old: &Arc<T>,
@@ -159,53 +159,55 @@ impl<T: Send + Sync + 'static> RefreshingDocument<T> {
         let turn = self.fetch_permit().await?;
         {
             let state = self.shared.lock();
-            // Somebody else has fetched meanwhile: that was for all who waited.
+            // Another caller has fetched the document meanwhile.
             if state.completed != seen {
                 return match (&state.document, &state.failure) {
                     (_, Some((failure, _))) => Err(Error::new(ErrorKind::Upstream, failure.clone())),
                     (Some((document, _)), None) => Ok(Arc::clone(document)),
-                    (None, None) => Err(Error::new(ErrorKind::Internal, "a fetch had no outcome")),
+                    (None, None) => {
+                        Err(Error::new(ErrorKind::Internal, "a fetch completed without a result"))
+                    }
                 };
             }
         }
         self.spawn_fetch(turn, fetch, false).await
     }
 
-    /// Fetches in a task of its own, and waits for it.
+    /// Runs a fetch in its own task and waits for it.
     async fn spawn_fetch(
         &self,
         turn: OwnedSemaphorePermit,
         fetch: impl Future<Output = Result<T>> + Send + 'static,
-        asked: bool,
+        forced: bool,
     ) -> Result<Arc<T>> {
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let shared = Arc::clone(&self.shared);
         {
             let mut tasks = self.fetches.lock().unwrap_or_else(PoisonError::into_inner);
-            // Those that have ended are taken out.
+            // Removes completed tasks.
             while tasks.try_join_next().is_some() {}
             tasks.spawn(async move {
-                let outcome = shared.record(fetch.await, asked);
+                let outcome = shared.record(fetch.await, forced);
                 drop(turn);
-                // Who asked for it may be gone.
-                let _ = tell.send(outcome);
+                // The caller may have disconnected.
+                let _ = sender.send(outcome);
             });
         }
-        told.await.unwrap_or_else(|_| Err(stopping()))
+        receiver.await.unwrap_or_else(|_| Err(stopping()))
     }
 }
 
 fn stopping() -> Error {
-    Error::new(ErrorKind::Upstream, "the fetch was given up")
+    Error::new(ErrorKind::Upstream, "the fetch was aborted")
 }
 
 impl<T> RefreshingShared<T> {
-    /// Notes how a fetch ended.
-    fn record(&self, outcome: Result<T>, asked: bool) -> Result<Arc<T>> {
+    /// Records the outcome of a fetch.
+    fn record(&self, outcome: Result<T>, forced: bool) -> Result<Arc<T>> {
         let now = Instant::now();
         let mut state = self.lock();
         state.completed += 1;
-        if asked {
+        if forced {
             state.forced_at = Some(now);
         }
         match outcome {
@@ -223,7 +225,7 @@ impl<T> RefreshingShared<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, RefreshingState<T>> {
-        // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+        // No code panics while it holds the lock, so the state of a poisoned lock is consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -287,14 +289,14 @@ mod tests {
         let old = kept.get(async { Ok(1) }).await.expect("fetched");
         let newer = kept.force_refresh(&old, async { Ok(2) }).await.expect("fetched").expect("newer");
         assert_eq!(*newer, 2);
-        // Who still holds the old one gets what is there.
+        // A caller with the old document gets the current one.
         let there = kept.force_refresh(&old, async { panic!("it is there") }).await.expect("kept");
         assert_eq!(there.as_deref(), Some(&2));
         assert!(kept.force_refresh(&newer, async { panic!("too soon") }).await.expect("kept").is_none());
         tokio::time::advance(FORCED_REFRESH_INTERVAL).await;
         let third = kept.force_refresh(&newer, async { Ok(3) }).await.expect("fetched").expect("newer");
         assert_eq!(*third, 3);
-        // What cannot be fetched is not known, which is another thing than not being there.
+        // After a failed fetch it is unknown whether the key exists.
         tokio::time::advance(FORCED_REFRESH_INTERVAL).await;
         assert!(kept.force_refresh(&third, async { Err(down()) }).await.is_err());
         assert!(kept.force_refresh(&third, async { panic!("too soon") }).await.is_err());

@@ -1,4 +1,4 @@
-//! What callers are asked for, as the options say it, and which of these options go together.
+//! The resolved configuration of incoming authentication, and the checks of its options.
 
 use std::path::{Path, PathBuf};
 
@@ -12,46 +12,47 @@ use crate::{
     options::{OptionSet as _, ProxyOptions, Secret, SharedOptions, SubjectTokenType},
 };
 
-/// What callers are asked for. The client secret is no part of it, so that it can be recorded.
+/// The configuration of incoming authentication. It does not contain the client secret, so that it can be
+/// recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IncomingSpec {
-    /// Who issues their tokens.
+    /// The issuer of accepted tokens.
     pub issuer: Option<String>,
-    /// Whom the tokens must be meant for; otherwise the URL of the proxy.
+    /// The expected audience; by default the URL of the proxy.
     pub audience: Option<String>,
-    /// Who asks about tokens.
+    /// The client id for introspection.
     pub client_id: Option<String>,
-    /// Whether there is a client secret, which is not on record itself. A public client has none.
+    /// Whether there is a client secret, which is not recorded itself. A public client has none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_secret: bool,
-    /// Where tokens are asked about; otherwise what the issuer says, if there is a client secret.
+    /// The introspection endpoint; by default the one of the issuer's metadata, if there is a client secret.
     pub introspection_url: Option<String>,
-    /// Where the issuer's keys are; otherwise what the issuer says.
+    /// The URL of the issuer's keys; by default the one of the issuer's metadata.
     pub jwks_url: Option<String>,
-    /// Scopes that clients are told of.
+    /// Scopes that clients are advised to request (RFC 9728, `scopes_supported`).
     pub scopes: Vec<String>,
     /// Scopes that a token must have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_scopes: Vec<String>,
-    /// The proxy as clients know it; otherwise where it listens.
+    /// The URL that clients use to reach the proxy; by default the address that it listens on.
     pub resource_url: Option<String>,
-    /// Whether plain HTTP is spoken with others than this machine.
+    /// Whether plain HTTP to hosts other than loopback is allowed.
     pub allow_http: bool,
-    /// Whether addresses that are not public are asked.
+    /// Whether connections to addresses that are not public are allowed.
     pub allow_private_ip: bool,
-    /// A file with a token for requests to the issuer.
+    /// A file with a bearer token for requests to the issuer.
     pub token_file: Option<PathBuf>,
-    /// A file with certificates that are trusted beside those of the machine.
+    /// A file of certificates that are trusted in addition to the system's.
     pub ca_bundle: Option<PathBuf>,
-    /// Whether callers come with ID tokens, since these are what is exchanged.
+    /// Whether callers send ID tokens, because these are exchanged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub id_tokens: bool,
 }
 
-/// What turns incoming authentication on.
+/// The options that turn on incoming authentication.
 pub(crate) const ENABLING_OPTIONS: [&str; 3] = ["oidc_issuer", "oidc_jwks_url", "oidc_introspection_url"];
-/// What has no effect without it.
+/// The options that have no effect without them.
 pub(crate) const DEPENDENT_OPTIONS: [&str; 9] = [
     "oidc_audience",
     "oidc_client_id",
@@ -69,11 +70,11 @@ fn invalid_option(message: impl Into<String>) -> Error {
 }
 
 impl IncomingSpec {
-    /// Reads how callers are authenticated from options without defaults, with relative paths below `working_dir`;
-    /// `None` when they are not.
+    /// Resolves the configuration from options without defaults, with relative paths below `working_dir`; `None`
+    /// if incoming authentication is off.
     ///
     /// # Errors
-    /// `InvalidOption` for options that contradict each other and for values that cannot be used.
+    /// `InvalidOption` for contradictory options and invalid values.
     pub(crate) fn read(options: &SharedOptions, working_dir: &Path) -> Result<Option<Self>> {
         if options.oidc_issuer.is_none()
             && options.oidc_jwks_url.is_none()
@@ -105,7 +106,7 @@ impl IncomingSpec {
         Ok(Some(spec))
     }
 
-    /// What requests to the issuer are held to.
+    /// The guards of requests to the issuer.
     pub(crate) fn guard(&self) -> ClientGuard {
         ClientGuard {
             allow_http: self.allow_http,
@@ -114,18 +115,18 @@ impl IncomingSpec {
         }
     }
 
-    /// What is to be known of what is left out.
+    /// Warnings about missing options.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = &'static str> {
         let trusts_keys = self.jwks_url.is_some().then_some(
-            "no issuer is named: a token that is signed with a key of option `oidc_jwks_url` lets in whoever its issuer \
-             says it stands for; name the issuer with `oidc_issuer`",
+            "no issuer is set: any token signed with a key of option `oidc_jwks_url` is accepted, whatever subject \
+             it names; set the issuer with `oidc_issuer`",
         );
-        let silent = "no issuer is named: clients are not told where to log in (RFC 9728, `authorization_servers`), \
+        let silent = "no issuer is set: clients cannot discover where to log in (RFC 9728, `authorization_servers`), \
                       so give them their tokens by other means, or name it with `oidc_issuer`";
         trusts_keys.into_iter().chain([silent]).filter(|_| self.issuer.is_none())
     }
 
-    /// Whether the client secret is used, if there is one.
+    /// Whether a client secret would be used.
     pub fn uses_secret(&self) -> bool {
         self.client_id.is_some()
     }
@@ -144,32 +145,32 @@ impl IncomingSpec {
         }
         if self.introspection_url.is_some() && self.client_id.is_none() {
             return Err(invalid_option("`oidc_introspection_url` needs `oidc_client_id`")
-                .hint("the endpoint wants to know who asks about a token"));
+                .hint("the endpoint authenticates its clients"));
         }
         if secret.is_some() && self.client_id.is_none() {
             return Err(invalid_option("`oidc_client_secret` needs `oidc_client_id`"));
         }
         for scope in self.scopes.iter().chain(&self.required_scopes) {
             if !is_scope(scope) {
-                return Err(invalid_option(format!("`{}` is no scope", scope.escape_debug())));
+                return Err(invalid_option(format!("`{}` is not a valid scope", scope.escape_debug())));
             }
         }
         self.resource_url.as_deref().map_or(Ok(()), check_resource)
     }
 
-    /// Refuses to start again without the client secret that there was. It is in no record and no file.
+    /// Rejects a restart without the client secret that the first start had. The secret is not recorded.
     ///
     /// # Errors
-    /// `InvalidOption` says where it is looked for.
+    /// `InvalidOption` if it is missing.
     pub(crate) fn check_secret(&self, secret: Option<&Secret>) -> Result<()> {
         if !self.has_secret || secret.is_some() {
             return Ok(());
         }
-        Err(invalid_option("the client secret for introspection is missing, and it is not kept on record")
-            .hint("give it in `MCPM_OIDC_CLIENT_SECRET`"))
+        Err(invalid_option("the client secret for introspection is missing; it is never saved")
+            .hint("set it in `MCPM_OIDC_CLIENT_SECRET`"))
     }
 
-    /// Refuses a token file that cannot be used, before anything is made for a proxy that could not start.
+    /// Rejects an unusable token file before anything is created.
     ///
     /// # Errors
     /// `InvalidOption` names the file.
@@ -177,12 +178,12 @@ impl IncomingSpec {
         self.token_file.as_deref().map_or(Ok(()), |path| provider_client::read_token_file(path).map(drop))
     }
 
-    /// Refuses a proxy that others reach, directly or through a proxy in front, and of which nobody has said what its
-    /// tokens are to be meant for: its own address is not what clients call it by, and what they call it by is theirs
-    /// to choose.
+    /// Rejects a proxy that is reachable from other machines, directly or through another proxy, and has neither
+    /// `resource_url` nor an audience: its own address is not the one that clients use, and a `Host` header is
+    /// under the client's control.
     ///
     /// # Errors
-    /// `InvalidOption` says what to say.
+    /// `InvalidOption` names the options to set.
     pub(crate) fn check_exposure(&self, host: &str, trusts_headers: bool) -> Result<()> {
         let name = host.trim_matches(['[', ']']);
         let is_loopback = name.eq_ignore_ascii_case("localhost")
@@ -195,29 +196,29 @@ impl IncomingSpec {
             true => "through another proxy".to_owned(),
             false => format!("to `{host}`"),
         };
-        Err(invalid_option(format!("nothing says whom tokens are to be meant for when clients come {come}"))
-            .hint("give the URL that clients use with `resource_url`, or the audience with `oidc_audience`"))
+        Err(invalid_option(format!("the expected audience of tokens is unknown when clients connect {come}"))
+            .hint("set the URL that clients use with `resource_url`, or the audience with `oidc_audience`"))
     }
 }
 
-/// A scope is of printable ASCII without quotes and backslashes (RFC 6749 section 3.3).
+/// Whether a text is a scope: printable ASCII without quotes and backslashes (RFC 6749 section 3.3).
 pub(crate) fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e))
 }
 
 fn check_resource(text: &str) -> Result<()> {
     let bad = |why: &str| {
-        invalid_option(format!("`{text}` is no resource URL: {why}")).with("option", "resource_url")
+        invalid_option(format!("`{text}` is not a valid resource URL: {why}")).with("option", "resource_url")
     };
-    let url = Url::parse(text).map_err(|_| bad("it is no URL"))?;
+    let url = Url::parse(text).map_err(|_| bad("it is not a URL"))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err(bad("it is neither `https` nor `http`"));
+        return Err(bad("the scheme is neither `https` nor `http`"));
     }
     if url.fragment().is_some() || url.query().is_some() {
         return Err(bad("it has a query or a fragment"));
     }
     if !url.username().is_empty() || url.password().is_some() || text.bytes().any(|byte| byte == b'"') {
-        return Err(invalid_option("`resource_url` holds what is no part of a resource URL"));
+        return Err(invalid_option("`resource_url` contains a character that is not allowed in a URL"));
     }
     Ok(())
 }
@@ -273,8 +274,8 @@ mod tests {
             (("oidc-introspection-url", "https://id.example/i"), "`oidc_client_id`"),
             (("oidc-client-secret", "hush"), "`oidc_client_id`"),
             (("oidc-jwks-url", "ftp://id.example/i"), "oidc_jwks_url"),
-            (("oidc-scopes", "a\"b"), "no scope"),
-            (("resource-url", "https://mcp.example/mcp?x"), "no resource URL"),
+            (("oidc-scopes", "a\"b"), "not a valid scope"),
+            (("resource-url", "https://mcp.example/mcp?x"), "not a valid resource URL"),
         ] {
             let error = parse(&[issuer, more]).expect_err(said).to_string();
             assert!(error.contains(said) && !error.contains("hush"), "{error}");

@@ -1,47 +1,47 @@
-//! Why a token does not let its bearer in.
+//! Reasons for rejecting a token.
 
 use std::time::SystemTime;
 
 use crate::explain::Reason;
 
-/// Why a token does not let its bearer in.
+/// Why a token is rejected.
 ///
-/// What is said of it beside that is what the issuer has signed or told, for the operator. Of a token that may be
-/// anybody's nothing is said.
+/// Details are included only for tokens that the issuer has signed or confirmed, for the operator. Nothing is
+/// reported of the content of a token that may be forged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TokenError {
-    /// It is no token that could be checked here.
+    /// The token is not a JWT, and no introspection endpoint is configured.
     Malformed,
-    /// It is a token, and not one that lets its bearer in.
+    /// The token is not an access token.
     NotAnAccessToken,
-    /// It is for who holds a key, which cannot be shown here.
+    /// The token is bound to a key, and its possession cannot be proven here.
     SenderConstrained,
-    /// It is signed in a way that is not taken, or not at all.
+    /// The signature algorithm is not accepted, or the token is not signed.
     AlgorithmNotAllowed,
-    /// Nobody knows the key that it says it is signed with.
+    /// The key with the token's `kid` is unknown.
     UnknownKey,
-    /// It was not signed with the key that it says.
+    /// The signature does not match.
     BadSignature,
-    /// Somebody else issued it, who says so.
+    /// The token was issued by another issuer.
     WrongIssuer(Option<String>),
-    /// It is meant for others, which are these.
+    /// The token has other audiences.
     WrongAudience(Vec<String>),
-    /// It has expired then, or does not say when it does.
+    /// The token expired at this time, or has no expiry.
     Expired(Option<SystemTime>),
-    /// It is not valid before then.
+    /// The token is not valid before this time.
     NotYetValid(SystemTime),
-    /// It stands for nobody.
+    /// The token has no `sub` claim.
     MissingSubject,
-    /// The identity provider says that it is not valid.
+    /// The identity provider reports that the token is not active.
     Inactive,
-    /// It does not allow what is needed: these scopes are missing.
+    /// The token lacks these scopes.
     InsufficientScope(Vec<String>),
-    /// The identity provider cannot be asked.
+    /// The identity provider cannot be reached.
     Unavailable,
 }
 
 impl TokenError {
-    /// The reason that others are told.
+    /// The reason that `mcpm explain` and clients see.
     pub(crate) fn reason(&self) -> Reason {
         match self {
             Self::Malformed => Reason::TokenMalformed,
@@ -61,20 +61,20 @@ impl TokenError {
         }
     }
 
-    /// What its bearer is told.
+    /// The message for the client.
     pub(crate) fn message(&self) -> &'static str {
         match self {
-            Self::Malformed => "the token cannot be checked here",
-            Self::NotAnAccessToken => "the token is no access token",
-            Self::SenderConstrained => "the token is bound to a key, which is not asked for here",
-            Self::AlgorithmNotAllowed => "the token is not signed in a way that is accepted",
+            Self::Malformed => "the token is malformed, or of a kind that is not accepted",
+            Self::NotAnAccessToken => "the token is not an access token",
+            Self::SenderConstrained => "sender-constrained tokens are not accepted",
+            Self::AlgorithmNotAllowed => "the signature algorithm of the token is not accepted",
             Self::UnknownKey => "the token is signed with an unknown key",
             Self::BadSignature => "the signature of the token is not valid",
-            Self::WrongIssuer(_) => "the token was issued by somebody else",
+            Self::WrongIssuer(_) => "the token was issued by another issuer",
             Self::WrongAudience(_) => "the token is meant for another resource",
             Self::Expired(_) => "the token has expired",
             Self::NotYetValid(_) => "the token is not valid yet",
-            Self::MissingSubject => "the token stands for nobody",
+            Self::MissingSubject => "the token has no `sub` claim",
             Self::Inactive => "the token is not active",
             Self::InsufficientScope(_) => "the token lacks a scope",
             Self::Unavailable => "the identity provider cannot be reached; try again",

@@ -123,14 +123,14 @@ fn a_signature_counts_only_with_the_issuers_key_of_the_right_kind() {
     let (pair, other) = (Pair::ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING), Pair::ed25519());
     let keys = json!({ "keys": [pair.jwk("1"), other.jwk("2")] });
     let signed = |pair: &Pair, header: Value| check(&keys, &pair.sign(&header, &good())).map(drop);
-    let stranger = Pair::ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING);
+    let other = Pair::ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING);
     assert_eq!(signed(&pair, json!({ "alg": "ES256", "kid": "1" })), Ok(()));
-    assert_eq!(signed(&stranger, json!({ "alg": "ES256", "kid": "1" })), Err(TokenError::BadSignature));
-    assert_eq!(signed(&stranger, json!({ "alg": "ES256", "kid": "3" })), Err(TokenError::UnknownKey));
-    assert_eq!(signed(&stranger, json!({ "alg": "ES256" })), Err(TokenError::UnknownKey));
-    let own = json!({ "alg": "ES256", "kid": "1", "jwk": stranger.jwk("1"), "jku": "https://evil.example" });
-    assert_eq!(signed(&stranger, own), Err(TokenError::BadSignature), "a key of its own");
-    // The right key under an algorithm that it is not for.
+    assert_eq!(signed(&other, json!({ "alg": "ES256", "kid": "1" })), Err(TokenError::BadSignature));
+    assert_eq!(signed(&other, json!({ "alg": "ES256", "kid": "3" })), Err(TokenError::UnknownKey));
+    assert_eq!(signed(&other, json!({ "alg": "ES256" })), Err(TokenError::UnknownKey));
+    let own = json!({ "alg": "ES256", "kid": "1", "jwk": other.jwk("1"), "jku": "https://evil.example" });
+    assert_eq!(signed(&other, own), Err(TokenError::BadSignature), "a key of its own");
+    // The right key with an algorithm that it is not for.
     for algorithm in ["ES384", "EdDSA", "RS256", "PS512"] {
         let header = json!({ "alg": algorithm, "kid": "1" });
         assert_eq!(signed(&pair, header), Err(TokenError::AlgorithmNotAllowed), "{algorithm}");
@@ -149,7 +149,7 @@ fn a_signature_counts_only_with_the_issuers_key_of_the_right_kind() {
         let mut key = pair.jwk("1");
         key[name] = value;
         let token = pair.sign(&json!({ "alg": "ES256", "kid": "1" }), &good());
-        assert!(check(&json!({ "keys": [key, stranger.jwk("2")] }), &token).is_err(), "{name}");
+        assert!(check(&json!({ "keys": [key, other.jwk("2")] }), &token).is_err(), "{name}");
     }
 }
 
@@ -202,23 +202,27 @@ fn claims_must_be_valid_now_and_for_this_audience() {
 #[test]
 fn introspection_may_omit_claims_a_jwt_must_have() {
     let now = SystemTime::UNIX_EPOCH + NOW;
-    let asked = |claims: Value| {
+    let introspected = |claims: Value| {
         let Value::Object(claims) = claims else { panic!("an object") };
         claims::principal_from_claims(claims, "opaque", EXPECTED, Some(ISSUER), now)
     };
-    let principal = asked(json!({ "client_id": "app" })).expect("a principal");
+    let principal = introspected(json!({ "client_id": "app" })).expect("a principal");
     assert_eq!((&principal.issuer[..], &principal.subject[..]), (ISSUER, "app"));
     assert!(principal.expires > now);
     assert!(matches!(
-        asked(json!({ "sub": "a", "iss": "https://other.example" })),
+        introspected(json!({ "sub": "a", "iss": "https://other.example" })),
         Err(TokenError::WrongIssuer(_))
     ));
-    assert!(matches!(asked(json!({ "sub": "a", "exp": NOW.as_secs() - 61 })), Err(TokenError::Expired(_))));
-    assert!(matches!(asked(json!({})), Err(TokenError::MissingSubject)));
-    // All users of a client are not one.
-    let user = asked(json!({ "client_id": "app", "username": "ann" })).expect("a principal");
+    assert!(matches!(
+        introspected(json!({ "sub": "a", "exp": NOW.as_secs() - 61 })),
+        Err(TokenError::Expired(_))
+    ));
+    assert!(matches!(introspected(json!({})), Err(TokenError::MissingSubject)));
+    // The users of one client are different principals.
+    let user = introspected(json!({ "client_id": "app", "username": "ann" })).expect("a principal");
     assert_eq!((&user.subject[..], user.client_id.as_deref()), ("ann", Some("app")));
-    let both = asked(json!({ "client_id": "app", "username": "ann", "sub": "7" })).expect("a principal");
+    let both =
+        introspected(json!({ "client_id": "app", "username": "ann", "sub": "7" })).expect("a principal");
     assert_eq!(both.subject, "7");
     for (kind, expected) in [
         ("Bearer", None),
@@ -228,7 +232,7 @@ fn introspection_may_omit_claims_a_jwt_must_have() {
         ("refresh_token", Some(TokenError::NotAnAccessToken)),
         ("N_A", Some(TokenError::NotAnAccessToken)),
     ] {
-        assert_eq!(asked(json!({ "sub": "a", "token_type": kind })).err(), expected, "{kind}");
+        assert_eq!(introspected(json!({ "sub": "a", "token_type": kind })).err(), expected, "{kind}");
     }
 }
 
@@ -263,7 +267,7 @@ fn only_an_access_token_lets_its_bearer_in() {
 fn id_tokens_are_taken_where_they_are_exchanged_and_nothing_else_is() {
     let now = SystemTime::UNIX_EPOCH + NOW;
     let expected = ExpectedClaims { id_tokens: true, ..EXPECTED };
-    for (name, value, refusal) in [
+    for (name, value, error) in [
         ("nonce", json!("x"), None),
         ("at_hash", json!("x"), None),
         ("typ", json!("ID"), None),
@@ -280,7 +284,7 @@ fn id_tokens_are_taken_where_they_are_exchanged_and_nothing_else_is() {
         claims.insert(name.to_owned(), value);
         assert_eq!(
             claims::principal_from_claims(claims, "token", expected, None, now).err(),
-            refusal,
+            error,
             "{name}"
         );
     }
@@ -291,7 +295,7 @@ fn opaque_tokens_are_left_to_introspection() {
     for token in ["opaque", "a.b.c", "a.b", "..", "", "W10.e30.e30", "a.b.c.d.e", "eyJ.b.c.d.e"] {
         assert!(jwt::read(token).is_none(), "{token}");
     }
-    // What is meant to be one and cannot be read as one is not.
+    // A malformed JWT is rejected; it is not an opaque token.
     let header = |text: &str| format!("{}.e30.e30", encode(text.as_bytes()));
     for token in [
         header("{}"),

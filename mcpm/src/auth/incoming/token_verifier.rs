@@ -1,7 +1,7 @@
-//! Finds out whom a token stands for.
+//! Verification of access tokens.
 //!
-//! A signed token is checked with the issuer's keys; any other is asked about, if there is somebody to ask. Without
-//! keys to check with, all are asked about.
+//! JWTs are verified with the issuer's keys. Other tokens, and all tokens if there are no keys, are verified by
+//! introspection, if an endpoint is configured.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -26,7 +26,7 @@ use crate::{
     rate_limit::LogLimit,
 };
 
-/// Checks the tokens that callers send.
+/// Verifies the tokens that callers send.
 #[derive(Debug)]
 pub(crate) struct TokenVerifier {
     provider: ProviderClient,
@@ -39,10 +39,10 @@ pub(crate) struct TokenVerifier {
 }
 
 impl TokenVerifier {
-    /// Makes ready what the options say. Nobody is asked anything yet.
+    /// Creates a verifier. Sends no request yet.
     ///
     /// # Errors
-    /// `InvalidOption` for files that cannot be used.
+    /// `InvalidOption` if a file cannot be used.
     pub(crate) fn new(spec: IncomingSpec, client_secret: Option<Secret>) -> Result<Self> {
         let http = GuardedClient::new(spec.guard())?;
         let incoming = Self {
@@ -64,14 +64,14 @@ impl TokenVerifier {
         &self.provider.spec
     }
 
-    /// Fetches the keys that tokens are checked with, and asks the introspection endpoint, if one is named, about a token that
-    /// does not exist, before the first token comes.
+    /// Fetches the keys and probes the introspection endpoint, if one is configured, with a token that does not
+    /// exist, before the first token arrives.
     ///
     /// # Errors
-    /// Why the issuer cannot be asked, or is not who it should be.
+    /// Why the identity provider cannot be used.
     pub(crate) async fn prefetch(&self) -> Result<()> {
-        if let Some(place) = self.jwks_url().await? {
-            self.keys.get(self.provider.clone().fetch_keys(place)).await?;
+        if let Some(url) = self.jwks_url().await? {
+            self.keys.get(self.provider.clone().fetch_keys(url)).await?;
         }
         if self.spec().introspection_url.is_some()
             && let Some(question) = self.question().await?
@@ -81,12 +81,12 @@ impl TokenVerifier {
         Ok(())
     }
 
-    /// Whether no token can be checked, since the identity provider did not answer yet.
+    /// Whether no token can be verified because the identity provider has not responded successfully yet.
     pub(crate) fn is_unavailable(&self) -> bool {
         self.metadata.is_missing() || self.keys.is_missing() || self.introspection.is_missing()
     }
 
-    /// Why the identity provider could not be asked the last time; `None` when it could be.
+    /// The error of the last request to the identity provider; `None` if it succeeded.
     pub(crate) fn last_error(&self) -> Option<String> {
         self.metadata.failure().or_else(|| self.keys.failure()).or_else(|| self.introspection.failure())
     }
@@ -97,11 +97,11 @@ impl TokenVerifier {
         }
     }
 
-    /// Says whom a token stands for that is meant for one of `audiences`. Whether it also allows what it must is for
+    /// Verifies a token for one of `audiences` and returns its principal. Scopes are checked by
     /// [`check_scopes`](Self::check_scopes).
     ///
     /// # Errors
-    /// Why it lets nobody in.
+    /// Why the token is rejected.
     pub(crate) async fn verify(
         &self,
         token: &str,
@@ -114,7 +114,7 @@ impl TokenVerifier {
         }
     }
 
-    /// Whether a caller's token allows what every caller needs. One that does not is known all the same.
+    /// Checks that a token has the required scopes.
     ///
     /// # Errors
     /// The scopes that are missing.
@@ -142,7 +142,7 @@ impl TokenVerifier {
         self.spec().jwks_url.is_some() || self.spec().issuer.is_some()
     }
 
-    /// Checks a signed token; `None` when the issuer has no keys.
+    /// Verifies a JWT; `None` if the issuer has no keys.
     async fn verify_signed(
         &self,
         token: &str,
@@ -153,13 +153,13 @@ impl TokenVerifier {
             self.log_failure(&error, "the keys of the issuer cannot be fetched");
             TokenError::Unavailable
         };
-        let Some(place) = self.jwks_url().await.map_err(unavailable)? else { return Ok(None) };
+        let Some(url) = self.jwks_url().await.map_err(unavailable)? else { return Ok(None) };
         let mut keys =
-            self.keys.get(self.provider.clone().fetch_keys(place.clone())).await.map_err(unavailable)?;
+            self.keys.get(self.provider.clone().fetch_keys(url.clone())).await.map_err(unavailable)?;
         match keys.verify(&signed) {
             Err(TokenError::UnknownKey) => {
-                let newer = self.keys.force_refresh(&keys, self.provider.clone().fetch_keys(place)).await;
-                // Nobody knows whether the key is one of theirs: the token may be good.
+                let newer = self.keys.force_refresh(&keys, self.provider.clone().fetch_keys(url)).await;
+                // The fetch failed, so the key may exist: the token must not be rejected as invalid.
                 keys = newer.map_err(unavailable)?.ok_or(TokenError::UnknownKey)?;
                 keys.verify(&signed)?;
             }
@@ -181,14 +181,14 @@ impl TokenVerifier {
         }
     }
 
-    /// Asks the provider about a token.
+    /// Verifies a token by introspection.
     async fn introspect(
         &self,
         token: &str,
         key: TokenDigest,
     ) -> std::result::Result<Arc<Principal>, TokenError> {
         let unavailable = |error: Error| {
-            self.log_failure(&error, "no introspection endpoint can be found");
+            self.log_failure(&error, "cannot find the introspection endpoint");
             TokenError::Unavailable
         };
         match self.question().await.map_err(unavailable)? {
@@ -197,12 +197,12 @@ impl TokenVerifier {
         }
     }
 
-    /// Who asks about a token, and where; `None` when nobody can be asked.
+    /// The parameters of an introspection request; `None` if introspection is not available.
     async fn question(&self) -> Result<Option<IntrospectionRequest<'_>>> {
         let Some(client_id) = &self.spec().client_id else { return Ok(None) };
         let endpoint = match &self.spec().introspection_url {
             Some(url) => Some(self.provider.http.guard().parse_url(url)?),
-            // Without a secret, an endpoint that nobody named would not answer.
+            // Without a client secret, an endpoint from the metadata would reject the request.
             None if self.client_secret.is_none() => None,
             None => self.metadata_url(|found| found.introspection_endpoint.as_ref()).await?,
         };
@@ -217,13 +217,13 @@ impl TokenVerifier {
         }))
     }
 
-    /// A place that the issuer's metadata names.
+    /// An endpoint URL from the issuer's metadata.
     async fn metadata_url(
         &self,
-        place: impl FnOnce(&IssuerMetadata) -> Option<&String>,
+        field: impl FnOnce(&IssuerMetadata) -> Option<&String>,
     ) -> Result<Option<Url>> {
         let Some(issuer) = &self.spec().issuer else { return Ok(None) };
-        let found = self.metadata.get(self.provider.clone().fetch_metadata(issuer.clone())).await?;
-        place(&found).map(|url| self.provider.http.guard().parse_url(url)).transpose()
+        let metadata = self.metadata.get(self.provider.clone().fetch_metadata(issuer.clone())).await?;
+        field(&metadata).map(|url| self.provider.http.guard().parse_url(url)).transpose()
     }
 }

@@ -1,7 +1,7 @@
-//! Remembers whom tokens stand for whose signature was checked, so that it is checked once and not at each request.
+//! A cache of tokens whose signature was verified, so that it is not verified again at each request.
 //!
-//! That holds with the very set of keys that it was checked with: a set that was fetched since, in which a key may be
-//! missing, begins anew. And it holds no longer than the token itself.
+//! An entry is valid only with the key set that verified it, because a set fetched later may lack the key, and no
+//! longer than the token itself.
 
 use std::{
     sync::{Arc, Weak},
@@ -11,21 +11,21 @@ use std::{
 use super::{Principal, claims::LEEWAY, jwks::JwkSet};
 use crate::auth::token_cache::{CachedToken, TokenCache, TokenDigest};
 
-/// How long it holds at most, since sets of keys are fetched anew more often.
+/// Maximum age of an entry; key sets are fetched again more often.
 const MAX_AGE: Duration = Duration::from_secs(3600);
 
-/// Who came with tokens that were checked.
+/// The principals of verified tokens.
 #[derive(Debug, Default)]
 pub(super) struct VerifiedTokens(Box<TokenCache<(Weak<JwkSet>, Arc<Principal>)>>);
 
 impl VerifiedTokens {
-    /// Whom a token stands for, if it was checked with these keys.
+    /// Returns the principal of a token that was verified with these keys.
     pub(super) fn get(&self, token: &TokenDigest, keys: &Arc<JwkSet>) -> Option<Arc<Principal>> {
         let (with, principal) = self.0.get(token)?;
         std::ptr::eq(with.as_ptr(), Arc::as_ptr(keys)).then_some(principal)
     }
 
-    /// Remembers whom a token stands for that was checked with these keys.
+    /// Stores the principal of a token that was verified with these keys.
     pub(super) fn insert(&self, token: TokenDigest, keys: &Arc<JwkSet>, principal: &Arc<Principal>) {
         self.0.insert(
             token,
@@ -34,7 +34,7 @@ impl VerifiedTokens {
                 ttl: MAX_AGE,
                 expires_at: principal.expires.checked_add(LEEWAY),
                 is_positive: true,
-                // Its claims, and what is made of them, beside the token.
+                // An estimate: the token, its claims, and the principal made of them.
                 size: 3 * principal.token.expose().len(),
             },
         );
@@ -75,7 +75,7 @@ mod tests {
         checked.insert(token, &keys, &principal(SystemTime::now() + LEEWAY));
         assert_eq!(checked.get(&token, &keys).expect("a principal").subject, "ann");
         assert!(checked.get(&TokenDigest::of("y"), &keys).is_none());
-        // The same keys, fetched again, may lack one next time: it is the set that counts.
+        // Entries belong to one key set, even if another one has the same keys.
         assert!(checked.get(&token, &self::keys()).is_none());
         checked.insert(token, &keys, &principal(SystemTime::now() - LEEWAY));
         assert!(checked.get(&token, &keys).is_none(), "it has ended");
