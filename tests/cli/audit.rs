@@ -26,10 +26,15 @@ fn an_audit_configuration_that_is_wrong_is_refused_before_anything_starts() {
     for (code, config, more, says) in [
         (4, "missing.json", None, "cannot read audit configuration `missing.json`"),
         (2, "unknown.json", None, "`unknown.json` is no audit configuration: unknown field `logfile`"),
-        (2, "size.yaml", None, "`maxDataSize` is 0, and must be from 1 to 1048576"),
+        (2, "size.yaml", None, "`maxDataSize` is 0; it must be from 1 to 1048576"),
         (2, "type.json", None, "the event type `tool_call` is unknown"),
-        (2, "off.json", Some("--enable-audit"), "`enabled` in the configuration off"),
-        (2, "rotated.yaml", None, "`rotateSize` and `rotateCount` are for files, and the log goes to none"),
+        (2, "off.json", Some("--enable-audit"), "`enabled` in the configuration turns it off"),
+        (
+            2,
+            "rotated.yaml",
+            None,
+            "`rotateSize` and `rotateCount` apply to files, but the sink is not a file",
+        ),
         (2, "lost.yaml", None, "`events_lost` cannot be excluded"),
         (2, "nothing.yaml", None, "`eventTypes` and `excludeEventTypes` leave nothing to record"),
         (1, "nowhere.json", None, "the audit log `nowhere/audit.jsonl` cannot be written"),

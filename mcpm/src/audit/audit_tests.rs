@@ -1,4 +1,4 @@
-//! What an audit log takes, leaves out and says of itself.
+//! What an audit log records, redacts and suppresses.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! What is recorded, where, and how: the file of `--audit-config`.
+//! The file of `--audit-config`: what is recorded, and where.
 
 use std::path::{Path, PathBuf};
 
@@ -11,77 +11,77 @@ use crate::{
     line_writer::Rotation,
 };
 
-/// Bytes of a message's data that are recorded, unless the file says otherwise; and most.
+/// Default and maximum size of recorded message data in bytes.
 const DEFAULT_DATA_BYTES: usize = 1024;
 const MAX_DATA_BYTES: usize = 1 << 20;
-/// Actors of a delegation that are recorded, unless the file says otherwise; and most.
+/// Default and maximum number of recorded actors of a delegation.
 const DEFAULT_DELEGATION_DEPTH: usize = 10;
 const MAX_DELEGATION_DEPTH: usize = 100;
-/// Size at which a file is put aside, unless the configuration says otherwise; and least.
+/// Default and minimum size at which a file is rotated, in bytes.
 const DEFAULT_ROTATE_SIZE: u64 = 100 << 20;
 const MIN_ROTATE_SIZE: u64 = 4096;
-/// Files that are kept beside the one that is written, unless the configuration says otherwise; and most.
+/// Default and maximum number of rotated files.
 const DEFAULT_ROTATE_COUNT: u32 = 5;
 const MAX_ROTATE_COUNT: u32 = 1000;
 
-/// What is recorded of requests.
+/// The resolved configuration of an audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuditSpec {
-    /// What the events are said to be of, in place of the server's name.
+    /// The component that events name, instead of the server's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub component: Option<String>,
-    /// Types that are recorded; empty takes all.
+    /// Types that are recorded; empty records all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub event_types: Vec<EventType>,
-    /// Types that are not recorded, whatever else is said.
+    /// Types that are not recorded; takes precedence over `event_types`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude_event_types: Vec<EventType>,
     /// Whether the parameters of requests are recorded.
     pub include_request_data: bool,
-    /// Whether results and errors are.
+    /// Whether results and errors are recorded.
     pub include_response_data: bool,
-    /// Whether an error in an answer makes its outcome one, whatever the status.
+    /// Whether a JSON-RPC error or a tool error makes the outcome an error even if the HTTP status is a success.
     pub detect_application_errors: bool,
-    /// Bytes of either that are recorded; what is longer is cut off and marked.
+    /// Maximum size of either in bytes; longer data is truncated and marked.
     pub max_data_size: usize,
-    /// Actors of a delegation (the claim `act`) that are recorded.
+    /// Maximum number of actors of a delegation (claim `act`) that are recorded.
     pub max_delegation_depth: usize,
-    /// Where events go.
+    /// Where events are written.
     pub sink: AuditSink,
-    /// When a file is put aside.
+    /// File size in bytes at which a file is rotated.
     pub rotate_size: u64,
-    /// How many of those are kept.
+    /// Number of rotated files to keep.
     pub rotate_count: u32,
-    /// Whether a request is refused when it cannot be recorded.
+    /// Whether a request is denied if it cannot be recorded.
     pub fail_closed: bool,
-    /// Names of fields whose values are left out, beside those that are known to be secrets.
+    /// Names of fields whose values are redacted, in addition to known secrets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redact: Vec<String>,
 }
 
-/// Whose log it is.
+/// The kind of component that a log belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AuditOwner {
-    /// A workload's, which is usually a file in its folder.
+    /// A workload; by default its log is a file in its folder.
     Workload,
-    /// A proxy's, which usually goes to standard output.
+    /// A proxy; by default its log is standard output.
     Proxy,
 }
 
-/// Where events go.
+/// Where events are written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditSink {
-    /// For a workload a file in its folder, for a proxy alone the standard output of its process.
+    /// A file in the workload's folder; for a proxy without a workload, the standard output of its process.
     Usual,
-    /// That file.
+    /// This file.
     File(PathBuf),
     /// The standard output of the process.
     Stdout,
-    /// Its standard error.
+    /// The standard error of the process.
     Stderr,
-    /// The log of the library, as events of the target `mcpm::audit`.
+    /// The library's log, as `tracing` events with the target `mcpm::audit`.
     Log,
 }
 
@@ -135,11 +135,11 @@ enum SinkName {
 }
 
 impl AuditSpec {
-    /// Reads what the options of a workload or a proxy say: `--audit-config`, with relative paths from `folder`, and
-    /// `--enable-audit`. `None` when nothing is to be recorded.
+    /// Resolves `--audit-config`, with relative paths below `folder`, and `--enable-audit`. `None` if nothing is
+    /// to be recorded.
     ///
     /// # Errors
-    /// `InvalidOption` for what is wrong in the file; `NotFound` or `Io` when it cannot be read.
+    /// `InvalidOption` for invalid content; `NotFound` or `Io` if the file cannot be read.
     pub(crate) fn read(
         enable: Option<bool>,
         config: Option<&PathBuf>,
@@ -148,17 +148,19 @@ impl AuditSpec {
     ) -> Result<Option<Self>> {
         let Some(path) = config else { return Ok((enable == Some(true)).then(Self::default)) };
         if enable == Some(false) {
-            let message = "`audit_config` turns audit logging on, and `enable_audit` set to `false` off";
-            return Err(invalid(message.to_owned()).hint("leave out one of them"));
+            let message =
+                "`audit_config` turns audit logging on, and `enable_audit` set to `false` turns it off";
+            return Err(invalid(message.to_owned()).hint("omit one of them"));
         }
         let path = folder.join(path);
         let document: AuditDocument = config_file::json_or_yaml(&path, "audit configuration")?;
         if document.enabled == Some(false) {
             if enable == Some(true) {
-                let message = "`enable_audit` turns audit logging on, and `enabled` in the configuration off";
+                let message =
+                    "`enable_audit` turns audit logging on, and `enabled` in the configuration turns it off";
                 return Err(invalid(message.to_owned()).with("file", path.display()));
             }
-            // What is wrong in it is said all the same.
+            // A disabled configuration is validated as well.
             Self::from_document(document, folder, of).map_err(|error| error.with("file", path.display()))?;
             return Ok(None);
         }
@@ -174,23 +176,23 @@ impl AuditSpec {
             (None, None) => AuditSink::Usual,
             (None | Some(SinkName::File), Some(path)) => AuditSink::File(path),
             (Some(SinkName::File), None) => {
-                return Err(invalid("the sink is a file, and `logFile` names none".to_owned()));
+                return Err(invalid("the sink is a file, but `logFile` is missing".to_owned()));
             }
             (Some(_), Some(_)) => {
-                return Err(invalid("`logFile` names a file, and `sink` is none".to_owned()));
+                return Err(invalid("`logFile` is set, but `sink` is not a file".to_owned()));
             }
             (Some(SinkName::Stdout), None) => AuditSink::Stdout,
             (Some(SinkName::Stderr), None) => AuditSink::Stderr,
             (Some(SinkName::Log), None) => AuditSink::Log,
         };
         if document.fail_closed == Some(true) && sink == AuditSink::Log {
-            let message = "`failClosed` is for a log of which it is known that it was written, which `sink: log` is not";
-            return Err(invalid(message.to_owned()).hint("name a `logFile`, or take the sink `stdout`"));
+            let message = "`failClosed` cannot be used with `sink: log`, which does not confirm that events are written";
+            return Err(invalid(message.to_owned()).hint("set `logFile`, or use the sink `stdout`"));
         }
         if of == AuditOwner::Workload && matches!(sink, AuditSink::Stdout | AuditSink::Stderr) {
-            // The process that has it may have no streams.
-            let message = "a workload has no standard output or error that could hold its audit log";
-            return Err(invalid(message.to_owned()).hint("name a `logFile`, or take the sink `log`"));
+            // The process of a workload may have no standard streams.
+            let message = "the audit log of a workload cannot be written to standard output or error";
+            return Err(invalid(message.to_owned()).hint("set `logFile`, or use the sink `log`"));
         }
         let rotates = document.rotate_size.is_some() || document.rotate_count.is_some();
         let is_file = match sink {
@@ -199,8 +201,8 @@ impl AuditSpec {
             AuditSink::Stdout | AuditSink::Stderr | AuditSink::Log => false,
         };
         if rotates && !is_file {
-            let message = "`rotateSize` and `rotateCount` are for files, and the log goes to none";
-            return Err(invalid(message.to_owned()).hint("leave them out, or name a `logFile`"));
+            let message = "`rotateSize` and `rotateCount` apply to files, but the sink is not a file";
+            return Err(invalid(message.to_owned()).hint("omit them, or set `logFile`"));
         }
         let (event_types, exclude_event_types) =
             select_types(document.event_types, document.exclude_event_types)?;
@@ -246,28 +248,27 @@ impl AuditSpec {
     }
 }
 
-/// Types that are recorded, and types that are not. Some must be left, beside those that say what the log lacks: they
-/// are recorded whatever was chosen.
+/// Resolves the types that are recorded and those that are not. Some must remain, besides those that report gaps
+/// in the log, which are always recorded.
 fn select_types(
     names: Option<Vec<String>>,
     excluded: Option<Vec<String>>,
 ) -> Result<(Vec<EventType>, Vec<EventType>)> {
-    let (taken, excluded) = (types(names)?, types(excluded)?);
+    let (included, excluded) = (types(names)?, types(excluded)?);
     if let Some(always) = EventType::ALWAYS.iter().find(|kind| excluded.contains(kind)) {
-        let message =
-            format!("what the log lacks is always recorded, so that `{}` cannot be excluded", always.name());
+        let message = format!("`{}` cannot be excluded: gaps in the log are always recorded", always.name());
         return Err(invalid(message));
     }
     let is_left = |kind: &EventType| {
         !EventType::ALWAYS.contains(kind)
-            && (taken.is_empty() || taken.contains(kind))
+            && (included.is_empty() || included.contains(kind))
             && !excluded.contains(kind)
     };
     if !EventType::ALL.iter().any(is_left) {
         let message = "`eventTypes` and `excludeEventTypes` leave nothing to record".to_owned();
-        return Err(invalid(message).hint("leave one of them out, or set `enabled` to false"));
+        return Err(invalid(message).hint("omit one of them, or set `enabled` to false"));
     }
-    Ok((taken, excluded))
+    Ok((included, excluded))
 }
 
 fn types(names: Option<Vec<String>>) -> Result<Vec<EventType>> {
@@ -275,7 +276,7 @@ fn types(names: Option<Vec<String>>) -> Result<Vec<EventType>> {
         EventType::of_name(&name).ok_or_else(|| {
             let known: Vec<&str> = EventType::ALL.iter().map(|kind| kind.name()).collect();
             invalid(format!("the event type `{name}` is unknown"))
-                .hint(format!("known are {}", known.join(", ")))
+                .hint(format!("known types: {}", known.join(", ")))
         })
     };
     names.unwrap_or_default().into_iter().map(of).collect()
@@ -284,11 +285,11 @@ fn types(names: Option<Vec<String>>) -> Result<Vec<EventType>> {
 fn check_range<N: PartialOrd + std::fmt::Display + Copy>(
     name: &str,
     value: N,
-    least: N,
-    most: N,
+    minimum: N,
+    maximum: N,
 ) -> Result<N> {
-    if value < least || value > most {
-        return Err(invalid(format!("`{name}` is {value}, and must be from {least} to {most}")));
+    if value < minimum || value > maximum {
+        return Err(invalid(format!("`{name}` is {value}; it must be from {minimum} to {maximum}")));
     }
     Ok(value)
 }
@@ -337,21 +338,21 @@ mod tests {
     fn what_is_wrong_in_a_file_is_named() {
         for (text, enable, says) in [
             (r#"{"logfile": "x"}"#, None, "unknown field `logfile`"),
-            (r#"{"maxDataSize": 0}"#, None, "`maxDataSize` is 0, and must be from 1 to 1048576"),
+            (r#"{"maxDataSize": 0}"#, None, "`maxDataSize` is 0; it must be from 1 to 1048576"),
             (r#"{"maxDataSize": -1}"#, None, "invalid value: integer `-1`"),
             (r#"{"maxDataSize": "1k"}"#, None, "invalid type: string \"1k\""),
-            (r#"{"logFile": "x", "rotateSize": 100}"#, None, "`rotateSize` is 100, and must be from 4096"),
+            (r#"{"logFile": "x", "rotateSize": 100}"#, None, "`rotateSize` is 100; it must be from 4096"),
             (r#"{"logFile": "x", "rotateCount": 1001}"#, None, "`rotateCount` is 1001"),
             (r#"{"maxDelegationDepth": 101}"#, None, "`maxDelegationDepth` is 101"),
             (r#"{"eventTypes": ["mcp_toolcall"]}"#, None, "the event type `mcp_toolcall` is unknown"),
             (r#"{"excludeEventTypes": ["x"]}"#, None, "the event type `x` is unknown"),
-            (r#"{"sink": "file"}"#, None, "`logFile` names none"),
-            (r#"{"sink": "stdout", "logFile": "x"}"#, None, "`sink` is none"),
+            (r#"{"sink": "file"}"#, None, "`logFile` is missing"),
+            (r#"{"sink": "stdout", "logFile": "x"}"#, None, "`sink` is not a file"),
             (r#"{"sink": "syslog"}"#, None, "unknown variant `syslog`"),
-            (r#"{"sink": "log", "failClosed": true}"#, None, "`failClosed` is for a log of which"),
-            (r#"{"sink": "log", "rotateSize": 4096}"#, None, "are for files, and the log goes to none"),
-            (r#"{"sink": "stderr", "rotateCount": 2}"#, None, "are for files, and the log goes to none"),
-            (r#"{"rotateCount": 2}"#, None, "are for files, and the log goes to none"),
+            (r#"{"sink": "log", "failClosed": true}"#, None, "`failClosed` cannot be used with `sink: log`"),
+            (r#"{"sink": "log", "rotateSize": 4096}"#, None, "apply to files, but the sink is not a file"),
+            (r#"{"sink": "stderr", "rotateCount": 2}"#, None, "apply to files, but the sink is not a file"),
+            (r#"{"rotateCount": 2}"#, None, "apply to files, but the sink is not a file"),
             (r#"{"excludeEventTypes": ["events_lost"]}"#, None, "`events_lost` cannot be excluded"),
             (
                 r#"{"excludeEventTypes": ["events_suppressed"]}"#,
@@ -365,8 +366,8 @@ mod tests {
                 "leave nothing to record",
             ),
             (r#"{"enabled": false, "maxDataSize": 0}"#, None, "`maxDataSize` is 0"),
-            (r#"{"enabled": false}"#, Some(true), "`enabled` in the configuration off"),
-            (r#"{"enabled": true}"#, Some(false), "`enable_audit` set to `false` off"),
+            (r#"{"enabled": false}"#, Some(true), "`enabled` in the configuration turns it off"),
+            (r#"{"enabled": true}"#, Some(false), "`enable_audit` set to `false` turns it off"),
             ("- a", None, "is no audit configuration"),
         ] {
             let error = read(text, enable).expect_err(text);

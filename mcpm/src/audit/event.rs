@@ -1,17 +1,17 @@
-//! What an event says, and in which form: one JSON object a line.
+//! Audit events and their format: one JSON object per line.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 macro_rules! event_types {
     ($($(#[doc = $what:literal])+ $name:ident = $text:literal;)+) => {
-        /// What an event is about.
+        /// The type of an audit event.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[non_exhaustive]
         pub enum EventType { $($(#[doc = $what])+ #[serde(rename = $text)] $name,)+ }
 
         impl EventType {
-            /// Every type.
+            /// All types.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
             /// Returns its name in the log and in the configuration.
@@ -19,7 +19,7 @@ macro_rules! event_types {
                 match self { $(Self::$name => $text,)+ }
             }
 
-            /// Returns what it is about, in a few words.
+            /// Returns a short description.
             pub fn about(self) -> &'static str {
                 let about = match self { $(Self::$name => concat!($($what),+),)+ };
                 about.trim()
@@ -29,9 +29,9 @@ macro_rules! event_types {
 }
 
 event_types! {
-    /// A session was asked for.
+    /// A client initialized a session.
     Initialize = "mcp_initialize";
-    /// A stream of events was opened with a GET.
+    /// A client opened an SSE stream with GET.
     SseConnection = "sse_connection";
     /// A tool was called.
     ToolCall = "mcp_tool_call";
@@ -41,7 +41,7 @@ event_types! {
     ResourceRead = "mcp_resource_read";
     /// Resources or their templates were listed.
     ResourcesList = "mcp_resources_list";
-    /// A prompt was taken.
+    /// A prompt was fetched.
     PromptGet = "mcp_prompt_get";
     /// Prompts were listed.
     PromptsList = "mcp_prompts_list";
@@ -51,40 +51,40 @@ event_types! {
     Ping = "mcp_ping";
     /// The log level was set.
     Logging = "mcp_logging";
-    /// An argument was completed.
+    /// A completion of an argument was requested.
     Completion = "mcp_completion";
-    /// The client told that its roots have changed.
+    /// The client reported that its roots have changed.
     RootsListChanged = "mcp_roots_list_changed";
-    /// The client answered a request of the server.
+    /// The client responded to a request of the server.
     Response = "mcp_response";
-    /// Any other message, and one that could not be read.
+    /// Any other message, including one that could not be parsed.
     Request = "mcp_request";
-    /// The server answered with an error on a stream that belongs to no request.
+    /// The server sent an error on a stream that belongs to no request.
     StreamError = "mcp_stream_error";
-    /// A session was ended with a DELETE.
+    /// A session was ended with DELETE.
     SessionEnd = "mcp_session_end";
-    /// Any other request over HTTP.
+    /// Any other HTTP request.
     Http = "http_request";
-    /// A request did not get in: it had no good token.
+    /// A request was rejected because it had no valid token.
     AuthFailure = "auth_failure";
-    /// A connection of an isolated server was refused.
+    /// A connection of an isolated server was denied.
     ConnectionRefused = "connection_refused";
-    /// Events were lost; it is written whatever types are chosen.
+    /// Events were lost; recorded whatever types are selected.
     EventsLost = "events_lost";
-    /// Events beyond a limit were counted only; it is written whatever types are chosen.
+    /// Events beyond a limit were only counted; recorded whatever types are selected.
     EventsSuppressed = "events_suppressed";
 }
 
 impl EventType {
-    /// Types that say what the log lacks, and are written whatever types are chosen.
+    /// Types that report gaps in the log, and are recorded whatever types are selected.
     pub(crate) const ALWAYS: [Self; 2] = [Self::EventsLost, Self::EventsSuppressed];
 
-    /// Returns the type of that name.
+    /// Returns the type with that name.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 
-    /// The type of a message with that method.
+    /// The type of a message with this method.
     pub(crate) fn of_method(method: &str) -> Self {
         match method {
             "initialize" => Self::Initialize,
@@ -104,41 +104,41 @@ impl EventType {
     }
 }
 
-/// How it came out.
+/// The outcome of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum AuditOutcome {
-    /// It was answered.
+    /// The response was successful.
     Success,
-    /// The answer is an error of the server or of a tool, under a status of success.
+    /// The response has a success status and contains an error of the server or of a tool.
     ApplicationError,
-    /// The request was at fault.
+    /// The request was invalid.
     Failure,
-    /// A layer refused it.
+    /// A layer denied the request.
     Denied,
-    /// The server or the proxy was at fault.
+    /// The server or the proxy failed.
     Error,
-    /// Its client went before the answer came.
+    /// The client disconnected before the response.
     ClientGone,
-    /// It was taken, and the answer comes on the stream of an SSE pair.
+    /// The request was accepted, and its response follows on the SSE stream.
     Accepted,
-    /// The response ended without the answer, which may come on another stream.
+    /// The response stream ended before the JSON-RPC response, which may follow on another stream.
     Unanswered,
-    /// It is about to be sent on; another event tells how it came out.
+    /// The request is about to be forwarded; another event reports the outcome.
     Pending,
 }
 
-/// One event.
+/// An audit event.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Event {
-    /// When it was written down.
+    /// When it was recorded.
     pub(crate) time: String,
     pub(crate) level: &'static str,
     pub(crate) msg: &'static str,
     pub(crate) audit_id: String,
     #[serde(rename = "type")]
     pub(crate) kind: EventType,
-    /// When it began.
+    /// When the request began.
     pub(crate) logged_at: String,
     pub(crate) outcome: AuditOutcome,
     pub(crate) component: String,
@@ -151,12 +151,12 @@ pub(crate) struct Event {
     pub(crate) metadata: AuditMetadata,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(crate) data: Map<String, Value>,
-    /// On whose behalf the subject acts, the nearest first.
+    /// The actors on whose behalf the subject acts, the most recent first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) delegation: Vec<Value>,
 }
 
-/// Where a request came from.
+/// The source of a request.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct AuditSource {
     #[serde(rename = "type")]
@@ -166,14 +166,14 @@ pub(crate) struct AuditSource {
     pub(crate) extra: Map<String, Value>,
 }
 
-/// All else.
+/// Additional data.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct AuditMetadata {
     pub(crate) extra: Map<String, Value>,
 }
 
 impl Event {
-    /// The line, with its end.
+    /// The event as a line, with a line feed.
     pub(crate) fn line(&self) -> Vec<u8> {
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');
@@ -181,7 +181,7 @@ impl Event {
     }
 }
 
-/// Puts a field there if it has a value.
+/// Inserts a field if it has a value.
 pub(crate) fn put(map: &mut Map<String, Value>, name: &str, value: Option<impl Into<Value>>) {
     if let Some(value) = value {
         map.insert(name.to_owned(), value.into());

@@ -1,8 +1,9 @@
-//! Limits on events that can be caused in any number without authentication.
+//! Rate limits for audit events that unauthenticated peers can cause in any number.
 //!
-//! Each [`LimitedCause`] cause has a token bucket and an allowance of bytes of its own. Only events without a limit refill the
-//! allowances: however long a flood lasts, it fills no more than a share of the log, rotates the events of authenticated
-//! callers out of no file, and hides no other cause. Events beyond a limit are counted, and a summary event says how many.
+//! Each [`LimitedCause`] has its own token bucket and its own allowance of bytes. Only unlimited events refill the
+//! allowances: a flood of any duration fills no more than a share of the log, does not rotate the events of
+//! authenticated callers away, and does not hide other causes. Events beyond a limit are counted, and a summary
+//! event reports their number.
 
 use std::{
     collections::BTreeMap,
@@ -20,27 +21,27 @@ use crate::rate_limit::TokenBucket;
 
 /// Events of one cause that are recorded at once, before the rate applies.
 const BURST: u32 = 256;
-/// Time after which one more event of a cause may be recorded.
+/// Interval at which one more event of a cause may be recorded.
 const REFILL: Duration = Duration::from_secs(1);
-/// The allowance of a cause at most, as a part of a file's size.
+/// Maximum allowance of a cause, as a fraction of the file size.
 const MAX_ALLOWANCE: u64 = 32;
-/// Bytes of events without a limit that add one byte to each allowance.
+/// Bytes of unlimited events that add one byte to each allowance.
 const BYTES_PER_BYTE: u64 = 16;
-/// Time between summaries.
+/// Interval between summaries.
 const SUMMARY_INTERVAL: Duration = Duration::from_secs(60);
-/// Time between summaries when the allowance is used up.
+/// Interval between summaries when the allowance is used up.
 const LONG_SUMMARY_INTERVAL: Duration = Duration::from_secs(3600);
-/// Bytes of a summary, about.
+/// Approximate size of a summary event in bytes.
 const SUMMARY_BYTES: u64 = 512;
 
-/// What causes events in any number without authentication.
+/// A cause of events that needs no authentication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LimitedCause {
-    /// Requests of callers who are not authenticated.
+    /// Requests of unauthenticated callers.
     Unauthenticated,
-    /// Connections of an isolated server that were refused.
+    /// Denied connections of an isolated server.
     ConnectionRefused,
-    /// Requests that need no authentication and were answered, such as those for `/health`.
+    /// Successful requests that need no authentication, such as those for `/health`.
     Public,
     /// Errors that a server sends on a stream that belongs to no request.
     StreamError,
@@ -61,7 +62,7 @@ impl LimitedCause {
 #[derive(Debug)]
 pub(super) struct Limit {
     max_allowance: u64,
-    /// Bytes of events without a limit that the allowances do not know of yet.
+    /// Bytes of unlimited events that have not been credited to the allowances yet.
     earned: AtomicU64,
     /// Whether any event was suppressed since the last summary.
     has_suppressed: AtomicBool,
@@ -73,11 +74,11 @@ pub(super) struct Limit {
 struct LimitState {
     bucket: TokenBucket,
     allowance: u64,
-    /// What was suppressed since the last summary, and when that began.
+    /// What was suppressed since the last summary, and since when.
     suppressed: Option<(Suppressed, Instant)>,
 }
 
-/// Events that were counted only.
+/// Events that were counted but not recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Suppressed {
     pub(super) cause: LimitedCause,
@@ -86,7 +87,7 @@ pub(super) struct Suppressed {
 }
 
 impl Suppressed {
-    /// Says what was suppressed.
+    /// Adds the fields of the summary event.
     pub(super) fn describe(&self, extra: &mut Map<String, Value>) {
         put(extra, "cause", Some(self.cause.name()));
         put(extra, "events", Some(self.types.values().sum::<u64>()));
@@ -96,7 +97,7 @@ impl Suppressed {
 }
 
 impl Limit {
-    /// Sets up the limits of a log whose files have that size at most.
+    /// Creates the limits of a log with this maximum file size.
     pub(super) fn new(file_size: u64) -> Self {
         Self {
             max_allowance: file_size / MAX_ALLOWANCE,
@@ -116,19 +117,19 @@ impl Limit {
         causes
     }
 
-    /// Adds to the allowances for an event of that size, which has no limit itself.
+    /// Credits an unlimited event of this size to the allowances.
     pub(super) fn earn(&self, bytes: u64) {
         self.earned.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Takes from the allowance of a cause.
+    /// Debits the allowance of a cause.
     pub(super) fn spend(&self, cause: LimitedCause, bytes: u64) {
         if let Some(state) = self.causes().get_mut(&cause) {
             state.allowance = state.allowance.saturating_sub(bytes);
         }
     }
 
-    /// Returns the line of an event if it is within the limits and there is room for it; otherwise counts it.
+    /// Returns the line of an event if it is within the limits and the queue has room; otherwise counts it.
     pub(super) fn admit(
         &self,
         cause: LimitedCause,
@@ -151,7 +152,10 @@ impl Limit {
             }
         }
         let (suppressed, _) = state.suppressed.get_or_insert_with(|| {
-            tracing::warn!(cause = cause.name(), "too many audit events; the rest are counted only");
+            tracing::warn!(
+                cause = cause.name(),
+                "too many audit events of this cause; further ones are only counted"
+            );
             (Suppressed { cause, since: SystemTime::now(), types: BTreeMap::new() }, now)
         });
         *suppressed.types.entry(kind.name()).or_default() += 1;
@@ -164,7 +168,7 @@ impl Limit {
         self.has_suppressed.load(Ordering::Relaxed)
     }
 
-    /// Takes what was suppressed for each cause, if it is time for a summary of it.
+    /// Takes what was suppressed for each cause whose summary is due.
     pub(super) fn due(&self, now: Instant) -> Vec<Suppressed> {
         self.take_if(|state, since| {
             let short = state.allowance >= SUMMARY_BYTES;
@@ -173,22 +177,22 @@ impl Limit {
         })
     }
 
-    /// Takes what was suppressed.
+    /// Takes everything that was suppressed.
     pub(super) fn take(&self) -> Vec<Suppressed> {
         self.take_if(|_, _| true)
     }
 
     fn take_if(&self, is_due: impl Fn(&LimitState, Instant) -> bool) -> Vec<Suppressed> {
-        let (mut causes, mut taken) = (self.causes(), Vec::new());
+        let (mut causes, mut summaries) = (self.causes(), Vec::new());
         for state in causes.values_mut() {
             if let Some(since) = state.suppressed.as_ref().map(|(_, since)| *since)
                 && is_due(state, since)
             {
-                taken.extend(state.suppressed.take().map(|(suppressed, _)| suppressed));
+                summaries.extend(state.suppressed.take().map(|(suppressed, _)| suppressed));
             }
         }
         self.has_suppressed.store(causes.values().any(|state| state.suppressed.is_some()), Ordering::Relaxed);
-        taken
+        summaries
     }
 }
 
@@ -250,7 +254,7 @@ mod tests {
         let causes = CAUSES.len() as u64;
         let summaries = causes * 30 * 24 * SUMMARY_BYTES;
         assert!(written <= causes * FILE / MAX_ALLOWANCE + summaries, "{written}");
-        // Other events let it be told one by one again, up to a part of theirs.
+        // Unlimited events refill the allowance, up to their share.
         let later = begin + Duration::from_secs(31 * 24 * 3600);
         assert!(!admit(&limit, LimitedCause::Unauthenticated, later));
         limit.earn(BYTES_PER_BYTE * LINE as u64);

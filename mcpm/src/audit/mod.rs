@@ -1,4 +1,4 @@
-//! The audit log: who asked for what, and how it came out, in one JSON object a line.
+//! The audit log: requests, their callers and their outcomes, one JSON object per line.
 //!
 //! [`config`] says what is recorded and where, [`event`] in which form. Here events become lines of a
 //! [`journal`](crate::journal), and it is known which calls are in flight. What an event says of a request is put
@@ -34,13 +34,13 @@ use crate::{
     redact::{Redactor, hex, truncate},
 };
 
-/// Events that wait to be written.
+/// Capacity of the queue of events.
 const QUEUE: usize = 8192;
-/// Most calls in flight that an event names.
+/// Maximum number of calls in flight that an event lists.
 const MAX_LISTED_CALLS: usize = 32;
-/// A message's data is not looked into beyond this.
+/// Message data beyond this size is recorded without being searched for secrets.
 const MAX_INSPECTED_BYTES: usize = 1 << 20;
-/// Actors of a delegation say who they are in one of these.
+/// Claims that identify an actor of a delegation.
 const ACTOR: [&str; 3] = ["sub", "iss", "client_id"];
 
 /// The audit log of one server.
@@ -56,7 +56,7 @@ pub(crate) struct Audit {
     next: AtomicU64,
 }
 
-/// A call in flight, for events about what happens meanwhile.
+/// A call in flight, for events that it may have caused.
 #[derive(Debug, Clone)]
 struct CallInfo {
     audit_id: String,
@@ -64,7 +64,7 @@ struct CallInfo {
     name: Option<String>,
 }
 
-/// Holds a call's place among those in flight.
+/// Removes a call from those in flight when it is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlightGuard {
     audit: Arc<Audit>,
@@ -77,7 +77,7 @@ impl Drop for InFlightGuard {
     }
 }
 
-/// Writes to a stream of the process.
+/// Writes to a standard stream of the process.
 #[derive(Debug)]
 enum StandardStream {
     Stdout,
@@ -97,7 +97,7 @@ impl LineSink for StandardStream {
     }
 }
 
-/// Writes events to the log of the library.
+/// Writes events to the library's log.
 #[derive(Debug)]
 struct TracingSink;
 
@@ -111,11 +111,11 @@ impl LineSink for TracingSink {
 }
 
 impl Audit {
-    /// Opens the log of `server`. `usual` is the file of a workload, for the sink [`AuditSink::Usual`]; what is known
-    /// to be secret is never written.
+    /// Opens the log of `server`. `usual` is the file of a workload, for [`AuditSink::Usual`]. Known secrets are
+    /// never written.
     ///
     /// # Errors
-    /// `Io` when it cannot be written there.
+    /// `Io` if the log cannot be written.
     pub(crate) fn open(
         spec: &AuditSpec,
         server: &str,
@@ -125,8 +125,8 @@ impl Audit {
         let file = |path: &Path| -> Result<Box<dyn LineSink>> {
             let opened = RotatingFile::open(path.to_owned(), spec.rotation());
             let file = opened.map_err(|error| {
-                let message = format!("the audit log `{}` cannot be written", path.display());
-                Error::new(ErrorKind::Io, message).source(error).hint("name another `logFile`")
+                let message = format!("cannot write the audit log `{}`", path.display());
+                Error::new(ErrorKind::Io, message).source(error).hint("set another `logFile`")
             })?;
             Ok(Box::new(file))
         };
@@ -149,7 +149,7 @@ impl Audit {
         let of_gap = component.clone();
         let gap: LossNotice = Box::new(move |lost| lost_events(&of_gap, lost).line());
         let journal = BackgroundLineWriter::start(sink, QUEUE, Some(gap)).map_err(|error| {
-            Error::new(ErrorKind::Io, "the thread of the audit log cannot be started").source(error)
+            Error::new(ErrorKind::Io, "cannot start the thread of the audit log").source(error)
         })?;
         Ok(Arc::new(Self {
             component,
@@ -163,7 +163,7 @@ impl Audit {
         }))
     }
 
-    /// What is recorded.
+    /// The configuration.
     pub(crate) fn spec(&self) -> &AuditSpec {
         &self.spec
     }
@@ -173,18 +173,18 @@ impl Audit {
         &self.server
     }
 
-    /// What is left out.
+    /// The redactor.
     pub(crate) fn masks(&self) -> &Redactor {
         &self.masks
     }
 
-    /// Whether events of that type are recorded.
+    /// Whether events of this type are recorded.
     pub(crate) fn records(&self, kind: EventType) -> bool {
         let among = self.spec.event_types.is_empty() || self.spec.event_types.contains(&kind);
         among && !self.spec.exclude_event_types.contains(&kind)
     }
 
-    /// Begins an event of now.
+    /// Creates an event with the current time.
     pub(crate) fn event(
         &self,
         kind: EventType,
@@ -210,31 +210,31 @@ impl Audit {
         }
     }
 
-    /// Queues an event to be written.
+    /// Queues an event.
     pub(crate) fn post(&self, event: &Event) {
         self.journal.post(self.unlimited_line(event));
     }
 
-    /// Queues an event that is subject to a limit, or counts it for the next summary event.
+    /// Queues a rate-limited event, or counts it for the next summary event.
     pub(crate) fn post_limited(&self, cause: LimitedCause, event: &Event) {
         if let Some(line) = self.admit(cause, event) {
             self.journal.post(line);
         }
     }
 
-    /// Waits until an event is written.
+    /// Writes an event and waits until it is written.
     ///
     /// # Errors
-    /// When it cannot be.
+    /// If it cannot be written.
     pub(crate) async fn write(&self, event: &Event) -> Result<(), WriteError> {
         self.journal.write_and_wait(self.unlimited_line(event)).await
     }
 
-    /// Waits until an event that is subject to a limit is written. One beyond the limit is counted for the next summary
-    /// event, which counts as written.
+    /// Writes a rate-limited event and waits until it is written. One beyond the limit is counted for the next
+    /// summary event, which counts as written.
     ///
     /// # Errors
-    /// When it cannot be.
+    /// If it cannot be written.
     pub(crate) async fn write_limited(&self, cause: LimitedCause, event: &Event) -> Result<(), WriteError> {
         match self.admit(cause, event) {
             Some(line) => self.journal.write_and_wait(line).await,
@@ -242,7 +242,7 @@ impl Audit {
         }
     }
 
-    /// The line of an event without a limit.
+    /// The line of an unlimited event.
     fn unlimited_line(&self, event: &Event) -> Vec<u8> {
         if self.limit.has_suppressed() {
             self.summarize(self.limit.due(Instant::now()));
@@ -252,7 +252,7 @@ impl Audit {
         line
     }
 
-    /// The line of an event within its limit. They leave half of the queue to all other events.
+    /// The line of a rate-limited event. These may use at most half of the queue.
     fn admit(&self, cause: LimitedCause, event: &Event) -> Option<Vec<u8>> {
         let now = Instant::now();
         let room = self.journal.is_below_half_full();
@@ -263,7 +263,7 @@ impl Audit {
         line
     }
 
-    /// Queues one event for each cause of which events were suppressed.
+    /// Queues one summary event for each cause of which events were suppressed.
     fn summarize(&self, suppressed: Vec<Suppressed>) {
         for suppressed in suppressed {
             let mut event =
@@ -275,13 +275,13 @@ impl Audit {
         }
     }
 
-    /// Waits until everything that was posted is written, with the number of events that were suppressed.
+    /// Waits until all queued events are written, including a summary of suppressed ones.
     pub(crate) async fn flush(&self) {
         self.summarize(self.limit.take());
         self.journal.flush().await;
     }
 
-    /// Counts a call among those in flight until what is returned is dropped.
+    /// Tracks a call as in flight until the returned guard is dropped.
     pub(crate) fn track_call(
         self: &Arc<Self>,
         audit_id: &str,
@@ -298,8 +298,8 @@ impl Audit {
         InFlightGuard { audit: Arc::clone(self), number }
     }
 
-    /// Records a connection of the server that was refused, with the calls that were in flight: it may belong to any
-    /// of them, and to none.
+    /// Records a denied connection of the server with the calls in flight, any or none of which may have caused
+    /// it.
     pub(crate) fn connection_denied(&self, target: Map<String, Value>, extra: Map<String, Value>) {
         if !self.records(EventType::ConnectionRefused) {
             return;
@@ -323,22 +323,22 @@ impl Audit {
         self.post_limited(LimitedCause::ConnectionRefused, &event);
     }
 
-    /// The data of a message as it is recorded: without secrets, and not longer than it may be.
+    /// The data of a message as it is recorded: redacted, and truncated to the maximum size.
     pub(crate) fn data(&self, text: &str, masks: &Redactor) -> Value {
-        let most = self.spec.max_data_size;
+        let max_bytes = self.spec.max_data_size;
         if text.len() > MAX_INSPECTED_BYTES {
             return json!({ "truncated": true, "size": text.len(), "text": "" });
         }
         let Ok(mut value) = serde_json::from_str::<Value>(text) else { return Value::Null };
         masks.redact_json(&mut value);
         let plain = value.to_string();
-        if plain.len() <= most {
+        if plain.len() <= max_bytes {
             return value;
         }
-        json!({ "truncated": true, "size": text.len(), "text": truncate(&plain, most) })
+        json!({ "truncated": true, "size": text.len(), "text": truncate(&plain, max_bytes) })
     }
 
-    /// The actors of a delegation (RFC 8693 section 4.1), the nearest first.
+    /// The actors of a delegation (RFC 8693 section 4.1), the most recent first.
     pub(crate) fn delegation(&self, claims: &Map<String, Value>) -> Vec<Value> {
         let mut actors = Vec::new();
         let mut next = claims.get("act");
@@ -385,7 +385,7 @@ fn timestamp(time: SystemTime) -> String {
 pub(crate) fn new_id() -> String {
     let mut bytes = [0_u8; 16];
     if getrandom::fill(&mut bytes).is_err() {
-        tracing::error!("this machine gives no random numbers");
+        tracing::error!("the operating system provides no random numbers");
     }
     bytes[6] = (bytes[6] & 0x0f) | 0x40;
     bytes[8] = (bytes[8] & 0x3f) | 0x80;

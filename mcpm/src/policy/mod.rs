@@ -1,9 +1,8 @@
-//! What callers may see and do: which tools there are and what they are called ([`tools`]), and who may use
-//! what ([`cedar`]).
+//! Policies: tool filters and overrides ([`tools`]), and authorization ([`cedar`]).
 //!
-//! What the options ask for is read once, at the start, into a [`PolicySpec`], which holds contents and no paths:
-//! a workload that is started again goes by the same rules, whatever became of the files. From it a [`Policy`] is
-//! made, which answers questions; the layers of the proxy ask them. Nothing here knows HTTP.
+//! The options are resolved once, at the start, into a [`PolicySpec`], which contains the content of files rather
+//! than their paths: a restarted workload uses the same rules even if the files have changed. A [`Policy`] is
+//! created from it and makes the decisions for the proxy's layers. This module does not know HTTP.
 
 pub(crate) mod cedar;
 mod overrides;
@@ -24,23 +23,23 @@ use crate::{Result, config_file::invalid};
 use cedar::Authorization;
 use tools::ToolPolicy;
 
-/// What is filtered, renamed and allowed.
+/// The resolved configuration of tool filters, overrides and authorization.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicySpec {
-    /// Tools that are let through, as clients see them: names, patterns with `*` and `?`, and with a `!` before it
-    /// what is not. Empty lets all through.
+    /// Allowed tools, by the names that clients see: names, patterns with `*` and `?`, and, after a `!`, names and
+    /// patterns to hide. If empty, all tools are allowed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// What clients see in place of a tool's own name and description, by its own name.
+    /// New names and descriptions of tools, by the server's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub overrides: BTreeMap<String, ToolOverride>,
-    /// Who may use what; `None` lets everybody use everything.
+    /// The authorization policies; `None` allows every caller everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorization: Option<AuthorizationSpec>,
 }
 
-/// Answers the questions of the layers.
+/// Makes the decisions for the proxy's layers.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
     pub(crate) tools: Option<Arc<ToolPolicy>>,
@@ -48,11 +47,11 @@ pub(crate) struct Policy {
 }
 
 impl PolicySpec {
-    /// Reads what the options name, relative paths from `folder`, and checks all of it.
+    /// Reads and validates the configuration. `folder` is the base of relative paths.
     ///
     /// # Errors
-    /// `InvalidOption` for what is wrong in it, with the file and the place; `NotFound` or `Io` for a file that
-    /// cannot be read.
+    /// `InvalidOption` for an invalid configuration, with the file and the position; `NotFound` or `Io` for a file
+    /// that cannot be read.
     pub(crate) fn read(
         tools: &[String],
         overrides: Option<&PathBuf>,
@@ -71,15 +70,15 @@ impl PolicySpec {
         Ok(spec)
     }
 
-    /// Tells whether everything passes.
+    /// Returns whether nothing is filtered, renamed or denied.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Makes what answers questions. `server` is the server's name.
+    /// Creates the policy of a server. `server` is the server's name.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read), except for files.
+    /// As for [`read`](Self::read), except those about files.
     pub(crate) fn policy(&self, server: &str) -> Result<Policy> {
         let tools = ToolPolicy::new(&self.tools, &self.overrides)?;
         let authorization =

@@ -1,4 +1,4 @@
-//! The file of `--tools-override`: other names and descriptions for tools.
+//! The file of `--tools-override`: new names and descriptions of tools.
 
 use std::{collections::BTreeMap, fmt, path::Path};
 
@@ -10,14 +10,14 @@ use serde::{
 use super::invalid;
 use crate::{Result, config_file};
 
-/// What clients see in place of a tool's own.
+/// A new name and description of a tool, which clients see instead of the server's.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolOverride {
-    /// Its name; `None` or an empty one leaves it.
+    /// The new name; `None` or an empty string keeps the server's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its description; `None` or an empty one leaves it.
+    /// The new description; `None` or an empty string keeps the server's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
@@ -29,7 +29,7 @@ struct OverridesDocument {
     tools: Unique,
 }
 
-/// A map in which no key stands twice.
+/// A map that rejects duplicate keys.
 struct Unique(BTreeMap<String, ToolOverride>);
 
 impl<'de> Deserialize<'de> for Unique {
@@ -39,14 +39,14 @@ impl<'de> Deserialize<'de> for Unique {
             type Value = Unique;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("tools by their own names")
+                f.write_str("overrides by tool name")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Unique, A::Error> {
                 let mut tools = BTreeMap::new();
                 while let Some(name) = map.next_key::<String>()? {
                     if tools.contains_key(&name) {
-                        return Err(A::Error::custom(format!("the tool `{name}` stands twice")));
+                        return Err(A::Error::custom(format!("the tool `{name}` occurs twice")));
                     }
                     let one: ToolOverride = map.next_value()?;
                     tools.insert(name, one);
@@ -67,7 +67,7 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, ToolOverride>> {
         if *one == ToolOverride::default() {
             let shown = path.display();
             return Err(invalid(format!(
-                "`{shown}` gives the tool `{name}` neither a name nor a description"
+                "`{shown}` overrides neither the name nor the description of the tool `{name}`"
             )));
         }
     }

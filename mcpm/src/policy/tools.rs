@@ -1,7 +1,7 @@
-//! Which tools clients see, and under which names: one decision for lists and for calls.
+//! Tool filters and overrides, which apply equally to lists and calls.
 //!
-//! [`ToolPolicy::resolve`] is the decision, [`ToolPolicy::list_entry`] asks it: a tool is in a list under a name if and only if a
-//! call of that name reaches that tool. Names of `--tools` are those that clients see.
+//! [`ToolPolicy::resolve`] decides, and [`ToolPolicy::list_entry`] uses it: a list contains a tool under a name if
+//! and only if a call of that name reaches that tool. `--tools` uses the names that clients see.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -11,57 +11,58 @@ use std::{
 use super::{ToolOverride, invalid};
 use crate::Result;
 
-/// Longest name that a tool may be given.
+/// Maximum length of a tool's new name in bytes.
 const MAX_NAME_BYTES: usize = 128;
-/// Longest name that is compared with patterns, which takes time with the product of both lengths.
+/// Maximum length of a name that is matched with patterns, because matching takes time proportional to both
+/// lengths.
 const MAX_MATCHED_NAME_BYTES: usize = 4096;
 
-/// The decision.
+/// The tool filter and the overrides.
 #[derive(Debug)]
 pub(crate) struct ToolPolicy {
     allowed: Vec<String>,
     denied: Vec<String>,
-    /// By the server's own name.
+    /// Overrides by the server's name of the tool.
     overrides: BTreeMap<String, ToolOverride>,
-    /// The server's own names of tools that have another one, by that.
+    /// The server's names of renamed tools, by their new names.
     renamed: HashMap<String, String>,
-    /// What the options name that no tool in a list had so far; `None` once a list was complete.
+    /// Names in the options that matched no tool in a list so far; `None` after the first complete list.
     unmatched: Mutex<Option<BTreeSet<ConfiguredTool>>>,
 }
 
-/// What the options name.
+/// A tool that the options refer to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum ConfiguredTool {
     /// A name or pattern, as clients see tools.
     Pattern(String),
-    /// A tool with an override, by the server's own name.
+    /// A tool with an override, by the server's name.
     Overridden(String),
 }
 
-/// How a client sees a tool.
+/// A tool as a client sees it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ListedTool<'a> {
     pub(crate) name: &'a str,
-    /// Its description, if it is not the server's own.
+    /// Its description, if it is overridden.
     pub(crate) description: Option<&'a str>,
 }
 
 /// Why a name reaches no tool.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct HiddenTool {
-    /// What hides it, in the words of the options.
+    /// The rule that hides it, with the option's name.
     pub(crate) rule: String,
-    /// The smallest change that would let it through.
+    /// The smallest change of the configuration that would allow it.
     pub(crate) fix: String,
-    /// Whether that shows more tools.
+    /// Whether that change makes additional tools visible.
     pub(crate) exposes_tools: bool,
 }
 
 impl ToolPolicy {
-    /// Takes names and patterns, and overrides by the server's own names. `None` when there are neither.
+    /// Creates a policy from names and patterns, and overrides by the server's names. `None` if there are neither.
     ///
     /// # Errors
-    /// `InvalidOption` for names that cannot be and for those that collide.
+    /// `InvalidOption` for invalid names and name collisions.
     pub(crate) fn new(
         patterns: &[String],
         overrides: &BTreeMap<String, ToolOverride>,
@@ -89,19 +90,19 @@ impl ToolPolicy {
             unmatched: Mutex::new(Some(unmatched)),
         };
         for name in tools.allowed.iter().chain(&tools.denied) {
-            // Whoever goes by the old name of a renamed tool hides or shows another one than is meant.
+            // A rule with the old name of a renamed tool would apply to another tool than intended.
             if let Some(new) = overrides.get(name).and_then(|one| one.name.as_ref())
                 && new != name
                 && !tools.renamed.contains_key(name)
             {
-                let message = format!("`tools` names `{name}`, which clients see as `{new}`");
-                return Err(invalid(message).hint(format!("name `{new}`")));
+                let message = format!("`tools` contains `{name}`, which clients see as `{new}`");
+                return Err(invalid(message).hint(format!("use `{new}`")));
             }
         }
         Ok(Some(tools))
     }
 
-    /// The server's own name of the tool that a client calls; `None` when there is no such tool for clients.
+    /// The server's name of the tool that a client calls; `None` if clients see no such tool.
     pub(crate) fn resolve<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         let matches = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, name));
         if self.is_too_long(name)
@@ -112,22 +113,22 @@ impl ToolPolicy {
         }
         match (self.renamed.get(name), self.overrides.get(name)) {
             (Some(own), _) => Some(own),
-            // It goes by another name now.
+            // The tool has been renamed.
             (None, Some(ToolOverride { name: Some(other), .. })) if other != name => None,
             (None, _) => Some(name),
         }
     }
 
-    /// Why a client calls nothing with a name: what [`resolve`](Self::resolve) goes by, and what would have it reach a tool.
+    /// Why a name reaches no tool, and which change would allow it.
     pub(crate) fn explain_hidden(&self, name: &str) -> HiddenTool {
         if self.is_too_long(name) {
-            let rule = format!("a name of more than {MAX_MATCHED_NAME_BYTES} bytes is compared with nothing");
-            let fix = "call the tool by the name that lists show".to_owned();
+            let rule = format!("a name of more than {MAX_MATCHED_NAME_BYTES} bytes matches no tool");
+            let fix = "call the tool by its name in the tool list".to_owned();
             return HiddenTool { rule, fix, exposes_tools: false };
         }
-        let other = self.overrides.get(name).and_then(|given| given.name.as_deref());
+        let other = self.overrides.get(name).and_then(|rename_of| rename_of.name.as_deref());
         let other = other.filter(|other| *other != name && !self.renamed.contains_key(name));
-        // The name that it has to pass with.
+        // The name that the filter is applied to.
         let shown = other.unwrap_or(name);
         let denied = self.denied.iter().filter(|one| matches(one, shown));
         let denied: Vec<String> = denied.map(|one| format!("!{one}")).collect();
@@ -135,13 +136,13 @@ impl ToolPolicy {
         let rule = match other {
             _ if !denied.is_empty() => denied.join(","),
             _ if !listed => self.allowed.join(","),
-            Some(other) => format!("`{name}` is `{other}` to clients"),
+            Some(other) => format!("`{name}` is renamed to `{other}`"),
             None => String::new(),
         };
         let mut fix = Vec::new();
         fix.extend(other.map(|other| format!("call it `{other}`")));
         if !denied.is_empty() {
-            fix.push(format!("take `{}` out of option `tools`", denied.join(",")));
+            fix.push(format!("remove `{}` from option `tools`", denied.join(",")));
         }
         if !listed {
             fix.push(format!("add `{shown}` to option `tools`"));
@@ -149,22 +150,24 @@ impl ToolPolicy {
         HiddenTool { rule, fix: fix.join(", and "), exposes_tools: !denied.is_empty() || !listed }
     }
 
-    /// How clients see a tool of the server's; `None` when they do not.
+    /// How clients see a tool; `None` if it is hidden.
     pub(crate) fn list_entry<'a>(&'a self, own: &'a str) -> Option<ListedTool<'a>> {
-        let given = self.overrides.get(own);
-        let name = given.and_then(|given| given.name.as_deref()).unwrap_or(own);
-        // Of two tools with one name, the one that was given it keeps it.
-        (self.resolve(name) == Some(own))
-            .then(|| ListedTool { name, description: given.and_then(|given| given.description.as_deref()) })
+        let overridden = self.overrides.get(own);
+        let name = overridden.and_then(|overridden| overridden.name.as_deref()).unwrap_or(own);
+        // If two tools have one name, the renamed one keeps it.
+        (self.resolve(name) == Some(own)).then(|| ListedTool {
+            name,
+            description: overridden.and_then(|overridden| overridden.description.as_deref()),
+        })
     }
 
-    /// Whether no list of the server was complete so far.
+    /// Whether the server has sent no complete list yet.
     pub(crate) fn awaits_list(&self) -> bool {
         self.unmatched.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Notes the server's own names of the tools in a page of a list. At the end of the first list, returns what the
-    /// options name that no tool has.
+    /// Records the server's names in a page of a list. At the end of the first list, returns the names in the
+    /// options that matched no tool.
     pub(crate) fn note_list<'a>(
         &self,
         own: impl IntoIterator<Item = &'a str>,
@@ -173,7 +176,7 @@ impl ToolPolicy {
         let mut unmatched = self.unmatched.lock().unwrap_or_else(PoisonError::into_inner);
         let names = unmatched.as_mut()?;
         for own in own {
-            let shown = self.overrides.get(own).and_then(|given| given.name.as_deref()).unwrap_or(own);
+            let shown = self.overrides.get(own).and_then(|renamed| renamed.name.as_deref()).unwrap_or(own);
             names.retain(|named| match named {
                 ConfiguredTool::Pattern(_) if shown.len() > MAX_MATCHED_NAME_BYTES => true,
                 ConfiguredTool::Pattern(pattern) => !matches(pattern, shown),
@@ -203,21 +206,21 @@ impl ToolPolicy {
     }
 }
 
-/// The server's own names by the names that were given, unless two collide.
+/// The server's names by the new names, unless two collide.
 fn renamed(overrides: &BTreeMap<String, ToolOverride>) -> Result<HashMap<String, String>> {
     let mut renamed = HashMap::new();
-    let mut given = BTreeSet::new();
+    let mut new_names = BTreeSet::new();
     for (own, one) in overrides {
         check(own).map_err(|reason| invalid(format!("the tool `{own}` cannot be overridden: {reason}")))?;
         let name = one.name.as_ref().unwrap_or(own);
-        check(name).map_err(|reason| invalid(format!("`{name}` is no name for a tool: {reason}")))?;
+        check(name).map_err(|reason| invalid(format!("`{name}` is not a valid tool name: {reason}")))?;
         if name.contains(['*', '?']) || name.starts_with('!') {
             return Err(invalid(format!(
-                "`{name}` is no name for a tool: `*`, `?` and `!` are for patterns"
+                "`{name}` is not a valid tool name: `*`, `?` and `!` are reserved for patterns"
             )));
         }
-        if !given.insert(name) {
-            return Err(invalid(format!("two tools are given the name `{name}`")));
+        if !new_names.insert(name) {
+            return Err(invalid(format!("two tools are renamed to `{name}`")));
         }
         if name != own {
             renamed.insert(name.clone(), own.clone());
@@ -234,28 +237,28 @@ fn check(name: &str) -> Result<(), &'static str> {
         return Err("the name is longer than 128 bytes");
     }
     if name.chars().any(|letter| letter.is_control() || letter == ',') {
-        return Err("the name has a control character or a comma");
+        return Err("the name contains a control character or a comma");
     }
     Ok(())
 }
 
-/// Whether a pattern is all of a name: `*` is any text, `?` any one letter.
+/// Whether a pattern matches a whole name: `*` matches any text, `?` any one character.
 fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    let (mut at, mut place) = (0, 0);
-    // Where the last `*` stands, and where in the name it was tried to end.
+    let (mut at, mut index) = (0, 0);
+    // Position of the last `*`, and the end of the text that it is currently tried to match.
     let mut star: Option<(usize, usize)> = None;
-    while place < name.len() {
+    while index < name.len() {
         match pattern.get(at) {
             Some('*') => {
-                star = Some((at, place));
+                star = Some((at, index));
                 at += 1;
             }
-            Some(letter) if *letter == '?' || *letter == name[place] => (at, place) = (at + 1, place + 1),
+            Some(letter) if *letter == '?' || *letter == name[index] => (at, index) = (at + 1, index + 1),
             _ => match star {
                 Some((began, ended)) => {
                     star = Some((began, ended + 1));
-                    (at, place) = (began + 1, ended + 1);
+                    (at, index) = (began + 1, ended + 1);
                 }
                 None => return false,
             },

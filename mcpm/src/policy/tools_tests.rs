@@ -1,4 +1,4 @@
-//! The table of cases in `tests/data`, and what must hold for all names.
+//! The cases in `tests/data`, and properties that hold for all names.
 
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -13,13 +13,13 @@ struct Case {
     tools: Vec<String>,
     #[serde(default)]
     overrides: BTreeMap<String, ToolOverride>,
-    /// What clients see, by the server's own name; `null` when they do not.
+    /// What clients see, by the server's name; `null` if hidden.
     #[serde(default)]
     listed: BTreeMap<String, Option<String>>,
-    /// What a call reaches, by the name that was called.
+    /// What a call reaches, by the called name.
     #[serde(default)]
     called: BTreeMap<String, Option<String>>,
-    /// What the refusal of the options says.
+    /// The expected error of the options.
     refused: Option<String>,
 }
 
@@ -87,14 +87,14 @@ fn what_hides_a_tool_is_named_with_the_smallest_change() {
     let renamed = |name: &str| ToolOverride { name: Some(name.to_owned()), description: None };
     let overrides = BTreeMap::from([("b".to_owned(), renamed("beta")), ("x".to_owned(), renamed("c"))]);
     for (patterns, name, rule, fix) in [
-        (&["!delete_*"][..], "delete_all", "!delete_*", "take `!delete_*` out of option `tools`"),
-        (&["a", "d*", "!d?", "!*e"], "de", "!d?,!*e", "take `!d?,!*e` out of option `tools`"),
-        (&["a", "!d"], "d", "!d", "take `!d` out of option `tools`, and add `d` to option `tools`"),
+        (&["!delete_*"][..], "delete_all", "!delete_*", "remove `!delete_*` from option `tools`"),
+        (&["a", "d*", "!d?", "!*e"], "de", "!d?,!*e", "remove `!d?,!*e` from option `tools`"),
+        (&["a", "!d"], "d", "!d", "remove `!d` from option `tools`, and add `d` to option `tools`"),
         (&["a", "e_*"], "d", "a,e_*", "add `d` to option `tools`"),
-        (&["beta"], "b", "`b` is `beta` to clients", "call it `beta`"),
+        (&["beta"], "b", "`b` is renamed to `beta`", "call it `beta`"),
         (&["a"], "b", "a", "call it `beta`, and add `beta` to option `tools`"),
-        (&["!b*"], "b", "!b*", "call it `beta`, and take `!b*` out of option `tools`"),
-        // It is the name of another tool now.
+        (&["!b*"], "b", "!b*", "call it `beta`, and remove `!b*` from option `tools`"),
+        // The name now belongs to another tool.
         (&["a"], "c", "a", "add `c` to option `tools`"),
     ] {
         let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();
@@ -133,7 +133,7 @@ proptest! {
         for (name, own) in &shown {
             prop_assert_eq!(tools.resolve(name), Some(*own));
         }
-        // Of the tools there are, a call reaches those alone that a list shows under that name.
+        // Among the server's tools, a call reaches exactly those that the list contains under that name.
         match tools.resolve(&called).filter(|own| server.contains(*own)) {
             Some(own) => prop_assert!(shown.contains(&(called.as_str(), own))),
             None => prop_assert!(!names.contains(called.as_str())),

@@ -1,4 +1,4 @@
-//! The tables of cases in `tests/data/policy`, and what is wrong with configurations.
+//! The cases in `tests/data/policy`, and invalid configurations.
 
 use std::path::PathBuf;
 
@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 use super::*;
 use crate::ErrorKind;
 
-/// Most values of arguments that are shown to policies.
+/// Maximum number of argument values that policies see.
 const MOST_VALUES: usize = 10_000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    /// A configuration as in a file.
+    /// A configuration file.
     config: PathBuf,
     cases: Vec<Case>,
 }
@@ -24,7 +24,7 @@ struct Table {
 #[serde(deny_unknown_fields)]
 struct Case {
     about: String,
-    /// Claims of the caller, of which `sub` is who it is; nobody is asked who they are without.
+    /// The claims of the caller; without them, there is no authentication.
     claims: Option<Map<String, Value>>,
     tool: Option<String>,
     prompt: Option<String>,
@@ -121,12 +121,12 @@ fn what_is_wrong_with_a_configuration_is_said_with_its_place() {
         (
             r#"{"version":"1.0","type":"cedarv1","cedar":{"policies":["permit(principal, action, resource);","permit(principal,\n  action resource);"]}}"#,
             ErrorKind::InvalidOption,
-            "the policy 1 cannot be read at line 2, column 10",
+            "policy 1 cannot be parsed at line 2, column 10",
         ),
         (
             r#"{"version":"1.0","type":"cedarv1","cedar":{"policies":["permit(principal == ?principal, action, resource);"]}}"#,
             ErrorKind::InvalidOption,
-            "the policy 0 cannot be read",
+            "policy 0 cannot be parsed",
         ),
         (
             &format!(r#"{{"version":"1.0","type":"cedarv1","cedar":{{{permit},"entities_json":"[{{]"}}}}"#),
@@ -164,13 +164,13 @@ fn policies_that_name_what_no_request_has_are_refused() {
     for (policy, says) in [
         (
             r#"permit(principal, action == Action::"calltool", resource);"#.to_owned(),
-            "the policy 1 can never apply: no request has the action `calltool`; did you mean `call_tool`?",
+            "policy 1 can never apply: no request has the action `calltool`; did you mean `call_tool`?",
         ),
         (
             r#"@id("no x") forbid(principal, action in [Action::"call_tool", Action::"list_tools"], resource);"#
                 .to_owned(),
-            "the policy 1 (no x) can never apply: no request has the action `list_tools`; \
-             known are call_tool, get_prompt, read_resource, use",
+            "policy 1 (no x) can never apply: no request has the action `list_tools`; \
+             known names: call_tool, get_prompt, read_resource, use",
         ),
         (
             r#"forbid(principal, action, resource == Tol::"x");"#.to_owned(),
@@ -199,7 +199,7 @@ fn policies_that_name_what_no_request_has_are_refused() {
         let error = Authorization::new(&spec, "s").expect_err(&policy);
         assert_eq!(error.kind(), ErrorKind::InvalidOption, "{policy}");
         assert!(error.to_string().contains(says), "{policy}: {error}");
-        // What the configuration defines is known, and so is whatever a record or a text holds.
+        // Names from the configuration are known; text in records and strings is not checked.
         for policy in [
             r#"permit(principal in Team::"x", action in Action::"use", resource);"#.to_owned(),
             format!("{permit} when {{ context == {{\"type\": \"Tol\", \"id\": \"x\"}} }};"),
@@ -304,7 +304,7 @@ struct Uris {
     allowed: Vec<String>,
     #[serde(default)]
     refused: Vec<String>,
-    /// Those that are not decided about.
+    /// URIs that are rejected as ambiguous.
     #[serde(default)]
     unclear: Vec<String>,
 }
@@ -363,7 +363,7 @@ proptest! {
         if asker.decide(&AccessedEntity::Resource(&uri), None) != Decision::Allowed {
             return Ok(());
         }
-        // As readers would that parse, decode, or do both in any order.
+        // Readers that parse, decode, or do both in any order.
         let mut read = vec![uri];
         for _ in 0..4 {
             let parsed: Vec<String> = read.iter().filter_map(|uri| url::Url::parse(uri).ok()).map(String::from).collect();

@@ -1,14 +1,15 @@
-//! How callers and what they use are seen by policies.
+//! Cedar entities of callers, tools, prompts and resources.
 //!
 //! | What | Entity | Attributes | Parents |
 //! |---|---|---|---|
 //! | a caller | `Client::"SUBJECT"` | `claim_NAME`, `claimset_NAME` | groups and roles: `McpmGroup::"NAME"` |
-//! | a tool | `Tool::"NAME"`, its own name | `name`, annotations | `MCP::"SERVER"` |
+//! | a tool | `Tool::"NAME"`, the server's name of it | `name`, annotations | `MCP::"SERVER"` |
 //! | a prompt | `Prompt::"NAME"` | `name` | `MCP::"SERVER"` |
 //! | a resource | `Resource::"URI"` | `name`, `uri` | `MCP::"SERVER"` |
 //! | a resource template | `Resource::"URI TEMPLATE"` | `name`, `uri`, `template` | `MCP::"SERVER"` |
 //!
-//! Each resource has `feature` and `operation` as well. The context has the claims of the caller, and the arguments.
+//! Each resource has the attributes `feature` and `operation` as well. The context contains the claims of the caller
+//! and the arguments of the call.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -18,33 +19,33 @@ use serde_json::{Map, Value};
 use super::{ANNOTATIONS, MAX_NAME_BYTES, file::AuthorizationSpec, uri_forms::UriForms, values};
 use crate::{Result, policy::invalid, redact::strip_query};
 
-/// Claims that name groups, of which the first that is there counts.
+/// Claims that contain groups; the first one present is used.
 const GROUP_CLAIMS: [&str; 3] = ["groups", "roles", "cognito:groups"];
 const GROUP: &str = "McpmGroup";
-/// Who calls when callers are not asked who they are.
+/// The subject when there is no authentication.
 const ANONYMOUS: &str = "anonymous";
 
-/// Who calls.
+/// The caller as policies see it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Caller {
-    /// `None` when callers are not asked who they are.
+    /// `None` when there is no authentication.
     pub(crate) subject: Option<String>,
     pub(crate) claims: Map<String, Value>,
 }
 
-/// What is used.
+/// The tool, prompt or resource that a request uses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AccessedEntity<'a> {
-    /// A tool by its own name, and what the server says of it.
+    /// A tool by the server's name, and its annotations.
     Tool(&'a str, Option<&'a Map<String, Value>>),
     Prompt(&'a str),
-    /// By its URI.
+    /// A resource by its URI.
     Resource(&'a str),
-    /// By its URI template.
+    /// A resource template by its URI template.
     Template(&'a str),
 }
 
-/// The kinds of what is used, and the words for them.
+/// The Cedar names for one kind of entity.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CedarNames {
     action: &'static str,
@@ -54,23 +55,23 @@ pub(super) struct CedarNames {
 }
 
 impl<'a> AccessedEntity<'a> {
-    /// The forms in which it is decided about beside its own.
+    /// The alternative forms of its URI, for which it is decided as well.
     ///
     /// # Errors
-    /// Says why it is not decided about.
+    /// Why no decision is possible.
     pub(super) fn uri_forms(&self) -> Result<UriForms, String> {
         if self.id().len() > MAX_NAME_BYTES {
-            return Err(format!("its name is longer than {MAX_NAME_BYTES} bytes"));
+            return Err(format!("the name is longer than {MAX_NAME_BYTES} bytes"));
         }
         match self {
             Self::Tool(..) | Self::Prompt(_) => Ok(UriForms::default()),
             Self::Resource(uri) | Self::Template(uri) => {
-                UriForms::new(uri).map_err(|reason| format!("the URI is not clear: {reason}"))
+                UriForms::new(uri).map_err(|reason| format!("the URI is ambiguous: {reason}"))
             }
         }
     }
 
-    /// The same with its URI in another form.
+    /// The same entity with another form of its URI.
     pub(super) fn with_uri<'b>(&self, form: &'b str) -> AccessedEntity<'b>
     where
         'a: 'b,
@@ -91,12 +92,12 @@ impl<'a> AccessedEntity<'a> {
         }
     }
 
-    /// How policies write it, without the query of a URI.
+    /// The entity in Cedar syntax, without the query of a URI.
     pub(crate) fn display(&self) -> String {
         uid(self.cedar_names().entity, self.redacted_id()).to_string()
     }
 
-    /// How a policy asks for it that need not say the query of a URI, when it has one.
+    /// A Cedar condition for a URI with any query; `None` if it has no query.
     pub(super) fn uri_pattern(&self) -> Option<String> {
         let (plain, id) = (self.redacted_id(), self.id());
         let mark = id[plain.len()..].chars().next()?;
@@ -104,7 +105,7 @@ impl<'a> AccessedEntity<'a> {
         Some(format!("resource has uri && resource.uri like \"{plain}{mark}*\""))
     }
 
-    /// The id without what may be a secret in it.
+    /// The id without its query, which may be secret.
     fn redacted_id(&self) -> &str {
         match self {
             Self::Tool(id, _) | Self::Prompt(id) => id,
@@ -119,12 +120,12 @@ impl<'a> AccessedEntity<'a> {
     }
 }
 
-/// The action on that kind.
+/// The action on this kind of entity.
 pub(super) fn action(words: CedarNames) -> EntityUid {
     uid("Action", words.action)
 }
 
-/// What the configuration says of entities.
+/// The configuration of entities.
 #[derive(Debug)]
 pub(super) struct EntityMapping {
     server: EntityUid,
@@ -137,9 +138,9 @@ pub(super) struct EntityMapping {
 impl EntityMapping {
     pub(super) fn new(spec: &AuthorizationSpec, server: &str) -> Result<Self> {
         let group = spec.group_entity_type.as_deref().unwrap_or(GROUP);
-        let group = group
-            .parse::<EntityTypeName>()
-            .map_err(|_| invalid(format!("`group_entity_type`: `{group}` is no entity type of Cedar")))?;
+        let group = group.parse::<EntityTypeName>().map_err(|_| {
+            invalid(format!("`group_entity_type`: `{group}` is not a valid Cedar entity type"))
+        })?;
         Ok(Self {
             server: uid("MCP", server),
             group,
@@ -167,7 +168,7 @@ impl EntityMapping {
                     _ => Some(Expression::new_string(words.join(" "))),
                 }
             } else {
-                // A claim that has no value for Cedar is as if it were not there, which permits nothing.
+                // A claim that Cedar cannot represent is omitted, which cannot permit anything.
                 values::to_cedar(claim).ok().flatten()
             };
             claims.extend(shown.map(|shown| (format!("claim_{name}"), shown)));
@@ -194,7 +195,7 @@ impl EntityMapping {
         [group, role].into_iter().flatten().flat_map(names).collect()
     }
 
-    /// The entity of what is used.
+    /// The entity of a tool, prompt or resource.
     pub(super) fn resource(&self, resource: &AccessedEntity<'_>) -> Result<Entity, String> {
         let words = resource.cedar_names();
         let text = |text: &str| Expression::new_string(text.to_owned());
@@ -205,9 +206,9 @@ impl EntityMapping {
         ]);
         match resource {
             AccessedEntity::Tool(_, annotations) => {
-                for (name, said) in annotations.iter().flat_map(|annotations| annotations.iter()) {
-                    if let (true, Value::Bool(said)) = (ANNOTATIONS.contains(&name.as_str()), said) {
-                        attributes.insert(name.clone(), Expression::new_bool(*said));
+                for (name, hint) in annotations.iter().flat_map(|annotations| annotations.iter()) {
+                    if let (true, Value::Bool(hint)) = (ANNOTATIONS.contains(&name.as_str()), hint) {
+                        attributes.insert(name.clone(), Expression::new_bool(*hint));
                     }
                 }
             }
@@ -223,16 +224,16 @@ impl EntityMapping {
     }
 }
 
-/// What the configuration says of an entity and what the request does, which goes first.
-pub(super) fn merge(known: &Entity, asked: Entity) -> Result<Entity, String> {
+/// Merges an entity of the configuration with that of the request, which takes precedence.
+pub(super) fn merge(known: &Entity, requested: Entity) -> Result<Entity, String> {
     let (_, mut attributes, mut parents) = known.clone().into_inner();
-    let (uid, of_request, more) = asked.into_inner();
+    let (uid, of_request, more) = requested.into_inner();
     attributes.extend(of_request);
     parents.extend(more);
     Entity::new(uid, attributes, parents).map_err(|error| error.to_string())
 }
 
-/// A claim by its name, or by a path of names with dots between.
+/// A claim by its name, or by a path of names separated by dots.
 fn claim<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     claims.get(name).or_else(|| {
         let (first, rest) = name.split_once('.')?;
@@ -240,7 +241,7 @@ fn claim<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     })
 }
 
-/// The names in a claim: an array of them, or one.
+/// The strings of a claim that is an array or one string.
 fn names(claim: &Value) -> Vec<String> {
     match claim {
         Value::String(name) => vec![name.clone()],
@@ -249,7 +250,7 @@ fn names(claim: &Value) -> Vec<String> {
     }
 }
 
-/// The elements of a claim that is an array, or one text with spaces between.
+/// The elements of a claim that is an array, or a string of values separated by spaces.
 fn claim_elements(claim: &Value) -> Vec<String> {
     match claim {
         Value::String(text) => text.split_whitespace().map(str::to_owned).collect(),
@@ -258,8 +259,8 @@ fn claim_elements(claim: &Value) -> Vec<String> {
 }
 
 fn uid(kind: &'static str, id: &str) -> EntityUid {
-    // The kinds are words of this file.
-    #[expect(clippy::expect_used, reason = "the kinds are words of this file, and all are names")]
+    // The kinds are constants of this file.
+    #[expect(clippy::expect_used, reason = "the kinds are constants of this file and valid names")]
     let kind: EntityTypeName = kind.parse().expect("a name");
     EntityUid::from_type_name_and_id(kind, EntityId::new(id))
 }

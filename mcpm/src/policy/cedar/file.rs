@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, ErrorKind, Result, config_file, policy::invalid};
 
-/// Policies, and how callers are shown to them.
+/// Cedar policies, and how entities are derived from callers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuthorizationSpec {
-    /// Policies in Cedar, one in each text.
+    /// Cedar policies, one per string.
     pub policies: Vec<String>,
-    /// Entities that policies refer to, in Cedar's JSON.
+    /// Entities that policies refer to, in Cedar's JSON format.
     #[serde(default, rename = "entities_json", skip_serializing_if = "Option::is_none")]
     pub entities: Option<String>,
-    /// Claim that names the groups of a caller, in place of the usual ones.
+    /// The claim that contains the groups of a caller, instead of the default ones.
     #[serde(default, rename = "group_claim_name", skip_serializing_if = "Option::is_none")]
     pub group_claim: Option<String>,
-    /// Claim that names roles of a caller, which are groups as well.
+    /// The claim that contains roles of a caller, which are treated as groups.
     #[serde(default, rename = "role_claim_name", skip_serializing_if = "Option::is_none")]
     pub role_claim: Option<String>,
-    /// Entity type of groups.
+    /// The Cedar entity type of groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_entity_type: Option<String>,
-    /// Claims that are a list, or the same in one text with spaces between.
+    /// Claims that are a list, or a string of values separated by spaces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub multi_valued_claims: Vec<String>,
 }
@@ -37,7 +37,7 @@ struct AuthorizationDocument {
     kind: String,
     #[serde(default)]
     cedar: Option<Section>,
-    /// Known to be of the other kind, so that its refusal says that.
+    /// Accepted only to give a specific error: the section of the other type.
     #[serde(default)]
     pdp: Option<serde::de::IgnoredAny>,
 }
@@ -60,11 +60,11 @@ struct Section {
     multi_valued_claims: Vec<String>,
 }
 
-/// Reads the file and checks what is in it.
+/// Reads and validates the file.
 pub(in crate::policy) fn read(path: &Path) -> Result<AuthorizationSpec> {
     let document: AuthorizationDocument = config_file::json_or_yaml(path, "authorization configuration")?;
     let spec = spec(document).map_err(|error| error.with("file", path.display()))?;
-    // Whatever is wrong in the policies is said before anything is started.
+    // Errors in policies are reported before anything is started.
     super::Authorization::new(&spec, "server").map_err(|error| error.with("file", path.display()))?;
     Ok(spec)
 }
@@ -74,24 +74,24 @@ fn spec(document: AuthorizationDocument) -> Result<AuthorizationSpec> {
         return Err(invalid("`version` is empty".to_owned()));
     }
     if document.kind == "httpv1" || document.pdp.is_some() {
-        let message = "decisions by a server elsewhere (`httpv1`) are not supported yet";
+        let message = "external policy decision points (`httpv1`) are not supported yet";
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     if document.kind != "cedarv1" {
-        return Err(invalid(format!("the type `{}` is unknown", document.kind)).hint("write `cedarv1`"));
+        return Err(invalid(format!("the type `{}` is unknown", document.kind)).hint("use `cedarv1`"));
     }
     let section = document.cedar.ok_or_else(|| invalid("the section `cedar` is missing".to_owned()))?;
     if section.primary_upstream_provider.is_some_and(|name| !name.is_empty()) {
         let message = "`primary_upstream_provider` is not supported: claims are those of the caller's token";
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
-    let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let non_empty = |text: Option<String>| text.filter(|text| !text.is_empty());
     Ok(AuthorizationSpec {
         policies: section.policies,
-        entities: given(section.entities_json),
-        group_claim: given(section.group_claim_name),
-        role_claim: given(section.role_claim_name),
-        group_entity_type: given(section.group_entity_type),
+        entities: non_empty(section.entities_json),
+        group_claim: non_empty(section.group_claim_name),
+        role_claim: non_empty(section.role_claim_name),
+        group_entity_type: non_empty(section.group_entity_type),
         multi_valued_claims: section.multi_valued_claims,
     })
 }

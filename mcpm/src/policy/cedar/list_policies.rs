@@ -1,8 +1,8 @@
-//! What lists show: that which the caller may use with some arguments.
+//! Policies for filtering lists: a list contains what the caller may use with some arguments.
 //!
-//! A list is asked for before there are arguments. So policies are made for it that take each condition on arguments for
-//! fulfilled where that permits, and for not fulfilled where that forbids. What they refuse is refused whatever the
-//! arguments are, so that nothing can be called that no list shows.
+//! A list is requested before there are arguments. So these policies replace each condition on arguments by `true`
+//! in `permit` and by `false` in `forbid`. What they deny is denied for all arguments, so nothing can be called
+//! that no list contains.
 
 use std::collections::BTreeSet;
 
@@ -11,37 +11,37 @@ use serde_json::{Value, json};
 
 use super::context::collect;
 
-/// How arguments begin in the context.
+/// Prefix of arguments in the context.
 const ARGUMENT: &str = "arg_";
 
 /// The policies for lists.
 pub(super) struct ListPolicies {
     pub(super) policies: PolicySet,
-    /// Those that ask for arguments. One of these that cannot be evaluated here may be one that can, with arguments: it
-    /// comes to parts of its condition that others keep it from.
+    /// Policies that read arguments. If one fails to evaluate here, it may evaluate with arguments, because a
+    /// condition that is replaced here can short-circuit the failing one.
     reading_arguments: BTreeSet<PolicyId>,
 }
 
 impl ListPolicies {
-    /// Makes them; those that ask for no argument are as they were.
+    /// Derives the policies for lists. Policies that read no argument are unchanged.
     ///
     /// # Errors
-    /// One that Cedar does not take in its new form.
+    /// If Cedar rejects a derived policy.
     pub(super) fn relax(policies: &PolicySet) -> Result<Self, String> {
-        let mut asking = BTreeSet::new();
-        let made = policies.policies().map(|policy| match relaxed_policy(policy) {
-            Some(made) => {
-                asking.insert(policy.id().clone());
-                made
+        let mut reading = BTreeSet::new();
+        let relaxed = policies.policies().map(|policy| match relaxed_policy(policy) {
+            Some(relaxed) => {
+                reading.insert(policy.id().clone());
+                relaxed
             }
             None => Ok(policy.clone()),
         });
-        let made = made.collect::<Result<Vec<_>, _>>()?;
-        let policies = PolicySet::from_policies(made).map_err(|error| error.to_string())?;
-        Ok(Self { policies, reading_arguments: asking })
+        let relaxed = relaxed.collect::<Result<Vec<_>, _>>()?;
+        let policies = PolicySet::from_policies(relaxed).map_err(|error| error.to_string())?;
+        Ok(Self { policies, reading_arguments: reading })
     }
 
-    /// Whether what was asked about is shown.
+    /// Whether a list contains the entity.
     pub(super) fn is_listed(&self, response: &Response) -> bool {
         let (mut permitted, mut forbidden) = (response.decision() == Decision::Allow, false);
         for error in response.diagnostics().errors() {
@@ -49,7 +49,7 @@ impl ListPolicies {
             let id = error.policy_id();
             let permits = self.policies.policy(id).is_some_and(|policy| policy.effect() == Effect::Permit);
             match (permits, self.reading_arguments.contains(id)) {
-                // Without it nothing may permit; but what forbids is named as the reason.
+                // Without this policy, nothing permits; a `forbid` policy would be named as the reason.
                 (true, true) => permitted |= response.diagnostics().reason().next().is_none(),
                 (true, false) | (false, true) => {}
                 (false, false) => forbidden = true,
@@ -59,7 +59,7 @@ impl ListPolicies {
     }
 }
 
-/// A policy for lists; `None` when it asks for no argument.
+/// The policy for lists; `None` if the policy reads no argument.
 fn relaxed_policy(policy: &Policy) -> Option<Result<Policy, String>> {
     let mut written = policy.to_json().ok()?;
     let conditions = written.get_mut("conditions")?.as_array_mut()?;
@@ -74,7 +74,7 @@ fn relaxed_policy(policy: &Policy) -> Option<Result<Policy, String>> {
     Some(Policy::from_json(Some(policy.id().clone()), written).map_err(|error| error.to_string()))
 }
 
-/// An expression in which every question about arguments has this answer.
+/// Replaces each condition on arguments by `answer`.
 fn assume_arguments(expression: &Value, answer: bool) -> Value {
     if !reads_arguments(expression) {
         return expression.clone();
@@ -92,7 +92,7 @@ fn assume_arguments(expression: &Value, answer: bool) -> Value {
     }
 }
 
-/// Whether an expression goes by arguments, or by the context as a whole.
+/// Whether an expression reads arguments, or the context as a whole.
 fn reads_arguments(expression: &Value) -> bool {
     let mut names = BTreeSet::new();
     !collect(expression, &mut names) || names.iter().any(|name| name.starts_with(ARGUMENT))
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Conditions on arguments and on other things.
+    /// Conditions on arguments and on other values.
     fn condition() -> impl Strategy<Value = String> {
         let leaf = prop::sample::select(vec![
             "context.arg_a > 1",

@@ -36,48 +36,47 @@ use schema::SchemaNames;
 use super::invalid;
 use crate::{Error, Result};
 
-/// What a server says of its tools, which policies may go by (MCP 2025-11-25, `ToolAnnotations`).
+/// Tool annotations that policies may read (MCP 2025-11-25, `ToolAnnotations`).
 const ANNOTATIONS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
-/// Longest name or URI that is decided about, in bytes.
+/// Maximum length of a name or URI in bytes.
 const MAX_NAME_BYTES: usize = 8 << 10;
 
-/// The decision, ready to be asked.
+/// The loaded policies.
 pub(crate) struct Authorization {
     policies: PolicySet,
-    /// Those for lists of what has arguments.
+    /// The policies for lists of entities that take arguments.
     lists: ListPolicies,
-    /// Those of the configuration.
+    /// The entities of the configuration.
     entities: Entities,
     scheme: EntityMapping,
     uses_annotations: bool,
     context_attributes: ContextAttributes,
 }
 
-/// What was decided.
+/// The result of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
     Allowed,
-    /// By these policies; by none when no policy permits it.
+    /// Denied by these policies; empty if no policy permits it.
     Denied(Vec<String>),
-    /// By these policies, which forbid and could not be evaluated, or for what could not be shown to policies.
+    /// Denied because `forbid` policies failed to evaluate, or because the request cannot be represented for
+    /// policies.
     Undecided(String),
-    /// Nobody can tell what would be used.
+    /// Denied because the request is ambiguous.
     Unclear(String),
 }
 
 impl Authorization {
-    /// Reads policies and entities. `server` is the server's name.
+    /// Parses policies and entities. `server` is the server's name.
     ///
     /// # Errors
-    /// `InvalidOption` with the number of the policy and the place in it, or the name in it that no request has.
+    /// `InvalidOption` with the number of the policy and the position in it, or with the unknown name.
     pub(super) fn new(spec: &AuthorizationSpec, server: &str) -> Result<Self> {
         let mut policies = PolicySet::new();
         for (number, text) in spec.policies.iter().enumerate() {
             let policy = Policy::parse(Some(PolicyId::new(format!("policy{number}"))), text)
                 .map_err(|error| bad_policy(number, text, &error))?;
-            policies
-                .add(policy)
-                .map_err(|error| invalid(format!("the policy {number} is refused: {error}")))?;
+            policies.add(policy).map_err(|error| invalid(format!("policy {number} is invalid: {error}")))?;
         }
         if spec.policies.is_empty() {
             return Err(invalid("the authorization configuration has no policies".to_owned()));
@@ -85,42 +84,42 @@ impl Authorization {
         let entities = match spec.entities.as_deref().map(str::trim) {
             None | Some("") => Entities::empty(),
             Some(text) => Entities::from_json_str(text, None)
-                .map_err(|error| invalid(format!("`entities_json` cannot be read: {}", chain(&error))))?,
+                .map_err(|error| invalid(format!("`entities_json` is invalid: {}", chain(&error))))?,
         };
         let scheme = EntityMapping::new(spec, server)?;
         let names = SchemaNames::known(scheme.group(), &entities)
-            .map_err(|error| invalid(format!("`entities_json` cannot be read: {error}")))?;
+            .map_err(|error| invalid(format!("`entities_json` is invalid: {error}")))?;
         // In the order of the configuration.
         for number in 0..spec.policies.len() {
             let id = PolicyId::new(format!("policy{number}"));
             if let Some(Err((what, hint))) = policies.policy(&id).map(|policy| names.check(policy)) {
                 let named = policies.annotation(&id, "id").map(|name| format!(" ({name})"));
                 let named = named.unwrap_or_default();
-                return Err(invalid(format!("the policy {number}{named} can never apply: {what}")).hint(hint));
+                return Err(invalid(format!("policy {number}{named} can never apply: {what}")).hint(hint));
             }
         }
         let uses_annotations =
             spec.policies.iter().any(|text| ANNOTATIONS.iter().any(|name| text.contains(name)));
         let read = ContextAttributes::used_by(&policies);
         let lists = ListPolicies::relax(&policies)
-            .map_err(|error| invalid(format!("the policies cannot be read for lists: {error}")))?;
+            .map_err(|error| invalid(format!("cannot derive the policies for lists: {error}")))?;
         Ok(Self { policies, lists, entities, scheme, uses_annotations, context_attributes: read })
     }
 
-    /// Reads the arguments of a call, which are an object.
+    /// Parses the arguments of a call, which must be an object.
     ///
     /// # Errors
-    /// They cannot be shown to the policies.
+    /// If they cannot be represented for policies.
     pub(crate) fn arguments(&self, text: &str) -> std::result::Result<Arguments, ArgumentsError> {
         Arguments::read(text, &self.context_attributes)
     }
 
-    /// Whether what a server says of its tools can change a decision.
+    /// Whether tool annotations can change a decision.
     pub(crate) fn uses_annotations(&self) -> bool {
         self.uses_annotations
     }
 
-    /// Prepares the questions about one caller. Of the context only those claims are made that some policy reads there.
+    /// Prepares decisions for one caller. Only claims that a policy reads from the context are converted.
     pub(crate) fn for_caller(self: &Arc<Self>, caller: &Caller) -> CallerAuthorizer {
         let (entity, mut claims) = self.scheme.caller(caller);
         claims.retain(|(name, _)| self.context_attributes.contains(name));
@@ -130,7 +129,7 @@ impl Authorization {
         CallerAuthorizer { authorization: Arc::clone(self), principal, entities, claims, allowed }
     }
 
-    /// Adds an entity to those of the configuration, which may say more of it.
+    /// Adds an entity to those of the configuration, which may add attributes and parents to it.
     fn with_entity(&self, entities: Entities, entity: cedar_policy::Entity) -> Result<Entities, String> {
         let entity = match self.entities.get(&entity.uid()) {
             Some(known) => entities::merge(known, entity)?,
@@ -146,11 +145,11 @@ impl std::fmt::Debug for Authorization {
     }
 }
 
-/// Answers questions about one caller.
+/// Makes decisions for one caller.
 pub(crate) struct CallerAuthorizer {
     authorization: Arc<Authorization>,
     principal: cedar_policy::EntityUid,
-    /// Those of the configuration, and the caller; an error when there is no telling.
+    /// The entities of the configuration and the caller; an error if they cannot be combined.
     entities: Result<Entities, String>,
     claims: Vec<(String, cedar_policy::RestrictedExpression)>,
     allowed: AllowedCalls,
@@ -163,12 +162,12 @@ impl std::fmt::Debug for CallerAuthorizer {
 }
 
 impl CallerAuthorizer {
-    /// How policies write the caller.
+    /// The caller in Cedar syntax.
     pub(crate) fn caller(&self) -> String {
         self.principal.to_string()
     }
 
-    /// The smallest policies that permit the caller this one thing.
+    /// The smallest policies that would permit this caller this access.
     pub(crate) fn suggested_policies(&self, used: &AccessedEntity<'_>) -> Vec<String> {
         let others = used.uri_forms().map(|forms| forms.distinct).unwrap_or_default();
         let forms = others.iter().map(|form| used.with_uri(form));
@@ -191,7 +190,7 @@ impl CallerAuthorizer {
         }
     }
 
-    /// Decides whether the caller may use a resource, with these arguments, however a server reads its URI.
+    /// Decides whether the caller may use an entity with these arguments, in all forms of its URI.
     pub(crate) fn decide(&self, used: &AccessedEntity<'_>, arguments: Option<&Arguments>) -> Decision {
         if self.allowed.contains(used, arguments) {
             return Decision::Allowed;
@@ -217,7 +216,7 @@ impl CallerAuthorizer {
         for form in &forms.equivalent {
             if decision == Decision::Allowed {
                 decision = match self.decide_as_written(&used.with_uri(form), arguments) {
-                    // It is permitted in the spelling that was used.
+                    // The form in the request is permitted; equivalent forms must only not be forbidden.
                     Decision::Denied(rules) if rules.is_empty() => Decision::Allowed,
                     decision => decision,
                 };
@@ -226,7 +225,7 @@ impl CallerAuthorizer {
         decision
     }
 
-    /// Whether a list shows a tool or a prompt: whether the caller may use it with some arguments.
+    /// Whether a list contains a tool or prompt: whether the caller may use it with some arguments.
     pub(crate) fn is_listed(&self, used: &AccessedEntity<'_>) -> bool {
         let lists = &self.authorization.lists;
         used.uri_forms().is_ok()
@@ -235,12 +234,12 @@ impl CallerAuthorizer {
 
     fn decide_as_written(&self, used: &AccessedEntity<'_>, arguments: Option<&Arguments>) -> Decision {
         self.decision(used, arguments).unwrap_or_else(|reason| {
-            tracing::warn!(reason, "what cannot be decided about is refused");
+            tracing::warn!(reason, "no decision is possible; denied");
             Decision::Undecided(reason)
         })
     }
 
-    /// What some policies say.
+    /// Evaluates a set of policies.
     fn evaluate(
         &self,
         policies: &PolicySet,
@@ -267,7 +266,7 @@ impl CallerAuthorizer {
         for error in response.diagnostics().errors() {
             let cedar_policy::AuthorizationError::PolicyEvaluationError(error) = error;
             let id = error.policy_id();
-            // One that permits and fails permits nothing, and the others go on to count.
+            // A `permit` policy that fails to evaluate permits nothing, and the other policies still count.
             let forbids =
                 authorization.policies.policy(id).is_none_or(|policy| policy.effect() == Effect::Forbid);
             tracing::debug!(policy = %id, error = %error.inner(), forbids, "a policy could not be evaluated");
@@ -291,7 +290,7 @@ impl CallerAuthorizer {
 }
 
 impl Authorization {
-    /// The id of a policy, and what its author calls it: `@id("...")`.
+    /// The id of a policy and its annotation `@id("...")`.
     fn policy_name(&self, id: &PolicyId) -> String {
         match self.policies.annotation(id, "id") {
             Some(name) => format!("{id} ({name})"),
@@ -308,7 +307,7 @@ fn bad_policy(number: usize, text: &str, error: &cedar_policy::ParseErrors) -> E
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
         format!(" at line {line}, column {column}")
     });
-    invalid(format!("the policy {number} cannot be read{place}: {}", chain(error)))
+    invalid(format!("policy {number} cannot be parsed{place}: {}", chain(error)))
 }
 
 /// An error with its causes.

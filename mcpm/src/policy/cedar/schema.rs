@@ -1,7 +1,8 @@
-//! The names that policies may use: the schema of requests, as far as it is known before one comes.
+//! The schema of requests: the names that policies may use.
 //!
-//! A policy that names another entity type or action applies to no request. Where it permits, that is noticed at the
-//! first refusal; where it forbids, never. Attributes have no schema: claims and arguments are anybody's.
+//! A policy with another entity type or action applies to no request. In a `permit` policy that would show at the
+//! first denial; in a `forbid` policy, never. Attributes have no schema, because claims and arguments are
+//! arbitrary.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +11,12 @@ use serde_json::Value;
 
 use super::chain;
 
-/// The entity types of requests, beside that of groups.
+/// The entity types of requests, except that of groups.
 const TYPES: [&str; 6] = ["Action", "Client", "MCP", "Prompt", "Resource", "Tool"];
 /// The actions of requests.
 const ACTIONS: [&str; 3] = ["call_tool", "get_prompt", "read_resource"];
 
-/// Entity types, and actions by their ids.
+/// Entity types, and ids of actions.
 #[derive(Debug, Default)]
 pub(super) struct SchemaNames {
     types: BTreeSet<String>,
@@ -23,7 +24,7 @@ pub(super) struct SchemaNames {
 }
 
 impl SchemaNames {
-    /// The names of requests and of the entities in the configuration.
+    /// The names in requests and in the entities of the configuration.
     pub(super) fn known(group: &EntityTypeName, entities: &Entities) -> Result<Self, String> {
         let mut names = Self::default();
         names.types.extend(TYPES.map(str::to_owned));
@@ -33,19 +34,19 @@ impl SchemaNames {
         Ok(names)
     }
 
-    /// Checks that a policy names nothing else.
+    /// Checks that a policy uses only known names.
     ///
     /// # Errors
-    /// What is unknown, and what to write in its place.
+    /// The unknown name, and a suggestion.
     pub(super) fn check(&self, policy: &Policy) -> Result<(), (String, String)> {
         let mut used = Self::default();
         match policy.to_json() {
             Ok(json) => used.collect(&json),
-            Err(error) => return Err((chain(&error), "write the policy in another way".to_owned())),
+            Err(error) => return Err((chain(&error), "rewrite the policy".to_owned())),
         }
         let hint = |known: &BTreeSet<String>, name: &str| match nearest(known, name) {
             Some(nearest) => format!("did you mean `{nearest}`?"),
-            None => format!("known are {}", known.iter().cloned().collect::<Vec<_>>().join(", ")),
+            None => format!("known names: {}", known.iter().cloned().collect::<Vec<_>>().join(", ")),
         };
         if let Some(name) = used.types.difference(&self.types).next() {
             return Err((format!("no request has the entity type `{name}`"), hint(&self.types, name)));
@@ -56,8 +57,8 @@ impl SchemaNames {
         Ok(())
     }
 
-    /// Collects the names in Cedar's JSON of policies or entities: entities are `{"type": ..., "id": ...}`, and `is` has
-    /// an `entity_type`.
+    /// Collects the names in Cedar's JSON of policies or entities: entities are `{"type": ..., "id": ...}`, and
+    /// `is` has an `entity_type`.
     fn collect(&mut self, json: &Value) {
         match json {
             Value::Object(fields) => {
@@ -78,19 +79,19 @@ impl SchemaNames {
     }
 }
 
-/// The known name that differs in the fewest letters, if it is alike.
+/// The known name with the smallest edit distance, if it is similar.
 fn nearest<'a>(known: &'a BTreeSet<String>, name: &str) -> Option<&'a str> {
     let alike = known.iter().map(|one| (distance(&one.to_lowercase(), &name.to_lowercase()), one));
     let (distance, nearest) = alike.min()?;
     (distance <= nearest.len().max(3) / 3).then_some(nearest)
 }
 
-/// How many letters to put in, take out or replace make one text the other (Levenshtein).
+/// The Levenshtein distance of two texts.
 fn distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.chars().count()).collect();
-    for (place, letter) in one.chars().enumerate() {
-        let mut diagonal = place;
-        let mut left = place + 1;
+    for (index, letter) in one.chars().enumerate() {
+        let mut diagonal = index;
+        let mut left = index + 1;
         for (above, its) in row.iter_mut().skip(1).zip(other.chars()) {
             let replaced = diagonal + usize::from(letter != its);
             diagonal = *above;
@@ -98,7 +99,7 @@ fn distance(one: &str, other: &str) -> usize {
             *above = left;
         }
         if let Some(first) = row.first_mut() {
-            *first = place + 1;
+            *first = index + 1;
         }
     }
     row.last().copied().unwrap_or_default()

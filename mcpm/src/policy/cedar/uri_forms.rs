@@ -1,28 +1,28 @@
-//! How else a server may read a URI.
+//! Alternative forms of a URI, as servers may normalize it.
 //!
-//! A policy sees a text, and a server seldom goes by it as it was written: most have a parser of URLs make its normal
-//! form, and many decode what is percent-encoded, some of them twice. So a URI is decided about in all these forms, and
-//! one is not decided about at all of which nobody can tell where it leads.
+//! A policy compares a string, but a server usually normalizes the URI with a parser, and often percent-decodes
+//! it, possibly twice. So policies are evaluated for all these forms, and a URI that parsers interpret differently
+//! is rejected.
 
 use url::Url;
 
-/// How often a text may have been encoded.
+/// Maximum number of nested percent-encodings.
 const MAX_DECODINGS: usize = 3;
 
-/// The other forms of a URI.
+/// The alternative forms of a URI.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct UriForms {
-    /// What a server may take for another resource: all of it has to be permitted.
+    /// Forms that a server may treat as another resource: all must be permitted.
     pub(super) distinct: Vec<String>,
-    /// Other ways to write one of those: none may be forbidden.
+    /// Other spellings of the same resource: none may be forbidden.
     pub(super) equivalent: Vec<String>,
 }
 
 impl UriForms {
-    /// Finds the forms of a URI or of a URI template.
+    /// Computes the forms of a URI or a URI template.
     ///
     /// # Errors
-    /// Says why nobody can tell what it means.
+    /// Why the URI is ambiguous.
     pub(super) fn new(uri: &str) -> Result<Self, &'static str> {
         let levels = decodings(uri)?;
         levels.iter().try_for_each(|level| check_unambiguous(level))?;
@@ -30,7 +30,7 @@ impl UriForms {
         let Some(plain) = levels.last() else { return Ok(forms) };
         let normal = levels.iter().filter_map(|level| Url::parse(level).ok()).map(String::from);
         for form in levels.iter().skip(1).cloned().chain(normal) {
-            // A URL without a path has `/` for one.
+            // A URL without a path has the path `/`.
             let same = decodings(&form)?.last().map(|form| form.trim_end_matches('/'))
                 == Some(plain.trim_end_matches('/'));
             let known = if same { &mut forms.equivalent } else { &mut forms.distinct };
@@ -42,19 +42,19 @@ impl UriForms {
     }
 }
 
-/// A text, and what is left of it each time that it is decoded.
+/// The text, and the result of each further decoding.
 fn decodings(text: &str) -> Result<Vec<String>, &'static str> {
     let mut levels = vec![text.to_owned()];
     while let Some(decoded) = levels.last().and_then(|last| percent_decoded(last).transpose()).transpose()? {
         if levels.len() > MAX_DECODINGS {
-            return Err("it is percent-encoded again and again");
+            return Err("it is percent-encoded too many times");
         }
         levels.push(decoded);
     }
     Ok(levels)
 }
 
-/// A text without percent-encoding; `None` when it has none.
+/// Percent-decodes a text once; `None` if nothing is encoded.
 fn percent_decoded(text: &str) -> Result<Option<String>, &'static str> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -74,23 +74,23 @@ fn percent_decoded(text: &str) -> Result<Option<String>, &'static str> {
     if bytes.len() == text.len() {
         return Ok(None);
     }
-    String::from_utf8(bytes).map(Some).map_err(|_| "it holds percent-encoded bytes that are no text")
+    String::from_utf8(bytes).map(Some).map_err(|_| "it contains percent-encoded bytes that are not UTF-8")
 }
 
-/// Whether all servers find the same way by a URI.
+/// Rejects URIs that parsers interpret differently.
 fn check_unambiguous(uri: &str) -> Result<(), &'static str> {
     if uri.chars().any(char::is_control) {
-        return Err("it holds a control character");
+        return Err("it contains a control character");
     }
     if uri.trim() != uri {
-        return Err("it begins or ends with a blank");
+        return Err("it begins or ends with a space");
     }
     if uri.contains('\\') {
-        return Err("it holds a backslash, which some take for a slash");
+        return Err("it contains a backslash, which some servers treat as a slash");
     }
-    // Some servers take what comes after a semicolon off a part.
+    // Some servers cut off path parameters, which follow a semicolon.
     if uri.split(['/', ':', ';', '?', '#']).any(|part| matches!(part, "." | "..")) {
-        return Err("one of its parts is `.` or `..`, which lead elsewhere");
+        return Err("it contains a `.` or `..` segment");
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! Cedar's values of JSON, and the arguments of calls in them.
+//! Conversion of JSON values to Cedar values, and the arguments of calls.
 //!
-//! Whole numbers are `Long`, others `decimal` with four places; arrays are sets and objects records. `null` has no
-//! value and is left out. A number that has no place in either is refused, so that a policy does not miss it; and so is
-//! more than can be shown to policies, since each value takes many times its bytes there.
+//! Integers become `Long`, other numbers `decimal` with four decimal places; arrays become sets, objects become
+//! records. `null` is omitted. A number that neither type can represent is rejected, so that no policy overlooks
+//! it; so is an input over the limits, because a Cedar value takes many times the size of the JSON text.
 
 use std::collections::HashMap;
 
@@ -12,30 +12,30 @@ use serde_json::{Map, Value, value::RawValue};
 use super::context::ContextAttributes;
 use crate::mcp::fields::Fields;
 
-/// Deepest nesting.
+/// Maximum nesting depth.
 const MAX_DEPTH: usize = 32;
-/// Most bytes of the arguments that policies read.
+/// Maximum size of the arguments that policies read, in bytes.
 const MAX_ARGUMENT_BYTES: usize = 256 << 10;
-/// Most values in them.
+/// Maximum number of values in them.
 const MAX_VALUES: usize = 10_000;
-/// The end of the mark that an argument is there which has no value of its own to compare.
+/// Suffix of the attribute that is true if an argument without a comparable value is present.
 const PRESENT_SUFFIX: &str = "_present";
-/// Whole numbers up to here are exact in a float.
+/// Integers up to this are exact in a float.
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
-/// A decimal has four places in 64 bits.
+/// The largest `decimal`: 64 bits with four decimal places.
 const MAX_DECIMAL: f64 = 922_337_203_685_477.0;
 
-/// Why arguments cannot be shown to policies.
+/// Why arguments cannot be converted for policies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ArgumentsError {
-    /// They can be read in different ways, or not at all.
+    /// They are ambiguous or malformed.
     Unclear(String),
-    /// There is no value for them.
+    /// Cedar has no value for them.
     Undecided(String),
 }
 
 impl ArgumentsError {
-    /// Says it in words.
+    /// The explanation.
     pub(crate) fn reason(self) -> String {
         match self {
             Self::Unclear(reason) | Self::Undecided(reason) => reason,
@@ -43,7 +43,7 @@ impl ArgumentsError {
     }
 }
 
-/// The arguments of a call: the names of all, and the values that policies read.
+/// The arguments of a call: the names of all, and the values of those that policies read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arguments {
     names: Vec<String>,
@@ -51,10 +51,10 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Reads an object in which nothing can be read in two ways: no name, and nothing in what policies read, however
-    /// deep.
+    /// Parses an object. Duplicate names are rejected, among the arguments and at any depth of those that policies
+    /// read.
     pub(super) fn read(text: &str, read: &ContextAttributes) -> Result<Self, ArgumentsError> {
-        let fields = Fields::read(text).ok_or_else(|| unreadable("they are no object"))?;
+        let fields = Fields::read(text).ok_or_else(|| unreadable("they are not an object"))?;
         let fields = fields.all_unique().map_err(|ambiguous| unreadable(&ambiguous.to_string()))?;
         let names = fields.iter().map(|(name, _)| name.to_string()).collect();
         let of_policies = |name: &str| {
@@ -63,7 +63,8 @@ impl Arguments {
         };
         let fields: Vec<_> = fields.iter().filter(|(name, _)| of_policies(name)).collect();
         if fields.iter().any(|(name, _)| name.ends_with(PRESENT_SUFFIX) && read.contains(&attribute(name))) {
-            let reason = format!("an argument is named like the mark `{PRESENT_SUFFIX}` of another");
+            let reason =
+                format!("the name of an argument is that of another one with `{PRESENT_SUFFIX}` appended");
             return Err(ArgumentsError::Unclear(reason));
         }
         if fields.iter().map(|(_, value)| value.get().len()).sum::<usize>() > MAX_ARGUMENT_BYTES {
@@ -89,18 +90,18 @@ impl Arguments {
     }
 }
 
-/// The attribute of the context that shows an argument.
+/// The context attribute of an argument.
 fn attribute(name: &str) -> String {
     format!("arg_{name}")
 }
 
 fn unreadable(reason: &str) -> ArgumentsError {
-    ArgumentsError::Unclear(format!("the arguments cannot be read: {reason}"))
+    ArgumentsError::Unclear(format!("the arguments cannot be parsed: {reason}"))
 }
 
 fn parse_value(text: &str, depth: usize, left: &mut usize) -> Result<Value, ArgumentsError> {
     if depth > MAX_DEPTH {
-        return Err(unreadable("they are nested too deep"));
+        return Err(unreadable("they are nested too deeply"));
     }
     let Some(less) = left.checked_sub(1) else {
         let reason = format!("the arguments that policies read have more than {MAX_VALUES} values");
@@ -108,7 +109,7 @@ fn parse_value(text: &str, depth: usize, left: &mut usize) -> Result<Value, Argu
     };
     *left = less;
     if text.starts_with('{') {
-        let fields = Fields::read(text).ok_or_else(|| unreadable("an object is broken"))?;
+        let fields = Fields::read(text).ok_or_else(|| unreadable("an object is malformed"))?;
         let fields = fields.all_unique().map_err(|ambiguous| unreadable(&ambiguous.to_string()))?;
         let values = fields
             .iter()
@@ -121,10 +122,10 @@ fn parse_value(text: &str, depth: usize, left: &mut usize) -> Result<Value, Argu
         let items = items.iter().map(|item| parse_value(item.get(), depth + 1, left));
         return Ok(Value::Array(items.collect::<Result<_, _>>()?));
     }
-    serde_json::from_str(text).map_err(|_| unreadable("a value is broken"))
+    serde_json::from_str(text).map_err(|_| unreadable("a value is malformed"))
 }
 
-/// The value of a JSON value; `None` for `null`.
+/// Converts a JSON value; `None` for `null`.
 pub(super) fn to_cedar(json: &Value) -> Result<Option<Expression>, ArgumentsError> {
     Ok(Some(match json {
         Value::Null => return Ok(None),
@@ -151,8 +152,8 @@ fn number(number: &serde_json::Number) -> Result<Expression, ArgumentsError> {
     }
     let float = number.as_f64().filter(|float| float.is_finite() && number.as_u64().is_none());
     match float {
-        // 6.0 is 6: senders write it in both ways.
-        #[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]
+        // `6.0` and `6` are the same number in JSON.
+        #[expect(clippy::cast_possible_truncation, reason = "it is an integer in range")]
         Some(float) if float.fract() == 0.0 && float.abs() <= MAX_EXACT_INTEGER => {
             Ok(Expression::new_long(float as i64))
         }
@@ -161,7 +162,7 @@ fn number(number: &serde_json::Number) -> Result<Expression, ArgumentsError> {
     }
 }
 
-/// What policies see of a call's arguments: `arg_NAME`, and for lists and objects `arg_NAME_present` as well.
+/// The context attributes of a call's arguments: `arg_NAME`, and for lists and objects also `arg_NAME_present`.
 pub(super) fn context_pairs(
     arguments: Option<&Arguments>,
 ) -> Result<HashMap<String, Expression>, ArgumentsError> {
