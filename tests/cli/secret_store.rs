@@ -149,7 +149,7 @@ fn values_and_passwords_are_prompted_for_without_echo() {
         &[
             ("Value of github", "wrong\u{15}huxé\u{7f}\u{7f}sh\r"),
             ("New password for mcpm's secrets", "hörse\r"),
-            ("The same again", "hörse\r"),
+            ("Repeat the password", "hörse\r"),
         ],
     );
     assert!(!seen.contains("hush") && !seen.contains("hörse") && seen.contains(" echo "), "{seen}");

@@ -1,4 +1,4 @@
-//! Secrets that a program prints, such as the client of a password manager.
+//! A store that runs a program to read secrets, such as the client of a password manager.
 
 use std::{collections::BTreeMap, process::Stdio, time::Duration};
 
@@ -9,12 +9,12 @@ use zeroize::Zeroizing;
 use super::{MAX_VALUE_BYTES, SecretStore, read_only};
 use crate::{Error, ErrorKind, Result, options::Secret};
 
-/// What stands for the name of the secret in the arguments.
+/// Placeholder for the name of the secret in the arguments.
 const NAME_PLACEHOLDER: &str = "{name}";
-/// Long enough for a program that asks its user to unlock something.
+/// Long enough for a program that prompts the user to unlock something.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Asks a program, once for each secret. It is started as it is: no shell reads the name.
+/// Runs a program once for each secret, directly and without a shell.
 #[derive(Debug)]
 pub(super) struct CommandStore {
     program: String,
@@ -27,7 +27,7 @@ impl CommandStore {
         else {
             let message = "the provider `command` has no program";
             return Err(Error::new(ErrorKind::InvalidOption, message)
-                .hint("name it: `mcpm secret provider command -- PROGRAM ARGUMENT... {name}`"));
+                .hint("set it with `mcpm secret provider command -- PROGRAM ARGUMENT... {name}`"));
         };
         let mut arguments = arguments.to_vec();
         if !arguments.iter().any(|argument| argument.contains(NAME_PLACEHOLDER)) {
@@ -45,7 +45,7 @@ impl CommandStore {
             .args(self.arguments.iter().map(|argument| argument.replace(NAME_PLACEHOLDER, name)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            // What it says there may be the value, or part of it.
+            // Standard error may contain the value, or part of it.
             .stderr(Stdio::null())
             .kill_on_drop(true)
             .spawn()
@@ -61,17 +61,17 @@ impl CommandStore {
             child.wait().await.map(|status| Some((status, output)))
         };
         let (status, output) = match tokio::time::timeout(COMMAND_TIMEOUT, talk).await {
-            Err(_) => return Err(failed("did not answer within 60 seconds")),
+            Err(_) => return Err(failed("did not finish within 60 seconds")),
             Ok(Err(error)) => return Err(failed("cannot be read").source(error)),
-            Ok(Ok(None)) => return Err(failed("said too much")),
+            Ok(Ok(None)) => return Err(failed("printed more than 64 KiB")),
             Ok(Ok(Some(answer))) => answer,
         };
         if !status.success() {
             return Err(failed("failed").with("status", status).hint("run it yourself to see why"));
         }
-        let text = str::from_utf8(&output).map_err(|_| failed("said what is no UTF-8"))?;
+        let text = str::from_utf8(&output).map_err(|_| failed("printed invalid UTF-8"))?;
         let text = text.strip_suffix('\n').map_or(text, |text| text.strip_suffix('\r').unwrap_or(text));
-        if text.is_empty() { Err(failed("said nothing")) } else { Ok(Secret::from(text)) }
+        if text.is_empty() { Err(failed("printed nothing")) } else { Ok(Secret::from(text)) }
     }
 }
 
@@ -82,11 +82,11 @@ impl SecretStore for CommandStore {
     }
 
     async fn read(&self, names: &[String]) -> Result<BTreeMap<String, Secret>> {
-        let mut found = BTreeMap::new();
+        let mut values = BTreeMap::new();
         for name in names {
-            found.insert(name.clone(), self.run(name).await?);
+            values.insert(name.clone(), self.run(name).await?);
         }
-        Ok(found)
+        Ok(values)
     }
 
     async fn set(&self, _name: &str, _value: &Secret) -> Result<()> {

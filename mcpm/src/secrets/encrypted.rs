@@ -1,4 +1,4 @@
-//! The encrypted file: read whole, changed under a lock, replaced whole.
+//! The encrypted file: read as a whole, changed under a lock, replaced atomically.
 
 use std::{
     collections::BTreeMap,
@@ -18,13 +18,13 @@ use crate::{
     state::file::{self, file_error},
 };
 
-/// The largest file that is read.
+/// Maximum size of the file in bytes.
 const MAX_FILE_BYTES: u64 = 32 << 20;
-/// How long another process may take for its change.
+/// How long to wait while another process changes the file.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(10);
 
-/// Secrets in one file under a password.
+/// Secrets in one file that is encrypted with a password.
 #[derive(Debug)]
 pub(super) struct EncryptedFile {
     paths: Arc<StorePaths>,
@@ -32,44 +32,44 @@ pub(super) struct EncryptedFile {
 }
 
 impl EncryptedFile {
-    /// The file below a state folder; neither need exist.
+    /// The file in a state folder; neither need exist.
     pub(super) fn new(state_dir: &Path, password: Password) -> Self {
         let folder = state_dir.join("secrets");
-        let place = StorePaths { file: folder.join("store.json"), lock: folder.join("lock"), folder };
-        Self { paths: Arc::new(place), password }
+        let paths = StorePaths { file: folder.join("store.json"), lock: folder.join("lock"), folder };
+        Self { paths: Arc::new(paths), password }
     }
 
-    /// What is in the file, and nothing when there is none. The password is asked for only if there is one.
+    /// The content of the file; empty if there is no file, and then no password is needed.
     async fn content(&self) -> Result<BTreeMap<String, Secret>> {
         let Some(bytes) = self.paths.read_file()? else { return Ok(BTreeMap::new()) };
         let password = self.password.get(&self.paths.file, false).await?;
-        let place = Arc::clone(&self.paths);
+        let paths = Arc::clone(&self.paths);
         let (content, password) =
-            run_blocking(move || Ok((file_format::decrypt(&bytes, &place.file, &password)?, password)))
+            run_blocking(move || Ok((file_format::decrypt(&bytes, &paths.file, &password)?, password)))
                 .await?;
         self.password.confirm(&password).await;
         Ok(content)
     }
 
-    /// Changes the file; `change` tells whether there is anything to write.
+    /// Changes the file; `change` returns whether there is anything to write.
     async fn change<T: Send + 'static>(
         &self,
         change: impl FnOnce(&mut BTreeMap<String, Secret>) -> (bool, T) + Send + 'static,
     ) -> Result<T> {
         let is_new = self.paths.read_file()?.is_none();
         let password = self.password.get(&self.paths.file, is_new).await?;
-        let place = Arc::clone(&self.paths);
+        let paths = Arc::clone(&self.paths);
         let (outcome, password) = run_blocking(move || {
-            let _lock = place.lock()?;
-            let mut content = match place.read_file()? {
-                Some(bytes) => file_format::decrypt(&bytes, &place.file, &password)?,
+            let _lock = paths.lock()?;
+            let mut content = match paths.read_file()? {
+                Some(bytes) => file_format::decrypt(&bytes, &paths.file, &password)?,
                 None => BTreeMap::new(),
             };
             let (changed, outcome) = change(&mut content);
             if changed {
                 let bytes = file_format::encrypt(&content, &password)?;
-                file::replace(&place.file, &bytes)
-                    .map_err(|error| file_error("write", &place.file, error))?;
+                file::replace(&paths.file, &bytes)
+                    .map_err(|error| file_error("write", &paths.file, error))?;
             }
             Ok((outcome, password))
         })
@@ -110,14 +110,14 @@ impl SecretStore for EncryptedFile {
         }
         let name = name.to_owned();
         self.change(move |content| {
-            let found = content.remove(&name).is_some();
-            (found, found)
+            let existed = content.remove(&name).is_some();
+            (existed, existed)
         })
         .await
     }
 }
 
-/// Where the file is.
+/// The paths of the file and its lock.
 #[derive(Debug)]
 struct StorePaths {
     folder: PathBuf,
@@ -126,7 +126,7 @@ struct StorePaths {
 }
 
 impl StorePaths {
-    /// The file as it is; `None` when there is none.
+    /// Reads the file; `None` if there is none.
     fn read_file(&self) -> Result<Option<Vec<u8>>> {
         match fs::metadata(&self.file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -140,7 +140,7 @@ impl StorePaths {
         fs::read(&self.file).map(Some).map_err(|error| file_error("read", &self.file, error))
     }
 
-    /// The lock that whoever changes the file holds. It is a file of its own, since the other one is replaced.
+    /// Locks the file for a change. The lock is a separate file, because the store is replaced.
     fn lock(&self) -> Result<File> {
         file::create_folders(&self.folder).map_err(|error| file_error("make", &self.folder, error))?;
         let lock = file::open(&self.lock).map_err(|error| file_error("open", &self.lock, error))?;
@@ -161,7 +161,7 @@ impl StorePaths {
     }
 }
 
-/// Does what takes long on a thread of its own.
+/// Runs slow work on a blocking thread.
 async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let lost = |error| Error::new(ErrorKind::Internal, "the secrets could not be read").source(error);
     tokio::task::spawn_blocking(work).await.map_err(lost)?

@@ -1,4 +1,4 @@
-//! Secrets that the environment gives: `MCPM_SECRET_NAME`.
+//! Secrets from environment variables: `MCPM_SECRET_NAME`.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use super::{SecretStore, read_only};
 use crate::{Result, options::Secret};
 
-/// What the names of variables that give a secret begin with.
+/// The prefix of environment variables that contain secrets.
 pub const PREFIX: &str = "MCPM_SECRET_";
 
-/// Values that were given with the [`Environment`](crate::Environment).
+/// Values that were supplied in the [`Environment`](crate::Environment).
 #[derive(Debug, Clone)]
 pub(super) struct EnvironmentStore(pub(super) BTreeMap<String, Secret>);
 
@@ -20,12 +20,12 @@ impl EnvironmentStore {
     }
 }
 
-/// The variable that gives a secret.
+/// The environment variable for a secret.
 pub(super) fn variable_name(name: &str) -> String {
     format!("{PREFIX}{name}")
 }
 
-/// Where a given secret comes from.
+/// The location of such a secret, for messages.
 pub(super) fn variable_location(name: &str) -> String {
     format!("the variable `{}`", variable_name(name))
 }
@@ -44,10 +44,10 @@ impl SecretStore for EnvironmentStore {
     }
 
     async fn set(&self, _name: &str, _value: &Secret) -> Result<()> {
-        Err(read_only(LOCATION, "changed").hint("choose a store with `mcpm secret provider encrypted`"))
+        Err(read_only(LOCATION, "changed").hint("select a store with `mcpm secret provider encrypted`"))
     }
 
-    /// None: those that are given are listed whatever the store is.
+    /// Empty: the values from the environment are listed whatever the store is.
     async fn list(&self) -> Result<Vec<String>> {
         Ok(Vec::new())
     }

@@ -1,7 +1,7 @@
-//! The form of the encrypted file: a readable header, and everything else under a key made from the password.
+//! The format of the encrypted file: a readable header and a ciphertext, whose key is derived from the password.
 //!
-//! Each writing takes a fresh salt, so a key seals one text in its life and a nonce can never be used twice with
-//! it. The header is authenticated with the text: who changes a cost or the salt gets what a wrong password gets.
+//! Each write uses a fresh salt, so a key encrypts only one plaintext and no nonce is used twice with it. The
+//! header is authenticated as additional data: a changed header leads to the same error as a wrong password.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -19,11 +19,11 @@ use crate::{
 
 const KEY_BYTES: usize = 32;
 const SALT_BYTES: usize = 16;
-/// Costs of the second recommendation of RFC 9106: 64 MiB, three passes, four lanes.
+/// The second recommended option of RFC 9106: 64 MiB, three passes, four lanes.
 const DEFAULT_COSTS: Argon2Costs = Argon2Costs { memory_kib: 64 * 1024, passes: 3, lanes: 4 };
-/// Higher costs in a file are not paid: whoever can replace it could stop mcpm with them.
+/// Maximum costs that are accepted from a file, so that a replaced file cannot exhaust memory or time.
 const MAX_COSTS: Argon2Costs = Argon2Costs { memory_kib: 1024 * 1024, passes: 32, lanes: 64 };
-/// Lower ones are not believed.
+/// Minimum costs that are accepted from a file.
 const MIN_COSTS: Argon2Costs = Argon2Costs { memory_kib: 19 * 1024, passes: 1, lanes: 1 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ struct Argon2Costs {
     lanes: u32,
 }
 
-/// How the key is made from the password.
+/// The parameters of the key derivation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Derivation {
@@ -55,7 +55,7 @@ enum Cipher {
     ChaCha20Poly1305,
 }
 
-/// What stands in clear, and is authenticated.
+/// The readable part, which is authenticated.
 #[derive(Debug, Clone, Serialize)]
 struct AuthenticatedHeader<'a> {
     version: u32,
@@ -74,14 +74,14 @@ struct EncryptedDocument {
     data: String,
 }
 
-/// What is under the key.
+/// The encrypted part.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Plaintext {
     secrets: BTreeMap<String, Zeroizing<String>>,
 }
 
-/// Returns the file that holds these secrets. Takes a fraction of a second.
+/// Encrypts secrets and returns the content of the file. Takes a fraction of a second.
 pub(super) fn encrypt(secrets: &BTreeMap<String, Secret>, password: &Secret) -> Result<Vec<u8>> {
     let content = Plaintext {
         secrets: secrets
@@ -120,10 +120,10 @@ pub(super) fn encrypt(secrets: &BTreeMap<String, Secret>, password: &Secret) -> 
     )
 }
 
-/// Reads a file. `path` is for the error. Takes a fraction of a second.
+/// Decrypts the content of a file. `path` is for the error. Takes a fraction of a second.
 ///
 /// # Errors
-/// `CorruptState` for what is no such file; `SecretsUnavailable` when the password does not open it.
+/// `CorruptState` if it is not such a file; `SecretsUnavailable` if the password is wrong.
 pub(super) fn decrypt(bytes: &[u8], path: &Path, password: &Secret) -> Result<BTreeMap<String, Secret>> {
     let damaged = || Error::new(ErrorKind::CorruptState, format!("`{}` is damaged", path.display()));
     let sealed: EncryptedDocument = document::decode(bytes, path, FORMAT_VERSION, |_, _| None)?;
@@ -155,9 +155,9 @@ pub(super) fn decrypt(bytes: &[u8], path: &Path, password: &Secret) -> Result<BT
 }
 
 fn wrong_password(path: &Path) -> Error {
-    let message = format!("the password does not open `{}`", path.display());
+    let message = format!("the password of `{}` is wrong", path.display());
     Error::new(ErrorKind::SecretsUnavailable, message)
-        .hint("try again; a file that was changed from outside looks the same")
+        .hint("try again; the error is the same if the file was modified by another program")
 }
 
 fn key(derivation: &Derivation, salt: &[u8], password: &Secret) -> Result<LessSafeKey> {
@@ -174,7 +174,7 @@ fn key(derivation: &Derivation, salt: &[u8], password: &Secret) -> Result<LessSa
 fn random<const LENGTH: usize>() -> Result<[u8; LENGTH]> {
     let mut bytes = [0; LENGTH];
     getrandom::fill(&mut bytes)
-        .map_err(|_| Error::new(ErrorKind::Internal, "this machine gives no random numbers"))?;
+        .map_err(|_| Error::new(ErrorKind::Internal, "the operating system provides no random numbers"))?;
     Ok(bytes)
 }
 

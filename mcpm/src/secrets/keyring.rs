@@ -1,4 +1,4 @@
-//! The keyring of the desktop, spoken to as the Secret Service of freedesktop.org.
+//! The keyring of the desktop, through the Secret Service API of freedesktop.org.
 
 use std::{collections::BTreeMap, collections::HashMap, path::PathBuf, time::Duration};
 
@@ -8,7 +8,7 @@ use secret_service::{EncryptionType, Item, SecretService};
 use super::SecretStore;
 use crate::{Environment, Error, ErrorKind, Result, options::Secret};
 
-/// Long enough for somebody who is asked to unlock the keyring.
+/// Long enough for a user who is prompted to unlock the keyring.
 const KEYRING_TIMEOUT: Duration = Duration::from_secs(60);
 const APPLICATION: &str = "application";
 const NAME: &str = "name";
@@ -21,14 +21,14 @@ pub(super) struct Keyring {
 }
 
 impl Keyring {
-    /// The keyring on the bus that `environment` names. Nothing is spoken to yet.
+    /// Creates a client of the keyring on the bus that `environment` names. Does not connect yet.
     pub(super) fn new(environment: &Environment, application: &'static str) -> Self {
         let address = |folder: &PathBuf| format!("unix:path={}", folder.join("bus").display());
         let bus = environment.secrets.session_bus.clone();
         Self { bus: bus.or_else(|| environment.engine.runtime_dir.as_ref().map(address)), application }
     }
 
-    /// Does something with the service, within limits.
+    /// Connects to the service and runs `work`, within the time limit.
     async fn with<T>(&self, work: impl AsyncFnOnce(&SecretService<'_>) -> Result<T>) -> Result<T> {
         let talk = async {
             let Some(bus) = &self.bus else {
@@ -39,21 +39,21 @@ impl Keyring {
                 connection.await.map_err(|error| unavailable("there is no session bus").source(error))?;
             let service = SecretService::connect_with_existing(EncryptionType::Dh, connection)
                 .await
-                .map_err(|error| unavailable("no Secret Service answers").source(error))?;
+                .map_err(|error| unavailable("no Secret Service is running").source(error))?;
             work(&service).await
         };
         tokio::time::timeout(KEYRING_TIMEOUT, talk)
             .await
-            .map_err(|_| unavailable("it did not answer within 60 seconds"))?
+            .map_err(|_| unavailable("it did not respond within 60 seconds"))?
     }
 
-    /// The items of that name, or all of this application.
+    /// The items with that name, or all of this application.
     async fn items<'a>(&self, service: &'a SecretService<'a>, name: Option<&str>) -> Result<Vec<Item<'a>>> {
         let mut attributes = HashMap::from([(APPLICATION, self.application)]);
         attributes.extend(name.map(|name| (NAME, name)));
-        let found = service.search_items(attributes).await.map_err(failed)?;
-        let mut items = found.unlocked;
-        for item in found.locked {
+        let search = service.search_items(attributes).await.map_err(failed)?;
+        let mut items = search.unlocked;
+        for item in search.locked {
             item.unlock().await.map_err(failed)?;
             items.push(item);
         }
@@ -69,18 +69,18 @@ impl SecretStore for Keyring {
 
     async fn read(&self, names: &[String]) -> Result<BTreeMap<String, Secret>> {
         self.with(async |service| {
-            let mut found = BTreeMap::new();
+            let mut values = BTreeMap::new();
             for name in names {
                 if let Some(item) = self.items(service, Some(name)).await?.first() {
                     let value = zeroize::Zeroizing::new(item.get_secret().await.map_err(failed)?);
                     let text = str::from_utf8(&value).map_err(|_| {
-                        let message = format!("the secret `{name}` of the keyring is no UTF-8");
+                        let message = format!("the secret `{name}` in the keyring is not valid UTF-8");
                         Error::new(ErrorKind::SecretsUnavailable, message)
                     })?;
-                    found.insert(name.clone(), Secret::from(text));
+                    values.insert(name.clone(), Secret::from(text));
                 }
             }
-            Ok(found)
+            Ok(values)
         })
         .await
     }
@@ -125,17 +125,17 @@ impl SecretStore for Keyring {
 }
 
 fn unavailable(why: &str) -> Error {
-    Error::new(ErrorKind::SecretsUnavailable, format!("no keyring can be used: {why}"))
-        .hint("start one, or choose `mcpm secret provider encrypted`")
+    Error::new(ErrorKind::SecretsUnavailable, format!("cannot use the keyring: {why}"))
+        .hint("start one, or use `mcpm secret provider encrypted`")
 }
 
 fn failed(error: secret_service::Error) -> Error {
     use secret_service::Error as Cause;
     let message = match error {
         Cause::Locked => "the keyring is locked",
-        Cause::Prompt | Cause::PromptDisconnected => "nobody unlocked the keyring",
+        Cause::Prompt | Cause::PromptDisconnected => "the keyring was not unlocked",
         Cause::NoResult => "the keyring has no default collection",
-        _ => "the keyring refuses",
+        _ => "the keyring denied access",
     };
     Error::new(ErrorKind::SecretsUnavailable, message).source(error)
 }

@@ -1,8 +1,9 @@
-//! Secrets: where they are kept, and how their values are found when a workload starts.
+//! Secret stores, and finding the values of secrets when a workload starts.
 //!
-//! A [`SecretStore`] keeps values by name. [`Secrets`] is the one that an [`Environment`] asks for, behind the
-//! values that the environment itself gives. A workload has [references](crate::options::SecretRef) alone; their
-//! [`SecretValues`] are read when it starts, travel beside its spec, and are never stored.
+//! A [`SecretStore`] stores values by name. [`Secrets`] is the store that an [`Environment`] selects, with the
+//! values from the environment taking precedence. A workload refers to secrets only by
+//! [references](crate::options::SecretRef); their [`SecretValues`] are read when it starts, are passed separately
+//! from its spec, and are never saved with it.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -27,41 +28,41 @@ pub use values::SecretValues;
 
 use environment::EnvironmentStore;
 
-/// The longest value that is kept.
+/// Maximum length of a value in bytes.
 const MAX_VALUE_BYTES: usize = 64 * 1024;
 
-/// Keeps values by name.
+/// A store of values by name.
 #[async_trait]
 pub trait SecretStore: Send + Sync + fmt::Debug {
-    /// Says where values are kept, for people: `the encrypted file ...`.
+    /// Returns where values are stored, for messages: `the encrypted file ...`.
     fn location(&self) -> String;
 
-    /// Returns the values of those names that are kept; the others are left out.
+    /// Returns the values of those names that exist; others are omitted.
     ///
     /// # Errors
-    /// `SecretsUnavailable` when the store cannot be opened.
+    /// `SecretsUnavailable` if the store cannot be opened.
     async fn read(&self, names: &[String]) -> Result<BTreeMap<String, Secret>>;
 
-    /// Keeps a value, in place of an older one of that name.
+    /// Stores a value, replacing an older one of that name.
     ///
     /// # Errors
-    /// `Unsupported` when the store is only read; `SecretsUnavailable`.
+    /// `Unsupported` if the store is read-only; `SecretsUnavailable`.
     async fn set(&self, name: &str, value: &Secret) -> Result<()>;
 
     /// Returns the names, sorted.
     ///
     /// # Errors
-    /// `Unsupported` when the store does not tell; `SecretsUnavailable`.
+    /// `Unsupported` if the store cannot list them; `SecretsUnavailable`.
     async fn list(&self) -> Result<Vec<String>>;
 
-    /// Forgets a value; tells whether there was one.
+    /// Removes a value; returns whether there was one.
     ///
     /// # Errors
-    /// `Unsupported` when the store is only read; `SecretsUnavailable`.
+    /// `Unsupported` if the store is read-only; `SecretsUnavailable`.
     async fn remove(&self, name: &str) -> Result<bool>;
 }
 
-/// The secrets that an [`Environment`] leads to.
+/// The secrets of an [`Environment`].
 #[derive(Debug, Clone)]
 pub struct Secrets {
     overrides: EnvironmentStore,
@@ -71,29 +72,29 @@ pub struct Secrets {
 /// A secret, without its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SecretInfo {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Where its value comes from.
+    /// Where the value is stored.
     pub place: String,
 }
 
 impl Secrets {
-    /// Opens the store that is injected, named by `MCPM_SECRETS_PROVIDER` or set up, in this order; nothing is
-    /// asked for or unlocked yet.
+    /// Selects the store: the injected one, the one that `MCPM_SECRETS_PROVIDER` names, the configured one, or
+    /// else the encrypted file. Does not prompt for or unlock anything yet.
     ///
     /// # Errors
-    /// `InvalidOption` for an unknown provider, `Unsupported` for one this build lacks, `CorruptState` for
-    /// damaged settings.
+    /// `InvalidOption` for an unknown provider, `Unsupported` for one that this build does not include,
+    /// `CorruptState` if the configuration is damaged.
     pub fn open(environment: &Environment) -> Result<Self> {
-        let given = EnvironmentStore(environment.secrets.overrides.clone());
+        let overrides = EnvironmentStore(environment.secrets.overrides.clone());
         let store = match &environment.secrets.store {
             Some(store) => Arc::clone(store),
             None => StoreConfig::load(environment)?.store(environment)?,
         };
-        Ok(Self { overrides: given, store })
+        Ok(Self { overrides, store })
     }
 
-    /// Says where values are kept.
+    /// Returns where values are stored, for messages.
     pub fn place(&self) -> String {
         self.store.location()
     }
@@ -104,28 +105,30 @@ impl Secrets {
     /// `NotFound`; those of the store.
     pub async fn get(&self, name: &str) -> Result<Secret> {
         check_name(name)?;
-        let mut found = self.find(&[name.to_owned()]).await?;
-        found.remove(name).ok_or_else(|| self.missing(&[name]))
+        let mut values = self.find(&[name.to_owned()]).await?;
+        values.remove(name).ok_or_else(|| self.missing(&[name]))
     }
 
-    /// Keeps a value.
+    /// Stores a value.
     ///
     /// # Errors
-    /// `InvalidOption` for a bad name and for a value that is empty, too long or holds a zero byte; those of the
-    /// store.
+    /// `InvalidOption` for an invalid name and for a value that is empty, longer than 64 KiB or contains a NUL
+    /// byte; those of the store.
     pub async fn set(&self, name: &str, value: &Secret) -> Result<()> {
         check_name(name)?;
         check_value(value)?;
         self.store.set(name, value).await
     }
 
-    /// Returns what there is, by name. One that is given and kept is there twice, the given one first: it counts.
+    /// Lists the secrets by name. One that is both in the environment and in the store is listed twice, first the
+    /// one of the environment, which takes precedence.
     ///
     /// # Errors
     /// Those of the store.
     pub async fn list(&self) -> Result<Vec<SecretInfo>> {
-        let given = self.overrides.names().map(|name| (name, environment::variable_location(name)));
-        let mut all: Vec<(String, String)> = given.map(|(name, place)| (name.to_owned(), place)).collect();
+        let overridden = self.overrides.names().map(|name| (name, environment::variable_location(name)));
+        let mut all: Vec<(String, String)> =
+            overridden.map(|(name, place)| (name.to_owned(), place)).collect();
         let place = self.store.location();
         all.extend(self.store.list().await?.into_iter().map(|name| (name, place.clone())));
         all.sort_by(|one, other| one.0.cmp(&other.0));
@@ -133,7 +136,7 @@ impl Secrets {
         Ok(all.into_iter().map(|(name, place)| SecretInfo { name, place }).collect())
     }
 
-    /// Forgets a value.
+    /// Removes a value.
     ///
     /// # Errors
     /// `NotFound`; those of the store.
@@ -142,34 +145,34 @@ impl Secrets {
         if self.store.remove(name).await? { Ok(()) } else { Err(self.missing(&[name])) }
     }
 
-    /// Returns the values of these names, all of them or none.
+    /// Returns the values of all these names.
     ///
     /// # Errors
-    /// `NotFound` names every secret that is missing; those of the store.
+    /// `NotFound` lists every secret that is missing; those of the store.
     pub async fn read(&self, names: &[String]) -> Result<SecretValues> {
         let mut names = names.to_vec();
         names.sort();
         names.dedup();
         names.iter().try_for_each(|name| check_name(name))?;
-        let found = self.find(&names).await?;
+        let values = self.find(&names).await?;
         let missing: Vec<&str> =
-            names.iter().filter(|name| !found.contains_key(*name)).map(String::as_str).collect();
+            names.iter().filter(|name| !values.contains_key(*name)).map(String::as_str).collect();
         if !missing.is_empty() {
             return Err(self.missing(&missing));
         }
-        found.values().try_for_each(check_value)?;
-        Ok(SecretValues::new(found))
+        values.values().try_for_each(check_value)?;
+        Ok(SecretValues::new(values))
     }
 
-    /// The values of those names that exist. The store is left alone when it is not needed: opening it may mean
-    /// that somebody is asked for a password.
+    /// The values of those names that exist. The store is opened only if it is needed, because that may prompt for
+    /// a password.
     pub(crate) async fn find(&self, names: &[String]) -> Result<BTreeMap<String, Secret>> {
-        let mut found = self.overrides.read(names).await?;
-        let rest: Vec<String> = names.iter().filter(|name| !found.contains_key(*name)).cloned().collect();
+        let mut values = self.overrides.read(names).await?;
+        let rest: Vec<String> = names.iter().filter(|name| !values.contains_key(*name)).cloned().collect();
         if !rest.is_empty() {
-            found.extend(self.store.read(&rest).await?);
+            values.extend(self.store.read(&rest).await?);
         }
-        Ok(found)
+        Ok(values)
     }
 
     fn missing(&self, names: &[&str]) -> Error {
@@ -178,13 +181,13 @@ impl Secrets {
         let message = format!("there {what} {} in {}", quoted.join(", "), self.store.location());
         let first = names.first().copied().unwrap_or_default();
         Error::new(ErrorKind::NotFound, message).hint(format!(
-            "keep it with `mcpm secret set {first}`, or set `{}`",
+            "store it with `mcpm secret set {first}`, or set `{}`",
             environment::variable_name(first)
         ))
     }
 }
 
-/// Returns the values of these names from where `environment` says. Without names, nothing is opened.
+/// Returns the values of these names from the store that `environment` selects. Without names, nothing is opened.
 ///
 /// # Errors
 /// Those of [`Secrets::open`] and [`Secrets::read`].
@@ -195,7 +198,7 @@ pub async fn read(names: &[String], environment: &Environment) -> Result<SecretV
     }
 }
 
-/// Refuses what no secret is called: a name goes into messages, arguments of a program and `NAME,target=TARGET`.
+/// Rejects invalid names: a name occurs in messages, in a program's arguments and in `NAME,target=TARGET`.
 fn check_name(name: &str) -> Result<()> {
     let rule = if name.is_empty() {
         "a name cannot be empty"
@@ -210,21 +213,21 @@ fn check_name(name: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    let message = format!("`{}` cannot name a secret: {rule}", name.escape_debug());
+    let message = format!("`{}` is not a valid secret name: {rule}", name.escape_debug());
     Err(Error::new(ErrorKind::InvalidOption, message))
 }
 
 fn check_value(value: &Secret) -> Result<()> {
-    let refused = |why| Err(Error::new(ErrorKind::InvalidOption, why));
+    let invalid = |why| Err(Error::new(ErrorKind::InvalidOption, why));
     match value.expose() {
-        "" => refused("the value of a secret cannot be empty"),
-        text if text.len() > MAX_VALUE_BYTES => refused("the value of a secret has at most 64 KiB"),
-        text if text.contains('\0') => refused("the value of a secret cannot hold a zero byte"),
+        "" => invalid("the value of a secret cannot be empty"),
+        text if text.len() > MAX_VALUE_BYTES => invalid("the value of a secret has at most 64 KiB"),
+        text if text.contains('\0') => invalid("the value of a secret cannot contain a NUL byte"),
         _ => Ok(()),
     }
 }
 
-/// Makes the error of a store that is only read.
+/// The error for changes to a read-only store.
 fn read_only(place: &str, what: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("secrets of {place} cannot be {what} by mcpm"))
 }

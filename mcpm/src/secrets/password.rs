@@ -1,4 +1,4 @@
-//! Where the password of the encrypted file comes from: the environment, a file, the keyring, somebody who is asked.
+//! The password of the encrypted file: from the environment, a file, the keyring, or a prompt.
 
 use std::{
     fs,
@@ -11,10 +11,10 @@ use tokio::sync::OnceCell;
 use super::SecretStore;
 use crate::{Environment, Error, ErrorKind, Result, options::Secret, user_prompt::UserPrompt};
 
-/// The name that the keyring has for the password.
+/// The name of the keyring item that contains the password.
 const PASSWORD_ITEM: &str = "password of the encrypted file";
 
-/// Finds the password, once.
+/// Obtains the password, once.
 #[derive(Debug)]
 pub(super) struct Password {
     given: Option<Secret>,
@@ -27,7 +27,7 @@ pub(super) struct Password {
 #[derive(Debug)]
 struct ObtainedPassword {
     password: Secret,
-    /// Whether somebody was asked, and the keyring does not have it yet.
+    /// Whether the password was entered at a prompt and should be saved in the keyring.
     is_unsaved: bool,
 }
 
@@ -43,19 +43,19 @@ impl Password {
         })
     }
 
-    /// Returns the password of `file`; somebody who is asked says a new one twice.
+    /// Returns the password of `file`; a new one is prompted for twice.
     pub(super) async fn get(&self, file: &Path, is_new: bool) -> Result<Secret> {
-        let found = self.found.get_or_try_init(|| self.find(file, is_new)).await?;
-        Ok(found.password.clone())
+        let obtained = self.found.get_or_try_init(|| self.find(file, is_new)).await?;
+        Ok(obtained.password.clone())
     }
 
-    /// Hears that the password opened the file, so that the keyring may keep it.
+    /// Reports that the password is correct, so that it may be saved in the keyring.
     pub(super) async fn confirm(&self, password: &Secret) {
-        let is_news = self.found.get().is_some_and(|found| found.is_unsaved);
-        if let Some(keyring) = self.keyring.as_ref().filter(|_| is_news)
+        let must_save = self.found.get().is_some_and(|found| found.is_unsaved);
+        if let Some(keyring) = self.keyring.as_ref().filter(|_| must_save)
             && let Err(error) = keyring.set(PASSWORD_ITEM, password).await
         {
-            tracing::warn!(%error, "the keyring does not keep the password");
+            tracing::warn!(%error, "cannot save the password in the keyring");
         }
     }
 
@@ -69,13 +69,13 @@ impl Password {
         }
         if let Some(keyring) = &self.keyring {
             match keyring.read(&[PASSWORD_ITEM.to_owned()]).await {
-                Ok(mut found) => {
-                    if let Some(password) = found.remove(PASSWORD_ITEM) {
+                Ok(mut items) => {
+                    if let Some(password) = items.remove(PASSWORD_ITEM) {
                         return known(password);
                     }
                 }
-                // Somebody may know the password where no keyring runs.
-                Err(error) => tracing::warn!(%error, "the keyring does not give the password"),
+                // Without a running keyring, the user may still know the password.
+                Err(error) => tracing::warn!(%error, "cannot read the password from the keyring"),
             }
         }
         Ok(ObtainedPassword { password: self.ask(file, is_new).await?, is_unsaved: true })
@@ -83,9 +83,9 @@ impl Password {
 
     async fn ask(&self, file: &Path, is_new: bool) -> Result<Secret> {
         let none = || {
-            let message = format!("no password is known for `{}`", file.display());
+            let message = format!("the password of `{}` is unknown", file.display());
             Error::new(ErrorKind::SecretsUnavailable, message)
-                .hint("set `MCPM_SECRETS_PASSWORD` or `MCPM_SECRETS_PASSWORD_FILE`, or run it on a terminal")
+                .hint("set `MCPM_SECRETS_PASSWORD` or `MCPM_SECRETS_PASSWORD_FILE`, or run the command in a terminal")
         };
         let interaction = self.interaction.as_ref().ok_or_else(none)?;
         let question = if is_new { "New password for mcpm's secrets" } else { "Password of mcpm's secrets" };
@@ -93,7 +93,7 @@ impl Password {
         if password.expose().is_empty() {
             return Err(Error::new(ErrorKind::InvalidOption, "the password is empty"));
         }
-        if is_new && interaction.ask_secret("The same again").await?.as_ref() != Some(&password) {
+        if is_new && interaction.ask_secret("Repeat the password").await?.as_ref() != Some(&password) {
             return Err(Error::new(ErrorKind::InvalidOption, "the two passwords differ"));
         }
         Ok(password)
@@ -103,13 +103,13 @@ impl Password {
 /// The first line of a file.
 fn read(path: &Path) -> Result<Secret> {
     let cannot = |error| {
-        let message = format!("cannot read the password in `{}`", path.display());
+        let message = format!("cannot read the password from `{}`", path.display());
         Error::new(ErrorKind::SecretsUnavailable, message).source(error)
     };
     let text = zeroize::Zeroizing::new(fs::read_to_string(path).map_err(cannot)?);
     match text.lines().next().unwrap_or_default() {
         "" => {
-            let message = format!("the first line of `{}` is no password: it is empty", path.display());
+            let message = format!("`{}` contains no password: its first line is empty", path.display());
             Err(Error::new(ErrorKind::SecretsUnavailable, message))
         }
         password => Ok(Secret::from(password)),

@@ -7,7 +7,7 @@ use std::{
 use super::*;
 use crate::user_prompt::UserPrompt;
 
-/// A user with folders of their own, whose secrets are under a password.
+/// A user with their own folders, whose secrets are encrypted with a password.
 struct Home {
     root: tempfile::TempDir,
     environment: Environment,
@@ -74,7 +74,7 @@ async fn the_file_is_private_and_shows_neither_names_nor_values() {
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600, "{}", path.display());
     }
     assert_eq!(std::fs::metadata(home.file().parent().unwrap()).unwrap().mode() & 0o777, 0o700);
-    // The same content never looks the same: salt and nonce are fresh.
+    // The same content is encrypted differently, because salt and nonce are fresh.
     home.secrets().set("telltale", &Secret::from("hush-hush")).await.unwrap();
     assert_ne!(std::fs::read_to_string(home.file()).unwrap(), text);
 }
@@ -134,7 +134,7 @@ async fn changes_at_the_same_time_are_all_kept() {
     assert_eq!(home.secrets().list().await.unwrap().len(), 4);
 }
 
-/// Answers questions from a list.
+/// Responds to prompts from a list.
 #[derive(Debug)]
 struct Answers(Mutex<Vec<&'static str>>);
 
@@ -203,7 +203,7 @@ async fn values_are_read_all_or_none_and_every_missing_one_is_named() {
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.message().contains("there are no secrets `b`, `c` in the encrypted file"), "{error}");
     assert_eq!(format!("{values:?}"), "SecretValues({\"a\": Secret(..)})");
-    // Nothing is opened when nothing is wanted.
+    // Nothing is opened if no secret is needed.
     std::fs::write(home.file(), "broken").unwrap();
     assert!(read(&[], &home.environment).await.unwrap().is_empty());
 }
@@ -278,6 +278,6 @@ async fn without_a_keyring_the_error_says_so() {
         home.environment.secrets.session_bus = bus.map(str::to_owned);
         let error = home.secrets().get("a").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::SecretsUnavailable);
-        assert!(error.message().starts_with("no keyring can be used"), "{error}");
+        assert!(error.message().starts_with("cannot use the keyring"), "{error}");
     }
 }

@@ -1,4 +1,5 @@
-//! Which store is used: what is injected, what the environment says, what was set up, the encrypted file.
+//! Selection of the secret store: the injected one, the environment's, the configured one, or else the encrypted
+//! file.
 
 use std::{collections::BTreeMap, fmt, fs, io, path::PathBuf, str::FromStr, sync::Arc};
 
@@ -14,43 +15,43 @@ use crate::{
     state::{FORMAT_VERSION, document, file},
 };
 
-/// What the library is told of secrets.
+/// The settings of secrets in an [`Environment`].
 #[derive(Debug, Clone, Default)]
 pub struct SecretSettings {
-    /// The store to use, instead of the one that is set up.
+    /// The store to use instead of the configured one.
     pub store: Option<Arc<dyn SecretStore>>,
-    /// Values by name, which go before those of the store: `MCPM_SECRET_NAME`.
+    /// Values by name, which take precedence over those of the store: `MCPM_SECRET_NAME`.
     pub overrides: BTreeMap<String, Secret>,
-    /// Name of the store, instead of the one that is set up: `MCPM_SECRETS_PROVIDER`.
+    /// The kind of store to use instead of the configured one: `MCPM_SECRETS_PROVIDER`.
     pub provider: Option<String>,
     /// The password of the encrypted file: `MCPM_SECRETS_PASSWORD`.
     pub password: Option<Secret>,
-    /// A file that holds it: `MCPM_SECRETS_PASSWORD_FILE`.
+    /// A file that contains the password: `MCPM_SECRETS_PASSWORD_FILE`.
     pub password_file: Option<PathBuf>,
-    /// The message bus of the desktop, where a keyring is found: `DBUS_SESSION_BUS_ADDRESS`.
+    /// The address of the D-Bus session bus, for the keyring: `DBUS_SESSION_BUS_ADDRESS`.
     pub session_bus: Option<String>,
 }
 
-/// A kind of store.
+/// The kind of a secret store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Provider {
-    /// A file below the state folder, under a password.
+    /// A file in the state folder, encrypted with a password.
     #[default]
     Encrypted,
     /// The keyring of the desktop (Secret Service).
     Keyring,
-    /// Variables `MCPM_SECRET_NAME` and nothing else.
+    /// Environment variables `MCPM_SECRET_NAME` only; read-only.
     Environment,
-    /// A program that prints a value.
+    /// A program that prints a value; read-only.
     Command,
 }
 
 impl Provider {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Encrypted, Self::Keyring, Self::Environment, Self::Command];
 
-    /// Returns the name as users write it.
+    /// Returns the name that users write.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Encrypted => "encrypted",
@@ -72,13 +73,13 @@ impl FromStr for Provider {
 
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|provider| provider.as_str() == text).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidOption, format!("there is no provider of secrets `{text}`"))
-                .hint("choose `encrypted`, `keyring`, `environment` or `command`")
+            Error::new(ErrorKind::InvalidOption, format!("`{text}` is not a secret provider"))
+                .hint("use `encrypted`, `keyring`, `environment` or `command`")
         })
     }
 }
 
-/// What was set up, as kept in `secrets.json` of the settings folder.
+/// The configured store, as saved in `secrets.json` in the configuration folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoreConfig {
@@ -86,10 +87,10 @@ pub struct StoreConfig {
     pub version: u32,
     /// The kind of store.
     pub provider: Provider,
-    /// For `encrypted`: whether the desktop's keyring keeps the password.
+    /// For `encrypted`: whether the password is saved in the desktop's keyring.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub password_in_keyring: bool,
-    /// For `command`: the program and its arguments; `{name}` stands for the name of the secret.
+    /// For `command`: the program and its arguments; `{name}` is replaced by the name of the secret.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
 }
@@ -106,21 +107,21 @@ impl Default for StoreConfig {
 }
 
 impl StoreConfig {
-    /// Returns what the environment says, else what was set up, else the encrypted file.
+    /// Returns the store that the environment selects, or else the configured one, or else the encrypted file.
     ///
     /// # Errors
-    /// `InvalidOption` for an unknown provider; `Io` and `CorruptState` for settings that cannot be read.
+    /// `InvalidOption` for an unknown provider; `Io` and `CorruptState` if the configuration cannot be read.
     pub fn load(environment: &Environment) -> Result<Self> {
         let path = path(environment);
         let set_up = match fs::read(&path) {
             Ok(bytes) => document::decode(&bytes, &path, FORMAT_VERSION, |_, _| None)
-                .map_err(|error| error.hint("set it up anew with `mcpm secret provider encrypted`")),
+                .map_err(|error| error.hint("configure it again with `mcpm secret provider encrypted`")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(file::file_error("read", &path, error)),
         };
         match environment.secrets.provider.as_deref().map(Provider::from_str).transpose()? {
             None => set_up,
-            // Damaged settings matter only to those who need something of them.
+            // A damaged configuration matters only to providers that need it.
             Some(provider @ (Provider::Keyring | Provider::Environment)) => {
                 Ok(Self { provider, ..Self::default() })
             }
@@ -128,10 +129,11 @@ impl StoreConfig {
         }
     }
 
-    /// Keeps the choice for the times to come.
+    /// Saves the configuration.
     ///
     /// # Errors
-    /// `InvalidOption` when the parts do not fit together; `Unsupported` for a store this build lacks; `Io`.
+    /// `InvalidOption` for contradictory settings; `Unsupported` for a store that this build does not include;
+    /// `Io`.
     pub fn save(&self, environment: &Environment) -> Result<()> {
         if self.password_in_keyring && self.provider != Provider::Encrypted {
             let message = "only the encrypted file has a password";
@@ -149,7 +151,7 @@ impl StoreConfig {
             .map_err(|error| file::file_error("write", &path, error))
     }
 
-    /// Returns the store itself; it is not opened yet.
+    /// Creates the store; it is not opened yet.
     pub(super) fn store(&self, environment: &Environment) -> Result<Arc<dyn SecretStore>> {
         Ok(match self.provider {
             Provider::Encrypted => {
@@ -176,5 +178,5 @@ pub(super) fn keyring(environment: &Environment) -> Result<Arc<dyn SecretStore>>
 #[cfg(not(feature = "keyring"))]
 pub(super) fn keyring(_environment: &Environment) -> Result<Arc<dyn SecretStore>> {
     Err(Error::new(ErrorKind::Unsupported, "this mcpm was built without support for keyrings")
-        .hint("choose `mcpm secret provider encrypted`"))
+        .hint("use `mcpm secret provider encrypted`"))
 }

@@ -1,16 +1,16 @@
-//! The values of a workload's secrets, which travel beside its spec.
+//! The values of a workload's secrets, which are passed separately from its spec.
 
 use std::collections::BTreeMap;
 
 use crate::options::Secret;
 
-/// Values by the name of the secret. They cannot be serialised by accident: who hands them to another process of
-/// the same user does so with [`expose`](Self::expose).
+/// Secret values by name. They do not implement `Serialize`; [`expose`](Self::expose) returns them in plain text,
+/// for another process of the same user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SecretValues(BTreeMap<String, Secret>);
 
 impl SecretValues {
-    /// Takes values by name.
+    /// Creates it from values by name.
     pub fn new(values: BTreeMap<String, Secret>) -> Self {
         Self(values)
     }
@@ -20,17 +20,17 @@ impl SecretValues {
         self.0.get(name)
     }
 
-    /// Adds values; those of a name that is there already take its place.
+    /// Adds values, which replace existing ones of the same name.
     pub fn extend(&mut self, more: Self) {
         self.0.extend(more.0);
     }
 
-    /// Tells whether there is none.
+    /// Returns whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the values in clear; keep them out of arguments, files and logs.
+    /// Returns the values in plain text; keep them out of arguments, files and logs.
     pub fn expose(&self) -> BTreeMap<&str, &str> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.expose())).collect()
     }

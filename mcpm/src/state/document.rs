@@ -1,7 +1,7 @@
-//! The stored JSON documents and their format version.
+//! Stored JSON documents and their format versions.
 //!
-//! A document of an older version is brought up to date as it is read. One of a newer version, or with a field that this mcpm does not know, is refused and left as it is:
-//! half-understood state would be written back without what was not understood.
+//! A document of an older version is upgraded when it is read. One of a newer version, or with an unknown field,
+//! is rejected and left unchanged, because writing it back would lose what was not understood.
 
 use std::path::Path;
 
@@ -10,17 +10,17 @@ use serde_json::{Value, json};
 
 use crate::{Error, ErrorKind, Result};
 
-/// The version of stored formats, in their field `version`, unless a format has its own.
+/// The version of stored formats (field `version`), unless a format has its own.
 pub const FORMAT_VERSION: u32 = 1;
-/// The version of `spec.json`. Version 1 had `container` where there is `place` now.
+/// The version of `spec.json`. Version 1 had `container` instead of `place`.
 pub const SPEC_VERSION: u32 = 2;
 
-/// A document that is kept for each workload.
+/// A document of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Document {
-    /// What the workload is.
+    /// The resolved configuration of the workload.
     Spec,
-    /// What its supervisor last said of it.
+    /// The last status that the supervisor wrote.
     Status,
 }
 
@@ -39,7 +39,7 @@ impl Document {
         }
     }
 
-    /// Brings a document of an older version up to date; `None` for a version that never was.
+    /// Upgrades a document of an older version; `None` for an unknown version.
     pub(super) fn upgrade(self, version: u32, mut document: Value) -> Option<Value> {
         match (self, version) {
             (Self::Spec, 1) => {
@@ -54,25 +54,25 @@ impl Document {
     }
 }
 
-/// The one field that documents of all versions have, so it is read on its own and others are let pass.
+/// The field that documents of all versions have.
 #[derive(Deserialize)]
 struct VersionField {
     version: u32,
 }
 
-/// Returns `value` as a document. A value without the right `version` is a defect of the caller.
+/// Serializes `value`. A value without the right `version` is a defect of the caller.
 pub(crate) fn encode<T: Serialize>(value: &T, version: u32) -> Result<Vec<u8>> {
     let defect = || Error::new(ErrorKind::Internal, "cannot encode a document");
     let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| defect().source(error))?;
-    let found: VersionField = serde_json::from_slice(&bytes).map_err(|error| defect().source(error))?;
-    if found.version != version {
-        return Err(defect().with("version", found.version));
+    let header: VersionField = serde_json::from_slice(&bytes).map_err(|error| defect().source(error))?;
+    if header.version != version {
+        return Err(defect().with("version", header.version));
     }
     bytes.push(b'\n');
     Ok(bytes)
 }
 
-/// Reads a document of `version`, or of one that `upgrade` brings there. `path` is for the error.
+/// Parses a document of `version` or an older one that `upgrade` converts. `path` is for the error.
 pub(crate) fn decode<T: DeserializeOwned>(
     bytes: &[u8],
     path: &Path,
@@ -82,16 +82,16 @@ pub(crate) fn decode<T: DeserializeOwned>(
     let damaged = |error: serde_json::Error| {
         Error::new(ErrorKind::CorruptState, format!("`{}` is damaged", path.display())).source(error)
     };
-    let found: VersionField = serde_json::from_slice(bytes).map_err(damaged)?;
-    if found.version == version {
+    let header: VersionField = serde_json::from_slice(bytes).map_err(damaged)?;
+    if header.version == version {
         return serde_json::from_slice(bytes).map_err(damaged);
     }
     let old: Value = serde_json::from_slice(bytes).map_err(damaged)?;
-    let Some(upgraded) = upgrade(found.version, old) else {
+    let Some(upgraded) = upgrade(header.version, old) else {
         let message = format!(
-            "`{}` has format version {}, which this mcpm does not read; it writes version {version}",
+            "`{}` has format version {}, which this version of mcpm does not support; it supports version {version}",
             path.display(),
-            found.version
+            header.version
         );
         return Err(Error::new(ErrorKind::CorruptState, message));
     };

@@ -1,6 +1,7 @@
-//! Writes to disk that a crash cannot leave half-done.
+//! Crash-safe writes to disk.
 //!
-//! A writer that is killed leaves at most a file `.NAME.PID-N.new` beside the target, which nothing reads.
+//! A writer that is killed leaves at most a temporary file `.NAME.PID-N.new` beside the target, which is never
+//! read.
 
 use std::{
     ffi::OsString,
@@ -14,38 +15,39 @@ use std::{
 
 use crate::{Error, ErrorKind};
 
-/// Makes a folder and its missing parents.
+/// Creates a folder and its missing parents.
 pub(crate) fn create_folders(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Makes one folder and opens it. Fails with `AlreadyExists` if something is there; a failure leaves nothing.
+/// Creates one folder and opens it. Fails with `AlreadyExists` if the path exists; a failure leaves nothing
+/// behind.
 pub(super) fn create_folder(path: &Path) -> io::Result<File> {
     DirBuilder::new().mode(0o700).create(path)?;
     let opened = sync_parent(path).and_then(|()| File::open(path));
     if opened.is_err() {
-        // The first failure is the one to report.
+        // The first error is the one to report.
         let _ = fs::remove_dir(path);
     }
     opened
 }
 
-/// Opens a file to read and write, making it when it is missing.
+/// Opens a file for reading and writing, creating it if it is missing.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// Puts `bytes` at `path` in place of what is there. Readers see the old file or the new one.
+/// Replaces the file at `path` atomically: readers see the old or the new content.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = TempFile::write(path, bytes)?;
     fs::rename(&draft.0, path)?;
     sync_parent(path)
 }
 
-/// Puts `bytes` at `path` if nothing is there; fails with `AlreadyExists` otherwise.
+/// Creates a file at `path` atomically; fails with `AlreadyExists` if the path exists.
 pub(super) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = TempFile::write(path, bytes)?;
-    // A rename would replace; a link never does.
+    // Unlike a rename, a hard link never replaces a file.
     fs::hard_link(&draft.0, path)?;
     sync_parent(path)
 }
@@ -59,7 +61,7 @@ pub(super) fn unique_sibling(path: &Path, before: &str, after: &str) -> PathBuf 
     path.with_file_name(name)
 }
 
-/// Makes the entry of `path` in its folder survive a power cut.
+/// Syncs the folder of `path`, so that its entry survives a power failure.
 pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(parent) => File::open(parent)?.sync_all(),
@@ -67,7 +69,7 @@ pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Tells whether `path` still leads to what was opened.
+/// Returns whether `path` still leads to the opened file.
 pub(super) fn is_same_file(path: &Path, opened: &File) -> io::Result<bool> {
     let opened = opened.metadata()?;
     match fs::metadata(path) {
@@ -77,18 +79,18 @@ pub(super) fn is_same_file(path: &Path, opened: &File) -> io::Result<bool> {
     }
 }
 
-/// Says that a file or folder could not be made, read, written or removed.
+/// The error of an operation on a file or folder.
 pub(crate) fn file_error(what: &str, path: &Path, error: io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {what} `{}`", path.display())).source(error)
 }
 
-/// A whole file that does not have its name yet; removed unless it was renamed.
+/// A temporary file, removed unless it was renamed.
 struct TempFile(PathBuf);
 
 impl TempFile {
     fn write(path: &Path, bytes: &[u8]) -> io::Result<Self> {
         let path = unique_sibling(path, ".", ".new");
-        // A crashed process of the same pid may have left this very file.
+        // A crashed process with the same pid may have left this file.
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
         let draft = Self(path);
         file.write_all(bytes)?;
@@ -99,7 +101,7 @@ impl TempFile {
 
 impl Drop for TempFile {
     fn drop(&mut self) {
-        // After a rename there is nothing left to remove.
+        // After a rename there is nothing to remove.
         let _ = fs::remove_file(&self.0);
     }
 }

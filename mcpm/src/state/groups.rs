@@ -1,6 +1,6 @@
 //! Groups of workloads.
 //!
-//! A group is a file that says that it exists. Which workloads are in it is written in their specs.
+//! The file of a group only says that it exists. Its members are recorded in their specs.
 
 use std::{
     fs, io,
@@ -15,12 +15,12 @@ use super::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// The group of workloads that were put in no other. It always exists.
+/// The group of workloads without another one. It always exists.
 pub const DEFAULT_GROUP: &str = "default";
 
 const MAX_LENGTH: usize = 63;
 
-/// The groups that are recorded in one state folder.
+/// The groups in one state folder.
 #[derive(Debug, Clone)]
 pub struct Groups {
     folder: PathBuf,
@@ -39,11 +39,11 @@ impl Groups {
         Self { folder: root.join("groups") }
     }
 
-    /// Makes a group.
+    /// Creates a group.
     ///
     /// # Errors
     ///
-    /// `InvalidOption` if a group cannot be named so; `NameTaken` if it exists.
+    /// `InvalidOption` for an invalid name; `NameTaken` if the group exists.
     pub fn create(&self, name: &str) -> Result<()> {
         check(name)?;
         let taken = || Error::new(ErrorKind::NameTaken, format!("a group named `{name}` exists already"));
@@ -60,7 +60,7 @@ impl Groups {
         })
     }
 
-    /// Returns the names of all groups, sorted. One whose file is damaged is among them.
+    /// Returns the names of all groups, sorted. A group with a damaged file is included.
     pub fn list(&self) -> Result<Vec<String>> {
         let failed = |error| file_error("list", &self.folder, error);
         let mut names = vec![DEFAULT_GROUP.to_owned()];
@@ -78,18 +78,18 @@ impl Groups {
         Ok(names)
     }
 
-    /// Tells whether a group exists.
+    /// Returns whether a group exists.
     ///
     /// # Errors
     ///
-    /// `InvalidOption` if no group can be named so; `CorruptState` if its file is damaged.
+    /// `InvalidOption` for an invalid name; `CorruptState` if the file is damaged.
     pub fn exists(&self, name: &str) -> Result<bool> {
         check(name)?;
         if name == DEFAULT_GROUP {
             return Ok(true);
         }
         let path = self.path(name);
-        let hint = || format!("repair the file, or make the group again after `mcpm group rm '{name}'`");
+        let hint = || format!("repair the file, or create the group again after `mcpm group rm '{name}'`");
         let bytes = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             bytes => bytes.map_err(|error| file_error("read", &path, error))?,
@@ -103,11 +103,11 @@ impl Groups {
         Ok(true)
     }
 
-    /// Removes a group. What happens to its workloads is up to the caller.
+    /// Removes a group. Its workloads are not changed.
     ///
     /// # Errors
     ///
-    /// `NotFound` if there is none; `InvalidOption` for `default` and for what cannot name a group.
+    /// `NotFound` if there is none; `InvalidOption` for `default` and for an invalid name.
     pub fn remove(&self, name: &str) -> Result<()> {
         check(name)?;
         if name == DEFAULT_GROUP {
@@ -116,7 +116,7 @@ impl Groups {
         let path = self.path(name);
         fs::remove_file(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("no group is named `{name}`"))
-                .hint("`mcpm group list` shows those that exist"),
+                .hint("`mcpm group list` lists the groups"),
             _ => file_error("remove", &path, error),
         })
     }
@@ -128,7 +128,7 @@ impl Groups {
 
 fn check(name: &str) -> Result<()> {
     let Some(rule) = broken_rule(name) else { return Ok(()) };
-    let message = format!("`{}` cannot name a group: {rule}", name.escape_debug());
+    let message = format!("`{}` is not a valid group name: {rule}", name.escape_debug());
     Err(Error::new(ErrorKind::InvalidOption, message))
 }
 

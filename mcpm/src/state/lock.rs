@@ -1,7 +1,7 @@
-//! The lock that the supervisor of a workload holds for as long as it lives.
+//! The lock that the supervisor of a workload holds as long as it runs.
 //!
-//! The kernel drops the lock with its holder, however that ended, so the lock alone says whether a workload is
-//! supervised. The text in the file only says by whom, and means nothing once the lock is free.
+//! The kernel releases the lock when its holder ends for any reason, so the lock alone says whether a workload is
+//! supervised. The text in the file only names the holder, and has no meaning while the lock is free.
 
 use std::{
     fs::{File, TryLockError},
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// How often a lock is tried that is only being looked at; a look takes microseconds.
+/// Maximum number of attempts to take a lock that another process only examines, which takes microseconds.
 const MAX_LOCK_ATTEMPTS: u32 = 500;
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(1);
 
@@ -28,10 +28,10 @@ pub struct Lock {
     file: File,
 }
 
-/// Who holds a lock.
+/// The holder of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
-    /// The process, unless it took the lock this instant and is not on record yet.
+    /// The process; `None` if it took the lock an instant ago and has not recorded itself yet.
     pub process: Option<ProcessId>,
 }
 
@@ -40,7 +40,7 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// `NameTaken` if somebody holds it; `NotFound` if there is no such workload.
+    /// `NameTaken` if another process holds it; `NotFound` if there is no such workload.
     pub fn acquire(path: &Path) -> Result<Self> {
         for _ in 0..MAX_LOCK_ATTEMPTS {
             let file = file::open(path).map_err(|error| match error.kind() {
@@ -48,7 +48,7 @@ impl Lock {
                 _ => file_error("open", path, error),
             })?;
             match file.try_lock() {
-                // The workload may have been removed, and made again, between the opening and the locking.
+                // The workload may have been removed and created again between opening and locking the file.
                 Ok(())
                     if !file::is_same_file(path, &file)
                         .map_err(|error| file_error("read", path, error))? => {}
@@ -63,7 +63,7 @@ impl Lock {
         Err(already_locked(path, Holder { process: None }))
     }
 
-    /// Returns who holds the lock right now, if anybody does.
+    /// Returns the current holder of the lock, if any.
     pub fn holder(path: &Path) -> Result<Option<Holder>> {
         let file = match File::open(path) {
             Ok(file) => file,
@@ -83,12 +83,13 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing is not enough: a child between fork and exec has the file open too.
+        // Closing the file is not enough, because a child between fork and exec has it open, too.
         let _ = self.file.unlock();
     }
 }
 
-/// Tells whether somebody holds the lock. Those who only look share it, and so do not see each other.
+/// Returns whether the lock is held. Examining takes a shared lock, so processes that examine it do not see each
+/// other.
 fn is_held(file: &File, path: &Path) -> Result<bool> {
     match file.try_lock_shared() {
         Ok(()) => file.unlock().map(|()| false).map_err(|error| file_error("unlock", path, error)),
@@ -100,7 +101,7 @@ fn is_held(file: &File, path: &Path) -> Result<bool> {
 fn read_holder(mut file: File) -> Holder {
     let mut text = String::new();
     let recorded = file.read_to_string(&mut text).ok().and_then(|_| serde_json::from_str(&text).ok());
-    // Until a new holder is on record, the file names the one before.
+    // Until a new holder has recorded itself, the file names the previous one.
     Holder { process: recorded.filter(|process: &ProcessId| process.is_alive()) }
 }
 
@@ -114,7 +115,7 @@ fn no_such_workload(path: &Path) -> Error {
     Error::new(ErrorKind::NotFound, format!("no workload is named `{}`", name(path)))
 }
 
-/// Returns the name of the workload, which is the folder that the lock is in.
+/// The name of the workload, which is the folder of the lock.
 fn name(path: &Path) -> String {
     let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
     folder.to_string_lossy().into_owned()

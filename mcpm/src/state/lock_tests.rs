@@ -17,12 +17,12 @@ fn workload() -> (tempfile::TempDir, PathBuf) {
     (root, folder.join("lock"))
 }
 
-/// The child of the tests below; does nothing when it is run as a test.
+/// The child process of the tests below; does nothing when run as a test.
 #[test]
 fn child_holds_the_lock_until_it_is_killed() {
     let Some(path) = env::var_os(LOCK_TO_HOLD) else { return };
     let _lock = Lock::acquire(Path::new(&path)).unwrap();
-    // The test harness keeps what is printed, so this goes around it.
+    // Bypasses the output capture of the test harness.
     io::stderr().write_all(b"held\n").unwrap();
     io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }

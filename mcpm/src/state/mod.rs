@@ -1,18 +1,18 @@
-//! What is kept on disk of workloads and groups, so that `list` can tell the truth later.
+//! The state of workloads and groups on disk.
 //!
 //! ```text
-//! STATE/workloads/NAME/spec.json        what the workload is; written once per start
-//! STATE/workloads/NAME/status.json      what its supervisor last said of it
-//! STATE/workloads/NAME/lock             held by the supervisor for as long as it lives
-//! STATE/workloads/NAME/supervisor.log   what the supervisor logs
+//! STATE/workloads/NAME/spec.json        the resolved configuration; written once per start
+//! STATE/workloads/NAME/status.json      the last status that the supervisor wrote
+//! STATE/workloads/NAME/lock             held by the supervisor as long as it runs
+//! STATE/workloads/NAME/supervisor.log   the supervisor's log
 //! STATE/groups/NAME.json                a group; its members name it in their specs
 //! ```
 //!
-//! Any process can be killed at any time. A folder is therefore claimed by making it, files are replaced whole,
-//! and nothing recorded is believed without a look at who still lives: the kernel drops the lock of a dead
-//! supervisor, and [`truth()`] weighs the last words of the supervisor against the lock and the container.
+//! Any process can be killed at any time. A name is therefore claimed by creating a folder, files are replaced
+//! atomically, and a recorded status is compared with reality: the kernel releases the lock of a dead supervisor,
+//! and [`reconcile`](reconcile()) combines the recorded status with the state of the lock and of the container.
 //!
-//! Only the holder of the lock writes the status. Folders are for their owner alone (0700), and so are files (0600).
+//! Only the holder of the lock writes the status. Folders have mode 0700, files 0600.
 
 pub(crate) mod document;
 pub(crate) mod file;

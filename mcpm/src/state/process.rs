@@ -1,7 +1,7 @@
-//! Processes that are known by more than their pid.
+//! Identification of processes by more than their pid.
 //!
-//! A pid is used again after its process ended. The start time tells the two apart where the kernel shows it
-//! (Linux); elsewhere the pid alone has to do, and only the [`Lock`](super::Lock) is sure.
+//! A pid is reused after its process has ended. The start time distinguishes the two where the kernel provides it
+//! (Linux); elsewhere only the pid is compared, and only the [`Lock`](super::Lock) is reliable.
 
 #[cfg(target_os = "linux")]
 use std::{io, os::fd::OwnedFd};
@@ -17,26 +17,26 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::{Error, ErrorKind, Result};
 
-/// How often a process is looked at where the kernel cannot tell of its end.
+/// Poll interval where the kernel cannot report the end of a process.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// One process, never another that got its pid later.
+/// A process, not confused with a later one that has the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessId {
-    /// Its pid.
+    /// The pid.
     pub pid: u32,
-    /// When it started, in clock ticks since boot, where that is known.
+    /// The start time in clock ticks since boot, if known.
     pub start_time: Option<u64>,
 }
 
 impl ProcessId {
-    /// Returns this process.
+    /// Returns the current process.
     pub fn current() -> Self {
         Self::of(process::id())
     }
 
-    /// Tells whether the process lives. One that ended and waits for its parent does not.
+    /// Returns whether the process is alive. A zombie is not.
     pub fn is_alive(self) -> bool {
         match self.start_time {
             Some(_) => start_time(self.pid) == self.start_time,
@@ -44,17 +44,17 @@ impl ProcessId {
         }
     }
 
-    /// Asks the process to end. Returns false if it has ended already.
+    /// Sends SIGTERM. Returns `false` if the process has ended already.
     pub fn terminate(self) -> Result<bool> {
         self.signal(Signal::TERM)
     }
 
-    /// Ends the process at once. Returns false if it has ended already.
+    /// Sends SIGKILL. Returns `false` if the process has ended already.
     pub fn kill(self) -> Result<bool> {
         self.signal(Signal::KILL)
     }
 
-    /// Waits until the process has ended, but not longer than `limit`. Tells whether it has.
+    /// Waits until the process has ended, at most for `limit`. Returns whether it has.
     ///
     /// # Panics
     ///
@@ -88,7 +88,7 @@ impl ProcessId {
         use rustix::process::{PidfdFlags, pidfd_open};
 
         let handle = self.raw().and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        // The check comes after the opening: what it then finds alive is what was opened.
+        // The check follows the opening: if the process is alive then, it is the one that was opened.
         if let Some(handle) = handle
             && self.is_alive()
             && let Ok(handle) = watch(handle)
@@ -120,7 +120,7 @@ fn watch(handle: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(handle, Interest::READABLE)
 }
 
-/// Returns when a living process started, if it lives and the kernel says so.
+/// The start time of a living process, if the kernel provides it.
 #[cfg(target_os = "linux")]
 fn start_time(pid: u32) -> Option<u64> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
@@ -132,10 +132,10 @@ fn start_time(_pid: u32) -> Option<u64> {
     None
 }
 
-/// Reads field 22 of `/proc/PID/stat`, unless field 3 says that the process has ended.
+/// Parses field 22 of `/proc/PID/stat`, unless field 3 says that the process has ended.
 #[cfg(target_os = "linux")]
 fn parse_stat(stat: &str) -> Option<u64> {
-    // Field 2 is the name in parentheses, which may itself have spaces and parentheses.
+    // Field 2 is the name in parentheses, which may contain spaces and parentheses.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
     let ended = matches!(fields.next()?, "Z" | "X" | "x");

@@ -57,7 +57,7 @@ async fn waiting_ends_with_the_process_or_with_the_limit() {
     assert!(!process.wait_exit(Duration::ZERO).await);
     let (gone, killed) = tokio::join!(process.wait_exit(LONG), async { process.kill() });
     assert!(gone && killed.unwrap());
-    // Not waited for yet, so the pid is still taken.
+    // The process was not waited for yet, so its pid is still in use.
     assert!(!ProcessId { start_time: process.start_time.or(Some(0)), ..process }.is_alive());
     child.wait().unwrap();
     assert!(!process.is_alive());

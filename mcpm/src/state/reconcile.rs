@@ -1,52 +1,52 @@
-//! What to say of a workload, given what is recorded and what can be seen now.
+//! Determines the current state of a workload from the recorded status and the observed facts.
 //!
-//! The supervisor and the engine can each be killed without a word, so the record alone is not to be believed.
-//! This decides and does not look: the caller brings the state of the lock and of the container.
+//! The supervisor and the engine can be killed at any time, so the recorded status alone is not reliable. This
+//! module only decides: the caller supplies the state of the lock and of the container.
 
 use serde::Serialize;
 
 use super::status::{Phase, Status};
 use crate::name::WorkloadName;
 
-/// What the engine says of the container of a workload.
+/// The state of a workload's container, as the engine reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContainerView {
     /// The workload is a remote server and has no container.
     NotUsed,
-    /// Its process lives.
+    /// The container is running.
     Running,
-    /// It exists and does not run; with its exit code, if it ever ran.
+    /// The container exists and is not running; with its exit code, if it ever ran.
     Exited(Option<i64>),
-    /// The engine knows no such container.
+    /// The container does not exist.
     Gone,
-    /// The engine cannot be asked, with the reason.
+    /// The engine cannot be reached, for this reason.
     Unreachable(String),
 }
 
-/// The state of a workload as `list` shows it.
+/// The current state of a workload, as `list` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkloadState {
-    /// On its way to its first answer.
+    /// Starting; not ready yet.
     Starting,
-    /// Answering.
+    /// Ready for requests.
     Running,
-    /// Its server ended and is being started again.
+    /// The server exited and is being restarted.
     Restarting,
-    /// On its way down, as asked.
+    /// Stopping on request.
     Stopping,
-    /// Down, as asked.
+    /// Stopped on request.
     Stopped,
-    /// Down for a reason that nobody asked for.
+    /// Ended without a request to stop.
     Failed,
-    /// Its container runs, and nobody supervises it or listens for it.
+    /// The container is running, but there is no supervisor and no proxy.
     Orphaned,
-    /// The engine cannot be asked.
+    /// The engine cannot be reached.
     Unknown,
 }
 
 impl WorkloadState {
-    /// Returns the word that is printed.
+    /// Returns the name that is printed.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -61,18 +61,19 @@ impl WorkloadState {
     }
 }
 
-/// What is true of a workload now.
+/// The current state of a workload, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reconciled {
-    /// Its state.
+    /// The state.
     pub state: WorkloadState,
-    /// Why it is so, and what to do about it.
+    /// The reason, and what to do about it.
     pub reason: Option<String>,
 }
 
-/// Weighs the last words of the supervisor against what can be seen now.
+/// Combines the recorded status with the observed facts.
 ///
-/// `supervisor_alive` is whether the lock is held, or the recorded process of a workload that is starting lives.
+/// `supervisor_alive` is whether the lock is held or, while the workload is starting, whether the recorded process
+/// is alive.
 pub fn reconcile(
     name: &WorkloadName,
     recorded: &Status,
@@ -82,13 +83,13 @@ pub fn reconcile(
     match container {
         ContainerView::Unreachable(why) if !is_final(recorded.phase) => with_reason(
             WorkloadState::Unknown,
-            format!("the engine does not answer ({why}); last known: {}", recorded.phase.as_str()),
+            format!("the engine does not respond ({why}); last known state: {}", recorded.phase.as_str()),
         ),
         _ if supervisor_alive => supervised(recorded, container),
         ContainerView::Running => with_reason(
             WorkloadState::Orphaned,
             format!(
-                "{}, its container still runs; {}",
+                "{}, but its container is still running; {}",
                 what_ended(recorded),
                 what_to_do(name, recorded.phase)
             ),
@@ -97,7 +98,8 @@ pub fn reconcile(
     }
 }
 
-/// A living supervisor is believed, except that it may not have seen yet how its container ended.
+/// With a living supervisor, its status applies, except that it may not have noticed yet that the container has
+/// exited.
 fn supervised(recorded: &Status, container: &ContainerView) -> Reconciled {
     let as_recorded = |shown| Reconciled { state: shown, reason: recorded.reason.clone() };
     match (recorded.phase, container) {
@@ -105,7 +107,7 @@ fn supervised(recorded: &Status, container: &ContainerView) -> Reconciled {
             with_reason(WorkloadState::Restarting, format!("its container exited{}", with_code(*code)))
         }
         (Phase::Running, ContainerView::Gone) => {
-            with_reason(WorkloadState::Restarting, "its container is gone".to_owned())
+            with_reason(WorkloadState::Restarting, "its container no longer exists".to_owned())
         }
         (Phase::Running, _) => as_recorded(WorkloadState::Running),
         (Phase::Starting, _) => as_recorded(WorkloadState::Starting),
@@ -118,7 +120,8 @@ fn supervised(recorded: &Status, container: &ContainerView) -> Reconciled {
     }
 }
 
-/// Without a supervisor and without a running container a workload is down; the record says whether that was asked.
+/// Without a supervisor and a running container, a workload has stopped or failed, depending on whether a stop was
+/// requested.
 fn unsupervised(name: &WorkloadName, recorded: &Status, container: &ContainerView) -> Reconciled {
     let as_recorded = |shown| Reconciled { state: shown, reason: recorded.reason.clone() };
     match recorded.phase {
@@ -129,7 +132,7 @@ fn unsupervised(name: &WorkloadName, recorded: &Status, container: &ContainerVie
             let and_container = match container {
                 ContainerView::Exited(code) => format!(", and its container exited{}", with_code(*code)),
                 ContainerView::Gone if recorded.container.is_some() => {
-                    ", and its container is gone".to_owned()
+                    ", and its container no longer exists".to_owned()
                 }
                 _ => String::new(),
             };
@@ -141,7 +144,7 @@ fn unsupervised(name: &WorkloadName, recorded: &Status, container: &ContainerVie
     }
 }
 
-/// Tells whether nothing of ours changes the workload any more, so that the engine has nothing to add.
+/// Whether the state no longer changes, so that the engine need not be queried.
 fn is_final(phase: Phase) -> bool {
     matches!(phase, Phase::Stopped | Phase::Failed)
 }

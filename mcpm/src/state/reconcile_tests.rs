@@ -44,7 +44,7 @@ fn every_combination_is_reconciled() {
         for (container, shown) in views().iter().zip(shown) {
             let reconciled = reconcile_phase(*phase, *alive, container);
             assert_eq!(reconciled.state, *shown, "{phase:?}, supervisor {alive}, {container:?}");
-            // What was found out here is never passed off with a reason from before.
+            // What was observed now is never reported with a reason from before.
             let kept = reconciled.reason.as_deref() == Some(RECORDED);
             let same_word = reconciled.state.as_str() == phase.as_str();
             assert!(kept || reconciled.reason.is_some());
@@ -61,7 +61,7 @@ fn reasons_say_what_happened_and_what_to_do() {
             P::Running,
             false,
             C::Running,
-            "its supervisor ended (pid 7), its container still runs; run `mcpm restart time`",
+            "its supervisor ended (pid 7), but its container is still running; run `mcpm restart time`",
         ),
         (
             P::Running,
@@ -73,25 +73,25 @@ fn reasons_say_what_happened_and_what_to_do() {
             P::Starting,
             false,
             C::Gone,
-            "its supervisor ended (pid 7) before the workload was ready, and its container is gone; \
+            "its supervisor ended (pid 7) before the workload was ready, and its container no longer exists; \
              run `mcpm restart time`",
         ),
         (
             P::Stopping,
             false,
             C::Running,
-            "its supervisor ended (pid 7) before the workload was stopped, its container still runs; \
+            "its supervisor ended (pid 7) before the workload was stopped, but its container is still running; \
              run `mcpm stop time`",
         ),
         (P::Stopping, false, C::Gone, "its supervisor ended (pid 7) before the workload was stopped"),
         (P::Running, true, C::Exited(None), "its container exited"),
-        (P::Running, true, C::Gone, "its container is gone"),
+        (P::Running, true, C::Gone, "its container no longer exists"),
         (P::Running, true, C::Running, RECORDED),
         (
             P::Running,
             true,
             C::Unreachable("no socket".to_owned()),
-            "the engine does not answer (no socket); last known: running",
+            "the engine does not respond (no socket); last known state: running",
         ),
     ] {
         assert_eq!(reconcile_phase(phase, alive, &container).reason.as_deref(), Some(reason));

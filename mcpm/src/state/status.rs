@@ -1,6 +1,6 @@
-//! What the supervisor of a workload says of it.
+//! The recorded status of a workload, as its supervisor wrote it.
 //!
-//! A status is the past: [`truth()`](super::truth()) says what of it still holds.
+//! It may be outdated: [`reconcile`](super::reconcile()) determines the current state.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,29 +8,29 @@ use serde::{Deserialize, Serialize};
 
 use super::{document::FORMAT_VERSION, process::ProcessId};
 
-/// The last second that RFC 3339 can write, at the end of the year 9999.
+/// The last second that RFC 3339 can represent, at the end of the year 9999.
 const MAX_RFC3339_TIME: Duration = Duration::from_secs(253_402_300_799);
 
-/// Where a workload is in its life.
+/// The phase of a workload's life cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// On its way to its first answer.
+    /// Starting; not ready yet.
     Starting,
-    /// Answering.
+    /// Ready for requests.
     Running,
-    /// Its server ended and is being started again.
+    /// The server exited and is being restarted.
     Restarting,
-    /// On its way down, as asked.
+    /// Stopping on request.
     Stopping,
-    /// Down, as asked.
+    /// Stopped on request.
     Stopped,
-    /// Down for a reason that nobody asked for.
+    /// Ended without a request to stop.
     Failed,
 }
 
 impl Phase {
-    /// Returns the word that is stored and printed.
+    /// Returns the name that is stored and printed.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -43,36 +43,36 @@ impl Phase {
     }
 }
 
-/// The stored status of a workload.
+/// The recorded status of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Status {
     /// The version of the format, [`FORMAT_VERSION`].
     pub version: u32,
-    /// Where the workload is in its life.
+    /// The phase of the life cycle.
     pub phase: Phase,
-    /// Why it is there, when that is not plain.
+    /// The reason for the phase, if it is not obvious.
     pub reason: Option<String>,
-    /// Where clients reach it.
+    /// The URL for clients.
     pub url: Option<String>,
-    /// The port that its proxy listens on.
+    /// The port that the proxy listens on.
     pub port: Option<u16>,
-    /// Its container; none for a remote server.
+    /// The container id; `None` for a remote server.
     pub container: Option<String>,
-    /// Its supervisor, or the process that starts it until the supervisor takes over.
+    /// The supervisor, or the process that starts the workload until the supervisor takes over.
     pub supervisor: Option<ProcessId>,
-    /// How often its server was started again.
+    /// How often the server was restarted.
     pub restarts: u32,
-    /// How its server last ended.
+    /// The exit code of the server's last run.
     pub exit_code: Option<i64>,
-    /// When it was made, in RFC 3339.
+    /// When the workload was created, in RFC 3339.
     pub created_at: String,
-    /// When this was written, in RFC 3339.
+    /// When the status was written, in RFC 3339.
     pub updated_at: String,
 }
 
 impl Status {
-    /// Returns the status of a workload that starts now and is started by this process.
+    /// Creates the status of a workload that this process is starting.
     pub fn starting(now: SystemTime) -> Self {
         Self {
             version: FORMAT_VERSION,
@@ -89,7 +89,7 @@ impl Status {
         }
     }
 
-    /// Enters a phase. The reason of the phase before goes.
+    /// Enters a phase and replaces the reason.
     pub fn enter(&mut self, phase: Phase, reason: Option<String>, now: SystemTime) {
         self.phase = phase;
         self.reason = reason;
@@ -98,7 +98,7 @@ impl Status {
 }
 
 fn rfc3339(time: SystemTime) -> String {
-    // Outside of these bounds a clock is wrong, and the formatter panics.
+    // Outside of these bounds the clock is wrong, and the formatter would panic.
     let time = time.clamp(SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH + MAX_RFC3339_TIME);
     humantime::format_rfc3339_seconds(time).to_string()
 }

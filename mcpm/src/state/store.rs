@@ -1,6 +1,6 @@
-//! The folders of workloads: claimed, filled, read and removed.
+//! The folders of workloads: claiming, writing, reading and removing them.
 //!
-//! What the documents say is up to their types; who may write them is up to [`Lock`](super::Lock).
+//! The content of documents is defined by their types; who may write them is decided by [`Lock`](super::Lock).
 
 use std::{
     fs::{self, File},
@@ -16,29 +16,29 @@ use super::{
 };
 use crate::{Error, ErrorKind, Result, name::WorkloadName};
 
-/// Folders on their way out, which are never listed: no name starts with a dot.
+/// Prefix of folders that are being removed; never listed, because no name starts with a dot.
 const REMOVING: &str = ".removing-";
 
-/// The workloads that are recorded in one state folder.
+/// The workloads in one state folder.
 #[derive(Debug, Clone)]
 pub struct Store {
     workloads: PathBuf,
 }
 
 impl Store {
-    /// Opens the store in `root`, which need not exist, and clears away what an interrupted removal left.
+    /// Opens the store in `root`, which need not exist, and removes what an interrupted removal left.
     pub fn new(root: &Path) -> Self {
         let store = Self { workloads: root.join("workloads") };
         for leftover in store.entries().unwrap_or_default().iter().filter(|e| e.starts_with(REMOVING)) {
             if let Err(error) = remove_folder(&store.workloads.join(leftover)) {
-                // It is not listed and takes no name, so it harms nobody until the next attempt.
-                tracing::warn!(%error, folder = leftover, "cannot clear away a removed workload");
+                // It is not listed and blocks no name, so it can wait for the next attempt.
+                tracing::warn!(%error, folder = leftover, "cannot delete the folder of a removed workload");
             }
         }
         store
     }
 
-    /// Takes a name for a new workload. Of several callers at the same time, one gets it.
+    /// Claims a name for a new workload. Of several concurrent callers, one succeeds.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl Store {
         Ok(Claim { store: self.clone(), name: name.clone(), folder, committed: false })
     }
 
-    /// Returns the names of all workloads, sorted. One whose documents are damaged is among them.
+    /// Returns the names of all workloads, sorted. A workload with damaged documents is included.
     pub fn names(&self) -> Result<Vec<WorkloadName>> {
         let entries = self.entries().map_err(|error| file_error("list", &self.workloads, error))?;
         let mut names: Vec<WorkloadName> = entries
@@ -68,13 +68,13 @@ impl Store {
         Ok(names)
     }
 
-    /// Replaces a document of a workload as a whole.
+    /// Replaces a document of a workload atomically.
     ///
     /// The value has a field `version`, which is [`FORMAT_VERSION`](super::FORMAT_VERSION).
     ///
     /// # Errors
     ///
-    /// `NotFound` if the workload is gone, so that a late supervisor does not bring it back.
+    /// `NotFound` if the workload was removed, so that a late supervisor does not restore it.
     pub fn save<T: Serialize>(&self, name: &WorkloadName, document: Document, value: &T) -> Result<()> {
         let path = self.path(name, document);
         let bytes = document::encode(value, document.version())
@@ -111,7 +111,7 @@ impl Store {
         })
     }
 
-    /// Removes all that is recorded of a workload. Does nothing if there is nothing.
+    /// Removes all files of a workload. Does nothing if there are none.
     pub fn remove(&self, name: &WorkloadName) -> Result<()> {
         let path = self.folder(name);
         let leaving = file::unique_sibling(&path, REMOVING, "");
@@ -135,7 +135,7 @@ impl Store {
         self.folder(name).join("lock")
     }
 
-    /// Returns the file that the supervisor of a workload logs to.
+    /// Returns the log file of a workload's supervisor.
     pub fn log_path(&self, name: &WorkloadName) -> PathBuf {
         self.folder(name).join("supervisor.log")
     }
@@ -144,7 +144,7 @@ impl Store {
         self.folder(name).join(document.file_name())
     }
 
-    /// Returns what is in the folder of folders, as far as it is text: all that we make is.
+    /// The entries of the folder of all workloads that are valid UTF-8; all that are created here are.
     fn entries(&self) -> io::Result<Vec<String>> {
         let entries = match fs::read_dir(&self.workloads) {
             Ok(entries) => entries,
@@ -156,26 +156,26 @@ impl Store {
     }
 }
 
-/// A name that is taken for a workload which is not whole yet.
+/// A name that is claimed for a workload whose creation is not complete.
 ///
-/// Dropping it removes the folder with all that was put there, unless [`commit`](Self::commit) was called.
+/// Dropping it removes the folder with its content, unless [`commit`](Self::commit) was called.
 #[derive(Debug)]
 #[must_use = "dropping a claim removes the workload"]
 pub struct Claim {
     store: Store,
     name: WorkloadName,
-    /// Open, so that no later folder can get the same inode.
+    /// Kept open, so that no later folder can get the same inode.
     folder: File,
     committed: bool,
 }
 
 impl Claim {
-    /// Returns the name that was taken.
+    /// Returns the claimed name.
     pub fn name(&self) -> &WorkloadName {
         &self.name
     }
 
-    /// Leaves the workload on record.
+    /// Completes the creation: the workload stays recorded.
     pub fn commit(mut self) {
         self.committed = true;
     }
@@ -187,7 +187,7 @@ impl Drop for Claim {
             return;
         }
         let path = self.store.folder(&self.name);
-        // Somebody may have removed this workload and made another of the same name.
+        // Another process may have removed this workload and created one of the same name.
         let removed = match file::is_same_file(&path, &self.folder) {
             Ok(true) => self.store.remove(&self.name),
             Ok(false) => Ok(()),
@@ -199,7 +199,7 @@ impl Drop for Claim {
     }
 }
 
-/// Removes a folder that another process may be removing too.
+/// Removes a folder that another process may be removing, too.
 fn remove_folder(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -209,7 +209,7 @@ fn remove_folder(path: &Path) -> io::Result<()> {
 
 fn unknown(name: &WorkloadName) -> Error {
     Error::new(ErrorKind::NotFound, format!("no workload is named `{name}`"))
-        .hint("`mcpm list` shows those that exist")
+        .hint("`mcpm list` lists the workloads")
 }
 
 #[cfg(test)]

@@ -137,7 +137,7 @@ fn damaged_documents_are_refused_named_and_left_alone() {
         ("{}".to_owned(), "missing field `version`"),
         (
             with("version", 2.into()),
-            "has format version 2, which this mcpm does not read; it writes version 1",
+            "has format version 2, which this version of mcpm does not support; it supports version 1",
         ),
         (with("colour", "red".into()), "unknown field `colour`"),
         (with("phase", "paused".into()), "unknown variant `paused`"),
@@ -162,7 +162,7 @@ fn the_kept_samples_of_all_versions_of_a_spec_are_read_as_the_same() {
     for sample in [include_str!("samples/spec.v1.json"), newest] {
         fs::write(&path, sample).unwrap();
         let mut spec: WorkloadSpec = store.load(claim.name(), Document::Spec).unwrap();
-        // The first version did not say which engine it was.
+        // The first version did not record the engine.
         assert_eq!(spec.engine.is_none(), sample != newest);
         spec.engine.get_or_insert("unix:///var/run/docker.sock".to_owned());
         assert_eq!(serde_json::to_string_pretty(&spec).unwrap() + "\n", newest);

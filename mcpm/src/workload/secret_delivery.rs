@@ -108,7 +108,7 @@ fn not_stored(workload: &WorkloadName, secret: &str) -> Error {
     let message =
         format!("the secret `{secret}` was typed when `{workload}` was first started, and is not kept");
     Error::new(ErrorKind::NotFound, message)
-        .hint(format!("keep it with `mcpm secret set {secret}`, or start `{workload}` in a terminal"))
+        .hint(format!("store it with `mcpm secret set {secret}`, or start `{workload}` in a terminal"))
 }
 
 /// The secrets of one launch.
