@@ -1,4 +1,4 @@
-//! Reads files that options name: not larger than they can be, in JSON or YAML, and an error names file and place.
+//! Reading of configuration files that options name, in JSON or YAML, with a size limit.
 
 use std::{fs::File, io::Read as _, path::Path};
 
@@ -6,10 +6,10 @@ use serde::de::DeserializeOwned;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Largest file.
+/// Maximum size of a file in bytes.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// Reads a file of text. `what` says what it is, for messages.
+/// Reads a text file. `what` describes it in messages.
 pub(crate) fn text(path: &Path, what: &str) -> Result<String> {
     let shown = path.display();
     let failed = |error: std::io::Error| {
@@ -30,22 +30,22 @@ pub(crate) fn text(path: &Path, what: &str) -> Result<String> {
     Ok(text)
 }
 
-/// Reads JSON.
+/// Reads a JSON file.
 pub(crate) fn json<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
     let text = text(path, what)?;
     serde_json::from_str(&text)
-        .map_err(|error| invalid(format!("`{}` is no {what}: {error}", path.display())))
+        .map_err(|error| invalid(format!("`{}` is not a valid {what}: {error}", path.display())))
 }
 
-/// Reads JSON, or YAML when the file's name or its beginning says so.
+/// Reads JSON, or YAML if the file's name or content suggests it.
 pub(crate) fn json_or_yaml<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
     let text = text(path, what)?;
     let is_json = text.trim_start().starts_with('{');
     let wrong = |error: &dyn std::fmt::Display| {
-        // Some errors show the lines around the place; the first one says what and where.
+        // Some errors quote the lines around the position; the first line is sufficient.
         let error = error.to_string();
         let first = error.lines().next().unwrap_or_default();
-        invalid(format!("`{}` is no {what}: {first}", path.display()))
+        invalid(format!("`{}` is not a valid {what}: {first}", path.display()))
     };
     if is_json {
         serde_json::from_str(&text).map_err(|error| wrong(&error))
@@ -64,6 +64,6 @@ pub(crate) fn read_error_kind(error: &std::io::Error) -> ErrorKind {
 
 /// Refuses what is wrong in an option or a file.
 pub(crate) fn invalid(message: String) -> Error {
-    // A message is one line, whatever the file says.
+    // Messages have one line.
     Error::new(ErrorKind::InvalidOption, message.replace(['\n', '\r'], " "))
 }

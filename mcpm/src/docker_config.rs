@@ -1,4 +1,4 @@
-//! Reads the files in which Docker's and Podman's tools keep settings and logins.
+//! Reading of the configuration files of Docker's and Podman's tools.
 
 use std::{fs, io, path::Path};
 
@@ -6,11 +6,11 @@ use serde::de::DeserializeOwned;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Reads a JSON file of another tool, or returns `None` when it is missing or empty.
+/// Reads a JSON file of another tool; `None` if it is missing or empty.
 ///
 /// # Errors
-/// `Io` when it cannot be read, `CorruptState` when it cannot be understood. Neither quotes the file: it may hold
-/// logins.
+/// `Io` if it cannot be read, `CorruptState` if it cannot be parsed. Neither quotes the file, which may contain
+/// credentials.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
@@ -23,8 +23,8 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
         return Ok(None);
     }
     serde_json::from_slice(&bytes).map(Some).map_err(|error| {
-        let place = format!("line {} column {}", error.line(), error.column());
-        Error::new(ErrorKind::CorruptState, format!("`{}` cannot be understood", path.display()))
-            .with("at", place)
+        let position = format!("line {} column {}", error.line(), error.column());
+        Error::new(ErrorKind::CorruptState, format!("`{}` cannot be parsed", path.display()))
+            .with("at", position)
     })
 }

@@ -1,7 +1,7 @@
-//! What the library is told of the machine it runs on.
+//! The library's view of the process environment: folders, engine settings, variables, secrets.
 //!
-//! Nothing else in the library reads environment variables or guesses folders: an embedding application says
-//! where state lives and how an engine is found, or takes [`Environment::from_process`].
+//! No other code of the library reads environment variables or guesses folders: an embedding application fills in
+//! an [`Environment`], or uses [`Environment::from_process`].
 
 use std::{collections::BTreeMap, ffi::OsString, fmt, path::PathBuf, sync::Arc};
 
@@ -13,50 +13,51 @@ use crate::{
     user_prompt::UserPrompt,
 };
 
-/// Folders and engine settings that the library works with.
+/// Folders, engine settings and secrets for the library.
 #[derive(Debug, Clone)]
 pub struct Environment {
-    /// Where workloads are recorded; `$XDG_STATE_HOME/mcpm` by default.
+    /// The folder of workload state; `$XDG_STATE_HOME/mcpm` by default.
     pub state_dir: PathBuf,
-    /// Where settings are read; `$XDG_CONFIG_HOME/mcpm` by default.
+    /// The folder of configuration; `$XDG_CONFIG_HOME/mcpm` by default.
     pub config_dir: PathBuf,
-    /// Where copies are kept of what can be fetched again; `$XDG_CACHE_HOME/mcpm` by default.
+    /// The folder of caches; `$XDG_CACHE_HOME/mcpm` by default.
     pub cache_dir: PathBuf,
-    /// Where relative paths of options begin; the current folder by default.
+    /// The base of relative paths in options; the current folder by default.
     pub working_dir: PathBuf,
-    /// How a container engine is found when none is given.
+    /// How to find a container engine if none is injected.
     pub engine: EngineSettings,
-    /// Proxies, and mirrors of package indexes, for builds of packages.
+    /// Proxies and mirrors of package indexes, for package builds.
     pub build: BuildSettings,
-    /// A file with the certificates that this machine trusts, where it is not in its usual place.
+    /// A file with the system's trusted certificates, if it is not in a standard location.
     pub certificates: Option<PathBuf>,
-    /// The runtime to use instead of looking for an engine.
+    /// The container runtime to use instead of finding an engine.
     pub runtime: Option<Arc<dyn Runtime>>,
-    /// Where secrets are kept.
+    /// Secret stores and overrides.
     pub secrets: SecretSettings,
-    /// The client secret for introspection, where the options do not give it: `MCPM_OIDC_CLIENT_SECRET`.
+    /// The client secret for introspection, if options do not set it: `MCPM_OIDC_CLIENT_SECRET`.
     pub oidc_client_secret: Option<Secret>,
-    /// The client secret for token exchange, where the options do not give it: `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`.
+    /// The client secret for token exchange, if options do not set it: `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`.
     pub token_exchange_client_secret: Option<Secret>,
-    /// Who is asked for what only a person knows; nobody by default.
+    /// Prompts for values that only the user can supply; none by default.
     pub user_prompt: Option<Arc<dyn UserPrompt>>,
-    /// Variables that options name, such as those that spans carry.
+    /// Environment variables that options refer to, for example to include them in spans.
     pub variables: Variables,
 }
 
-/// Variables of a process, by name, without those of mcpm itself, which may be secrets. `Debug` shows none.
+/// The environment variables of a process, without those of mcpm itself, which may be secrets. `Debug` shows no
+/// values.
 #[derive(Clone, Default)]
 pub struct Variables(Arc<BTreeMap<String, String>>);
 
 impl Variables {
-    /// Takes the variables of this process that are text, except `MCPM_*`.
+    /// Reads the variables of this process that are valid UTF-8, except `MCPM_*`.
     pub fn from_process() -> Self {
         let text =
             |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
         std::env::vars_os().filter_map(text).filter(|(name, _)| !name.starts_with("MCPM_")).collect()
     }
 
-    /// Returns the value of one.
+    /// Returns the value of a variable.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
@@ -74,12 +75,12 @@ impl fmt::Debug for Variables {
     }
 }
 
-/// The settings that container tools share, as found in the environment.
+/// The settings that container tools share.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EngineSettings {
     /// `DOCKER_HOST`.
     pub docker_host: Option<String>,
-    /// Whether `DOCKER_TLS_VERIFY` asks for TLS on `DOCKER_HOST`.
+    /// Whether `DOCKER_TLS_VERIFY` requires TLS for `DOCKER_HOST`.
     pub docker_tls_verify: bool,
     /// `DOCKER_CONTEXT`.
     pub docker_context: Option<String>,
@@ -87,16 +88,15 @@ pub struct EngineSettings {
     pub docker_config_dir: Option<PathBuf>,
     /// `CONTAINER_HOST`.
     pub container_host: Option<String>,
-    /// The user's home.
+    /// The user's home folder.
     pub home: Option<PathBuf>,
     /// `XDG_RUNTIME_DIR`.
     pub runtime_dir: Option<PathBuf>,
 }
 
 impl Environment {
-    /// Reads the current folder and the variables of this process: `XDG_*`, `HOME`, `DOCKER_*`,
-    /// `CONTAINER_HOST`, `DBUS_SESSION_BUS_ADDRESS`, `SSL_CERT_FILE`, `MCPM_*` and those of
-    /// [`BuildSettings`].
+    /// Reads the current folder and the variables of this process: `XDG_*`, `HOME`, `DOCKER_*`, `CONTAINER_HOST`,
+    /// `DBUS_SESSION_BUS_ADDRESS`, `SSL_CERT_FILE`, `MCPM_*` and those of [`BuildSettings`].
     pub fn from_process() -> Self {
         let working_dir = std::env::current_dir().unwrap_or_default();
         let mut environment = Self::from_lookup(|name| std::env::var_os(name));
@@ -106,15 +106,15 @@ impl Environment {
         environment
     }
 
-    /// Reads the same variables through `lookup`, except for `MCPM_SECRET_NAME` and [`Variables`], whose names are not
-    /// known; relative paths begin at `/`. Empty variables count as unset.
+    /// Reads the same variables through `lookup`, except `MCPM_SECRET_NAME` and [`Variables`], whose names are not
+    /// known in advance; relative paths are based at `/`. Empty variables count as unset.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Self {
         let path = |name: &str| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let text =
             |name: &str| lookup(name).and_then(|v| v.into_string().ok()).filter(|value| !value.is_empty());
         let home = path("HOME");
         let below_home = |folder: &str| home.clone().unwrap_or_else(|| PathBuf::from("/")).join(folder);
-        // The XDG base directory specification says that relative paths are ignored.
+        // The XDG base directory specification requires that relative paths are ignored.
         let xdg = |name: &str| path(name).filter(|path| path.is_absolute());
         Self {
             state_dir: xdg("XDG_STATE_HOME").unwrap_or_else(|| below_home(".local/state")).join("mcpm"),
@@ -150,7 +150,7 @@ impl Environment {
     }
 }
 
-/// The secrets among the variables of this process. One that is empty or no UTF-8 counts as unset.
+/// The secrets among the variables of this process. One that is empty or not valid UTF-8 counts as unset.
 fn secrets_from_env() -> BTreeMap<String, Secret> {
     std::env::vars_os()
         .filter_map(|(name, value)| {

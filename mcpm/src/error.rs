@@ -1,54 +1,54 @@
-//! The one error type of the library.
+//! The library's error type.
 //!
-//! An [`Error`] says what kind of failure it is (stable, for programs), what was being done, a sentence for
-//! people and what to do next when that is known. Surfaces map [`ErrorKind`] to exit codes, HTTP statuses and
-//! language exceptions in one exhaustive match each.
+//! An [`Error`] has a kind (stable, for programs), a message, the context of the failed operation, and a hint on
+//! what to do next, if known. The CLI and the bindings map [`ErrorKind`] to exit codes and language exceptions in
+//! one exhaustive match each.
 
 use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc};
 
-/// What went wrong, for programs.
+/// The kind of a failure, for programs.
 ///
-/// Each surface matches this exhaustively, so a new kind is a compile error until every surface knows it.
+/// The CLI and the bindings match it exhaustively, so a new kind does not compile until all of them handle it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// An option has a bad value, or options contradict each other.
+    /// An option has an invalid value, or options contradict each other.
     InvalidOption,
-    /// An option or a form is known but not built yet.
+    /// An option or a form of it is known but not implemented or not included in this build.
     Unsupported,
-    /// No workload, group or file of that name exists.
+    /// No workload, group or file with that name exists.
     NotFound,
-    /// A workload or group of that name exists already.
+    /// A workload or group with that name exists already.
     NameTaken,
     /// The port to listen on is in use.
     PortTaken,
-    /// No container engine answered, or it refused access.
+    /// No container engine responded, or it denied access.
     EngineUnavailable,
-    /// The image is not on this machine and cannot be pulled.
+    /// The image is not present locally and cannot be pulled.
     ImageUnavailable,
-    /// The image must be signed, and has no signature that counts.
+    /// The image must be signed, and has no valid signature.
     ImageUnverified,
-    /// The store of secrets cannot be opened: a wrong password or none, no keyring, a program that fails.
+    /// The secret store cannot be opened: a wrong or missing password, no keyring, or a failing program.
     SecretsUnavailable,
-    /// The server ended, or never answered, before it was ready.
+    /// The server exited or did not respond before it was ready.
     StartFailed,
     /// A file or folder could not be read or written.
     Io,
-    /// A stored file is damaged or of an unknown version.
+    /// A stored file is damaged or of an unsupported version.
     CorruptState,
-    /// The engine refused an operation or answered nonsense.
+    /// The engine rejected an operation or sent an invalid response.
     Engine,
-    /// The registry cannot be read, or what it says of a server cannot be used.
+    /// The registry cannot be read, or its entry for a server is not usable.
     Registry,
-    /// The MCP server behind the proxy failed.
+    /// The MCP server or an identity provider failed.
     Upstream,
-    /// The operation was stopped by its caller.
+    /// The operation was cancelled by its caller.
     Interrupted,
-    /// A defect in mcpm itself.
+    /// A defect in mcpm.
     Internal,
 }
 
 impl ErrorKind {
-    /// Every kind, for tables and tests.
+    /// All kinds.
     pub const ALL: &'static [Self] = &[
         Self::InvalidOption,
         Self::Unsupported,
@@ -92,7 +92,7 @@ impl ErrorKind {
         }
     }
 
-    /// Returns the kind of that stable name.
+    /// Returns the kind with that stable name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.as_str() == name)
     }
@@ -104,7 +104,7 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Why an operation failed.
+/// An error of the library.
 ///
 /// [`Display`](fmt::Display) prints one line: the message, its causes and the hint. It never holds a secret.
 /// Clones share the cause.
@@ -124,7 +124,7 @@ struct ErrorInner {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Makes an error from its kind and a lower-case sentence fragment with input in backticks.
+    /// Creates an error from its kind and a message: a lower-case sentence fragment with input in backticks.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         Self(Box::new(ErrorInner {
             kind,
@@ -135,43 +135,43 @@ impl Error {
         }))
     }
 
-    /// Says what to do next.
+    /// Sets the hint on what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// Adds a fact that is known here and was not known below.
+    /// Adds context, such as the name of the option or the file.
     #[must_use]
     pub fn with(mut self, key: &'static str, value: impl fmt::Display) -> Self {
         self.0.context.push((key, value.to_string()));
         self
     }
 
-    /// Keeps what caused this error.
+    /// Sets the cause.
     #[must_use]
     pub fn source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.0.source = Some(Arc::from(source.into()));
         self
     }
 
-    /// Returns what kind of failure this is.
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Returns the message alone, without causes, context or hint.
+    /// Returns the message, without causes, context and hint.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Returns what to do next, when that is known.
+    /// Returns the hint on what to do next, if there is one.
     pub fn next_step(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
 
-    /// Returns the facts added on the way up, innermost first.
+    /// Returns the context, innermost first.
     pub fn context(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.0.context.iter().map(|(key, value)| (*key, value.as_str()))
     }

@@ -1,7 +1,7 @@
-//! Names of workloads.
+//! Workload names.
 //!
-//! A name is also a folder, a container name and a part of a URL, so it keeps to what all of them allow. Whether
-//! it is free is decided by [`Store::create`](crate::state::Store::create).
+//! A name is also a folder, a container name and part of a URL, so it is restricted to what all of them allow.
+//! Whether it is free is decided by [`Store::create`](crate::state::Store::create).
 
 use std::{fmt, str::FromStr};
 
@@ -12,16 +12,16 @@ use crate::{Error, ErrorKind, Result};
 const MAX_LENGTH: usize = 63;
 const FALLBACK: &str = "server";
 
-/// The name of a workload: `[a-z0-9][a-z0-9._-]{1,62}`, not ending in a dot. Engines name no container with one
-/// character.
+/// The name of a workload: `[a-z0-9][a-z0-9._-]{1,62}`, not ending in a dot. Engines require at least two
+/// characters for container names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct WorkloadName(String);
 
 impl WorkloadName {
-    /// Makes a name of any text: for generated names, never for one that a user wrote.
+    /// Derives a valid name from any text: for generated names, not for names that a user wrote.
     ///
-    /// Characters that a name cannot have become `-`; a text without a usable character becomes `server`.
+    /// Invalid characters become `-`; a text without any valid character becomes `server`.
     pub fn sanitized(text: &str) -> Self {
         let mut name = String::new();
         for c in text.chars().map(|c| c.to_ascii_lowercase()) {
@@ -38,7 +38,7 @@ impl WorkloadName {
         }
     }
 
-    /// Returns the name with `-n` at its end, the base shortened when the whole would be too long.
+    /// Returns the name with the suffix `-n`, with the base truncated to the maximum length.
     #[must_use]
     pub fn with_suffix(&self, n: u32) -> Self {
         let suffix = format!("-{n}");
@@ -46,7 +46,7 @@ impl WorkloadName {
         Self(base.to_owned() + &suffix)
     }
 
-    /// Returns the name as text.
+    /// Returns the name as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -72,7 +72,7 @@ impl FromStr for WorkloadName {
             None
         };
         let Some(rule) = broken else { return Ok(Self(text.to_owned())) };
-        let message = format!("`{}` cannot name a workload: {rule}", text.escape_debug());
+        let message = format!("`{}` is not a valid workload name: {rule}", text.escape_debug());
         Err(Error::new(ErrorKind::InvalidOption, message).hint(format!("try `{}`", Self::sanitized(text))))
     }
 }
@@ -111,7 +111,7 @@ fn is_separator(c: char) -> bool {
     matches!(c, '.' | '_' | '-')
 }
 
-/// Cuts an ASCII text to `length` and drops the separators this leaves at its end.
+/// Truncates an ASCII text to `length` and drops trailing separators.
 fn shortened(text: &str, length: usize) -> &str {
     text.get(..length).unwrap_or(text).trim_end_matches(is_separator)
 }
@@ -193,6 +193,6 @@ mod tests {
         let name: WorkloadName = serde_json::from_str("\"time\"").unwrap();
         assert_eq!(serde_json::to_string(&name).unwrap(), "\"time\"");
         let error = serde_json::from_str::<WorkloadName>("\"../x\"").unwrap_err();
-        assert!(error.to_string().contains("cannot name a workload"), "{error}");
+        assert!(error.to_string().contains("is not a valid workload name"), "{error}");
     }
 }

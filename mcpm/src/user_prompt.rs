@@ -1,4 +1,4 @@
-//! Who is asked when the library needs something that only a person knows.
+//! Prompts for values that only the user can supply.
 
 use std::fmt;
 
@@ -6,16 +6,16 @@ use async_trait::async_trait;
 
 use crate::{Result, options::Secret};
 
-/// Asks a person. A command line has a terminal for it, an application a dialogue.
+/// Prompts the user. A command-line program uses the terminal, an application a dialog.
 #[async_trait]
 pub trait UserPrompt: Send + Sync + fmt::Debug {
-    /// Asks for text that is not shown while it is written; `None` when nobody is there to be asked.
+    /// Prompts for text that is not echoed; `None` if the user cannot be prompted.
     ///
     /// # Errors
-    /// `Interrupted` when the person does not want to answer; `Io`.
+    /// `Interrupted` if the user cancels; `Io`.
     async fn ask_secret(&self, question: &str) -> Result<Option<Secret>>;
 
-    /// Asks for text that may be seen while it is written, where that can be done; `None` when nobody is there.
+    /// Prompts for text that may be echoed; `None` if the user cannot be prompted.
     ///
     /// # Errors
     /// As for [`ask_secret`](Self::ask_secret).

@@ -187,7 +187,7 @@ fn denials_are_per_workload_and_removed_with_it() {
     home.run(&["rm", &names[0]]).succeeded();
     let gone = explain(&refusals[0]);
     assert_eq!((gone.code, gone.stdout.as_str()), (Some(4), ""), "{gone:?}");
-    let says = format!("`{}` is the id of no reason, and of no refusal that is still kept", refusals[0]);
+    let says = format!("no denial or reason `{}`", refusals[0]);
     assert!(gone.stderr.contains(&says) && gone.stderr.lines().count() == 1, "{gone:?}");
     explain(&refusals[1]).succeeded();
 }

@@ -1,4 +1,4 @@
-//! The last refusals of one server: in memory, and in a file for other processes.
+//! The recent denials of one server: in memory, and in a file for other processes.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -16,37 +16,37 @@ use crate::{
     redact::{Redactor, truncate},
 };
 
-/// Refusals on each shelf in memory.
+/// Maximum number of denials in each memory buffer.
 const MAX_IN_MEMORY: usize = 256;
-/// Size at which the file is put aside, and how many are kept beside it.
+/// Size in bytes at which the file is rotated, and the number of rotated files.
 const ROTATION: Rotation = Rotation { size: 256 << 10, count: 1 };
-/// Lines that wait to be written.
+/// Capacity of the queue of lines.
 const QUEUE: usize = 256;
-/// Longest text of an input or a rule.
+/// Maximum length of an input or a rule in bytes.
 const MAX_TEXT_BYTES: usize = 512;
-/// How long a client waits for its refusal to be on record.
+/// How long a response waits until the denial is recorded.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(250);
 /// The version of the format.
 const FORMAT_VERSION: u32 = 1;
-/// Random bytes of an id.
+/// Number of random bytes in an id.
 const ID_BYTES: usize = 10;
 
-/// The id of one refusal: 20 hexadecimal digits.
+/// The id of a denial: 20 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DenialId(String);
 
 impl DenialId {
-    /// A new one, which nobody can guess: it leads to what somebody was refused.
+    /// Creates a random id, which cannot be guessed, because it leads to the details of the denial.
     pub(crate) fn new() -> Self {
         let mut bytes = [0; ID_BYTES];
         if getrandom::fill(&mut bytes).is_err() {
-            // Without it nothing can be looked up, and the refusal stands all the same.
-            tracing::error!("this machine gives no random numbers");
+            // Without an id the denial cannot be looked up, but still applies.
+            tracing::error!("the operating system provides no random numbers");
         }
         Self(crate::redact::hex(&bytes))
     }
 
-    /// Reads one, as far as it can be one.
+    /// Parses an id.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.trim().to_ascii_lowercase();
         let sound = text.len() == 2 * ID_BYTES && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -64,32 +64,32 @@ impl fmt::Display for DenialId {
     }
 }
 
-/// One refusal.
+/// A recorded denial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DenialRecord {
     /// The version of the format.
     pub version: u32,
-    /// Its id.
+    /// The id of the denial.
     pub id: String,
-    /// When it was refused.
+    /// When the request was denied, in RFC 3339.
     pub time: String,
-    /// The server that it was about.
+    /// The server that the request was for.
     pub server: String,
-    /// Id of the reason.
+    /// The id of the reason.
     pub reason: String,
-    /// The rule that was gone by, where the layer has several.
+    /// The rule that applied, if the layer has several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// What the layer looked at, without secrets.
+    /// What the decision was based on, redacted.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, String>,
-    /// The smallest change that would have let it pass.
+    /// The smallest change that would have allowed the request.
     pub fix: String,
 }
 
 impl DenialRecord {
-    /// Puts down a refusal of now.
+    /// Creates a record with the current time.
     fn now(server: &str, id: &DenialId, reason: Reason) -> Self {
         Self {
             version: FORMAT_VERSION,
@@ -104,7 +104,7 @@ impl DenialRecord {
     }
 }
 
-/// One refusal, while it is put down.
+/// Builds the record of a denial.
 #[derive(Debug)]
 pub(crate) struct DenialRecordBuilder<'a> {
     record: DenialRecord,
@@ -112,20 +112,20 @@ pub(crate) struct DenialRecordBuilder<'a> {
 }
 
 impl DenialRecordBuilder<'_> {
-    /// Says which rule was gone by.
+    /// Sets the rule that applied.
     pub(crate) fn rule(mut self, rule: Option<&str>) -> Self {
         self.record.rule = rule.map(|rule| self.sanitized(rule));
         self
     }
 
-    /// Says what was looked at.
+    /// Adds an input of the decision.
     pub(crate) fn input(mut self, name: &str, value: &str) -> Self {
         let value = self.sanitized(value);
         self.record.inputs.insert(name.to_owned(), value);
         self
     }
 
-    /// Says what would have let it pass, where more can be said than of the reason.
+    /// Sets the change that would have allowed the request, if it is more specific than the reason's.
     pub(crate) fn fix(mut self, fix: Option<&str>) -> Self {
         if let Some(fix) = fix {
             self.record.fix = self.sanitized(fix);
@@ -133,21 +133,21 @@ impl DenialRecordBuilder<'_> {
         self
     }
 
-    /// The refusal.
+    /// Returns the record.
     pub(crate) fn build(self) -> DenialRecord {
         self.record
     }
 
-    /// A text of others without what may be secret in it, and not longer than it may be.
+    /// Redacts and truncates untrusted text.
     fn sanitized(&self, text: &str) -> String {
         truncate(&self.masks.redact(text), MAX_TEXT_BYTES).into_owned()
     }
 }
 
-/// The last refusals of one server.
+/// The recent denials of one server.
 ///
-/// Those that anybody can have, without saying who they are, are on a shelf of their own: however many there are, they
-/// push nobody else's out.
+/// Denials that unauthenticated callers can cause have a separate buffer, so that any number of them does not
+/// evict others.
 #[derive(Debug)]
 pub(crate) struct DenialLog {
     server: String,
@@ -156,52 +156,47 @@ pub(crate) struct DenialLog {
     unauthenticated: DenialBuffer,
 }
 
-/// So many refusals in memory, and so many in a file.
+/// A bounded number of denials in memory and in a file.
 #[derive(Debug, Default)]
 struct DenialBuffer {
     records: Mutex<VecDeque<DenialRecord>>,
     path: Option<PathBuf>,
-    /// Opened at the first refusal; `None` when that failed.
+    /// Opened at the first denial; `None` if that failed.
     file: OnceLock<Option<BackgroundLineWriter>>,
 }
 
-/// Where strangers' refusals are, beside the others in that file.
+/// The file of denials of unauthenticated callers, beside that of the others.
 pub(super) fn unauthenticated_path(path: &Path) -> PathBuf {
     path.with_extension("strangers.jsonl")
 }
 
 impl DenialLog {
-    /// Keeps those of `server`, and in a file if there is a path for one.
+    /// Creates the log of `server`, with a file if there is a path.
     pub(crate) fn new(server: impl Into<String>, path: Option<PathBuf>) -> Self {
-        let strangers =
+        let unauthenticated =
             DenialBuffer { path: path.as_deref().map(unauthenticated_path), ..DenialBuffer::default() };
-        let known = DenialBuffer { path, ..DenialBuffer::default() };
-        Self {
-            server: server.into(),
-            masks: Redactor::default(),
-            authenticated: known,
-            unauthenticated: strangers,
-        }
+        let authenticated = DenialBuffer { path, ..DenialBuffer::default() };
+        Self { server: server.into(), masks: Redactor::default(), authenticated, unauthenticated }
     }
 
-    /// Has lines written by this journal.
+    /// Uses this writer for the lines.
     #[cfg(test)]
     pub(crate) fn with_journal(self, journal: BackgroundLineWriter) -> Self {
-        let known = DenialBuffer {
+        let authenticated = DenialBuffer {
             path: Some(PathBuf::new()),
             file: OnceLock::from(Some(journal)),
             ..DenialBuffer::default()
         };
-        Self { authenticated: known, ..self }
+        Self { authenticated, ..self }
     }
 
-    /// Keeps nothing of what is known to be secret.
+    /// Redacts known secrets.
     #[must_use]
     pub(crate) fn masks(self, masks: Redactor) -> Self {
         Self { masks, ..self }
     }
 
-    /// Begins to put down a refusal of now.
+    /// Starts the record of a denial.
     pub(crate) fn record(&self, id: &DenialId, reason: Reason) -> DenialRecordBuilder<'_> {
         DenialRecordBuilder { record: DenialRecord::now(&self.server, id, reason), masks: &self.masks }
     }
@@ -212,76 +207,77 @@ impl DenialLog {
         &self.server
     }
 
-    /// The shelf that a refusal belongs on.
-    fn buffer_for(&self, refused: &DenialRecord) -> &DenialBuffer {
-        let is_for_strangers = Reason::of_id(&refused.reason).is_some_and(Reason::is_for_unauthenticated);
-        if is_for_strangers { &self.unauthenticated } else { &self.authenticated }
+    /// The buffer that a denial belongs to.
+    fn buffer_for(&self, denial: &DenialRecord) -> &DenialBuffer {
+        let is_unauthenticated = Reason::of_id(&denial.reason).is_some_and(Reason::is_for_unauthenticated);
+        if is_unauthenticated { &self.unauthenticated } else { &self.authenticated }
     }
 
-    /// Keeps a refusal. It can be explained from then on, in this process.
-    pub(crate) fn push(&self, refused: DenialRecord) {
-        let shelf = self.buffer_for(&refused);
-        if let Some(journal) = shelf.journal() {
-            journal.post(line(&refused));
+    /// Adds a denial. From then on it can be explained in this process.
+    pub(crate) fn push(&self, denial: DenialRecord) {
+        let buffer = self.buffer_for(&denial);
+        if let Some(journal) = buffer.journal() {
+            journal.post(line(&denial));
         }
-        shelf.remember(refused);
+        buffer.remember(denial);
     }
 
-    /// Keeps a refusal, and waits until other processes can read of it, or a moment: no slow disk holds up a client.
-    pub(crate) async fn push_and_wait(&self, refused: DenialRecord) {
-        let shelf = self.buffer_for(&refused);
-        let line = shelf.journal().map(|journal| (journal, line(&refused)));
-        shelf.remember(refused);
+    /// Adds a denial and waits until other processes can read it, but only briefly, so that a slow disk delays no
+    /// response.
+    pub(crate) async fn push_and_wait(&self, denial: DenialRecord) {
+        let buffer = self.buffer_for(&denial);
+        let line = buffer.journal().map(|journal| (journal, line(&denial)));
+        buffer.remember(denial);
         if let Some((journal, line)) = line {
             match tokio::time::timeout(WRITE_TIMEOUT, journal.write_and_wait(line)).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::debug!(%error, "a refusal was not put on record"),
-                Err(_) => tracing::debug!("a client is told before its refusal is on record"),
+                Ok(Err(error)) => tracing::debug!(%error, "a denial was not recorded"),
+                Err(_) => tracing::debug!("a response was sent before its denial was recorded"),
             }
         }
     }
 
-    /// Waits until everything that was kept can be read by other processes.
+    /// Waits until other processes can read all denials.
     pub(crate) async fn flush(&self) {
-        for shelf in [&self.authenticated, &self.unauthenticated] {
-            if let Some(Some(journal)) = shelf.file.get() {
+        for buffer in [&self.authenticated, &self.unauthenticated] {
+            if let Some(Some(journal)) = buffer.file.get() {
                 journal.flush().await;
             }
         }
     }
 
     pub(crate) fn find(&self, id: &DenialId) -> Option<DenialRecord> {
-        [&self.authenticated, &self.unauthenticated].iter().find_map(|shelf| {
-            let kept = shelf.records.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.iter().find(|refused| refused.id == id.as_str()).cloned()
+        [&self.authenticated, &self.unauthenticated].iter().find_map(|buffer| {
+            let records = buffer.records.lock().unwrap_or_else(PoisonError::into_inner);
+            records.iter().find(|denial| denial.id == id.as_str()).cloned()
         })
     }
 
-    /// Returns the last refusal that was not a stranger's.
+    /// Returns the last denial of an authenticated caller.
     pub(crate) fn last(&self) -> Option<DenialRecord> {
         self.authenticated.records.lock().unwrap_or_else(PoisonError::into_inner).back().cloned()
     }
 
-    /// Puts those in memory that are not strangers' into another file as well.
+    /// Copies the denials of authenticated callers in memory to another file.
     pub(crate) fn copy_to(&self, path: &Path) {
-        let kept = self.authenticated.records.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines: Vec<u8> = kept.iter().flat_map(line).collect();
-        drop(kept);
+        let records = self.authenticated.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines: Vec<u8> = records.iter().flat_map(line).collect();
+        drop(records);
         if !lines.is_empty()
             && let Err(error) = open(path).and_then(|mut file| file.write(&lines))
         {
-            tracing::warn!(%error, path = %path.display(), "refusals are not put on record");
+            tracing::warn!(%error, path = %path.display(), "denials are not recorded");
         }
     }
 }
 
 impl DenialBuffer {
-    fn remember(&self, refused: DenialRecord) {
-        let mut kept = self.records.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() == MAX_IN_MEMORY {
-            kept.pop_front();
+    fn remember(&self, denial: DenialRecord) {
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        if records.len() == MAX_IN_MEMORY {
+            records.pop_front();
         }
-        kept.push_back(refused);
+        records.push_back(denial);
     }
 
     fn journal(&self) -> Option<&BackgroundLineWriter> {
@@ -290,7 +286,7 @@ impl DenialBuffer {
             || match open(path).and_then(|file| BackgroundLineWriter::start(Box::new(file), QUEUE, None)) {
                 Ok(journal) => Some(journal),
                 Err(error) => {
-                    tracing::warn!(%error, path = %path.display(), "refusals are not put on record");
+                    tracing::warn!(%error, path = %path.display(), "denials are not recorded");
                     None
                 }
             };
@@ -298,14 +294,14 @@ impl DenialBuffer {
     }
 }
 
-/// Opens a file for refusals, below a folder that need not be there yet.
+/// Opens a file for denials, creating its folder if necessary.
 fn open(path: &Path) -> std::io::Result<RotatingFile> {
     path.parent().map_or(Ok(()), crate::state::file::create_folders)?;
     RotatingFile::open(path.to_owned(), ROTATION)
 }
 
-fn line(refused: &DenialRecord) -> Vec<u8> {
-    let mut line = serde_json::to_vec(refused).unwrap_or_default();
+fn line(denial: &DenialRecord) -> Vec<u8> {
+    let mut line = serde_json::to_vec(denial).unwrap_or_default();
     line.push(b'\n');
     line
 }

@@ -1,7 +1,7 @@
-//! Why something was refused, for people: a [`Reason`] by its id, or one refusal by the id that its asker was told.
+//! Explanations of denials: a [`Reason`] by its id, or one denial by the id that the client received.
 //!
-//! Each refusal by a layer of a proxy, and each refused connection of an isolated server, has a reason and an id of
-//! its own. The last ones are kept: in the memory of the proxy, and in a small file that other processes read.
+//! Each denial by a layer of a proxy, and each denied connection of an isolated server, has a reason and its own
+//! id. Recent denials are stored in the memory of the proxy, and in a small file that other processes read.
 
 mod denial_log;
 mod reason;
@@ -20,20 +20,20 @@ pub use reason::Reason;
 
 use crate::{Environment, Error, ErrorKind, Result, redact::redact_credentials, state::Store};
 
-/// Why something was refused.
+/// The explanation of a denial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// Id of the reason.
+    /// The id of the reason.
     pub reason: String,
-    /// The layer that refuses for it.
+    /// The layer that denies for this reason.
     pub layer: String,
-    /// What it means.
+    /// What the reason means.
     pub meaning: String,
     /// What usually helps.
     pub usual_fix: String,
-    /// The refusal that was asked about, where it was one: what the layer went by, and the smallest change that would
-    /// have let it pass.
+    /// The denial, if the id was that of one: what the decision was based on, and the smallest change that would
+    /// have allowed the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<DenialRecord>,
 }
@@ -49,13 +49,13 @@ impl Explanation {
         }
     }
 
-    /// The explanation of one refusal. Its reason may be one that only another version knows.
+    /// The explanation of a denial, whose reason may exist only in another version of mcpm.
     fn of_denial(refusal: DenialRecord) -> Self {
         let known = Reason::of_id(&refusal.reason).map(Self::of_reason);
         let explained = known.unwrap_or_else(|| Self {
             reason: refusal.reason.clone(),
             layer: String::new(),
-            meaning: "Another version of mcpm knows this reason.".to_owned(),
+            meaning: "The reason is from another version of mcpm.".to_owned(),
             usual_fix: refusal.fix.clone(),
             refusal: None,
         });
@@ -63,13 +63,13 @@ impl Explanation {
     }
 }
 
-/// Explains the id of a reason, such as `tools.not_listed`, or of a refusal.
+/// Explains a reason, such as `tools.not_listed`, or a denial, by its id.
 ///
-/// Refusals are looked for among those that workloads have on record, and proxies that were given an
-/// environment ([`ProxyBuilder::environment`](crate::ProxyBuilder::environment)).
+/// Denials are searched in the records of workloads, and of proxies that have an environment
+/// ([`ProxyBuilder::environment`](crate::ProxyBuilder::environment)).
 ///
 /// # Errors
-/// `NotFound` for an id that is neither.
+/// `NotFound` for an unknown id.
 pub fn explain(id: &str, environment: &Environment) -> Result<Explanation> {
     if let Some(reason) = Reason::of_id(id) {
         return Ok(Explanation::of_reason(reason));
@@ -78,7 +78,7 @@ pub fn explain(id: &str, environment: &Environment) -> Result<Explanation> {
     refusal.map(Explanation::of_denial).ok_or_else(|| unknown(id))
 }
 
-/// The same out of what one proxy has in its memory.
+/// Explains a reason, or a denial in the memory of one proxy.
 pub(crate) fn explain_in(id: &str, recent: &DenialLog) -> Result<Explanation> {
     if let Some(reason) = Reason::of_id(id) {
         return Ok(Explanation::of_reason(reason));
@@ -89,24 +89,24 @@ pub(crate) fn explain_in(id: &str, recent: &DenialLog) -> Result<Explanation> {
 
 fn unknown(id: &str) -> Error {
     let message =
-        format!("`{}` is the id of no reason, and of no refusal that is still kept", redact_credentials(id));
+        format!("no denial or reason `{}`; denials are kept for a limited time", redact_credentials(id));
     Error::new(ErrorKind::NotFound, message)
-        .hint("it is `reason` or `refusal` in the `data` of an error, or the header `Mcpm-Refusal`")
+        .hint("look for `refusal` or `reason` in the error's `data`, or for the header `Mcpm-Refusal`")
 }
 
-/// Where a workload keeps its refusals.
+/// The denial log of a workload.
 pub(crate) fn workload_log_path(folder: &Path) -> PathBuf {
     folder.join("refusals.jsonl")
 }
 
-/// Where proxies that are no workloads keep theirs.
+/// The folder of the denial logs of proxies without a workload.
 pub(crate) fn proxy_log_dir(state_dir: &Path) -> PathBuf {
     state_dir.join("refusals")
 }
 
-/// Where the refusals of workloads are that did not start, and so have no folder.
+/// The denial log of workloads that did not start, and so have no folder.
 pub(crate) fn failed_start_log_path(state_dir: &Path) -> PathBuf {
-    // No proxy has a file with such a name.
+    // The log of a proxy cannot have this name.
     proxy_log_dir(state_dir).join("failed.starts.jsonl")
 }
 
@@ -124,9 +124,9 @@ fn find(id: &DenialId, environment: &Environment) -> Option<DenialRecord> {
     })
 }
 
-/// Looks for a refusal in a file, of which a line may be broken or of another version.
+/// Searches a file for a denial. Lines may be damaged or of another version.
 fn find_in(id: &DenialId, path: &Path) -> Option<DenialRecord> {
-    // By bytes, since a line that is broken may be no text.
+    // Split into bytes, because a damaged line may not be UTF-8.
     let lines = BufReader::new(fs::File::open(path).ok()?).split(b'\n');
     let lines = lines.map_while(std::result::Result::ok);
     let with_id = lines.filter(|line| memchr::memmem::find(line, id.as_str().as_bytes()).is_some());

@@ -1,4 +1,4 @@
-//! HTTP headers that are added to requests: with a value, or with the name of a secret.
+//! HTTP headers that are added to requests, with a literal value or a secret reference.
 
 use std::{fmt, str::FromStr};
 
@@ -7,12 +7,12 @@ use http::{HeaderName, HeaderValue};
 use super::{OptionValue, Secret, ValueKind, value::invalid_value};
 use crate::{Error, Result};
 
-/// One header and its value, which is treated as a secret: it is often a credential.
+/// A header and its value, which is treated as a secret because it is often a credential.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Header {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its value.
+    /// The value.
     pub value: Secret,
 }
 
@@ -58,17 +58,17 @@ impl OptionValue for Header {
         check_name(&self.name)?;
         match HeaderValue::from_str(self.value.expose()) {
             Ok(_) => Ok(()),
-            Err(_) => Err("the value has a character that no header may have".to_owned()),
+            Err(_) => Err("the value contains a character that is not allowed in headers".to_owned()),
         }
     }
 }
 
-/// One header whose value is in the secrets manager.
+/// A header whose value is in the secret store.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HeaderSecret {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Name of the secret that is its value.
+    /// The name of the secret that contains the value.
     pub secret: String,
 }
 
@@ -103,6 +103,6 @@ text_form!(HeaderSecret => ValueKind::Compound("Name=secret-name"));
 fn check_name(name: &str) -> Result<(), String> {
     match HeaderName::from_bytes(name.as_bytes()) {
         Ok(_) => Ok(()),
-        Err(_) => Err("the name before `=` is no header name".to_owned()),
+        Err(_) => Err("the name before `=` is not a valid header name".to_owned()),
     }
 }

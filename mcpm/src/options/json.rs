@@ -1,25 +1,26 @@
-//! The JSON form of options: numbers and booleans as such, everything else as its text, secrets not at all.
+//! JSON serialization of options: numbers and booleans as such, other values as their text form, secrets not at
+//! all.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::value::{OptionValue, Slot};
 
-/// Writes a field; the `serialize_with` of every row.
+/// Serializes a field; the `serialize_with` of every row.
 pub(super) fn serialize<T: Slot, S: Serializer>(slot: &T, serializer: S) -> Result<S::Ok, S::Error> {
     slot.export(serializer)
 }
 
-/// Reads a field; the `deserialize_with` of every row.
+/// Deserializes a field; the `deserialize_with` of every row.
 pub(super) fn deserialize<'de, T: Slot, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     T::import(deserializer)
 }
 
-/// Tells whether a field is left out: it is empty, or a secret.
+/// Returns whether a field is skipped: it is empty or a secret.
 pub(super) fn is_left_out<T: Slot>(slot: &T) -> bool {
     slot.values().iter().all(|value| value.text().is_none())
 }
 
-/// Gives an option value its JSON form inside a list.
+/// Serializes an option value inside a list.
 pub(super) struct JsonValueOut<'a, T>(pub(super) &'a T);
 
 impl<T: OptionValue> Serialize for JsonValueOut<'_, T> {
@@ -28,7 +29,7 @@ impl<T: OptionValue> Serialize for JsonValueOut<'_, T> {
     }
 }
 
-/// Takes an option value from its JSON form.
+/// Deserializes an option value inside a list.
 pub(super) struct JsonValueIn<T>(pub(super) T);
 
 impl<'de, T: OptionValue> Deserialize<'de> for JsonValueIn<T> {

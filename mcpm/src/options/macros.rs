@@ -1,10 +1,10 @@
-//! The macros that make everything else from one declaration.
+//! Macros that generate the options from one declaration.
 //!
-//! `options!` reads the table of options, `choice!` a list of words, `text_form!` gives a type the JSON form of
-//! its command line form.
+//! `options!` processes the table of options, `choice!` generates an enum of keywords, and `text_form!` serializes
+//! a type as its text form.
 
-/// Splits the table's sections between the two commands, then makes one option set of each, and one view of the options that
-/// both have. A section of both may have another title for the proxy, after `|`.
+/// Distributes the table's sections to the two commands, and generates an option set for each and a view of their
+/// common options. A common section may have another title for the proxy, after `|`.
 macro_rules! options {
     ($( section $title:literal $(| $proxy_title:literal)? for $commands:tt { $($rows:tt)* } )*) => {
         options! { @split [] [] [] $( { $title [$($proxy_title)?] $commands { $($rows)* } } )* }
@@ -44,7 +44,7 @@ macro_rules! options {
         $name:ident : $slot:ident<$value:ty> $(= $default:literal)?
         $( [ $($settings:tt)* ] )? ;
     )* } )*) => {
-        /// The options that a workload and a proxy alone have in common.
+        /// The options that a workload and a standalone proxy have in common.
         #[derive(Debug, Clone)]
         #[expect(dead_code, reason = "outgoing authentication is not built yet")]
         pub(crate) struct $view {
@@ -68,7 +68,7 @@ macro_rules! options {
         $name:ident : $slot:ident<$value:ty> $(= $default:literal)?
         $( [ $($key:ident : $setting:expr),+ $(,)? ] )? ;
     )* } )*) => {
-        #[doc = concat!("What was asked of `mcpm ", $command, "`: one field per option, empty when not given.")]
+        #[doc = concat!("The options of `mcpm ", $command, "`: one field per option, empty if not set.")]
         #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct $options {
@@ -137,7 +137,7 @@ macro_rules! options {
     (@default $text:literal) => { Some($text) };
 }
 
-/// Makes an option type that is one of a few words: the enum, its words, parsing, printing and JSON.
+/// Generates an option type that is one of several keywords: the enum, its keywords, parsing, printing and JSON.
 macro_rules! choice {
     ($(
         $(#[doc = $about:literal])+
@@ -153,14 +153,14 @@ macro_rules! choice {
         }
 
         impl $name {
-            /// Every value, in the order of the help text.
+            /// All values, in the order of the help text.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-            /// The word of each value with its meaning, in the same order.
+            /// The keyword of each value with its help text, in the same order.
             pub const WORDS: &'static [crate::options::Word] = &[
                 $( crate::options::Word { text: $word, doc: concat!($($help, "\n"),+) }, )+
             ];
 
-            /// Returns the word a user types.
+            /// Returns the keyword.
             pub const fn as_str(self) -> &'static str {
                 match self { $( Self::$variant => $word, )+ }
             }
@@ -187,7 +187,7 @@ macro_rules! choice {
     )+};
 }
 
-/// Makes an option value and a JSON string of a type that can be parsed and printed.
+/// Implements `OptionValue` and JSON serialization for a type that can be parsed and printed.
 macro_rules! text_form {
     ($name:ident => $kind:expr) => {
         impl crate::options::OptionValue for $name {
@@ -202,7 +202,7 @@ macro_rules! text_form {
             }
 
             fn check(&self) -> Result<(), String> {
-                // A value made by hand may be one that could not be typed.
+                // A value that was constructed in code may have no text form.
                 match self.to_string().parse::<Self>() {
                     Ok(same) if same == *self => Ok(()),
                     Ok(_) => Err("has a part that cannot be written in its text form".to_owned()),

@@ -1,9 +1,9 @@
-//! The options of a workload and of a proxy.
+//! The options of workloads and proxies.
 //!
-//! `table` declares each option once: name, type, default and help. The macro in `macros` turns the table
-//! into the option structs, the builders' setters and a list of [`OptionSpec`], from which the command line,
-//! the C, Python and Swift surfaces and the reference pages are made. Options say what was asked and do no
-//! I/O; what will be done is decided by the workload and proxy modules.
+//! `table` declares each option once: name, type, default and help. The macros in `macros` generate the option
+//! structs, the builders' setters and a list of [`OptionSpec`], from which the command line, the C, Python and
+//! Swift bindings and the reference pages are generated. Options are the user's input and do no I/O; the workload
+//! and proxy modules resolve them.
 
 #[macro_use]
 mod macros;

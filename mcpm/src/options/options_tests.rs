@@ -1,4 +1,4 @@
-//! Rules every row keeps, and what a set of options does with them.
+//! Rules for all rows of the table, and operations on option sets.
 
 use std::collections::HashSet;
 
@@ -254,7 +254,7 @@ fn json_holds_given_options_without_secrets() {
     };
     assert_eq!(read, shown);
     assert!(!format!("{options:?}").contains("hidden"));
-    // What JSON leaves out can be handed on beside it.
+    // Secrets, which JSON omits, can be passed separately.
     let mut whole = read;
     let secrets = options.secrets();
     assert!(!format!("{secrets:?}").contains("hidden") && secrets.len() == 3);
@@ -309,6 +309,6 @@ fn values_made_by_hand_are_checked_as_typed_ones_are() {
     );
     assert_eq!(
         message(builder().remote_forward_headers(("A", "b\n"))),
-        "invalid value for `remote_forward_headers`: the value has a character that no header may have"
+        "invalid value for `remote_forward_headers`: the value contains a character that is not allowed in headers"
     );
 }

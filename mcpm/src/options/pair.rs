@@ -1,16 +1,16 @@
-//! `key=value` in its forms: labels, environment variables and lists of attributes.
+//! `key=value` pairs: labels, environment variables and lists of attributes.
 
 use std::{fmt, str::FromStr};
 
 use super::{ValueKind, value::invalid_value};
 use crate::{Error, Result};
 
-/// One `key=value`.
+/// A `key=value` pair.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KeyValue {
-    /// Left of the first `=`; never empty.
+    /// The text before the first `=`; never empty.
     pub key: String,
-    /// Right of it; may be empty.
+    /// The text after it; may be empty.
     pub value: String,
 }
 
@@ -40,12 +40,12 @@ impl fmt::Display for KeyValue {
 
 text_form!(KeyValue => ValueKind::Pair);
 
-/// One environment variable of the server. `Debug` does not show the value, which may be a credential.
+/// An environment variable of the server. `Debug` does not show the value, which may be a credential.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct EnvVar {
-    /// Its name; never empty.
+    /// The name; never empty.
     pub name: String,
-    /// Its value; may be empty.
+    /// The value; may be empty.
     pub value: String,
 }
 
@@ -64,7 +64,7 @@ impl FromStr for EnvVar {
             return Err(invalid_value("the name before `=` is empty"));
         }
         if text.contains('\0') {
-            return Err(invalid_value("an environment variable cannot hold a zero byte"));
+            return Err(invalid_value("an environment variable cannot contain a NUL byte"));
         }
         Ok(Self { name: name.to_owned(), value: value.to_owned() })
     }
@@ -84,10 +84,10 @@ impl fmt::Debug for EnvVar {
 
 text_form!(EnvVar => ValueKind::EnvVar);
 
-/// Comma-separated `key=value`, in one text.
+/// Comma-separated `key=value` pairs in one text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Attributes {
-    /// The attributes in the order they were written.
+    /// The attributes in their original order.
     pub entries: Vec<KeyValue>,
 }
 
@@ -110,8 +110,8 @@ impl FromStr for Attributes {
 
 impl fmt::Display for Attributes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, entry) in self.entries.iter().enumerate() {
-            write!(f, "{}{entry}", if place == 0 { "" } else { "," })?;
+        for (index, entry) in self.entries.iter().enumerate() {
+            write!(f, "{}{entry}", if index == 0 { "" } else { "," })?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A container port that is published on this machine.
+//! Published container ports.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
@@ -8,28 +8,29 @@ use crate::{Error, Result};
 const EXPECTED: &str =
     "expected `hostPort:containerPort` or `containerPort`, with an address before and `/udp` after if needed";
 
-/// `[ip:]hostPort:containerPort[/udp]`, or `containerPort` alone. An IPv6 address stands in brackets.
+/// A published port: `[ip:]hostPort:containerPort[/udp]`, or `containerPort`. IPv6 addresses are written in
+/// brackets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PublishSpec {
-    /// Address to bind; the loopback address when not written.
+    /// The host address to bind; by default the loopback address.
     pub host_ip: Option<IpAddr>,
-    /// Port on this machine; any free one when not written or 0.
+    /// The port on the host; if `None` or 0, any free port.
     pub host_port: Option<u16>,
-    /// Port in the container.
+    /// The port in the container.
     pub container_port: u16,
-    /// Protocol of both.
+    /// The protocol.
     pub protocol: Protocol,
 }
 
 impl PublishSpec {
-    /// Publishes a TCP port of the container on the same port of this machine.
+    /// Publishes a TCP port of the container on the same port of the host.
     pub fn same(port: u16) -> Self {
         Self::from((port, port))
     }
 }
 
 impl From<(u16, u16)> for PublishSpec {
-    /// Takes the port on this machine and the port in the container, both TCP.
+    /// Converts (host port, container port), both TCP.
     fn from((host_port, container_port): (u16, u16)) -> Self {
         Self {
             host_ip: None,
@@ -63,7 +64,7 @@ impl FromStr for PublishSpec {
     }
 }
 
-/// Takes the address off the front of `[ip:]hostPort:containerPort`.
+/// Splits off the address of `[ip:]hostPort:containerPort`.
 fn split_address(text: &str) -> Result<(Option<IpAddr>, &str)> {
     let (address, rest) = if let Some(bracketed) = text.strip_prefix('[') {
         bracketed.split_once("]:").ok_or_else(|| invalid_value(EXPECTED))?
@@ -75,16 +76,16 @@ fn split_address(text: &str) -> Result<(Option<IpAddr>, &str)> {
     let address: IpAddr =
         address.parse().map_err(|_| invalid_value("expected an IP address before the ports"))?;
     if address.is_ipv6() != text.starts_with('[') {
-        return Err(invalid_value("only an IPv6 address stands in brackets"));
+        return Err(invalid_value("only IPv6 addresses are written in brackets"));
     }
     Ok((Some(address), rest))
 }
 
 fn port(text: &str) -> Result<u16> {
     if text.contains('-') {
-        return Err(invalid_value("a range of ports is not understood; repeat the option"));
+        return Err(invalid_value("port ranges are not supported; repeat the option"));
     }
-    // A bare parse would take `+80`.
+    // `parse` alone would accept `+80`.
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits).ok_or_else(|| invalid_value(EXPECTED))
 }

@@ -1,4 +1,4 @@
-//! Text that must not leak, and references to it.
+//! Secret text, and references to secrets.
 
 use std::{convert::Infallible, fmt, hint::black_box, str::FromStr};
 
@@ -7,13 +7,13 @@ use zeroize::Zeroize as _;
 use super::{OptionValue, ValueKind, value::invalid_value};
 use crate::{Error, Result};
 
-/// Text that neither `Debug`, nor JSON, nor a message shows. Comparing two takes the same time wherever they differ.
-/// Its memory is wiped at its end.
+/// A secret text that `Debug`, JSON and messages do not show. Comparison takes constant time for texts of equal
+/// length. The memory is zeroed on drop.
 #[derive(Clone)]
 pub struct Secret(Box<str>);
 
 impl Secret {
-    /// Returns the text itself; keep it out of logs, messages and stored files.
+    /// Returns the text; keep it out of logs, messages and files.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -22,7 +22,7 @@ impl Secret {
 impl PartialEq for Secret {
     fn eq(&self, other: &Self) -> bool {
         let (one, two) = (self.0.as_bytes(), other.0.as_bytes());
-        // The length is not kept secret. The black box keeps the loop from ending at the first difference.
+        // The length is not secret. `black_box` prevents the loop from ending at the first difference.
         one.len() == two.len() && one.iter().zip(two).fold(0, |all, (a, b)| black_box(all | (a ^ b))) == 0
     }
 }
@@ -73,39 +73,40 @@ impl OptionValue for Secret {
     }
 
     fn check(&self) -> Result<(), String> {
-        // What an unset shell variable expands to.
+        // An unset shell variable expands to this.
         if self.0.is_empty() { Err("the secret is empty".to_owned()) } else { Ok(()) }
     }
 }
 
-/// A secret of the secrets manager that the server gets as an environment variable, as a file or in a header.
+/// A reference to a secret in the secret store, which the server gets as an environment variable, as a file or in
+/// a header.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SecretRef {
-    /// Name of the secret.
+    /// The name of the secret.
     pub name: String,
-    /// Name of the environment variable, or `file:` and an absolute path in the container, or `header:` and the name of
-    /// a header of each request to a remote server.
+    /// The name of the environment variable; or `file:` and an absolute path in the container; or `header:` and
+    /// the name of a header that is added to each request to a remote server.
     pub target: String,
 }
 
-/// Where a server finds a secret.
+/// The destination of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretTarget<'a> {
-    /// The environment variable of that name.
+    /// The environment variable with that name.
     Variable(&'a str),
-    /// The file at that absolute path in its container.
+    /// The file at that absolute path in the container.
     File(&'a str),
-    /// The header of that name, of each request to a remote server.
+    /// The header with that name, in each request to a remote server.
     Header(&'a str),
 }
 
-/// What a target that is a file begins with.
+/// Prefix of a target that is a file.
 const FILE_TARGET_PREFIX: &str = "file:";
-/// What a target that is a header begins with.
+/// Prefix of a target that is a header.
 const HEADER_TARGET_PREFIX: &str = "header:";
 
 impl SecretRef {
-    /// Returns where the server finds it.
+    /// Returns the destination of the secret.
     pub fn destination(&self) -> SecretTarget<'_> {
         if let Some(path) = self.target.strip_prefix(FILE_TARGET_PREFIX) {
             return SecretTarget::File(path);
@@ -116,7 +117,7 @@ impl SecretRef {
         }
     }
 
-    /// Makes a reference to a secret that a remote server is sent in a header.
+    /// Creates a reference to a secret that is sent to a remote server in a header.
     pub(crate) fn in_header(name: impl Into<String>, header: &str) -> Self {
         Self { name: name.into(), target: format!("{HEADER_TARGET_PREFIX}{header}") }
     }
@@ -156,7 +157,7 @@ impl FromStr for SecretRef {
     }
 }
 
-/// Tells whether a path in a container can only be that of a file, and only of one.
+/// Returns whether a path in a container names a file unambiguously.
 fn is_file(path: &str) -> bool {
     path.strip_prefix('/').is_some_and(|below| {
         below.split('/').all(|part| !matches!(part, "" | "." | "..")) && !path.contains(':')

@@ -1,4 +1,4 @@
-//! A set of options: what the table makes for each command, by name.
+//! Access to the options of a command by name.
 
 use super::{
     Secret,
@@ -7,35 +7,35 @@ use super::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// The options of one command, declared by the table.
+/// The options of one command.
 ///
-/// Names are those of the fields; the spelling of the flag (`proxy-port`) is understood as well.
+/// Names are those of the fields; the flag's spelling (`proxy-port`) is accepted as well.
 pub trait OptionSet: Default + Sized {
-    /// Name of the command that takes them.
+    /// The name of the command.
     const COMMAND: &'static str;
 
-    /// Every option, in the order of the table.
+    /// All options, in the order of the table.
     const SPECS: &'static [OptionSpec];
 
-    /// Returns the field of that name.
+    /// Returns the field with that name.
     fn slot(&self, name: &str) -> Option<&dyn ErasedSlot>;
 
-    /// Returns the field of that name.
+    /// Returns the field with that name.
     fn slot_mut(&mut self, name: &str) -> Option<&mut dyn ErasedSlot>;
 
-    /// Fills what is not given here from `lower`.
+    /// Fills in options that are not set from `lower`.
     #[must_use]
     fn or(self, lower: Self) -> Self;
 
-    /// Returns what is known of the option of that name.
+    /// Returns the specification of the option with that name.
     fn spec(name: &str) -> Option<&'static OptionSpec> {
         Self::SPECS.iter().find(|spec| spec.name == name || spec.is_flag(name))
     }
 
-    /// Parses `text` as a user would type it and stores it under `name`. A repeatable option gets one more value.
+    /// Parses `text` and stores the value under `name`. Values of a repeatable option are appended.
     ///
     /// # Errors
-    /// `InvalidOption` for an unknown name or a bad value; nothing is stored then.
+    /// `InvalidOption` for an unknown name or an invalid value; nothing is stored then.
     fn set(&mut self, name: &str, text: &str) -> Result<()> {
         let unknown =
             || Error::new(ErrorKind::InvalidOption, format!("`{}` has no option `{name}`", Self::COMMAND));
@@ -43,31 +43,31 @@ pub trait OptionSet: Default + Sized {
         self.slot_mut(spec.name).ok_or_else(unknown)?.put_text(spec, text)
     }
 
-    /// Tells whether the option of that name was given.
+    /// Returns whether the option with that name is set.
     fn is_given(&self, name: &str) -> bool {
         self.slot(name).is_some_and(ErasedSlot::is_given)
     }
 
-    /// Returns those of these options that were given and say more than their defaults do.
+    /// Returns those of these options that are set to another value than their default.
     fn non_default(&self, names: &[&str]) -> Vec<&'static OptionSpec> {
         let defaults = Self::defaults();
-        let says_more = |name: &&&str| {
+        let differs_from_default = |name: &&&str| {
             self.slot(name).is_some_and(|slot| {
-                // A secret has no text, and no default.
+                // A secret has no text and no default.
                 let differs = || defaults.slot(name).is_none_or(|default| slot.texts() != default.texts());
                 slot.is_given() && (!slot.secrets().is_empty() || differs())
             })
         };
-        names.iter().filter(says_more).filter_map(|name| Self::spec(name)).collect()
+        names.iter().filter(differs_from_default).filter_map(|name| Self::spec(name)).collect()
     }
 
-    /// Returns the names of the options that were given, in the order of the table.
+    /// Returns the names of the options that are set, in the order of the table.
     fn given(&self) -> impl Iterator<Item = &'static str> {
         Self::SPECS.iter().map(|spec| spec.name).filter(|name| self.is_given(name))
     }
 
-    /// Returns the secrets that were given, each with the name of its option, in the form that [`set`](Self::set)
-    /// takes. The JSON form leaves them out.
+    /// Returns the secrets that are set, each with the name of its option, in the form that [`set`](Self::set)
+    /// accepts. The JSON form omits them.
     fn secrets(&self) -> Vec<(&'static str, Secret)> {
         let of = |spec: &'static OptionSpec| {
             let values = self.slot(spec.name).map(ErasedSlot::secrets).unwrap_or_default();
@@ -88,11 +88,11 @@ pub trait OptionSet: Default + Sized {
         all
     }
 
-    /// Checks everything that can be known from the options alone.
+    /// Checks everything that can be checked without I/O.
     ///
     /// # Errors
-    /// `InvalidOption` for a bad value, a missing option or a contradiction, `Unsupported` for a feature that is
-    /// not built yet.
+    /// `InvalidOption` for an invalid value, a missing option or a contradiction, `Unsupported` for a feature that
+    /// is not implemented.
     fn check(&self) -> Result<()> {
         self.check_values()?;
         self.check_conflicts()?;
@@ -100,7 +100,7 @@ pub trait OptionSet: Default + Sized {
         self.check_supported()
     }
 
-    /// Refuses values that could not have been typed.
+    /// Checks values that were set in code.
     ///
     /// # Errors
     /// `InvalidOption` names the option.
@@ -108,7 +108,7 @@ pub trait OptionSet: Default + Sized {
         Self::SPECS.iter().try_for_each(|spec| self.slot(spec.name).map_or(Ok(()), |slot| slot.check(spec)))
     }
 
-    /// Refuses a set that lacks a required option.
+    /// Checks that required options are set.
     ///
     /// # Errors
     /// `InvalidOption` names the option.
@@ -126,7 +126,7 @@ pub trait OptionSet: Default + Sized {
         Ok(())
     }
 
-    /// Refuses options that contradict each other.
+    /// Checks that no two options contradict each other.
     ///
     /// # Errors
     /// `InvalidOption` names both.
@@ -146,7 +146,7 @@ pub trait OptionSet: Default + Sized {
         Ok(())
     }
 
-    /// Refuses an option whose feature is not built yet, unless its value changes nothing.
+    /// Rejects an option whose feature is not implemented, unless its value works without it.
     ///
     /// # Errors
     /// `Unsupported` names the option.
@@ -165,15 +165,15 @@ pub trait OptionSet: Default + Sized {
     }
 }
 
-/// Tells whether an option that waits for its feature holds a value that works without it.
+/// Returns whether an option of an unimplemented feature has a value that works without the feature.
 fn has_working_value<O: OptionSet>(options: &O, spec: &OptionSpec) -> bool {
     let texts = options.slot(spec.name).map(ErasedSlot::texts);
-    // A default is what happens without the feature, unless the row says what does.
+    // The default describes the behaviour without the feature, unless the row lists other values.
     let working =
         if spec.supported_values.is_empty() { spec.default.as_slice() } else { spec.supported_values };
     working.iter().any(|text| {
         let mut working = O::default();
-        // Both are compared in the form they print in, so that `60s` is `1m`.
+        // Both are compared in their normal form, so that `60s` equals `1m`.
         working.set(spec.name, text).is_ok() && working.slot(spec.name).map(ErasedSlot::texts) == texts
     })
 }

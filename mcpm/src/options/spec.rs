@@ -1,85 +1,85 @@
-//! What is known of one option before any value is given.
+//! The specification of an option.
 
 use super::value::{OptionValue, ValueKind, check_text};
 use crate::{Error, ErrorKind};
 
-/// One row of the option table.
+/// A row of the option table.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct OptionSpec {
-    /// Field, setter, JSON key and keyword argument; the flag is the same name in kebab case.
+    /// The name of the field, setter, JSON key and keyword argument; the flag is the same name in kebab case.
     pub name: &'static str,
-    /// Heading under which help and reference pages list the option.
+    /// The heading in help and reference pages.
     pub section: &'static str,
-    /// Shape of one value.
+    /// The kind of one value.
     pub kind: ValueKind,
-    /// Rust type of one value.
+    /// The Rust type of one value.
     pub type_name: &'static str,
-    /// One value or many.
+    /// The number of values.
     pub arity: Arity,
-    /// Default, in the spelling a user would type.
+    /// The default, in text form.
     pub default: Option<&'static str>,
-    /// How the default is found when it depends on other things.
+    /// A description of the default, if it depends on other things.
     pub computed_default: Option<&'static str>,
-    /// One-letter flag.
+    /// The one-letter flag.
     pub short: Option<char>,
-    /// Environment variable read when nothing else supplies the value.
+    /// The environment variable that is read if the option is not set otherwise.
     pub env: Option<&'static str>,
-    /// Whether the command refuses to start without it.
+    /// Whether the option is required.
     pub required: Required,
-    /// Where it stands on a command line.
+    /// The position on the command line.
     pub place: ArgumentPosition,
-    /// Smallest and largest number.
+    /// The minimum and maximum number.
     pub range: Option<(f64, f64)>,
-    /// Options that cannot be given beside it.
+    /// Options that cannot be combined with it.
     pub conflicts_with: &'static [&'static str],
-    /// Whether it stands for all other options, so that they cannot be given beside it.
+    /// Whether it cannot be combined with other options.
     pub is_exclusive: bool,
-    /// Whether it can be given beside an option that replaces the others.
+    /// Whether it can be combined with an exclusive option.
     pub allowed_with_from_config: bool,
-    /// The feature it waits for, when that is not built yet.
+    /// The feature that the option needs, if that is not implemented.
     pub unsupported: Option<&'static str>,
-    /// Values beside the default that work although the feature is not built yet.
+    /// Values other than the default that work although the feature is not implemented.
     pub supported_values: &'static [&'static str],
-    /// Whether it goes beyond the user's requirement; listed in `docs/reference/additions.md`.
+    /// Whether the option goes beyond the user's requirement; listed in `docs/reference/additions.md`.
     pub addition: bool,
     pub(super) placeholder: Option<&'static str>,
     pub(super) doc: &'static str,
     pub(super) check: fn(&Self, &str) -> Result<(), String>,
 }
 
-/// How often an option may be given.
+/// The number of values of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arity {
-    /// The last value wins.
+    /// One value; the last one wins.
     One,
-    /// Values add up.
+    /// Any number of values.
     Many,
-    /// Values add up, and each text is a comma-separated list of them.
+    /// Any number of values, and each text is a comma-separated list.
     List,
 }
 
-/// Where an option stands on a command line.
+/// The position of an option on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgumentPosition {
     /// `--name value`, after the command.
     Flag,
     /// `--name value`, before or after the command.
     Global,
-    /// An argument without a flag.
+    /// A positional argument.
     Positional,
-    /// Everything after `--`.
+    /// All arguments after `--`.
     Trailing,
 }
 
-/// Whether a command refuses to start without an option.
+/// Whether an option is required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Required {
-    /// It starts without.
+    /// Optional.
     No,
-    /// It never starts without.
+    /// Required.
     Always,
-    /// It starts without when that other option is given.
+    /// Required unless that other option is set.
     Unless(&'static str),
 }
 
@@ -117,7 +117,7 @@ impl OptionSpec {
         }
     }
 
-    /// Makes it an addition when its command has the whole section as one.
+    /// Marks the option as an addition if the command has the whole section as an addition.
     pub(super) const fn or_addition(mut self, addition: bool) -> Self {
         self.addition |= addition;
         self
@@ -128,15 +128,15 @@ impl OptionSpec {
         self.name.replace('_', "-")
     }
 
-    /// Whether that is the long flag, without dashes.
+    /// Returns whether `text` is the long flag, without dashes.
     pub(crate) fn is_flag(&self, text: &str) -> bool {
         let flag = self.name.bytes().map(|byte| if byte == b'_' { b'-' } else { byte });
         text.len() == self.name.len() && flag.eq(text.bytes())
     }
 
-    /// Returns how the command line writes the option: `--flag`, or the placeholder of an argument without a flag.
+    /// Returns how the command line writes the option: `--flag`, or the placeholder of a positional argument.
     ///
-    /// Messages of the library name the field, which every language has.
+    /// Messages of the library use the field's name, which is the same in every language.
     pub fn display_name(&self) -> String {
         match self.place {
             ArgumentPosition::Flag | ArgumentPosition::Global => format!("--{}", self.flag()),
@@ -149,7 +149,7 @@ impl OptionSpec {
         first_line(self.doc)
     }
 
-    /// Returns the documentation after the first line, one line per paragraph; empty when there is none.
+    /// Returns the rest of the documentation, one line per paragraph; empty if there is none.
     pub fn details(&self) -> String {
         let mut details = String::new();
         for line in self.doc.lines().skip(1).map(str::trim) {
@@ -164,7 +164,7 @@ impl OptionSpec {
         details
     }
 
-    /// Returns what stands for the value in help.
+    /// Returns the placeholder of the value in help texts.
     pub fn placeholder(&self) -> &'static str {
         match (self.placeholder, self.kind) {
             (Some(placeholder), _) | (None, ValueKind::Compound(placeholder)) => placeholder,
@@ -185,7 +185,7 @@ impl OptionSpec {
         }
     }
 
-    /// Tells whether a text is a value of the option; of a list, whether all its items are.
+    /// Checks whether a text is a valid value of the option; for a list, whether all its items are.
     ///
     /// # Errors
     /// A lower-case fragment that says what was expected.
@@ -193,7 +193,7 @@ impl OptionSpec {
         (self.check)(self, text)
     }
 
-    /// Tells whether a value of the option must not be repeated in messages.
+    /// Returns whether values of the option must not be repeated in messages.
     pub fn hides_value(&self) -> bool {
         matches!(self.kind, ValueKind::Secret | ValueKind::Header | ValueKind::EnvVar)
     }
@@ -204,7 +204,7 @@ impl OptionSpec {
             Some(text) if !self.hides_value() => format!("invalid value `{text}` for `{shown}`: {reason}"),
             _ => format!("invalid value for `{shown}`: {reason}"),
         };
-        // House style: a message is one line, whatever the user typed.
+        // Messages have one line.
         Error::new(ErrorKind::InvalidOption, message.replace(['\n', '\r'], " "))
     }
 }

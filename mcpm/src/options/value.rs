@@ -1,7 +1,7 @@
-//! What an option can hold, and how many of it.
+//! Option values and the fields that store them.
 //!
-//! [`OptionValue`] is one value and its text form, [`Slot`] is the field that keeps one or many, [`ErasedSlot`] is a
-//! slot whose type is not known. The text form is the same on a command line, in JSON and through C.
+//! [`OptionValue`] is one value with its text form, [`Slot`] is a field that stores one or many values, and
+//! [`ErasedSlot`] is a slot of any type. The text form is the same on the command line, in JSON and in C.
 
 use std::{borrow::Cow, path::PathBuf, time::Duration};
 
@@ -13,81 +13,81 @@ use super::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// The shape of one value.
+/// The kind of one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ValueKind {
     /// Free text.
     Text,
-    /// The address of something on the network.
+    /// A URL or another network address.
     Url,
     /// An IP address or a hostname.
     Host,
-    /// A file on this machine.
+    /// A path to a file.
     File,
-    /// A folder on this machine.
+    /// A path to a folder.
     Folder,
-    /// Text that is never shown again.
+    /// Text that is never printed.
     Secret,
-    /// `Name=Value`, of which the value is never shown again.
+    /// `Name=Value`; the value is never printed.
     Header,
-    /// `KEY=VALUE`, of which the value is not repeated in messages.
+    /// `KEY=VALUE`; the value is not repeated in messages.
     EnvVar,
-    /// A network port.
+    /// A port number.
     Port,
-    /// On or off.
+    /// `true` or `false`.
     Bool,
     /// A real number.
     Float,
-    /// Time, such as `1m30s`.
+    /// A duration, such as `1m30s`.
     Duration,
     /// `key=value`.
     Pair,
-    /// A text form of several parts; the placeholder shows it.
+    /// A text of several parts; the placeholder shows the syntax.
     Compound(&'static str),
-    /// One of a few words.
+    /// One of several keywords.
     Choice(&'static [Word]),
 }
 
-/// One word of a choice.
+/// A keyword of a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Word {
-    /// What a user types.
+    /// The keyword.
     pub text: &'static str,
-    /// What it means, as written in the source.
+    /// Its documentation, as written in the source.
     pub(super) doc: &'static str,
 }
 
 impl Word {
-    /// Returns what it means, in one line.
+    /// Returns its help text, one line.
     pub fn help(&self) -> &'static str {
         first_line(self.doc)
     }
 }
 
-/// A repeatable option whose every text is a comma-separated list.
+/// A repeatable option that also accepts comma-separated lists.
 pub type List<T> = Vec<T>;
 
-/// A type that an option can hold.
+/// A type of option values.
 pub trait OptionValue: Sized {
-    /// Its shape.
+    /// The kind of the values.
     const KIND: ValueKind;
 
-    /// Reads what a user typed.
+    /// Parses the text form.
     ///
     /// # Errors
-    /// A lower-case fragment that says what was expected. It does not repeat the text when that may be secret.
+    /// A lower-case fragment that says what was expected. It does not repeat a text that may be secret.
     fn parse(text: &str) -> Result<Self, String>;
 
-    /// Returns what a user would type, or `None` when that is secret.
+    /// Returns the text form; `None` if it is secret.
     fn text(&self) -> Option<String>;
 
-    /// Returns what a user would type when that is secret, for those who hand it on in another way than as JSON.
+    /// Returns the text form of a secret, for callers that pass it on in another way than as JSON.
     fn secret(&self) -> Option<Secret> {
         None
     }
 
-    /// Refuses a value that was made by hand and could not have been typed.
+    /// Rejects a value that was constructed in code and has no text form.
     ///
     /// # Errors
     /// A lower-case fragment that says what is wrong.
@@ -100,50 +100,50 @@ pub trait OptionValue: Sized {
         None
     }
 
-    /// Writes the JSON form: the text, unless the type says otherwise.
+    /// Serializes the value as JSON, by default as its text form.
     ///
     /// # Errors
-    /// A secret is never written.
+    /// Secrets are never serialized.
     fn export<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.text() {
             Some(text) => serializer.serialize_str(&text),
-            None => Err(ser::Error::custom("a secret is never written")),
+            None => Err(ser::Error::custom("a secret is never serialized")),
         }
     }
 
-    /// Reads the JSON form.
+    /// Deserializes the value.
     ///
     /// # Errors
-    /// The same as those of [`parse`](Self::parse).
+    /// As for [`parse`](Self::parse).
     fn import<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
 
-/// The field that keeps an option: one value or many.
+/// A field that stores an option: one value or many.
 pub trait Slot: Default {
-    /// Type of one value.
+    /// The type of one value.
     type Value: OptionValue;
 
-    /// Stores one value: in place of the last one, or after it.
+    /// Stores a value: replaces the previous one, or appends it.
     fn put(&mut self, value: Self::Value);
 
-    /// Returns what was stored.
+    /// Returns the stored values.
     fn values(&self) -> &[Self::Value];
 
-    /// Writes the JSON form.
+    /// Serializes the values as JSON.
     ///
     /// # Errors
     /// Those of the value.
     fn export<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
 
-    /// Reads the JSON form.
+    /// Deserializes the values.
     ///
     /// # Errors
     /// Those of the value.
     fn import<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 
-    /// Returns itself unless nothing was stored.
+    /// Returns itself, or `lower` if nothing is stored.
     fn or_lower(self, lower: Self) -> Self {
         if self.values().is_empty() { lower } else { self }
     }
@@ -195,22 +195,22 @@ impl<T: OptionValue> Slot for Vec<T> {
 
 /// A slot of any type.
 pub trait ErasedSlot {
-    /// Tells whether something was stored.
+    /// Returns whether a value is stored.
     fn is_given(&self) -> bool;
 
-    /// Returns what a user would type to store the same; nothing for secrets.
+    /// Returns the text forms of the values, without secrets.
     fn texts(&self) -> Vec<String>;
 
-    /// Returns what a user would type to store the secrets that [`texts`](Self::texts) leaves out.
+    /// Returns the text forms of the secrets that [`texts`](Self::texts) omits.
     fn secrets(&self) -> Vec<Secret>;
 
-    /// Checks what was stored against the option it belongs to.
+    /// Checks the stored values against the option's constraints.
     ///
     /// # Errors
     /// `InvalidOption` names the option.
     fn check(&self, spec: &OptionSpec) -> Result<()>;
 
-    /// Reads what a user typed and stores it; stores nothing on failure.
+    /// Parses a text and stores the value; stores nothing on failure.
     ///
     /// # Errors
     /// `InvalidOption` names the option and says what was expected.
@@ -246,14 +246,14 @@ impl<S: Slot> ErasedSlot for S {
     }
 }
 
-/// Tells whether `text` could be stored; behind [`OptionSpec::check`].
+/// Checks whether `text` is a valid value; implements [`OptionSpec::check`].
 pub(super) fn check_text<T: OptionValue>(spec: &OptionSpec, text: &str) -> Result<(), String> {
     parts(spec, text).try_for_each(|part| parse_part::<T>(spec, part).map(drop))
 }
 
 fn parts<'a>(spec: &OptionSpec, text: &'a str) -> impl Iterator<Item = &'a str> {
     let list = spec.arity == Arity::List;
-    // A split always yields one part, so a text without a comma takes the same way.
+    // A split always yields one part, so a text without a comma needs no other case.
     text.split(move |letter| list && letter == ',').map(move |part| if list { part.trim() } else { part })
 }
 
@@ -276,7 +276,7 @@ fn check_value<T: OptionValue>(spec: &OptionSpec, value: &T) -> Result<(), Strin
     }
 }
 
-/// Returns the error that parsing gives before it is known which option was meant.
+/// The error of a parser that does not know the option's name.
 pub(super) fn invalid_value(reason: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::InvalidOption, reason)
 }
@@ -345,7 +345,7 @@ impl OptionValue for PathBuf {
     }
 
     fn export<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Refuses a path that is no UTF-8, where the text would silently name another file.
+        // Fails for a path that is not valid UTF-8, whose lossy text would name another file.
         ser::Serialize::serialize(self, serializer)
     }
 }
@@ -358,7 +358,7 @@ impl OptionValue for Duration {
     }
 
     fn text(&self) -> Option<String> {
-        // Without the spaces that humantime writes, the way a user types it.
+        // Without the spaces that humantime inserts.
         Some(humantime::format_duration(*self).to_string().replace(' ', ""))
     }
 }

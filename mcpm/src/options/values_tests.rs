@@ -1,4 +1,4 @@
-//! The text forms: what is understood, what is refused, and that printing gives back what was read.
+//! The text forms: which are accepted, which are rejected, and that printing restores the input.
 
 use std::{net::Ipv6Addr, path::Path, time::Duration};
 
@@ -66,12 +66,9 @@ fn ports_that_cannot_be_published_are_refused() {
     }
     assert_eq!(reason::<PublishSpec>("80:0"), "the container's port cannot be 0");
     assert_eq!(reason::<PublishSpec>("80:80/sctp"), "expected `tcp` or `udp`");
-    assert_eq!(
-        reason::<PublishSpec>("8000-8010:80"),
-        "a range of ports is not understood; repeat the option"
-    );
+    assert_eq!(reason::<PublishSpec>("8000-8010:80"), "port ranges are not supported; repeat the option");
     assert_eq!(reason::<PublishSpec>("localhost:80:80"), "expected an IP address before the ports");
-    assert_eq!(reason::<PublishSpec>("[1.2.3.4]:80:80"), "only an IPv6 address stands in brackets");
+    assert_eq!(reason::<PublishSpec>("[1.2.3.4]:80:80"), "only IPv6 addresses are written in brackets");
 }
 
 #[test]
@@ -88,7 +85,7 @@ fn volumes_that_cannot_be_mounted_are_refused() {
     for text in ["", "/a", ":/b", "/a:", "/a:b", "/a:/b:", "/a:/b:rx", "a:b:ro", "/a:/b/../c"] {
         assert!(VolumeSpec::parse(text).is_err(), "{text}");
     }
-    let again = "the settings after the container's path repeat or contradict each other";
+    let again = "the options after the container's path repeat or contradict each other";
     assert_eq!(reason::<VolumeSpec>("/a:/b:ro,rw"), again);
     assert_eq!(reason::<VolumeSpec>("/a:/b:z,Z"), again);
     assert_eq!(

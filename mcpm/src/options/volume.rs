@@ -1,25 +1,25 @@
-//! A file or folder of this machine that the container sees.
+//! Bind mounts of host files and folders.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
 use super::{Relabel, ValueKind, value::invalid_value};
 use crate::{Error, Result};
 
-/// `host-path:container-path[:opts]`, with `ro`, `rw`, `z` and `Z` as comma-separated options.
+/// A bind mount: `host-path:container-path[:opts]`, with `ro`, `rw`, `z` and `Z` as comma-separated options.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct VolumeSpec {
-    /// Path on this machine as it was written; a relative one is resolved when the workload starts.
+    /// The host path; a relative one is resolved when the workload starts.
     pub host_path: PathBuf,
-    /// Absolute path in the container.
+    /// The absolute path in the container.
     pub container_path: String,
-    /// Whether the container may only read it.
+    /// Whether the mount is read-only.
     pub read_only: bool,
-    /// SELinux relabelling.
+    /// The SELinux relabelling.
     pub relabel: Option<Relabel>,
 }
 
 impl VolumeSpec {
-    /// Mounts a path of this machine so that the container may write to it.
+    /// Mounts a host path read-write.
     pub fn new(host_path: impl Into<PathBuf>, container_path: impl Into<String>) -> Self {
         Self {
             host_path: host_path.into(),
@@ -29,7 +29,7 @@ impl VolumeSpec {
         }
     }
 
-    /// Lets the container only read it.
+    /// Makes the mount read-only.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
@@ -42,14 +42,15 @@ impl FromStr for VolumeSpec {
 
     fn from_str(text: &str) -> Result<Self> {
         let expected = || invalid_value("expected `host-path:container-path`, with `:ro` after if needed");
-        // From the right, since a path of this machine may hold a colon and a path in the container starts
-        // with a slash.
+        // Split from the right, because a host path may contain a colon; the container path starts with a slash.
         let (front, back) = text.rsplit_once(':').ok_or_else(expected)?;
         let (host, container, settings) = if back.starts_with('/') {
             (front, back, None)
         } else {
             let (host, container) = front.rsplit_once(':').ok_or_else(|| {
-                invalid_value("the path in the container is absolute: expected `host-path:/container-path`")
+                invalid_value(
+                    "the path in the container must be absolute: expected `host-path:/container-path`",
+                )
             })?;
             (host, container, Some(back))
         };
@@ -58,11 +59,11 @@ impl FromStr for VolumeSpec {
         }
         if !container.starts_with('/') {
             return Err(invalid_value(
-                "the path in the container is absolute: expected `host-path:/container-path`",
+                "the path in the container must be absolute: expected `host-path:/container-path`",
             ));
         }
         if container.split('/').any(|part| matches!(part, "." | "..")) {
-            return Err(invalid_value("the path in the container is plain: without `.` and `..`"));
+            return Err(invalid_value("the path in the container must not contain `.` or `..`"));
         }
         let mut volume = Self::new(host, container);
         if let Some(settings) = settings {
@@ -87,7 +88,7 @@ impl VolumeSpec {
             };
             if again {
                 return Err(invalid_value(
-                    "the settings after the container's path repeat or contradict each other",
+                    "the options after the container's path repeat or contradict each other",
                 ));
             }
         }

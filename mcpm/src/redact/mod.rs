@@ -1,7 +1,7 @@
-//! Takes secrets out of what is recorded: by the names under which they stand, and by what they look like.
+//! Redaction of secrets: by their known values, by field names, and by their form.
 //!
-//! It cannot know every secret. What is known to be one is masked by its value ([`Redactor`]); of the rest, fields that
-//! are named like secrets lose their value, and so do texts of a form that only credentials have.
+//! It cannot recognize every secret. Known secrets are masked by value ([`Redactor`]); in addition, values of
+//! fields whose names suggest a secret are masked, and so are texts that have the form of a credential.
 
 use std::borrow::Cow;
 
@@ -11,9 +11,9 @@ use crate::options::Secret;
 
 pub(crate) mod url;
 
-/// What stands in place of a secret.
+/// The replacement for a secret.
 pub(crate) const MASK: &str = "[redacted]";
-/// Names of secrets: a field whose name has one of these in it, `-` and `_` left out, in any case.
+/// Parts of names that suggest a secret, compared without case, `-` and `_`.
 const SECRET_NAME_PARTS: [&str; 20] = [
     "authorization",
     "token",
@@ -33,17 +33,17 @@ const SECRET_NAME_PARTS: [&str; 20] = [
     "assertion",
     "otp",
     "pin",
-    // Nobody's but the server's and its client's (MCP 2026-07-28): neither what a call is continued with, nor what people
-    // have answered.
+    // Opaque to all but the server and its client (MCP 2026-07-28): the state of a continued request, and the
+    // user's input.
     "requeststate",
     "inputresponses",
 ];
-/// Of those, the ones that are in other words as well, so that they must be the whole name.
+/// Of those, names that are parts of other words, so that they must match completely.
 const EXACT_SECRET_NAMES: [&str; 2] = ["otp", "pin"];
-/// Names that only look like those of secrets: marks that the protocol gives to pages and progress.
+/// Names that only resemble those of secrets: tokens of the protocol for pages and progress.
 const NON_SECRET_NAMES: [&str; 5] =
     ["progresstoken", "maxtokens", "inputtokens", "outputtokens", "totaltokens"];
-/// Beginnings of tokens that their issuers made to be known by.
+/// Prefixes by which issuers mark their tokens.
 const TOKEN_PREFIXES: [&str; 28] = [
     "ghp_",
     "gho_",
@@ -88,7 +88,7 @@ const SECRET_NAME_STARTS: [u32; 26] = {
 /// A known value that is shorter is no secret that could be looked for.
 const MIN_SECRET_BYTES: usize = 6;
 
-/// Secrets that are known by value, and names beside the usual ones.
+/// Secrets that are known by value, and additional field names.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Redactor {
     values: Vec<Secret>,
@@ -103,7 +103,7 @@ impl Redactor {
         masks
     }
 
-    /// The same with more values.
+    /// A redactor with additional values.
     pub(crate) fn with<'a>(&self, values: impl IntoIterator<Item = &'a Secret>) -> Self {
         let mut masks = self.clone();
         masks.add(values.into_iter().cloned());
@@ -112,28 +112,27 @@ impl Redactor {
 
     fn add(&mut self, values: impl IntoIterator<Item = Secret>) {
         for value in values {
-            // Of a header's value the credential alone may be repeated.
+            // Of a header value, the credential may occur without its scheme.
             let credential = value.expose().split_once(' ').filter(|(scheme, _)| is_auth_scheme(scheme));
             let credential = credential.map(|(_, credential)| Secret::from(credential.trim()));
             let all = [Some(value), credential].into_iter().flatten();
             self.values.extend(all.filter(|value| value.expose().len() >= MIN_SECRET_BYTES));
         }
-        // The longest first: of one that has another in it nothing may be left.
+        // The longest first: if a value contains another one, no part of it must remain.
         self.values.sort_by_key(|value| std::cmp::Reverse(value.expose().len()));
     }
 
-    /// A text without secrets.
+    /// Redacts secrets in a text.
     pub(crate) fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         map_cow(self.redact_known_values(text), redact_credentials)
     }
 
-    /// The same without what stands behind the paths of URLs in it.
+    /// Also redacts queries and fragments of URLs in the text.
     pub(crate) fn redact_with_urls<'a>(&self, text: &'a str) -> Cow<'a, str> {
         map_cow(map_cow(self.redact_known_values(text), strip_url_secrets), redact_credentials)
     }
 
-    /// A text without values that are known. It comes before anything is masked by its form, which may take a part of a
-    /// value away and leave the rest.
+    /// Masks known values. Done before masking by form, which may mask part of a value and leave the rest.
     fn redact_known_values<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut known = Cow::Borrowed(text);
         for value in &self.values {
@@ -144,7 +143,7 @@ impl Redactor {
         known
     }
 
-    /// Takes secrets out of a JSON value, and what stands behind the paths of URLs in it.
+    /// Redacts a JSON value, and queries and fragments of URLs in it.
     pub(crate) fn redact_json(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
@@ -181,7 +180,7 @@ impl Redactor {
     }
 }
 
-/// Does one more thing to a text.
+/// Applies another function to a text.
 fn map_cow(text: Cow<'_, str>, also: impl Fn(&str) -> Cow<'_, str>) -> Cow<'_, str> {
     match text {
         Cow::Borrowed(text) => also(text),
@@ -196,7 +195,7 @@ fn normalize_name(name: &str) -> String {
     folded
 }
 
-/// Whether a name is that of a secret.
+/// Whether a name suggests a secret.
 pub(crate) fn is_secret_name(name: &str) -> bool {
     is_normalized_secret_name(&normalize_name(name))
 }
@@ -220,67 +219,67 @@ fn is_normalized_secret_name(folded: &str) -> bool {
     is_secret && !NON_SECRET_NAMES.contains(&folded)
 }
 
-/// A text without what has the form of a credential: the word after `Bearer` or `Basic`, signed tokens, tokens with a
-/// known beginning, passwords in URLs, and what is given to a name of a secret (`token=...`, `api key: ...`), as in JSON
-/// that stands in a text.
+/// Masks texts that have the form of a credential: the word after `Bearer` or `Basic`, JWTs, tokens with a known
+/// prefix, passwords in URLs, and values assigned to a name that suggests a secret (`token=...`, `api key: ...`),
+/// as in JSON within a text.
 pub(crate) fn redact_credentials(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
-    let (mut kept, mut before_end) = (0, 0);
-    let (mut scheme, mut given) = (None, AssignmentState::None);
+    let (mut copied, mut before_end) = (0, 0);
+    let (mut scheme, mut assignment) = (None, AssignmentState::None);
     for (start, word) in words(text) {
-        if start < kept {
+        if start < copied {
             continue;
         }
         let between = &text[before_end..start];
         before_end = start + word.len();
         if between.contains([',', ';', '&', ')', ']', '}']) {
-            given = AssignmentState::None;
+            assignment = AssignmentState::None;
         }
         let (range, next) = if text[..start].ends_with('[') && text[start..].starts_with(&MASK[1..]) {
             (None, AssignmentState::None)
         } else if is_scheme_credential(scheme, word) {
             (Some(start..start + word.len()), AssignmentState::None)
         } else {
-            let (hidden, next) = given.step(word);
+            let (hidden, next) = assignment.step(word);
             let hidden =
                 hidden.or_else(|| secret_range(word).filter(|_| next != AssignmentState::ExpectValue));
             let mut range = hidden.map(|range| start + range.start..start + range.end);
             if let (Some(range), AssignmentState::ExpectValue, Some(quote)) =
-                (&mut range, given, opening_quote(between))
+                (&mut range, assignment, opening_quote(between))
             {
-                // All that is quoted, which may be several words.
+                // Everything that is quoted, which may be several words.
                 let end = text[range.end..].find(quote).map_or(range.end, |more| range.end + more);
                 range.end = range.start + text[range.start..end].trim_end_matches('\\').len();
             }
             (range, next)
         };
-        (scheme, given) = (Some(word), next);
+        (scheme, assignment) = (Some(word), next);
         if let Some(range) = range {
-            out.push_str(&text[kept..range.start]);
+            out.push_str(&text[copied..range.start]);
             out.push_str(MASK);
-            kept = range.end;
-            before_end = before_end.max(kept);
+            copied = range.end;
+            before_end = before_end.max(copied);
         }
     }
-    if kept == 0 && out.is_empty() {
+    if copied == 0 && out.is_empty() {
         return Cow::Borrowed(text);
     }
-    out.push_str(&text[kept..]);
+    out.push_str(&text[copied..]);
     Cow::Owned(out)
 }
 
-/// What the words before one say of it.
+/// What the previous words imply about the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AssignmentState {
     None,
-    /// The one before is the name of a secret.
+    /// The previous word is the name of a secret.
     AfterName,
-    /// It is given to the name of a secret.
+    /// The next word is assigned to the name of a secret.
     ExpectValue,
 }
 
 impl AssignmentState {
-    /// Which part of a word is hidden for what stands before it, and what it says of the next one.
+    /// The part of a word to mask because of the words before it, and the state for the next word.
     fn step(self, word: &str) -> (Option<std::ops::Range<usize>>, Self) {
         // Quotes within quotes.
         let core = word.trim_matches('\\');
@@ -298,13 +297,13 @@ impl AssignmentState {
                 (Some(start..start + core.len()), Self::None)
             };
         }
-        let given = match core.split_once([':', '=']) {
+        let assigned = match core.split_once([':', '=']) {
             Some(("", value)) if self == Self::AfterName => Some(value),
             Some((name, value)) if !name.is_empty() && is_secret_name(name) => Some(value),
             None if is_secret_name(core) => return (None, Self::AfterName),
             _ => None,
         };
-        match given.map(|value| value.trim_matches('\\')) {
+        match assigned.map(|value| value.trim_matches('\\')) {
             Some(value) if value.is_empty() || is_auth_scheme(value) => (None, Self::ExpectValue),
             Some(value) if core.starts_with([':', '=']) => {
                 let end = start + core.len();
@@ -315,21 +314,21 @@ impl AssignmentState {
     }
 }
 
-/// Whether a word says how what comes next lets its bearer in.
+/// Whether a word is an authentication scheme.
 fn is_auth_scheme(word: &str) -> bool {
     ["bearer", "basic", "dpop", "digest", "token"].iter().any(|name| word.eq_ignore_ascii_case(name))
 }
 
-/// The quote that a value begins with, by what stands before it.
+/// The quote that begins a value, given the text before it.
 fn opening_quote(between: &str) -> Option<char> {
     between.chars().next_back().filter(|last| matches!(last, '"' | '\'' | '`'))
 }
 
-/// Whether a word is what an authentication scheme says, by the word before it.
+/// Whether a word is the credential of an authentication scheme, given the word before it.
 fn is_scheme_credential(before: Option<&str>, word: &str) -> bool {
     match before.map(str::to_ascii_lowercase).as_deref() {
         Some("bearer" | "dpop") => true,
-        // It is a word of every day, too.
+        // "Basic" is also an everyday word.
         Some("basic") => {
             word.len() >= 8
                 && word.len().is_multiple_of(4)
@@ -339,7 +338,7 @@ fn is_scheme_credential(before: Option<&str>, word: &str) -> bool {
     }
 }
 
-/// The words of a text and where they begin. A query's parts are words.
+/// The words of a text and their positions. The parts of a query are separate words.
 fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_end = |c: char| {
         c.is_whitespace()
@@ -358,10 +357,10 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Which part of a word is a secret.
+/// The part of a word that is a secret.
 fn secret_range(word: &str) -> Option<std::ops::Range<usize>> {
     let mut start = 0;
-    // One after the other: there may be as many as a stranger likes.
+    // A loop, not recursion, because untrusted text may contain any number.
     while let Some((name, value)) = word[start..].split_once('=') {
         start += name.len() + 1;
         if !value.is_empty() && is_secret_name(name.rsplit(['/', '#', ':']).next().unwrap_or(name)) {
@@ -371,7 +370,7 @@ fn secret_range(word: &str) -> Option<std::ops::Range<usize>> {
     unnamed_secret_range(&word[start..]).map(|range| start + range.start..start + range.end)
 }
 
-/// Which part of a word, of which nothing is given to a name with `=`, is a secret.
+/// The part of a word that is a secret, if the word is not an assignment with `=`.
 fn unnamed_secret_range(word: &str) -> Option<std::ops::Range<usize>> {
     if let Some((scheme, rest)) = word.split_once("://") {
         let authority = rest.split('/').next().unwrap_or_default();
@@ -398,52 +397,51 @@ fn unnamed_secret_range(word: &str) -> Option<std::ops::Range<usize>> {
     (is_jwt || is_known).then_some(whole)
 }
 
-/// A URI without its query and its fragment, which may hold anything. The expressions of a URI template (`{?name}`) are
-/// names, and stay.
+/// A URI without its query and fragment. The expressions of a URI template (`{?name}`) are names, and are kept.
 pub(crate) fn strip_query(uri: &str) -> &str {
     let begins = |(at, _): &(usize, &str)| !uri[..*at].ends_with('{');
     uri.match_indices(['?', '#']).find(begins).map_or(uri, |(at, _)| &uri[..at])
 }
 
-/// A text in which no URL says who logs in with it, or more than its path.
+/// A text whose URLs have neither credentials nor queries and fragments.
 fn strip_url_secrets(text: &str) -> Cow<'_, str> {
     const SLASHES: &str = "://";
     let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>' | '`' | '\\');
     let mut out = String::new();
-    let (mut kept, mut from) = (0, 0);
+    let (mut copied, mut from) = (0, 0);
     while let Some(at) = text[from..].find(SLASHES).map(|at| from + at) {
         let start = at + SLASHES.len();
         let end = text[start..].find(ends).map_or(text.len(), |length| start + length);
-        let place = strip_query(&text[start..end]);
-        let authority = place.split('/').next().unwrap_or_default();
+        let url = strip_query(&text[start..end]);
+        let authority = url.split('/').next().unwrap_or_default();
         if let Some((user, _)) = authority.rsplit_once('@').filter(|(user, _)| *user != MASK) {
-            out += &text[kept..start];
+            out += &text[copied..start];
             out += MASK;
-            kept = start + user.len();
+            copied = start + user.len();
         }
-        if place.len() < end - start {
-            out += &text[kept..start + place.len()];
-            kept = end;
+        if url.len() < end - start {
+            out += &text[copied..start + url.len()];
+            copied = end;
         }
         from = end;
     }
-    if kept == 0 {
+    if copied == 0 {
         return Cow::Borrowed(text);
     }
-    out += &text[kept..];
+    out += &text[copied..];
     Cow::Owned(out)
 }
 
-/// A text cut off at so many bytes, with a mark.
-pub(crate) fn truncate(text: &str, most: usize) -> Cow<'_, str> {
-    if text.len() <= most {
+/// Truncates a text to this many bytes, with a mark.
+pub(crate) fn truncate(text: &str, max_bytes: usize) -> Cow<'_, str> {
+    if text.len() <= max_bytes {
         return Cow::Borrowed(text);
     }
-    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    let end = (0..=max_bytes).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
     Cow::Owned(format!("{}…", &text[..end]))
 }
 
-/// Bytes in hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half & 15)]);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()

@@ -1,4 +1,4 @@
-//! What is taken out of texts and values, and what stays.
+//! What is redacted in texts and values, and what is not.
 
 use proptest::prelude::*;
 use serde_json::json;

@@ -1,7 +1,7 @@
-//! How a URL is shown to people: in messages, plans, lists and logs.
+//! Redaction of URLs in messages, plans, lists and logs.
 //!
-//! A query often holds a key, what stands before `@` is a password, and a fragment is nobody's business. Whatever
-//! says something of a URL says it through here.
+//! A query often contains a key, userinfo contains a password, and a fragment may contain a token. All output of
+//! URLs uses these functions.
 
 use url::Url;
 
@@ -10,20 +10,20 @@ pub(crate) fn redact_url(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);
-    // A URL that can have neither has none.
+    // Fails only for URLs that cannot have credentials.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.into()
 }
 
-/// The same of a text that should be a URL. Of one that is none and may hold credentials, no more than the scheme is
-/// left: where they begin and end is not known then.
+/// The same for a text that should be a URL. If it is not one and may contain credentials, only the scheme is
+/// kept, because the position of the credentials is unknown.
 pub(crate) fn redact_url_text(text: &str) -> String {
-    // Otherwise the host of `host:1` were a scheme.
+    // Otherwise the host of `host:1` would be parsed as a scheme.
     if text.contains("://")
         && let Ok(url) = Url::parse(text)
     {
-        // As it was written: the form of a URL may have one `/` more.
+        // Unchanged: the normal form of a URL may have an additional `/`.
         let plain = url.username().is_empty() && url.password().is_none();
         return if plain { before_query(text) } else { redact_url(&url) };
     }
@@ -34,7 +34,7 @@ pub(crate) fn redact_url_text(text: &str) -> String {
     }
 }
 
-/// What stands before the query and the fragment.
+/// The part before the query and the fragment.
 fn before_query(text: &str) -> String {
     text.split(['?', '#']).next().unwrap_or_default().escape_debug().to_string()
 }

@@ -1,7 +1,7 @@
-//! The thread on which connections to a collector live.
+//! The thread and runtime on which connections to a collector run.
 //!
-//! It is none of the program's: a program that is busy, or has one thread for everything, neither delays telemetry
-//! nor is delayed by it, and what waits can be sent while the program's own runtime is being torn down.
+//! It is separate from the program's runtime: a busy or single-threaded program neither delays telemetry nor is
+//! delayed by it, and pending telemetry can be sent while the program's runtime shuts down.
 
 use std::thread::{Builder, JoinHandle};
 
@@ -9,7 +9,7 @@ use tokio::{runtime::Handle, sync::oneshot};
 
 use crate::{Error, ErrorKind, Result};
 
-/// A runtime on a thread of its own. Dropping it ends both.
+/// A runtime on its own thread. Dropping it ends both.
 #[derive(Debug)]
 pub(super) struct ExportRuntime {
     handle: Handle,
@@ -28,7 +28,7 @@ impl ExportRuntime {
         Builder::new()
             .name("mcpm-telemetry".to_owned())
             .spawn(move || {
-                // It ends with an error, since nothing is ever sent.
+                // Ends with an error, because nothing is ever sent.
                 let _ = runtime.block_on(stopped);
             })
             .map_err(failed)?;
@@ -40,12 +40,12 @@ impl ExportRuntime {
     }
 }
 
-/// Runs something on a thread of its own, if there can be one.
+/// Runs a function on its own thread, if one can be started.
 pub(super) fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
     match Builder::new().name(name.to_owned()).spawn(work) {
         Ok(thread) => Some(thread),
         Err(error) => {
-            tracing::warn!(%error, "no thread for the last telemetry");
+            tracing::warn!(%error, "cannot start a thread to send the last telemetry");
             None
         }
     }

@@ -1,8 +1,8 @@
-//! Sends spans and metrics to a collector, by OTLP over HTTP or gRPC.
+//! Exporters of spans and metrics to a collector, by OTLP over HTTP or gRPC.
 //!
-//! All of it happens beside the proxy: the SDK collects on threads of its own, which wait here, and connections live
-//! on a thread of their own as well. What is sent takes its headers from the options alone: the exporters would also
-//! take those of variables such as `OTEL_EXPORTER_OTLP_HEADERS`, which are meant for somebody else's collector.
+//! They run apart from the proxy: the SDK collects on its own threads, which block here, and connections run on
+//! another thread. Headers come from options only: the exporters would also use those of variables such as
+//! `OTEL_EXPORTER_OTLP_HEADERS`, which may be meant for another collector.
 
 use std::{
     collections::HashMap,
@@ -51,12 +51,12 @@ use crate::{
     transport::tls::TrustStore,
 };
 
-/// How long one batch may take on its way.
+/// Timeout of one export.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Most bytes of an answer that are read.
+/// Maximum size of a response in bytes.
 const MAX_RESPONSE_BYTES: usize = 1 << 20;
 
-/// Makes exporters for one collector.
+/// Creates the exporters for one collector.
 pub(super) struct ExporterFactory<'a> {
     spec: &'a OtlpSpec,
     trust: TrustStore,
@@ -66,15 +66,15 @@ pub(super) struct ExporterFactory<'a> {
 }
 
 impl<'a> ExporterFactory<'a> {
-    /// With the values of headers; those that are missing are left out, and that is said.
+    /// Creates a factory with the values of headers; a missing value is omitted with a warning.
     ///
     /// # Errors
-    /// `InvalidOption` for what cannot be sent, and for certificates that cannot be read.
+    /// `InvalidOption` for an invalid header, and for certificates that cannot be read.
     pub(super) fn new(spec: &'a OtlpSpec, headers: &[Header], runtime: Handle) -> Result<Self> {
         let mut values = HeaderMap::new();
         for header in headers {
             let bad =
-                || Error::new(ErrorKind::InvalidOption, format!("`{}` is no header to send", header.name));
+                || Error::new(ErrorKind::InvalidOption, format!("`{}` is not a valid header", header.name));
             let name: HeaderName = header.name.parse().map_err(|_| bad())?;
             let mut value = HeaderValue::from_str(header.value.expose()).map_err(|_| bad())?;
             value.set_sensitive(true);
@@ -96,9 +96,9 @@ impl<'a> ExporterFactory<'a> {
         Ok(Self { spec, trust, headers: values, runtime, status: said })
     }
 
-    /// Sends spans.
+    /// Creates the exporter of spans.
     pub(super) fn spans(&self) -> Result<TimedExporter<SpanExporter>> {
-        // What is made here may want to know the runtime that it will live on.
+        // The exporter captures the current runtime.
         let _entered = self.runtime.enter();
         let built = match self.spec.protocol {
             OtlpProtocol::Http => SpanExporter::builder()
@@ -118,7 +118,7 @@ impl<'a> ExporterFactory<'a> {
         Ok(self.sender(built.map_err(|error| exporter_error(&error))?))
     }
 
-    /// Sends metrics.
+    /// Creates the exporter of metrics.
     pub(super) fn metrics(&self) -> Result<TimedExporter<MetricExporter>> {
         let _entered = self.runtime.enter();
         let builder = MetricExporter::builder().with_temporality(Temporality::Cumulative);
@@ -141,7 +141,7 @@ impl<'a> ExporterFactory<'a> {
     }
 
     fn sender<E>(&self, inner: E) -> TimedExporter<E> {
-        TimedExporter { inner, runtime: self.runtime.clone(), said: Arc::clone(&self.status) }
+        TimedExporter { inner, runtime: self.runtime.clone(), status: Arc::clone(&self.status) }
     }
 
     fn channel(&self) -> Result<Channel> {
@@ -154,7 +154,7 @@ impl<'a> ExporterFactory<'a> {
         Ok(endpoint.timeout(EXPORT_TIMEOUT).connect_with_connector_lazy(connector))
     }
 
-    /// Puts our headers, and no others, into each call.
+    /// An interceptor that adds the configured headers, and no others, to each call.
     fn metadata(&self) -> impl tonic::service::Interceptor + Clone + use<> {
         let ours = MetadataMap::from_headers(self.headers.clone());
         move |mut call: tonic::Request<()>| {
@@ -165,11 +165,11 @@ impl<'a> ExporterFactory<'a> {
 }
 
 fn no_endpoint(text: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::new(ErrorKind::InvalidOption, format!("`{text}` is no OTLP endpoint")).source(error)
+    Error::new(ErrorKind::InvalidOption, format!("`{text}` is not a valid OTLP endpoint")).source(error)
 }
 
 fn exporter_error(error: &ExporterBuildError) -> Error {
-    Error::new(ErrorKind::InvalidOption, format!("telemetry cannot be sent: {error}"))
+    Error::new(ErrorKind::InvalidOption, format!("cannot create the OTLP exporter: {error}"))
 }
 
 /// Opens connections for gRPC, and keeps why one could not be opened: the exporter does not pass it on.
@@ -202,7 +202,7 @@ impl Service<Uri> for ReportingConnector {
 struct OtlpHttpClient {
     client: HttpClient,
     headers: HeaderMap,
-    said: Arc<ExportStatus>,
+    status: Arc<ExportStatus>,
 }
 
 impl OtlpHttpClient {
@@ -237,21 +237,21 @@ impl OtelHttpClient for OtlpHttpClient {
     }
 }
 
-/// Sends what the SDK has collected, within a bounded time, and says once when that does not work.
+/// An exporter with a timeout that logs failures once.
 #[derive(Debug)]
 pub(super) struct TimedExporter<E> {
     inner: E,
     runtime: Handle,
-    said: Arc<ExportStatus>,
+    status: Arc<ExportStatus>,
 }
 
 impl<E> TimedExporter<E> {
-    /// Waits for a batch to have gone, on the thread of the caller, which has no runtime of its own.
+    /// Waits for an export to complete, on the caller's thread, which has no runtime.
     async fn export_with_timeout(&self, sending: impl Future<Output = OTelSdkResult>) -> OTelSdkResult {
         let in_time = async { tokio::time::timeout(EXPORT_TIMEOUT, sending).await };
         let outcome = TokioContext::new(in_time, self.runtime.clone()).await;
         let outcome = outcome.unwrap_or(Err(OTelSdkError::Timeout(EXPORT_TIMEOUT)));
-        self.said.report(&outcome);
+        self.status.report(&outcome);
         outcome
     }
 }
@@ -288,12 +288,12 @@ impl PushMetricExporter for TimedExporter<MetricExporter> {
     }
 }
 
-/// What the log was told of a collector: that it fails, once, until it works again.
+/// The state of exports to a collector: a failure is logged once, until an export succeeds again.
 #[derive(Debug, Default)]
 struct ExportStatus {
     endpoint: String,
     failing: AtomicBool,
-    /// Why it could not be reached, which the exporters do not pass on.
+    /// The cause of the last failure, which the exporters do not pass on.
     cause: Mutex<Option<String>>,
 }
 
@@ -310,13 +310,13 @@ impl ExportStatus {
         let cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner).take();
         match outcome {
             Ok(()) if self.failing.swap(false, Ordering::Relaxed) => {
-                tracing::info!(endpoint = self.endpoint, "the collector takes telemetry again");
+                tracing::info!(endpoint = self.endpoint, "the collector accepts telemetry again");
             }
             Err(error) if !self.failing.swap(true, Ordering::Relaxed) => {
                 tracing::warn!(
                     endpoint = self.endpoint,
                     error = cause.unwrap_or_else(|| error.to_string()),
-                    "the collector does not take telemetry, which is dropped until it does"
+                    "the collector does not accept telemetry; it is dropped until it does"
                 );
             }
             _ => {}
@@ -324,8 +324,8 @@ impl ExportStatus {
     }
 }
 
-/// Headers by name, as a command or a variable lists them: `a=1,b=2` with values percent-encoded (OTLP exporter
-/// specification, "Specifying headers via environment variables").
+/// Parses a list of headers, as a command or a variable contains it: `a=1,b=2` with percent-encoded values (OTLP
+/// exporter specification, "Specifying headers via environment variables").
 pub(super) fn parse_header_list(text: &str) -> HashMap<String, String> {
     let entries = text.split(',').filter_map(|entry| entry.split_once('='));
     entries

@@ -1,4 +1,4 @@
-//! What is counted, under the names of the semantic conventions (MCP, HTTP) and, if asked for, under older ones.
+//! Metrics, under the names of the semantic conventions (MCP, HTTP) and, if configured, under legacy names.
 
 use std::{
     collections::HashMap,
@@ -14,31 +14,31 @@ use opentelemetry::{
 
 use super::labels::NameLabels;
 
-/// Bounds of seconds, from those of the MCP conventions.
+/// Histogram bounds in seconds, from the MCP conventions.
 const BOUNDS: [f64; 14] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
-/// Bounds of seconds, from those of the HTTP conventions.
+/// Histogram bounds in seconds, from the HTTP conventions.
 const HTTP_BOUNDS: [f64; 14] =
     [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
-/// Bounds of seconds for sessions, which last.
+/// Histogram bounds in seconds for sessions, which are longer.
 const SESSION_BOUNDS: [f64; 12] =
     [1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0, 14400.0, 86400.0];
-/// Most sessions whose beginning is remembered.
+/// Maximum number of open sessions whose duration is measured.
 const MAX_OPEN_SESSIONS: usize = 10_000;
-/// One that began so long ago is forgotten when there is no room: most clients never say that they are done.
+/// A session older than this is dropped when there is no room: most clients never close their sessions.
 const MAX_SESSION_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What is counted.
+/// The metrics.
 #[derive(Debug)]
 pub(crate) struct Instruments {
-    /// Requests, from the first byte to the last; streams that are only read, to their head.
+    /// HTTP requests, from the first byte to the last; streams that are only read, to the response head.
     pub(crate) http: Histogram<f64>,
-    /// Requests under way, streams among them.
+    /// Active requests, including streams.
     pub(crate) active: UpDownCounter<i64>,
-    /// Requests and notifications of MCP.
+    /// MCP requests and notifications.
     pub(crate) operations: Histogram<f64>,
-    /// Requests that were refused, by the reason.
+    /// Denied requests, by the reason.
     pub(crate) denials: Counter<u64>,
-    /// The same things under older names.
+    /// Legacy metrics.
     pub(crate) legacy: Option<Legacy>,
     sessions: Histogram<f64>,
     tools: NameLabels,
@@ -47,18 +47,18 @@ pub(crate) struct Instruments {
     hasher: RandomState,
 }
 
-/// What is counted under older names.
+/// Metrics under legacy names.
 #[derive(Debug)]
 pub(crate) struct Legacy {
     pub(crate) requests: Counter<u64>,
     pub(crate) duration: Histogram<f64>,
     pub(crate) connections: UpDownCounter<i64>,
     pub(crate) tool_calls: Counter<u64>,
-    /// The server's name, and how it is reached.
+    /// Labels: the server's name and its transport.
     pub(crate) server: [KeyValue; 2],
 }
 
-/// A session that is open.
+/// An open session.
 #[derive(Debug)]
 struct OpenSession {
     since: Instant,
@@ -110,17 +110,17 @@ impl Instruments {
         }
     }
 
-    /// The label of a tool; `known` when the server answered a call of it.
+    /// The label of a tool; `known` if the server has responded to a call of it.
     pub(crate) fn tool(&self, name: &str, known: bool) -> String {
         self.tools.label(name, known)
     }
 
-    /// The label of a prompt; `known` when the server answered a request for it.
+    /// The label of a prompt; `known` if the server has responded to a request for it.
     pub(crate) fn prompt(&self, name: &str, known: bool) -> String {
         self.prompts.label(name, known)
     }
 
-    /// A session was opened. Beyond the most that are remembered, its end is not measured.
+    /// Records the start of a session. Beyond the maximum number, its duration is not measured.
     pub(crate) fn session_opened(&self, session: &[u8], labels: Vec<KeyValue>) {
         let key = self.hasher.hash_one(session);
         let mut open = self.open_sessions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -132,7 +132,7 @@ impl Instruments {
         }
     }
 
-    /// A session was closed, or is `lost`.
+    /// Records the end of a session, which was closed or `lost`.
     pub(crate) fn session_closed(&self, session: &[u8], lost: bool) {
         let key = self.hasher.hash_one(session);
         let closed = self.open_sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
@@ -143,7 +143,7 @@ impl Instruments {
         self.sessions.record(since.elapsed().as_secs_f64(), &labels);
     }
 
-    /// The proxy stops, and so do all sessions.
+    /// Ends all sessions when the proxy stops.
     pub(super) fn end_sessions(&self) {
         let open = std::mem::take(&mut *self.open_sessions.lock().unwrap_or_else(PoisonError::into_inner));
         for OpenSession { since, labels } in open.into_values() {

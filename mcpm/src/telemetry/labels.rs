@@ -1,4 +1,5 @@
-//! Values of labels: few, whatever clients send, since each new one costs memory here and at whoever stores them.
+//! Bounded label values: each new value costs memory here and in the metrics store, so clients must not be able to
+//! create any number.
 
 use std::{
     collections::HashSet,
@@ -9,9 +10,9 @@ use http::Method;
 
 use super::cut;
 
-/// In place of all values beyond those that are known.
+/// Replaces all values that are not known.
 pub(crate) const OTHER: &str = "other";
-/// Most names of tools, and of prompts.
+/// Maximum number of tool names, and of prompt names.
 const MAX_NAMES: usize = 100;
 
 /// Methods of MCP, in both eras.
@@ -47,7 +48,7 @@ const METHODS: [&str; 29] = [
     "tools/list",
 ];
 
-/// Versions of the protocol.
+/// Protocol versions.
 const VERSIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
 fn known_or_other<'a>(list: &[&'static str], value: &'a str) -> &'static str
@@ -57,17 +58,17 @@ where
     list.iter().find(|one| **one == value).copied().unwrap_or(OTHER)
 }
 
-/// A method of MCP.
+/// The label of an MCP method.
 pub(crate) fn mcp_method(method: &str) -> &'static str {
     known_or_other(&METHODS, method)
 }
 
-/// A version of MCP.
+/// The label of an MCP version.
 pub(crate) fn mcp_version(version: &str) -> &'static str {
     known_or_other(&VERSIONS, version)
 }
 
-/// A method of HTTP, in the words of the conventions.
+/// The label of an HTTP method, as in the conventions.
 pub(crate) fn http_method(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -83,7 +84,7 @@ pub(crate) fn http_method(method: &Method) -> &'static str {
     }
 }
 
-/// A code of a JSON-RPC error: those that the protocol defines or leaves to servers, which are few.
+/// The label of a JSON-RPC error code: codes that the protocol defines or reserves for servers, which are few.
 pub(crate) fn rpc_code(code: i64) -> String {
     if matches!(code, -32700 | -32603..=-32600 | -32099..=-32000) {
         code.to_string()
@@ -92,12 +93,12 @@ pub(crate) fn rpc_code(code: i64) -> String {
     }
 }
 
-/// Names that a server knows: those of its answers, and not of its callers, who may send any.
+/// Names that the server has confirmed by successful responses; callers may send any name.
 #[derive(Debug, Default)]
 pub(super) struct NameLabels(RwLock<HashSet<String>>);
 
 impl NameLabels {
-    /// The label of a name. One that was `answered` well is there, and gets a label of its own while there is room.
+    /// The label of a name. A name that was `answered` successfully gets its own label while there is room.
     pub(super) fn label(&self, name: &str, answered: bool) -> String {
         let name = cut(name);
         if self.0.read().unwrap_or_else(PoisonError::into_inner).contains(name) {

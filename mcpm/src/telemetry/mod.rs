@@ -1,4 +1,4 @@
-//! What is measured of a proxy: traces and metrics, sent by OTLP or read by Prometheus.
+//! Telemetry of a proxy: traces and metrics, exported by OTLP or scraped by Prometheus.
 //!
 //! [`spec`] says what was asked for, [`Telemetry`] holds what it takes and ends with its proxy. Nothing here is a
 //! global of the process: two proxies in one program measure apart, and neither sets the program's own providers.
@@ -37,53 +37,53 @@ use exporters::ExporterFactory;
 
 use crate::{Error, ErrorKind, Result, environment::Variables, options::Header};
 
-/// Who measures.
+/// The instrumentation scope.
 const SCOPE: &str = "mcpm";
-/// Most spans that wait to be sent; those beyond are dropped.
+/// Maximum number of queued spans; further ones are dropped.
 const MAX_QUEUED_SPANS: usize = 2048;
-/// Most spans in one request to the collector.
+/// Maximum number of spans in one export request.
 const MAX_BATCH_SPANS: usize = 512;
-/// How often spans are sent.
+/// Interval of span exports.
 const SPAN_EXPORT_INTERVAL: Duration = Duration::from_secs(5);
-/// How often metrics are sent.
+/// Interval of metric exports.
 const METRIC_EXPORT_INTERVAL: Duration = Duration::from_secs(60);
-/// How long what waits may still be sent when the proxy stops.
+/// Time limit for exporting what is pending when the proxy stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
-/// Longest text of an attribute in bytes.
+/// Maximum length of an attribute value in bytes.
 const MAX_ATTRIBUTE_BYTES: usize = 128;
 
-/// What a proxy measures with. Dropping it sends what waits, beside whoever drops it.
+/// The telemetry of a proxy. Dropping it exports what is pending, without blocking.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
-    /// Makes spans, if they are sent anywhere.
+    /// Creates spans, if they are exported.
     pub(crate) tracer: Option<SdkTracer>,
-    /// Counts, if anybody is told.
+    /// The metrics, if they are exported or scraped.
     pub(crate) instruments: Option<Instruments>,
-    /// What the server is called.
+    /// The name of the server.
     pub(crate) server: String,
-    /// Whether old names of attributes stand beside the new ones.
+    /// Whether legacy attribute names are recorded in addition to the current ones.
     pub(crate) legacy: bool,
-    /// What each span of a request carries of the process's variables.
+    /// Attributes of each request span from environment variables.
     pub(crate) variables: Vec<KeyValue>,
     registry: Option<Registry>,
     serves_path: bool,
     providers: Mutex<Option<Providers>>,
 }
 
-/// What is to be ended in time.
+/// The providers to shut down.
 #[derive(Debug)]
 struct Providers {
     tracer: Option<SdkTracerProvider>,
     meter: Option<SdkMeterProvider>,
-    /// Ends last: the others send on it.
+    /// Dropped last, because the exporters use it.
     engine: Option<Arc<ExportRuntime>>,
 }
 
 impl Telemetry {
-    /// Begins to measure the server of a name, which is reached by `transport`.
+    /// Starts the telemetry of a server that is reached by `transport`.
     ///
     /// # Errors
-    /// `InvalidOption` for what the collector cannot be sent; `Io` when no thread can be started.
+    /// `InvalidOption` if the export cannot be configured; `Io` if no thread can be started.
     pub(crate) fn start(
         spec: &TelemetrySpec,
         headers: &[Header],
@@ -131,7 +131,9 @@ impl Telemetry {
                 builder = builder.with_reader(reader);
             }
             if let Some(registry) = &registry {
-                let unfit = |error| Error::new(ErrorKind::Internal, "metrics cannot be shown").source(error);
+                let unfit = |error| {
+                    Error::new(ErrorKind::Internal, "cannot set up the Prometheus exporter").source(error)
+                };
                 let reader = opentelemetry_prometheus::exporter()
                     .with_registry(registry.clone())
                     .scope_info_enabled(false)
@@ -162,11 +164,11 @@ impl Telemetry {
         })
     }
 
-    /// What Prometheus reads, if it may.
+    /// The metrics in Prometheus' text format, if they are enabled.
     pub(crate) fn prometheus_text(&self) -> Option<Result<String>> {
         let registry = self.registry.as_ref()?;
         let text = TextEncoder::new().encode_to_string(&registry.gather());
-        Some(text.map_err(|error| Error::new(ErrorKind::Internal, "metrics cannot be written").source(error)))
+        Some(text.map_err(|error| Error::new(ErrorKind::Internal, "cannot format metrics").source(error)))
     }
 
     /// Whether `/metrics` is served on the port of the proxy.
@@ -174,15 +176,15 @@ impl Telemetry {
         self.serves_path
     }
 
-    /// Ends sessions that are still open, sends what waits, and waits for that for a bounded time.
+    /// Ends open sessions, exports what is pending, and waits for that for a limited time.
     pub(crate) async fn stop(&self) {
         let Some(ending) = self.end() else { return };
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, ending).await.is_err() {
-            tracing::warn!("the collector did not take the last telemetry in time");
+            tracing::warn!("exporting the last telemetry to the collector timed out");
         }
     }
 
-    /// Ends the providers on threads of their own. Ends when they have.
+    /// Shuts the providers down on their own threads. The receiver resolves when they have ended.
     fn end(&self) -> Option<tokio::sync::oneshot::Receiver<()>> {
         let providers = self.providers.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         if let Some(instruments) = &self.instruments {
@@ -190,7 +192,7 @@ impl Telemetry {
         }
         let Providers { tracer, meter, engine } = providers;
         let (done, ended) = tokio::sync::oneshot::channel();
-        // Both at once, so that neither waits for the time that the other takes.
+        // Both concurrently, so that neither is delayed by the other.
         let metrics = export_runtime::spawn_thread("mcpm-metrics-end", {
             let engine = engine.clone();
             move || {
@@ -216,7 +218,7 @@ impl Drop for Telemetry {
     }
 }
 
-/// What is said of the service.
+/// The resource attributes of the service.
 fn resource(spec: &TelemetrySpec) -> Resource {
     let more = spec.attributes.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
     Resource::builder_empty()
@@ -227,19 +229,19 @@ fn resource(spec: &TelemetrySpec) -> Resource {
         .build()
 }
 
-/// The variables that spans carry.
+/// Attributes from environment variables.
 fn environment(names: &[String], variables: &Variables) -> Vec<KeyValue> {
-    let found = |name: &String| match variables.get(name) {
+    let lookup = |name: &String| match variables.get(name) {
         Some(value) => Some(KeyValue::new(format!("environment.{name}"), cut(value).to_owned())),
         None => {
-            tracing::warn!(variable = name, "there is no such variable to include in spans");
+            tracing::warn!(variable = name, "the variable to include in spans is not set");
             None
         }
     };
-    names.iter().filter_map(found).collect()
+    names.iter().filter_map(lookup).collect()
 }
 
-/// A text that is short enough for an attribute.
+/// Truncates a text to the maximum length of an attribute.
 pub(crate) fn cut(text: &str) -> &str {
     let mut end = text.len().min(MAX_ATTRIBUTE_BYTES);
     while !text.is_char_boundary(end) {
@@ -248,8 +250,7 @@ pub(crate) fn cut(text: &str) -> &str {
     &text[..end]
 }
 
-/// Values of OTLP headers, by name, as `OTEL_EXPORTER_OTLP_HEADERS` lists them: those that a recorded workload is
-/// known to have been given.
+/// Values of OTLP headers by name, as `OTEL_EXPORTER_OTLP_HEADERS` lists them, restricted to the names in `known`.
 pub fn listed_headers(text: &str, known: &[String]) -> Vec<Header> {
     let mut values = exporters::parse_header_list(text);
     known

@@ -1,6 +1,8 @@
-//! What OpenTelemetry's own variables say of the service: `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`
-//! (OpenTelemetry, "Environment Variable Specification"). Options go before them. No other variable is read: where
-//! telemetry goes and with which credentials is said to mcpm alone.
+//! The environment variables `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` (OpenTelemetry, "Environment
+//! Variable Specification").
+//!
+//! Options take precedence. No other variable of OpenTelemetry is read: the endpoint and its credentials are
+//! configured by options only.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +12,7 @@ const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
 const ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
 const SERVICE_NAME_ATTRIBUTE: &str = "service.name";
 
-/// What is said of the service.
+/// The attributes of the service.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ServiceVariables {
     pub(super) name: Option<String>,
@@ -18,13 +20,13 @@ pub(super) struct ServiceVariables {
 }
 
 impl ServiceVariables {
-    /// Reads the variables. A list of attributes that cannot be read counts as none, and that is said.
+    /// Reads the variables. A malformed list of attributes is ignored with a warning.
     pub(super) fn from_variables(variables: &Variables) -> Self {
         let text = |name: &str| variables.get(name).filter(|text| !text.is_empty());
         let mut attributes = match text(ATTRIBUTES).map(attributes) {
             Some(Some(attributes)) => attributes,
             Some(None) => {
-                tracing::warn!("`{ATTRIBUTES}` is no list of `key=value`, and is passed over");
+                tracing::warn!("`{ATTRIBUTES}` is not a list of `key=value`; it is ignored");
                 BTreeMap::new()
             }
             None => BTreeMap::new(),
@@ -34,7 +36,7 @@ impl ServiceVariables {
     }
 }
 
-/// A list of `key=value` with percent-encoded values.
+/// Parses a list of `key=value` with percent-encoded values.
 fn attributes(text: &str) -> Option<BTreeMap<String, String>> {
     let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
     entries
@@ -47,12 +49,12 @@ fn attributes(text: &str) -> Option<BTreeMap<String, String>> {
 }
 
 fn decoded(text: &str) -> Option<String> {
-    let mut pieces = text.split('%');
-    let mut bytes = pieces.next()?.as_bytes().to_vec();
-    for piece in pieces {
-        let digits = piece.get(..2).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+    let mut parts = text.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let digits = part.get(..2).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
         bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        bytes.extend_from_slice(piece.as_bytes().get(2..)?);
+        bytes.extend_from_slice(part.as_bytes().get(2..)?);
     }
     String::from_utf8(bytes).ok()
 }

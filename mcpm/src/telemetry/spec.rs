@@ -1,4 +1,4 @@
-//! What is measured and where it goes, as the options say it, and which of these options go together.
+//! The resolved configuration of telemetry, and the checks of its options.
 
 use std::{
     collections::BTreeMap,
@@ -16,53 +16,53 @@ use crate::{
     options::{Header, OptionSet as _, OtlpProtocol, ProxyOptions, SharedOptions},
 };
 
-/// What is measured. Values of headers are no part of it, so that it can be recorded.
+/// The configuration of telemetry. It does not contain the values of headers, so that it can be recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TelemetrySpec {
-    /// What the service is called.
+    /// The service name (`service.name`).
     pub service_name: String,
-    /// What else is said of it.
+    /// Additional resource attributes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
-    /// Whether old names of attributes stand beside the new ones.
+    /// Whether legacy attribute names are recorded in addition to the current ones.
     pub legacy: bool,
     /// Whether `/metrics` is served on the port of the proxy.
     pub prometheus: bool,
     /// The port of 127.0.0.1 on which `/metrics` is served without authentication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prometheus_port: Option<u16>,
-    /// What is sent to a collector.
+    /// The export to a collector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub otlp: Option<OtlpSpec>,
 }
 
-/// What is sent to a collector, and how.
+/// The configuration of the OTLP export.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OtlpSpec {
-    /// Where the collector is, with its scheme.
+    /// The URL of the collector.
     pub endpoint: String,
-    /// How it is spoken to.
+    /// The OTLP transport.
     pub protocol: OtlpProtocol,
-    /// Certificates that are trusted beside those of the machine.
+    /// A file of certificates that are trusted in addition to the system's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_bundle: Option<PathBuf>,
-    /// Names of the headers that each request to it carries.
+    /// Names of the headers of each request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<String>,
-    /// Whether spans are sent.
+    /// Whether spans are exported.
     pub tracing: bool,
-    /// Whether metrics are sent.
+    /// Whether metrics are exported.
     pub metrics: bool,
-    /// The share of traces, begun here, whose spans are sent.
+    /// The fraction of traces started here whose spans are exported, from 0 to 1.
     pub sampling_rate: f64,
-    /// Names of the variables that each span carries.
+    /// Names of environment variables that each span includes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<String>,
 }
 
-/// The rate is from 0 to 1, and so equal to itself.
+/// The rate is never NaN, so equality is reflexive.
 impl Eq for OtlpSpec {}
 
 impl OtlpSpec {
@@ -86,7 +86,7 @@ impl OtlpSpec {
     }
 }
 
-/// What has no effect without an endpoint.
+/// The options that have no effect without an endpoint.
 pub(crate) const OTLP_OPTIONS: [&str; 7] = [
     "otel_insecure",
     "otel_headers",
@@ -96,28 +96,28 @@ pub(crate) const OTLP_OPTIONS: [&str; 7] = [
     "otel_sampling_rate",
     "otel_protocol",
 ];
-/// What has no effect without an endpoint or `/metrics`.
+/// The options that have no effect without an endpoint or `/metrics`.
 pub(crate) const SHARED_OPTIONS: [&str; 3] =
     ["otel_service_name", "otel_custom_attributes", "otel_use_legacy_attributes"];
-/// Variables that may hold secrets of mcpm's own.
+/// The prefix of variables that may contain secrets of mcpm itself.
 const RESERVED_PREFIX: &str = "MCPM_";
 
 fn invalid_option(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOption, message.into())
 }
 
-/// Whether certificates concern an endpoint.
+/// Whether the endpoint uses TLS.
 fn speaks_tls(endpoint: &str) -> bool {
     endpoint.starts_with("https:")
 }
 
-/// Reads where the collector is.
+/// Parses the URL of the collector.
 fn parse_endpoint(text: &str, insecure: bool, protocol: OtlpProtocol) -> Result<String> {
-    // What stands before `@` is not repeated.
+    // Userinfo, which may be a password, is not repeated in the error.
     let shown = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
     let bad = |why: &str| {
-        invalid_option(format!("`{}` is no OTLP endpoint: {why}", shown.escape_debug()))
-            .hint("write `https://HOST[:PORT][/PATH]`")
+        invalid_option(format!("`{}` is not a valid OTLP endpoint: {why}", shown.escape_debug()))
+            .hint("use `https://HOST[:PORT][/PATH]`")
     };
     let scheme = if insecure { "http" } else { "https" };
     let full = if text.contains("://") { text.to_owned() } else { format!("{scheme}://{text}") };
@@ -127,51 +127,48 @@ fn parse_endpoint(text: &str, insecure: bool, protocol: OtlpProtocol) -> Result<
         "https" => {}
         "http" if crate::http_client::is_loopback_url(&url) => {}
         "http" => {
-            return Err(invalid_option(format!("`{shown}` is not `https`"))
+            return Err(invalid_option(format!("`{shown}` does not use `https`"))
                 .hint("use `https`, or set `otel_insecure` to `true` for a collector without TLS"));
         }
         _ => return Err(bad("the scheme is neither `http` nor `https`")),
     }
     if url.host_str().is_none_or(str::is_empty) {
-        return Err(bad("it names no host"));
+        return Err(bad("it has no host"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(bad("it holds credentials").hint("send them with `otel_headers`"));
+        return Err(bad("it contains credentials").hint("send them with `otel_headers`"));
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(bad("it has a query or a fragment"));
     }
     if protocol == OtlpProtocol::Grpc && url.path() != "/" {
-        return Err(bad("gRPC has no path"));
+        return Err(bad("gRPC endpoints have no path"));
     }
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
-/// Headers that are the protocol's own.
+/// Headers that belong to the protocol.
 const RESERVED_HEADERS: [&str; 7] =
     ["connection", "content-encoding", "content-length", "content-type", "host", "te", "transfer-encoding"];
 
 fn names(headers: &[Header]) -> Result<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     for header in headers {
-        let name: HeaderName = header
-            .name
-            .parse()
-            .map_err(|_| invalid_option(format!("`{}` is no header name", header.name.escape_debug())))?;
+        let name: HeaderName = header.name.parse().map_err(|_| {
+            invalid_option(format!("`{}` is not a valid header name", header.name.escape_debug()))
+        })?;
         if RESERVED_HEADERS.contains(&name.as_str()) {
-            return Err(
-                invalid_option(format!("the header `{name}` is OTLP's own")).with("option", "otel_headers")
-            );
+            return Err(invalid_option(format!("the header `{name}` is reserved for OTLP"))
+                .with("option", "otel_headers"));
         }
-        // gRPC has a binary form for these, and none of ours is.
+        // gRPC treats these as binary.
         if name.as_str().ends_with("-bin") {
-            return Err(
-                invalid_option(format!("the header `{name}` would be binary")).with("option", "otel_headers")
-            );
+            return Err(invalid_option(format!("the header `{name}` is binary in gRPC"))
+                .with("option", "otel_headers"));
         }
         let name = name.to_string();
         if names.contains(&name) {
-            return Err(invalid_option(format!("two OTLP headers are called `{name}`")));
+            return Err(invalid_option(format!("the OTLP header `{name}` is set twice")));
         }
         names.push(name);
     }
@@ -181,15 +178,15 @@ fn names(headers: &[Header]) -> Result<Vec<String>> {
 fn variables(names: &[String]) -> Result<Vec<String>> {
     let mut kept: Vec<String> = Vec::new();
     for name in names {
-        let refused = |why: &str| {
-            Err(invalid_option(format!("`{}` cannot be part of spans: {why}", name.escape_debug()))
+        let invalid = |why: &str| {
+            Err(invalid_option(format!("`{}` cannot be included in spans: {why}", name.escape_debug()))
                 .with("option", "otel_env_vars"))
         };
         if name.is_empty() || name.contains(['=', '\0']) {
-            return refused("it is no name of a variable");
+            return invalid("it is not a valid name of a variable");
         }
         if name.starts_with(RESERVED_PREFIX) {
-            return refused("mcpm takes secrets from such variables");
+            return invalid("variables of mcpm may contain secrets");
         }
         if !kept.contains(name) {
             kept.push(name.clone());
@@ -198,20 +195,20 @@ fn variables(names: &[String]) -> Result<Vec<String>> {
     Ok(kept)
 }
 
-fn service_name(given: Option<&str>, name: &str) -> Result<String> {
-    match given {
+fn service_name(configured: Option<&str>, name: &str) -> Result<String> {
+    match configured {
         Some("") => Err(invalid_option("the service name is empty").with("option", "otel_service_name")),
-        Some(given) => Ok(given.to_owned()),
+        Some(configured) => Ok(configured.to_owned()),
         None => Ok(format!("mcpm-{name}")),
     }
 }
 
-fn attributes(given: Option<&crate::options::Attributes>) -> Result<BTreeMap<String, String>> {
+fn attributes(list: Option<&crate::options::Attributes>) -> Result<BTreeMap<String, String>> {
     let mut attributes = BTreeMap::new();
-    for entry in given.into_iter().flat_map(|given| &given.entries) {
+    for entry in list.into_iter().flat_map(|list| &list.entries) {
         let (key, value) = (entry.key.trim().to_owned(), entry.value.trim().to_owned());
         if attributes.insert(key.clone(), value).is_some() {
-            return Err(invalid_option(format!("the attribute `{key}` is there twice"))
+            return Err(invalid_option(format!("the attribute `{key}` is set twice"))
                 .with("option", "otel_custom_attributes"));
         }
     }
@@ -219,11 +216,11 @@ fn attributes(given: Option<&crate::options::Attributes>) -> Result<BTreeMap<Str
 }
 
 impl TelemetrySpec {
-    /// Reads what is measured for the server of a name from options, with relative paths below `working_dir`; `None`
-    /// when nothing is. `environment` has the variables of OpenTelemetry, over which options take precedence.
+    /// Resolves the configuration for a server from options, with relative paths below `working_dir`; `None` if
+    /// telemetry is off. `environment` contains OpenTelemetry's variables, over which options take precedence.
     ///
     /// # Errors
-    /// `InvalidOption` for options that contradict each other and for values that cannot be used.
+    /// `InvalidOption` for contradictory options and invalid values.
     pub(crate) fn read(
         options: &SharedOptions,
         name: &str,
@@ -240,9 +237,9 @@ impl TelemetrySpec {
         let of_service = ServiceVariables::from_variables(environment);
         let mut all = of_service.attributes;
         all.extend(attributes(options.otel_custom_attributes.as_ref())?);
-        let given = options.otel_service_name.as_deref().or(of_service.name.as_deref());
+        let configured = options.otel_service_name.as_deref().or(of_service.name.as_deref());
         let spec = Self {
-            service_name: service_name(given, name)?,
+            service_name: service_name(configured, name)?,
             attributes: all,
             legacy: options.otel_use_legacy_attributes.unwrap_or(true),
             prometheus,
@@ -257,9 +254,9 @@ impl TelemetrySpec {
         let Some(otlp) = &self.otlp else { return Ok(()) };
         if !otlp.tracing && !otlp.metrics {
             return Err(invalid_option(
-                "there is an OTLP endpoint, and neither traces nor metrics are sent there",
+                "an OTLP endpoint is set, but neither traces nor metrics are exported",
             )
-            .hint("leave out `otel_endpoint`, `otel_tracing_enabled` or `otel_metrics_enabled`"));
+            .hint("omit `otel_endpoint`, `otel_tracing_enabled` or `otel_metrics_enabled`"));
         }
         Ok(())
     }

@@ -47,7 +47,7 @@ fn an_endpoint_or_a_path_turns_it_on_and_nothing_else_has_an_effect_alone() {
         ("otel-use-legacy-attributes", "false"),
     ] {
         assert_eq!(parse(&[(name, value)]).expect(name), None, "it is warned of");
-        // A path for scrapers is no collector.
+        // A path for Prometheus is not a collector.
         let scraped = parse(&[(name, value), ("otel-enable-prometheus-metrics-path", "true")]);
         let is_of_all = SHARED_OPTIONS.contains(&name.replace('-', "_").as_str());
         let changes = scraped.expect(name).expect("on") != path;
@@ -111,7 +111,7 @@ fn options_go_before_variables_and_those_before_what_is_derived() {
         ("OTEL_RESOURCE_ATTRIBUTES", "service.name=other,team=a,zone=z"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://elsewhere.example"),
     ];
-    // Nothing is turned on by them, and nothing is sent where they say.
+    // The variables do not turn on telemetry, and set no endpoint.
     assert_eq!(parse_with_variables(&[], &variables).expect("fine"), None);
     let spec = |options: &[(&str, &str)], variables| {
         let spec = parse_with_variables(options, variables).expect("fine").expect("on");

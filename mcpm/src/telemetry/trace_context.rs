@@ -1,4 +1,4 @@
-//! Where a request stands in a trace: W3C trace context, read from messages and headers and written for servers.
+//! W3C Trace Context: read from messages and headers, and written for servers.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use opentelemetry::{
@@ -13,7 +13,7 @@ use serde::Deserialize;
 pub(crate) const TRACEPARENT: &str = "traceparent";
 pub(crate) const TRACESTATE: &str = "tracestate";
 
-/// What carries a place in a trace.
+/// The `traceparent` and `tracestate` of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct TraceContext {
     #[serde(default)]
@@ -23,7 +23,7 @@ pub(crate) struct TraceContext {
 }
 
 impl TraceContext {
-    /// What headers carry.
+    /// Reads the context from headers.
     pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let one = |name: &str| {
             let mut lines = headers.get_all(name).iter();
@@ -35,7 +35,7 @@ impl TraceContext {
         Self { traceparent, tracestate }
     }
 
-    /// What the `_meta` of a message's params carries; nothing when it is of another form.
+    /// Reads the context from the `_meta` of a message's params; empty if it is malformed.
     pub(crate) fn from_params(params: &str) -> Self {
         #[derive(Deserialize)]
         struct MetaParams {
@@ -46,22 +46,22 @@ impl TraceContext {
         params.and_then(|params| params.meta).unwrap_or_default()
     }
 
-    /// The place itself, if what is carried is sound.
+    /// The remote span context, if the fields are valid.
     pub(crate) fn span_context(&self) -> Option<SpanContext> {
         self.traceparent.as_ref()?;
         let context = TraceContextPropagator::new().extract_with_context(&Context::new(), self);
         Some(context.span().span_context().clone()).filter(SpanContext::is_valid)
     }
 
-    /// The place of a span, for whoever comes after it.
-    pub(crate) fn from_span(place: &SpanContext) -> Self {
+    /// The context that makes `span` the parent of later spans.
+    pub(crate) fn from_span(span: &SpanContext) -> Self {
         let mut carrier = Self::default();
-        let context = Context::new().with_remote_span_context(place.clone());
+        let context = Context::new().with_remote_span_context(span.clone());
         TraceContextPropagator::new().inject_context(&context, &mut carrier);
         carrier
     }
 
-    /// Writes it into headers, in place of what stands there.
+    /// Writes the context into headers, replacing existing fields.
     pub(crate) fn write_headers(&self, headers: &mut HeaderMap) {
         for (name, value) in [(TRACEPARENT, &self.traceparent), (TRACESTATE, &self.tracestate)] {
             let name = HeaderName::from_static(name);
@@ -83,7 +83,7 @@ impl TraceContext {
     }
 }
 
-/// `tracestate` may come in several lines (W3C trace context, section 3.3.1).
+/// `tracestate` may be split into several header lines (W3C Trace Context, section 3.3.1).
 fn joined_tracestate(headers: &HeaderMap) -> Option<String> {
     let lines = headers.get_all(TRACESTATE).iter().map(HeaderValue::to_str);
     let lines: Vec<&str> = lines.collect::<Result<_, _>>().ok()?;
@@ -114,8 +114,8 @@ impl Injector for TraceContext {
     }
 }
 
-/// The parent of a request's span, and a place that is linked: the message's own goes before that of its HTTP request
-/// (SEP-414), which may be some gateway's.
+/// The parent of a request's span, and a linked span: the context of the message takes precedence over that of its
+/// HTTP request (SEP-414), which may come from a gateway.
 pub(crate) fn parent_and_link(
     message: &TraceContext,
     headers: &TraceContext,
