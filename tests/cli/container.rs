@@ -220,7 +220,7 @@ fn the_proxy_listens_where_it_is_told() {
     home.assert_transcript("container/host");
     let unknown = home.run(&["run", STDIO, "--host", "no-such-host.invalid", "--name", &home.name("y")]);
     assert_eq!(unknown.code, Some(2), "{unknown:?}");
-    assert!(unknown.stderr.starts_with("error: `no-such-host.invalid` is no address to listen on"));
+    assert!(unknown.stderr.starts_with("error: cannot resolve `no-such-host.invalid`"));
     home.assert_nothing_left();
 }
 

@@ -146,6 +146,6 @@ fn a_proxy_warns_once_of_tool_names_that_no_tool_has() {
     let outcome = proxy.wait();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
-    let says = "the tool filter or the overrides name `raed`, `serch`, but the server lists no such tool";
+    let says = "the tool filter or the overrides contain `raed`, `serch`, but the server has no such tool";
     assert!(outcome.stderr.contains(says), "{outcome:?}");
 }

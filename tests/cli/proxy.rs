@@ -88,8 +88,8 @@ fn a_target_that_is_no_mcp_server_is_warned_of_and_shown_by_health() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let (absent, _told) = remote::server(&["404 Not Found"]);
     for (authority, warning, status) in [
-        (closed, "nothing is reached at the target", Value::Null),
-        (absent, "nothing is at the target", json!(404)),
+        (closed, "cannot connect to the target", Value::Null),
+        (absent, "the target was not found", json!(404)),
     ] {
         let target = format!("http://{authority}/mcp");
         let mut proxy = Program::start(&mut home.mcpm(&["proxy", "p", "--target-uri", &target]));
@@ -111,8 +111,8 @@ fn a_target_that_is_no_mcp_server_is_warned_of_and_shown_by_health() {
 fn an_unexpectedly_exposed_proxy_is_warned_about() {
     let home = Home::without_engine();
     let anybody = "every address of this machine: whoever reaches it can use the server";
-    let issuer = "no caller can be authenticated now, since the identity provider cannot be asked";
-    let silent = "clients are not told where to log in";
+    let issuer = "no caller can be authenticated now, because the identity provider cannot be reached";
+    let silent = "clients cannot discover where to log in";
     for (more, warnings) in [
         ("--host 127.0.0.1", &[][..]),
         ("--host 0.0.0.0", &[anybody]),

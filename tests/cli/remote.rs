@@ -149,11 +149,11 @@ fn what_is_no_mcp_server_is_refused_at_the_start_and_named() {
     let answering = |status: &'static str| server(Box::leak(Box::new([status]))).0;
     let home = Home::without_engine();
     for (authority, words) in [
-        (answering("404 Not Found"), "nothing is at"),
-        (answering("405 Method Not Allowed"), "refuses MCP requests (405)"),
+        (answering("404 Not Found"), "was not found (404)"),
+        (answering("405 Method Not Allowed"), "rejects MCP requests (405)"),
         (answering(redirect), "redirects to `https://example.com/mcp`"),
-        (answering("500 Internal Server Error"), "answers with an error (500)"),
-        (answering("503 Service Unavailable"), "answers with an error (503)"),
+        (answering("500 Internal Server Error"), "responds with an error (500)"),
+        (answering("503 Service Unavailable"), "responds with an error (503)"),
         (answering("200 OK\r\nContent-Type: text/html; charset=utf-8"), "is a web page"),
         (format!("{}/v2", testbed_variable("MCPM_TEST_REGISTRY")), "is an image registry"),
     ] {

@@ -203,7 +203,7 @@ async fn what_a_layer_refuses_is_recorded_with_its_reason_and_can_be_explained()
     let explained = audited.running.explain(&refusals[0]).unwrap().refusal.unwrap();
     assert_eq!((explained.server.as_str(), explained.inputs["tool"].as_str()), ("up", "send"));
     assert_eq!(explained.rule.as_deref(), Some("other"));
-    assert_eq!(explained.fix, "if clients are to use the tool, add `send` to option `tools`");
+    assert_eq!(explained.fix, "if clients should use the tool, add `send` to option `tools`");
     let explained = audited.running.explain(&refusals[1]).unwrap().refusal.unwrap();
     assert_eq!(
         explained.fix,

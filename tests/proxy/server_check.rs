@@ -121,7 +121,7 @@ async fn health_says_what_was_last_seen_and_checks_no_more_than_needed() {
     let health = async || http.get("/health").send().await.json().await;
     let first = health().await;
     assert_eq!(first["mcp"]["available"], false, "{first}");
-    assert_eq!(first["mcp"]["error"], "nothing is at `/mcp` (404)", "{first}");
+    assert_eq!(first["mcp"]["error"], "`/mcp` was not found (404)", "{first}");
     assert_eq!(first["mcp"]["last_exchange"], json!({"status": 404, "reason": "Not Found"}));
     let checked = came.lock().unwrap().len();
     for _ in 0..100 {

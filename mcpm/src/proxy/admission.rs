@@ -1,5 +1,4 @@
-//! How connections are let in: so many at a time and no more, with pauses when the system is out of means, and so that
-//! no single peer can keep all others out.
+//! Admission of connections: limits in total and per peer, and a backoff when the system is out of resources.
 
 use std::{
     collections::HashMap,
@@ -17,32 +16,32 @@ use tokio::{
 
 use crate::memory::Payer;
 
-/// First and longest pause after a failure that another try at once would only repeat.
+/// Initial and maximum backoff after an error that an immediate retry would repeat.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(50);
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
-/// The log says so again after this.
+/// Minimum interval between log lines of the same kind.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Lets connections in.
+/// Accepts connections within the limits.
 #[derive(Debug)]
 pub(super) struct Admission {
     listener: TcpListener,
     permits: Arc<Semaphore>,
-    /// How many connections are whose; `None` when peers may have as many as there are.
+    /// Connections per peer; `None` if there is no limit per peer.
     per_peer: Option<Arc<PeerConnections>>,
-    /// Whether it was said that there is no more room.
+    /// Whether reaching the limit has been logged.
     at_capacity: bool,
-    /// The last pause, while connections cannot be accepted.
+    /// The current backoff, while connections cannot be accepted.
     backoff: Option<Duration>,
-    /// When the next try is made.
+    /// When to try again.
     retry_at: Option<Instant>,
-    /// When it was last said that connections cannot be accepted.
+    /// When an error in accepting was last logged.
     error_logged_at: Option<Instant>,
-    /// When it was last said that a peer has too many.
+    /// When a peer that reached its limit was last logged.
     peer_limit_logged_at: Option<Instant>,
 }
 
-/// The place of a connection, which is free again when it is dropped.
+/// A permit for a connection, which is released when it is dropped.
 #[derive(Debug)]
 pub(super) struct ConnectionPermit {
     _permit: OwnedSemaphorePermit,
@@ -50,17 +49,17 @@ pub(super) struct ConnectionPermit {
 }
 
 impl ConnectionPermit {
-    /// Who is charged for what is kept for the peer, where peers are told apart.
+    /// The account holder for memory held for the peer, if peers are distinguished.
     pub(super) fn payer(&self) -> Option<Payer> {
         self.share.as_ref().map(|share| Payer::Peer(share.peer))
     }
 }
 
-/// How many connections each peer has.
+/// The number of connections of each peer.
 #[derive(Debug, Default)]
 struct PeerConnections(Mutex<HashMap<IpAddr, usize>>);
 
-/// One connection of a peer.
+/// A connection of a peer.
 #[derive(Debug)]
 struct PeerPermit {
     peer: IpAddr,
@@ -68,34 +67,34 @@ struct PeerPermit {
 }
 
 impl PeerConnections {
-    /// Gives a peer another connection, unless it has as many already as are free for all others.
+    /// Adds a connection of a peer, unless it has as many as are free for all others.
     fn acquire(self: &Arc<Self>, peer: IpAddr, free: usize) -> Option<PeerPermit> {
-        let mut held = self.lock();
-        let own = held.get(&peer).copied().unwrap_or_default();
+        let mut counts = self.lock();
+        let own = counts.get(&peer).copied().unwrap_or_default();
         if own > free {
             return None;
         }
-        held.insert(peer, own + 1);
+        counts.insert(peer, own + 1);
         Some(PeerPermit { peer, shares: Arc::clone(self) })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+        // No code panics while it holds the lock, so the state of a poisoned lock is consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for PeerPermit {
     fn drop(&mut self) {
-        let mut held = self.shares.lock();
-        match held.get_mut(&self.peer) {
+        let mut counts = self.shares.lock();
+        match counts.get_mut(&self.peer) {
             Some(own) if *own > 1 => *own -= 1,
-            _ => drop(held.remove(&self.peer)),
+            _ => drop(counts.remove(&self.peer)),
         }
     }
 }
 
-/// Who is at the other end: of IPv6, where one machine has many addresses, the network.
+/// The key of a peer: its address, or for IPv6, where one machine has many addresses, its /64 network.
 fn peer_key(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -107,12 +106,12 @@ fn peer_key(address: IpAddr) -> IpAddr {
 }
 
 impl Admission {
-    /// Lets in at most `most` at a time; the others wait, in the order in which they came.
+    /// Accepts at most `max_connections` at a time; further ones wait in order of arrival.
     ///
-    /// With `shares`, a peer of another machine has at most as many as are free then for all others: alone half of
-    /// them, and never the last.
-    pub(super) fn new(listener: TcpListener, most: usize, shares: bool) -> Self {
-        let room = Arc::new(Semaphore::new(most));
+    /// With `shares`, a peer on another machine has at most as many connections as are then free for all others:
+    /// alone half of them, and never the last one.
+    pub(super) fn new(listener: TcpListener, max_connections: usize, shares: bool) -> Self {
+        let room = Arc::new(Semaphore::new(max_connections));
         let shares = shares.then(Arc::default);
         Self {
             listener,
@@ -126,10 +125,10 @@ impl Admission {
         }
     }
 
-    /// Waits for a connection. Can be waited for anew at any time.
+    /// Waits for a connection. Cancel-safe.
     pub(super) async fn accept(&mut self) -> (TcpStream, ConnectionPermit) {
         loop {
-            let place = self.acquire().await;
+            let permit = self.acquire().await;
             if let Some(again) = self.retry_at {
                 tokio::time::sleep_until(again).await;
                 self.retry_at = None;
@@ -138,12 +137,12 @@ impl Admission {
                 Ok((stream, peer)) => {
                     self.backoff = None;
                     match self.acquire_for_peer(peer.ip()) {
-                        Ok(share) => return (stream, ConnectionPermit { _permit: place, share }),
+                        Ok(share) => return (stream, ConnectionPermit { _permit: permit, share }),
                         Err(PeerLimitReached) => drop(stream),
                     }
                 }
                 Err(error) if is_client_error(&error) => {
-                    tracing::debug!(%error, "a client left before it was let in");
+                    tracing::debug!(%error, "a client disconnected before its connection was accepted");
                 }
                 Err(error) => self.back_off(&error),
             }
@@ -157,9 +156,9 @@ impl Admission {
         match shares.acquire(peer_key(peer), self.permits.available_permits()) {
             Some(share) => Ok(Some(share)),
             None => {
-                if self.peer_limit_logged_at.is_none_or(|said| said.elapsed() > LOG_INTERVAL) {
+                if self.peer_limit_logged_at.is_none_or(|logged_at| logged_at.elapsed() > LOG_INTERVAL) {
                     self.peer_limit_logged_at = Some(Instant::now());
-                    tracing::warn!(%peer, "a peer has so many connections that no more are taken from it");
+                    tracing::warn!(%peer, "a peer has reached its connection limit; further connections are closed");
                 }
                 Err(PeerLimitReached)
             }
@@ -167,28 +166,28 @@ impl Admission {
     }
 
     async fn acquire(&mut self) -> OwnedSemaphorePermit {
-        if let Ok(place) = Arc::clone(&self.permits).try_acquire_owned() {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             self.at_capacity = false;
-            return place;
+            return permit;
         }
         if !self.at_capacity {
             self.at_capacity = true;
-            tracing::warn!("there are as many connections as may be; others wait until one ends");
+            tracing::warn!("the connection limit is reached; further connections wait");
         }
         match Arc::clone(&self.permits).acquire_owned().await {
-            Ok(place) => place,
-            // Nobody closes it.
+            Ok(permit) => permit,
+            // The semaphore is never closed.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// Too many open files, or no memory: connections that end make room, so others may be let in yet.
+    /// Too many open files, or no memory: retry later, when other connections may have ended.
     fn back_off(&mut self, error: &io::Error) {
         let now = Instant::now();
-        // Each connection that ends lets one in, and then it is the same again.
-        if self.error_logged_at.is_none_or(|said| now - said > LOG_INTERVAL) {
+        // Each connection that ends admits one, and then the error is the same again.
+        if self.error_logged_at.is_none_or(|logged_at| now - logged_at > LOG_INTERVAL) {
             self.error_logged_at = Some(now);
-            tracing::warn!(%error, "connections cannot be accepted; trying until they can");
+            tracing::warn!(%error, "cannot accept connections; retrying");
         }
         let pause = self.backoff.map_or(INITIAL_BACKOFF, |pause| (pause * 2).min(MAX_BACKOFF));
         self.backoff = Some(pause);
@@ -196,10 +195,10 @@ impl Admission {
     }
 }
 
-/// A peer has more connections than are left for all others.
+/// A peer has as many connections as are left for all others.
 struct PeerLimitReached;
 
-/// Whether it concerns one connection only, and the next may be accepted at once.
+/// Whether an error concerns only one connection, so that the next can be accepted immediately.
 fn is_client_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
@@ -221,7 +220,7 @@ mod tests {
             clients.push(TcpStream::connect(address).await.expect("a connection"));
         }
         let (first, second) = (admission.accept().await, admission.accept().await);
-        // Both others have been there for long: the kernel has answered them.
+        // Both others are connected already: the kernel has accepted them.
         for _ in 0..100 {
             assert!(admission.accept().now_or_never().is_none(), "a third one was let in");
             tokio::task::yield_now().await;

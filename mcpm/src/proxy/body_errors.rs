@@ -1,4 +1,4 @@
-//! Answers to requests whose bodies are not taken: too large, too slow, broken off.
+//! Responses to requests whose bodies are too large, too slow or incomplete.
 
 use std::error::Error;
 
@@ -16,13 +16,13 @@ use crate::{
     transport::http,
 };
 
-/// Answers a request whose body could not be read, under its id if that came.
+/// Responds to a request whose body could not be read, with its id if that was received.
 pub(super) fn unreadable_body(broken: &IncompleteBody) -> Response {
     let id = scan_request_id(&broken.prefix);
     response_for(broken.cause.as_ref(), &id).unwrap_or_else(|| incomplete_body(&id))
 }
 
-/// Answers a request that failed for its own body, if `error` says so.
+/// Responds to a request that failed because of its body; `None` if `error` has another cause.
 pub(super) fn response_for(error: &(dyn Error + 'static), id: &[u8]) -> Option<Response> {
     let mut cause = Some(error);
     let mut of_body = false;
@@ -36,8 +36,8 @@ pub(super) fn response_for(error: &(dyn Error + 'static), id: &[u8]) -> Option<R
         }
         if error.is::<MemoryExhausted>() {
             let status = StatusCode::SERVICE_UNAVAILABLE;
-            let refusal = RpcError::new(status, error_code::INTERNAL_ERROR, error.to_string());
-            return Some(respond::message_error(&refusal.reason(Reason::NoMemory), id));
+            let response = RpcError::new(status, error_code::INTERNAL_ERROR, error.to_string());
+            return Some(respond::message_error(&response.reason(Reason::NoMemory), id));
         }
         of_body |= matches!(error.downcast_ref(), Some(http::ConnectionError::RequestBody(_)));
         cause = error.source();
@@ -46,10 +46,10 @@ pub(super) fn response_for(error: &(dyn Error + 'static), id: &[u8]) -> Option<R
 }
 
 fn incomplete_body(id: &[u8]) -> Response {
-    respond::error(StatusCode::BAD_REQUEST, error_code::PARSE_ERROR, "the body broke off", id)
+    respond::error(StatusCode::BAD_REQUEST, error_code::PARSE_ERROR, "the body is incomplete", id)
 }
 
-/// Answers a request whose body is beyond the limit.
+/// Responds to a request whose body exceeds the limit.
 pub(super) fn too_large(past: &BodyLimitExceeded, id: &[u8]) -> Response {
     let (status, code) = (StatusCode::PAYLOAD_TOO_LARGE, error_code::INVALID_REQUEST);
     let denial = Denial::new(Reason::BodyTooLarge)

@@ -1,4 +1,4 @@
-//! The proxy alone, in front of a server that others run: its builder, and how it starts.
+//! The builder of a standalone proxy, and its start.
 
 use std::{path::Path, sync::Arc};
 
@@ -21,10 +21,10 @@ use crate::{
     transport::tls::TrustStore,
 };
 
-/// How the server is reached, as `/health` and telemetry name it.
+/// The transport to the server, as `/health` and telemetry report it.
 const TRANSPORT: &str = "http";
 
-/// Collects the options of a [`Proxy`].
+/// Builds a [`Proxy`] from options.
 #[derive(Debug, Clone, Default)]
 pub struct ProxyBuilder {
     pub(crate) options: ProxyOptions,
@@ -32,28 +32,29 @@ pub struct ProxyBuilder {
 }
 
 impl ProxyBuilder {
-    /// Takes client secrets that the options do not give, and variables that they name, from an environment, and keeps
-    /// the last denials below its state folder, where [`explain()`](crate::explain()) finds them in other processes.
-    /// Without an environment there are neither, and denials are kept in memory alone.
+    /// Uses an environment: client secrets and variables that the options do not set, and its state folder, in
+    /// which recent denials are recorded so that [`explain()`](crate::explain()) finds them in other processes.
+    /// Without an environment there are no such secrets and variables, and denials are kept only in memory.
     #[must_use]
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = Some(environment);
         self
     }
 
-    /// Sets an option by name, spelled as on a command line.
+    /// Sets an option by name, with a value in text form, as on the command line.
     ///
     /// # Errors
-    /// `InvalidOption` for an unknown name or a bad value.
+    /// `InvalidOption` for an unknown name or an invalid value.
     pub fn set(mut self, name: &str, text: &str) -> Result<Self> {
         self.options.set(name, text)?;
         Ok(self)
     }
 
-    /// Checks the options and fills the defaults.
+    /// Checks the options and fills in the defaults. Reads the files that options name.
     ///
     /// # Errors
-    /// `InvalidOption` for bad, missing or contradicting options, `Unsupported` for features not built yet.
+    /// `InvalidOption` for invalid, missing or contradictory options, `Unsupported` for features that are not
+    /// implemented, `NotFound` or `Io` for a file that cannot be read.
     pub fn build(self) -> Result<Proxy> {
         self.options.check()?;
         let warnings = ineffective_options::warnings(&self.options);
@@ -62,7 +63,7 @@ impl ProxyBuilder {
         };
         let name = required(&self.options.server_name, "server_name")?;
         let target = required(&self.options.target_uri, "target_uri")?;
-        // Relative paths are those of the process, which has no other folder here.
+        // Relative paths are relative to the current folder of the process.
         let (folder, environment) = (Path::new(""), self.environment.as_ref());
         let given = SharedOptions::from(&self.options);
         let (spec, secrets) = ProxySpec::read(&given, &name, folder, AuditOwner::Proxy, environment)?;
@@ -87,33 +88,33 @@ impl From<ProxyOptions> for ProxyBuilder {
     }
 }
 
-/// A proxy in front of an MCP server, ready to start.
+/// A proxy in front of an MCP server, ready to be started.
 #[derive(Debug)]
 pub struct Proxy {
     setup: Box<ProxySetup>,
     files: Files,
     target: Target,
     options: Box<ProxyOptions>,
-    /// What was asked and has no effect.
+    /// Options that have no effect.
     warnings: Vec<String>,
 }
 
 impl Proxy {
-    /// Starts from the name of the server, for messages, and the URI of the target.
+    /// Creates a builder. `server_name` is used in messages; `target_uri` is the server's URL.
     pub fn builder(server_name: impl Into<String>, target_uri: impl Into<String>) -> ProxyBuilder {
         ProxyBuilder::default().server_name(server_name).target_uri(target_uri)
     }
 
-    /// Returns what was asked for, with every default filled in.
+    /// Returns the options with all defaults filled in.
     pub fn options(&self) -> &ProxyOptions {
         &self.options
     }
 
-    /// Listens and forwards, on the runtime of the caller, until the handle is stopped or dropped.
+    /// Starts to listen and forward, on the caller's tokio runtime, until the handle is stopped or dropped.
     ///
     /// # Errors
-    /// `PortTaken` when the port is in use; `InvalidOption` for a host that is no address of this machine; `Io` when the
-    /// audit log cannot be written.
+    /// `PortTaken` if the port is in use; `InvalidOption` if the host is not an address of this machine; `Io` if
+    /// the audit log cannot be written.
     pub async fn start(self) -> Result<RunningProxy> {
         let service = self.setup.open(self.files)?;
         let listeners = service.bind("set `port` to another, or to 0 for a free one").await?;

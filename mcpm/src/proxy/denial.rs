@@ -1,8 +1,8 @@
-//! Why a request was refused, for whoever records, counts or explains it.
+//! Denials of requests.
 //!
-//! The layer that refuses makes a [`Denial`], [`respond::deny`](super::respond::deny) puts it into the extensions of
-//! the answer, and its ids into the JSON-RPC error, as `data.reason` and `data.refusal`. It never holds a secret that
-//! is known to be one.
+//! The layer that denies a request creates a [`Denial`]; [`respond::deny`](super::respond::deny) adds it to the
+//! extensions of the response, and its ids to the JSON-RPC error, as `data.reason` and `data.refusal`. It never
+//! contains a known secret.
 
 use crate::{
     explain::{DenialId, DenialLog, DenialRecord, Reason},
@@ -10,18 +10,18 @@ use crate::{
     redact::Redactor,
 };
 
-/// Why a layer refused a request.
+/// A denial of a request by a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Denial {
-    /// The reason, of which the catalogue tells more.
+    /// The reason, which the catalogue explains.
     pub(crate) reason: Reason,
-    /// Which refusal it is.
+    /// The id of this denial.
     pub(crate) id: DenialId,
-    /// The rule it goes by, where the layer has several.
+    /// The rule that applied, if the layer has several.
     pub(crate) rule: Option<String>,
-    /// What the layer looked at.
+    /// What the decision was based on.
     pub(crate) inputs: Vec<(&'static str, String)>,
-    /// The smallest change that would let the request pass, where more can be said than of the reason.
+    /// The smallest change that would allow the request, if it is more specific than the reason's.
     fix: Option<String>,
 }
 
@@ -30,26 +30,26 @@ impl Denial {
         Self { reason, id: DenialId::new(), rule: None, inputs: Vec::new(), fix: None }
     }
 
-    /// Names the rule that the refusal goes by.
+    /// Sets the rule that applied.
     #[must_use]
     pub(crate) fn rule(self, rule: impl Into<String>) -> Self {
         Self { rule: Some(rule.into()), ..self }
     }
 
-    /// Says what was looked at.
+    /// Adds an input of the decision.
     #[must_use]
     pub(crate) fn input(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.inputs.push((name, value.into()));
         self
     }
 
-    /// Says what would let the request pass.
+    /// Sets the change that would allow the request.
     #[must_use]
     pub(crate) fn fix(self, fix: impl Into<String>) -> Self {
         Self { fix: Some(fix.into()), ..self }
     }
 
-    /// Takes out a secret that the layer knows by which it was made further in.
+    /// Redacts a secret that the layer knows and inner layers did not.
     pub(crate) fn redact(&mut self, secret: &Secret) {
         let masks = Redactor::new([secret.clone()], &[]);
         let texts = self.inputs.iter_mut().map(|(_, value)| value);
@@ -58,16 +58,16 @@ impl Denial {
         }
     }
 
-    /// What is said of it in the `data` of an error.
+    /// The `data` of the JSON-RPC error.
     pub(crate) fn error_data(&self) -> String {
         serde_json::json!({ "reason": self.reason.id(), "refusal": self.id.as_str() }).to_string()
     }
 
-    /// What is kept of it.
+    /// The record of this denial.
     pub(crate) fn to_record(&self, recent: &DenialLog) -> DenialRecord {
-        let refused = recent.record(&self.id, self.reason);
-        let refused = refused.rule(self.rule.as_deref()).fix(self.fix.as_deref());
-        self.inputs.iter().fold(refused, |refused, (name, value)| refused.input(name, value)).build()
+        let record = recent.record(&self.id, self.reason);
+        let record = record.rule(self.rule.as_deref()).fix(self.fix.as_deref());
+        self.inputs.iter().fold(record, |record, (name, value)| record.input(name, value)).build()
     }
 }
 

@@ -1,7 +1,7 @@
-//! Rewrites the `endpoint` event of the deprecated SSE transport, and nothing else.
+//! Rewriting of the `endpoint` event of the deprecated SSE transport.
 //!
-//! The event says where to post messages. It must name a place on the proxy, below its public prefix; a URL on
-//! the server's own host would lead clients past the proxy.
+//! The event names the URL for posting messages. It must be on the proxy, below its public prefix; a URL on the
+//! server's own host would lead clients past the proxy.
 
 use std::{
     pin::Pin,
@@ -20,27 +20,28 @@ use super::{
 };
 use crate::proxy::body::BodyError;
 
-/// A stream's beginning that holds no whole event up to here is passed on as it is. Where somebody is told of the place,
-/// lines in front of the event do not count: a place that were missed would be anybody's.
+/// A stream whose first event is not complete within this many bytes is passed on unchanged. If the endpoint is to
+/// be registered, ignorable lines before the event do not count, because an endpoint that is missed would have no
+/// owner.
 const MAX_PREFIX_BYTES: usize = 64 << 10;
 
-/// An event stream whose first event with data, the first that a client hears of, is rewritten if it is an `endpoint`.
+/// An SSE body whose first event with data is rewritten if it is an `endpoint` event.
 pub(super) struct EndpointRewritingBody<B> {
     body: B,
     external_url: ExternalUrl,
-    /// Origin of the server, to be taken off.
+    /// The origin of the server, which is removed.
     origin: String,
     observers: EndpointObservers,
-    /// The place that was noted, for as long as the stream is.
+    /// The registered endpoint, as long as the stream exists.
     registration: Option<EndpointRegistration>,
-    /// What came of the first event; `None` once that is settled.
+    /// The unprocessed beginning of the stream; `None` after the first event.
     pending: Option<BytesMut>,
 }
 
-/// Who is told of the place.
+/// The observers of the endpoint.
 #[derive(Debug, Default)]
 pub(super) struct EndpointObservers {
-    /// Who notes whose it is.
+    /// Registers the owner of the endpoint.
     registrar: Option<EndpointRegistrar>,
     /// Measures until when a request lasts that is posted there.
     exchange: Option<Exchange>,
@@ -49,9 +50,9 @@ pub(super) struct EndpointObservers {
 }
 
 impl EndpointObservers {
-    /// What a request for a stream says.
+    /// The observers that a request for a stream names.
     pub(super) fn from_request(request: &Request) -> Self {
-        // What is in a session of its own is streamable HTTP, which names no places.
+        // A request with a session id is streamable HTTP, which has no such endpoints.
         let in_none = !request.headers().contains_key(MCP_SESSION_ID);
         let opening = request.extensions().get().filter(|_| in_none).cloned();
         let exchange = Exchange::of(request.extensions()).cloned();
@@ -60,7 +61,7 @@ impl EndpointObservers {
         Self { registrar: opening, exchange, path: path.to_owned() }
     }
 
-    /// A place may be named that could not be read.
+    /// The endpoint could not be parsed.
     pub(super) fn endpoint_unknown(&self) {
         if let Some(opening) = &self.registrar {
             opening.register_unknown();
@@ -80,10 +81,10 @@ impl<B> EndpointRewritingBody<B> {
         }
     }
 
-    /// Takes a piece of the stream and returns what of it can go on.
-    fn push(&mut self, piece: Bytes) -> Bytes {
-        let Some(head) = &mut self.pending else { return piece };
-        head.extend_from_slice(&piece);
+    /// Takes a chunk of the stream and returns what can be passed on.
+    fn push(&mut self, chunk: Bytes) -> Bytes {
+        let Some(head) = &mut self.pending else { return chunk };
+        head.extend_from_slice(&chunk);
         let mut done = BytesMut::new();
         while let Some(end) = first_event_end(head) {
             let block = head.split_to(end);
@@ -93,7 +94,7 @@ impl<B> EndpointRewritingBody<B> {
             }
             done.extend_from_slice(&self.rewrite(&block).unwrap_or(block));
             if self.registration.is_none() {
-                // What it names later on is not looked for.
+                // Later events are not searched for endpoints.
                 self.observers.endpoint_unknown();
             }
             done.extend_from_slice(&self.pending.take().unwrap_or_default());
@@ -113,8 +114,8 @@ impl<B> EndpointRewritingBody<B> {
     }
 
     fn rewrite(&mut self, block: &[u8]) -> Option<BytesMut> {
-        let (text, place) = parse_endpoint_event(block)?;
-        let path = place.strip_prefix(self.origin.as_str()).unwrap_or(place);
+        let (text, endpoint) = parse_endpoint_event(block)?;
+        let path = endpoint.strip_prefix(self.origin.as_str()).unwrap_or(endpoint);
         if let Some(opening) = &self.observers.registrar {
             self.registration = opening.register(path, &self.observers.path);
         }
@@ -122,38 +123,38 @@ impl<B> EndpointRewritingBody<B> {
             exchange.announce_endpoint(path, &self.observers.path);
         }
         if !path.starts_with('/') || path.starts_with("//") {
-            // Relative to `/sse`, or on another host altogether: not ours to say.
+            // Relative to `/sse`, or on another host: left unchanged.
             return None;
         }
-        Some(BytesMut::from(text.replacen(place, &self.external_url.url(path), 1).as_bytes()))
+        Some(BytesMut::from(text.replacen(endpoint, &self.external_url.url(path), 1).as_bytes()))
     }
 }
 
-/// The text of an `endpoint` event, and the place that it names.
+/// The text of an `endpoint` event, and the endpoint in it.
 pub(super) fn parse_endpoint_event(event: &[u8]) -> Option<(&str, &str)> {
     let text = std::str::from_utf8(event).ok()?;
     let mut lines = text.lines().map(|line| line.split_once(':').unwrap_or((line, "")));
     let is_endpoint = lines.clone().any(|(field, value)| field == "event" && value.trim() == "endpoint");
-    let (_, place) = lines.find(|(field, _)| *field == "data").filter(|_| is_endpoint)?;
-    Some((text, place.trim()))
+    let (_, endpoint) = lines.find(|(field, _)| *field == "data").filter(|_| is_endpoint)?;
+    Some((text, endpoint.trim()))
 }
 
-/// The lines of a text, without their ends; some that are empty come with them.
+/// The lines of a text without line ends; there may be additional empty ones.
 pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| matches!(byte, b'\n' | b'\r'))
 }
 
-/// Whether a line is one of that field.
+/// Whether a line has that field name.
 pub(super) fn is_field(line: &[u8], field: &[u8]) -> bool {
-    // A stream may begin with a byte order mark.
+    // A stream may start with a byte order mark.
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     line.strip_prefix(field).is_some_and(|rest| matches!(rest.first(), None | Some(b':')))
 }
 
-/// How much of a beginning are whole lines that say neither what event follows nor where to post.
+/// The length of complete lines at the start that contain neither an event type nor data.
 fn ignorable_prefix(head: &[u8]) -> usize {
     let mut at = 0;
-    // The last piece has no end yet.
+    // The last line is not complete yet.
     let ends = memchr::memchr2_iter(b'\n', b'\r', head);
     for end in ends {
         let line = &head[at..end];
@@ -165,7 +166,7 @@ fn ignorable_prefix(head: &[u8]) -> usize {
     at
 }
 
-/// Where the first block of lines ends, the empty line included.
+/// The end of the first event, including its empty line.
 fn first_event_end(bytes: &[u8]) -> Option<usize> {
     let ends = [&b"\n\n"[..], b"\r\n\r\n", b"\r\r"];
     ends.iter().filter_map(|end| memchr::memmem::find(bytes, end).map(|at| at + end.len())).min()
@@ -185,10 +186,10 @@ where
         loop {
             match Pin::new(&mut self.body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(piece) => {
-                        let piece = self.push(piece);
-                        if !piece.is_empty() {
-                            return Poll::Ready(Some(Ok(Frame::data(piece))));
+                    Ok(chunk) => {
+                        let chunk = self.push(chunk);
+                        if !chunk.is_empty() {
+                            return Poll::Ready(Some(Ok(Frame::data(chunk))));
                         }
                     }
                     Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
@@ -304,7 +305,7 @@ mod tests {
                 let out: Vec<u8> = pieces.flat_map(|piece| stream.push(piece)).collect();
                 assert_eq!(out, text.as_bytes());
                 assert!(!owners.may_post("/m?s=1", &owner("b")), "{:.60} in {size}", text);
-                // A piece that holds the whole event is read, however large it is.
+                // A chunk that contains the whole event is parsed, whatever its size.
                 let may = may || size > text.len();
                 assert_eq!(owners.may_post("/m?s=1", &owner("a")), may, "{:.60} in {size}", text);
             }

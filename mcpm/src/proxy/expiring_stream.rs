@@ -1,4 +1,4 @@
-//! A stream of events that ends when the token does with which it was asked for.
+//! Ends SSE streams when the token that they were requested with expires.
 
 use std::{
     pin::Pin,
@@ -14,13 +14,13 @@ use tokio::time::{Instant, Sleep};
 use super::respond::Response;
 use crate::proxy::body::{Body, BodyError};
 
-/// What ends later than that is as good as endless.
+/// Later ends are treated as never.
 const MAX_LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// How long is slept at most: a machine that is suspended meanwhile sleeps on for as long as was left before.
+/// Maximum sleep: timers do not advance while the machine is suspended, so the wall clock is compared regularly.
 const MAX_SLEEP: Duration = Duration::from_secs(30);
 
-/// The stream.
+/// A stream with an expiry.
 struct ExpiringBody {
     body: Body,
     deadline: ExpiryDeadline,
@@ -28,7 +28,8 @@ struct ExpiringBody {
     ended: bool,
 }
 
-/// When it ends, which either clock may tell: one goes on while the machine is suspended, and nobody sets the other back.
+/// The expiry by both clocks: the wall clock advances while the machine is suspended, and the monotonic clock
+/// cannot be set back.
 struct ExpiryDeadline {
     wall_clock: SystemTime,
     monotonic: Instant,
@@ -36,7 +37,7 @@ struct ExpiryDeadline {
 }
 
 impl ExpiryDeadline {
-    /// When to look again; `None` when it is over.
+    /// When to check again; `None` after the expiry.
     fn next_check(&self) -> Option<Instant> {
         let now = Instant::now();
         let over = (self.now)() >= self.wall_clock || now >= self.monotonic;
@@ -44,9 +45,9 @@ impl ExpiryDeadline {
     }
 }
 
-/// Has an answer end at `end`, if it is a stream of events. Any other is one answer to one request, which was allowed.
+/// Ends a response at `end` if it is an SSE stream. Any other response belongs to one request, which was allowed.
 ///
-/// The stream ends as it does when its server has nothing more to say: a client opens another, with a token that holds.
+/// The stream ends as if the server had closed it: the client opens another one with a valid token.
 pub(super) fn with_expiry(response: Response, end: SystemTime) -> Response {
     with_expiry_by_clock(response, end, SystemTime::now)
 }
@@ -56,13 +57,13 @@ fn with_expiry_by_clock(response: Response, end: SystemTime, now: fn() -> System
     if !kind.is_some_and(|kind| kind.starts_with(b"text/event-stream")) {
         return response;
     }
-    // One that has ended already ends at once.
+    // An expired stream ends immediately.
     let left = end.duration_since(now()).unwrap_or_default();
     if left > MAX_LIFETIME {
         return response;
     }
     let (mut parts, body) = response.into_parts();
-    // It may become shorter than it was said to be.
+    // The body may become shorter.
     parts.headers.remove(header::CONTENT_LENGTH);
     let latest = Instant::now() + left;
     let nap = Box::pin(tokio::time::sleep_until(latest.min(Instant::now() + MAX_SLEEP)));
@@ -83,9 +84,9 @@ impl HttpBody for ExpiringBody {
                 self.timer.as_mut().reset(nap);
                 continue;
             }
-            tracing::debug!("a stream was ended with its caller's token");
+            tracing::debug!("a stream was ended because its caller's token has expired");
             self.ended = true;
-            // The server need not go on talking.
+            // Drops the server's stream.
             self.body = Body::empty();
         }
         if self.ended { Poll::Ready(None) } else { Pin::new(&mut self.body).poll_frame(cx) }
@@ -128,7 +129,7 @@ mod tests {
         with_expiry_by_clock(response, SystemTime::now() + left, now)
     }
 
-    /// What a stream says until its end, which comes within a day of the clock that jumps.
+    /// The content of a stream until its end.
     async fn whole(stream: Response) -> Bytes {
         let whole =
             tokio::time::timeout(Duration::from_secs(24 * 3600), stream.into_body().collect(Account::new));
@@ -144,7 +145,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_ends_when_its_token_expired_while_the_machine_was_suspended() {
-        /// Asked for the third time, it is a day later, and the machine's other clock has not noticed.
+        /// At the third call it is a day later by the wall clock, which the monotonic clock has not noticed.
         fn suspended() -> SystemTime {
             static ASKED: AtomicUsize = AtomicUsize::new(0);
             let days = u64::from(ASKED.fetch_add(1, Ordering::Relaxed) >= 2);

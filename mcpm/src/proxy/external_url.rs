@@ -1,20 +1,20 @@
-//! How clients see the proxy when another proxy stands in front of it.
+//! The URL of the proxy as clients see it behind a reverse proxy.
 //!
-//! It is for what they are shown alone. Who may come in never depends on it: a proxy in front that passes on what its
-//! client says, or adds to it, would let the client choose.
+//! It is only used in what clients are shown. Authorization never depends on it, because a client could influence
+//! the headers of a reverse proxy that passes them on.
 
 use http::{HeaderMap, uri::Authority};
 
-/// What clients put before the proxy's own paths.
+/// The external prefix of the proxy's paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ExternalUrl {
-    /// `scheme://host[:port]`, when the proxy in front says so.
+    /// `scheme://host[:port]`, if the reverse proxy sends it.
     pub(crate) origin: Option<String>,
-    /// Path prefix, with a leading slash and without a trailing one; empty when there is none.
+    /// The path prefix, with a leading slash and without a trailing one; may be empty.
     pub(crate) prefix: String,
 }
 
-/// Where the prefix comes from, and whether the headers of a proxy in front are believed.
+/// The configured prefix, and whether headers of a reverse proxy are trusted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ExternalUrlConfig {
     /// `--endpoint-prefix`.
@@ -24,16 +24,16 @@ pub(crate) struct ExternalUrlConfig {
 }
 
 impl ExternalUrlConfig {
-    /// Reads one request's headers.
+    /// Resolves the external URL from the headers of a request.
     pub(crate) fn resolve(&self, headers: &HeaderMap) -> ExternalUrl {
         let header = |name: &str| {
             let mut lines = headers.get_all(name).iter();
             let line = lines.next().filter(|_| self.trust_proxy_headers)?;
             if lines.next().is_some() {
-                // One of them is not from the proxy in front, and nothing says which.
+                // One of them is not from the reverse proxy, and it is unknown which.
                 return None;
             }
-            // That one wrote the last of several values; what stands before is what it was told.
+            // The reverse proxy appended the last value; earlier ones come from its client.
             let last = line.to_str().ok()?.rsplit(',').next().map(str::trim)?;
             (!last.is_empty() && !last.contains(char::is_whitespace)).then(|| last.to_owned())
         };
@@ -57,12 +57,12 @@ impl ExternalUrlConfig {
     }
 }
 
-/// Whether a text names a host, with or without a port, and can be put into a header in quotes.
+/// Whether a text is a host with an optional port, and can be quoted in a header.
 pub(crate) fn is_authority(text: &str) -> bool {
     text.parse::<Authority>().is_ok() && !text.contains(['@', '"', '\\'])
 }
 
-/// Whether a text is the beginning of a path, and not of a host.
+/// Whether a text is a path prefix, and not a host.
 fn is_prefix(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/%".contains(&byte);
     text.bytes().all(plain) && !text.starts_with("//")
@@ -73,7 +73,7 @@ fn is_default(scheme: &str, port: &str) -> bool {
 }
 
 impl ExternalUrl {
-    /// A path of the proxy as clients must write it.
+    /// The external URL of a path.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("{}{}{path}", self.origin.as_deref().unwrap_or_default(), self.prefix)
     }

@@ -1,4 +1,4 @@
-//! Forwards requests to a server that speaks HTTP, byte for byte and unbuffered.
+//! Forwards requests to an HTTP server, byte for byte and without buffering.
 
 use std::{
     pin::{Pin, pin},
@@ -32,15 +32,15 @@ use crate::{
     timers::CoarseTimers, transport::http::RequestHead,
 };
 
-/// How long the server may take for the head of an answer to a POST.
+/// Timeout for the response head of a POST.
 const RESPONSE_HEAD_TIMEOUT: Duration = Duration::from_secs(10 * 60);
-/// How long a check of the server for `/health` may take.
+/// Timeout of a health probe of the server.
 const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
-/// A body up to this size is read before it is sent on, which is one write and lets an error name its request; of a
-/// larger one, this much is read for the id.
+/// A body up to this size is buffered before it is sent, which takes one write and provides the id for error
+/// responses; of a larger body, this much is read for the id.
 const MAX_BUFFERED_BYTES: usize = 64 << 10;
 
-/// The endpoint in front of an HTTP server.
+/// The endpoint for an HTTP server.
 #[derive(Debug)]
 pub(crate) struct Forward {
     target: Arc<Target>,
@@ -62,7 +62,7 @@ impl Forward {
         let reached = self.target.instance();
         let is_get = request.method() == Method::GET;
         let public = is_get.then(|| self.publicity.resolve(request.headers()));
-        let told = is_get.then(|| EndpointObservers::from_request(&request));
+        let observers = is_get.then(|| EndpointObservers::from_request(&request));
         let (mut parts, body, asked) = match self.prepare(request).await {
             Ok(prepared) => prepared,
             Err(response) => return response,
@@ -75,15 +75,17 @@ impl Forward {
             }
         };
         parts.headers.insert(header::HOST, reached.host.clone());
-        let SessionLookup { session: place, lost } = self.sessions.find(&parts.headers, reached.generation);
-        let in_session = place.map(|place| SessionRequest::with_server_id(&mut parts, place));
+        let SessionLookup { session: server_session, lost } =
+            self.sessions.find(&parts.headers, reached.generation);
+        let in_session =
+            server_session.map(|server_session| SessionRequest::with_server_id(&mut parts, server_session));
         let opening = initialize_request(&parts, &asked.body);
         let observed = Exchange::of(&parts.extensions).cloned();
         let head = RequestHead::new(&parts, body.size_hint().exact());
         // What the client sent keeps the whole buffer of its connection, so none of it is kept until the answer.
         drop(parts);
         let exchanged = match lost {
-            // The server would take it for one of the session that has the id now.
+            // The server would associate it with the session that has the id now.
             true => Ok(session_recovery::session_not_found(&asked.id())),
             false => self.exchange(&reached, &head, body, &asked, observed.as_ref()).await,
         };
@@ -94,7 +96,7 @@ impl Forward {
         if let Some(in_session) = &in_session
             && in_session.affects_session(&head, &response, reached.generation)
         {
-            // Boxed, since it is rare and large.
+            // Boxed, because it is rare and large.
             let repeatable = asked.is_complete.then_some(&asked.body);
             let answered = session_recovery::handle_response(
                 &self.sessions,
@@ -118,13 +120,13 @@ impl Forward {
         {
             self.sessions.remember(id, opening, reached.generation);
         }
-        match (public, told) {
-            (Some(public), Some(told)) => rewrite_endpoint(response, public, &reached, told),
+        match (public, observers) {
+            (Some(public), Some(observers)) => rewrite_endpoint(response, public, &reached, observers),
             _ => response,
         }
     }
 
-    /// Sends a request and waits for the head of its answer.
+    /// Sends a request and waits for the response head.
     async fn exchange(
         &self,
         reached: &TargetInstance,
@@ -142,7 +144,7 @@ impl Forward {
         let answered = if head.method() == Method::POST {
             self.alarms.timeout(RESPONSE_HEAD_TIMEOUT, sending).await
         } else {
-            // The head of an event stream may come with the first event.
+            // The head of an SSE stream may be sent only with the first event.
             Some(sending.as_mut().await)
         };
         match answered {
@@ -155,21 +157,21 @@ impl Forward {
             Some(Err(error)) => Err(upstream_error(&error, &asked.id(), &reached.last_seen)),
             None => {
                 let status = StatusCode::GATEWAY_TIMEOUT;
-                let message = "the server did not answer in time";
+                let message = "the server did not respond in time";
                 reached.last_seen.record_failure(message);
                 Err(respond::error(status, error_code::INTERNAL_ERROR, message, &asked.id()))
             }
         }
     }
 
-    /// Whether the proxy has a say in a header: it checks it, writes it or takes it off.
+    /// Whether the proxy checks, sets or removes a header.
     fn is_managed_header(&self, name: &str) -> bool {
-        // Those of parameters are the server's own, and may have `_` in their names.
+        // Headers of parameters are defined by the server, and their names may contain `_`.
         let of_mcp = matches!(name, "mcp-session-id" | "mcp-protocol-version" | "mcp-method" | "mcp-name");
         of_mcp || is_forwarding_header(name) || is_hop_by_hop(name) || self.target.sets_header(name)
     }
 
-    /// Makes the server's form of a request, and keeps the body if it is small.
+    /// Converts a request for the server, and buffers the body if it is small.
     async fn prepare(&self, request: Request) -> Result<(Parts, Body, RetainedRequest), Response> {
         let (mut parts, body) = request.into_parts();
         parts.uri = self.target.map_uri(&parts.uri);
@@ -187,7 +189,7 @@ impl Forward {
                 .collect(|| respond::body_account(&parts.extensions))
                 .await
                 .map_err(|broken| body_errors::unreadable_body(&broken))?;
-            // A copy, since the bytes would keep the whole buffer of their connection until the answer.
+            // A copy, because the bytes would retain the read buffer of their connection.
             let asked = RetainedRequest {
                 body: Bytes::copy_from_slice(&body),
                 is_complete: true,
@@ -199,7 +201,7 @@ impl Forward {
             let asked = RetainedRequest { is_complete: size == Some(0), ..RetainedRequest::default() };
             return Ok((parts, body, asked));
         }
-        // Boxed, since it is rare and large.
+        // Boxed, because it is rare and large.
         let peeked = Box::pin(body.peek(MAX_BUFFERED_BYTES, respond::body_account(&parts.extensions))).await;
         let (begun, body) = peeked.map_err(|broken| body_errors::unreadable_body(&broken))?;
         let asked = match body.size_hint().exact() {
@@ -215,40 +217,40 @@ impl Forward {
     }
 }
 
-/// What is to be remembered of a request that opens a session.
+/// What is needed to open a session again, if the request opens one.
 fn initialize_request(parts: &Parts, body: &Bytes) -> Option<SavedInitialize> {
     if body.is_empty() || parts.headers.contains_key(MCP_SESSION_ID) || !may_initialize(body) {
         return None;
     }
-    let is_initialize = Message::parse(body.clone()).is_ok_and(|asked| asked.method() == "initialize");
+    let is_initialize = Message::parse(body.clone()).is_ok_and(|message| message.method() == "initialize");
     is_initialize.then(|| SavedInitialize { uri: parts.uri.clone(), body: body.clone() })
 }
 
-/// What is kept of a request while it is under way.
+/// What is retained of a request while it is in flight.
 #[derive(Debug, Default)]
 struct RetainedRequest {
-    /// A copy of its body, if it is small.
+    /// A copy of the body, if it is small.
     body: Bytes,
-    /// Whether that is all of it.
+    /// Whether the copy is complete.
     is_complete: bool,
-    /// Its id, if the body is not kept.
+    /// The id, if the body is not retained.
     id: Bytes,
 }
 
 impl RetainedRequest {
-    /// The id of the request, as far as it is known. It is only read when it is wanted, which is rare.
+    /// The id of the request, if known. Parsed only when it is needed, which is rare.
     fn id(&self) -> Bytes {
         if self.body.is_empty() { self.id.clone() } else { scan_request_id(&self.body) }
     }
 }
 
-/// Whether a body can be an `initialize`. Finding out is much cheaper than parsing it.
+/// Whether a body may be an `initialize` request. Much cheaper than parsing it.
 fn may_initialize(body: &[u8]) -> bool {
     static METHOD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("initialize\""));
     METHOD.find(body).is_some()
 }
 
-/// Has the event that says where to post name a place on the proxy.
+/// Rewrites the endpoint event of the deprecated transport.
 fn rewrite_endpoint(
     response: Response,
     public: ExternalUrl,
@@ -259,12 +261,12 @@ fn rewrite_endpoint(
         return response;
     }
     if is_encoded(response.headers()) {
-        // It cannot be read here, and waiting for its first event would hold it back.
+        // A compressed stream cannot be parsed.
         told.endpoint_unknown();
         return response;
     }
     let (mut parts, body) = response.into_parts();
-    // Its one event may get longer.
+    // The event may become longer.
     parts.headers.remove(header::CONTENT_LENGTH);
     let body = Body::stream(EndpointRewritingBody::new(body, public, reached.origin.clone(), told));
     Response::from_parts(parts, body)
@@ -283,11 +285,11 @@ impl Endpoint for Forward {
         Box::pin(async move {
             let reached = self.target.instance()?;
             let life = reached.generation;
-            let look = || {
+            let probe = || {
                 let (expected, headers) = (self.expected.clone(), self.target.headers().clone());
                 async move {
                     let known = reached.last_seen.cached_check();
-                    // One that passed is connected to again, and no session is opened for it.
+                    // After a successful check only the connection is tested, without a session.
                     reached.client.check_reachable().await.map_err(|error| error.to_string())?;
                     let outcome = match known {
                         Some(outcome) => outcome,
@@ -296,7 +298,7 @@ impl Endpoint for Forward {
                     outcome.map_err(|finding| finding.error(&format!("`{}`", expected.path())).to_string())
                 }
             };
-            self.health_probe.check(life, look).await
+            self.health_probe.check(life, probe).await
         })
     }
 
@@ -312,7 +314,7 @@ impl Endpoint for Forward {
     }
 }
 
-/// Whether only a trusted proxy in front may say this.
+/// Whether only a trusted reverse proxy may set a header.
 fn is_forwarding_header(name: &str) -> bool {
     matches!(
         name,
@@ -332,13 +334,13 @@ pub(super) fn is_event_stream(value: &HeaderValue) -> bool {
     value.get(..EVENT_STREAM.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(EVENT_STREAM))
 }
 
-/// The answer when the server cannot be reached (503, try again) or broke off (502).
+/// The response if the server cannot be reached (503) or the connection broke (502).
 fn upstream_error(error: &Error, id: &[u8], seen: &LastSeen) -> Response {
     if let Some(response) = body_errors::response_for(error, id) {
         return response;
     }
     seen.record_failure(&error.to_string());
-    // Only connecting fails with an error of the system itself. Once connected, the request may have been taken.
+    // Only connecting fails with an OS error. After that, the request may have been received.
     let cause = std::error::Error::source(error);
     let connected = !cause.is_some_and(|cause| cause.is::<std::io::Error>());
     let status = if connected { StatusCode::BAD_GATEWAY } else { StatusCode::SERVICE_UNAVAILABLE };

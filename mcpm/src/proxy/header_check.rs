@@ -1,5 +1,5 @@
-//! Checks that the headers of a stateless request say what its body says (MCP 2026-07-28, "Standard Request
-//! Headers" and "Custom headers from tool parameters"): whoever decides by a header must not be lied to.
+//! Checks that the headers of a stateless request match its body (MCP 2026-07-28, "Standard Request Headers" and
+//! "Custom headers from tool parameters"), because intermediaries decide by headers.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, StatusCode};
@@ -19,7 +19,7 @@ pub(super) const MCP_PROTOCOL_VERSION: &str = "mcp-protocol-version";
 const MCP_METHOD: &str = "mcp-method";
 const MCP_NAME: &str = "mcp-name";
 
-/// Checks what every stateless request carries.
+/// Checks the headers that every stateless request must have.
 pub(super) fn check_required(
     headers: &HeaderMap,
     message: &Message,
@@ -48,18 +48,19 @@ pub(super) fn check_required(
     Ok(())
 }
 
-/// Checks that the headers which name what a message is about, if they are there, say what it says.
+/// Checks optional headers, which must match the message if they are present.
 pub(super) fn check_optional(headers: &HeaderMap, message: &Message) -> Result<(), RpcError> {
     let method = single_header(headers, MCP_METHOD)?;
     if method.is_some_and(|method| method != message.method()) {
         return Err(mismatch(MCP_METHOD));
     }
     let Some(name) = single_header(headers, MCP_NAME)?.map(decode).transpose()? else { return Ok(()) };
-    let said = name_param(message.method()).map(|field| param_text(message, field)).transpose()?.flatten();
-    if said.is_none_or(|said| said == name) { Ok(()) } else { Err(mismatch(MCP_NAME)) }
+    let field_value =
+        name_param(message.method()).map(|field| param_text(message, field)).transpose()?.flatten();
+    if field_value.is_none_or(|field_value| field_value == name) { Ok(()) } else { Err(mismatch(MCP_NAME)) }
 }
 
-/// Checks the arguments of a tool that are mirrored in headers.
+/// Checks the headers that repeat arguments of a tool.
 pub(super) fn check_params(
     headers: &HeaderMap,
     message: &Message,
@@ -77,7 +78,7 @@ pub(super) fn check_params(
             (Value::String(text), Some(sent)) => *text == sent,
             (Value::Bool(truth), Some(sent)) => truth.to_string() == sent,
             (Value::Number(number), Some(sent)) => same_number(&number.to_string(), &sent),
-            // What has no header form is not mirrored.
+            // A value without a header form is not repeated in a header.
             (Value::Array(_) | Value::Object(_), None) => true,
             _ => false,
         };
@@ -88,7 +89,7 @@ pub(super) fn check_params(
     Ok(())
 }
 
-/// A text among the params.
+/// A string parameter.
 fn param_text(message: &Message, field: &str) -> Result<Option<String>, RpcError> {
     let Some(fields) = Fields::read(message.params()) else { return Ok(None) };
     let ambiguous = |error: AmbiguousField| {
@@ -98,7 +99,7 @@ fn param_text(message: &Message, field: &str) -> Result<Option<String>, RpcError
     Ok(text.and_then(|text| serde_json::from_str(text.get()).ok()))
 }
 
-/// The field of the params that `Mcp-Name` repeats.
+/// The parameter that `Mcp-Name` repeats.
 fn name_param(method: &str) -> Option<&'static str> {
     match method {
         "tools/call" | "prompts/get" => Some("name"),
@@ -121,7 +122,7 @@ fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a st
     value.to_str().map(|value| Some(value.trim_matches([' ', '\t']))).map_err(|_| mismatch(name))
 }
 
-/// Decodes the form `=?base64?...?=`; other text stands for itself.
+/// Decodes `=?base64?...?=`; other text is returned unchanged.
 fn decode(value: &str) -> Result<String, RpcError> {
     let Some(encoded) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
         return Ok(value.to_owned());
@@ -131,12 +132,12 @@ fn decode(value: &str) -> Result<String, RpcError> {
         RpcError::new(
             StatusCode::BAD_REQUEST,
             error_code::HEADER_MISMATCH,
-            "a header's base64 form is broken",
+            "the base64 encoding of a header is invalid",
         )
     })
 }
 
-/// Whether two decimal numbers are the same: `42.0` is `42`.
+/// Whether two decimal numbers are equal: `42.0` equals `42`.
 fn same_number(body: &str, sent: &str) -> bool {
     let plain = |text: &str| {
         let whole = text.split_once('.').filter(|(_, part)| part.bytes().all(|digit| digit == b'0'));
@@ -146,6 +147,6 @@ fn same_number(body: &str, sent: &str) -> bool {
 }
 
 fn mismatch(name: &str) -> RpcError {
-    let message = format!("Header mismatch: `{name}` does not say what the body says");
+    let message = format!("Header mismatch: `{name}` does not match the body");
     RpcError::new(StatusCode::BAD_REQUEST, error_code::HEADER_MISMATCH, message)
 }

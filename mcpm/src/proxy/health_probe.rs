@@ -1,8 +1,8 @@
-//! Looks whether a server takes connections, for whoever asks for its health.
+//! Health probes of the server's port, for `/health`.
 //!
-//! Anybody may ask, without a token and as often as they like. So there is one look at a time, which all who ask
-//! meanwhile wait for, and what it found holds for a moment: a stranger makes no more work for the server than one
-//! connection a second. A look does not end with whoever asked first, since it would then begin anew with the next.
+//! Any client may request `/health` without a token and at any rate. So there is at most one probe at a time,
+//! which all requests share, and its result is cached briefly: health checks cause at most one connection to the
+//! server per second. A probe does not end with the request that caused it.
 
 use std::{
     future::Future,
@@ -12,19 +12,19 @@ use std::{
 
 use tokio::{sync::watch, task::AbortHandle, time::Instant};
 
-/// How long what was found holds.
+/// Lifetime of a result.
 const RESULT_TTL: Duration = Duration::from_secs(1);
 
-/// What was found, and when.
+/// The result of a probe, and when it completed.
 type ProbeResult = (Result<(), String>, Instant);
 
-/// The last look.
+/// The last probe.
 #[derive(Debug, Default)]
 pub(crate) struct HealthProbe(Mutex<Option<Probe>>);
 
 #[derive(Debug)]
 struct Probe {
-    /// Which life of the server it concerns.
+    /// The generation of the server that it concerns.
     generation: u64,
     result: watch::Receiver<Option<ProbeResult>>,
     task: AbortHandle,
@@ -41,46 +41,46 @@ impl Probe {
 }
 
 impl HealthProbe {
-    /// Returns what `look` finds of the present `life` of the server, or has just found.
-    pub(crate) async fn check<F>(&self, life: u64, look: impl FnOnce() -> F) -> Result<(), String>
+    /// Returns the result of `probe` for this `generation` of the server, or a cached one.
+    pub(crate) async fn check<F>(&self, generation: u64, probe: impl FnOnce() -> F) -> Result<(), String>
     where
         F: Future<Output = Result<(), String>> + Send + 'static,
     {
-        let mut found = self.subscribe(life, look);
-        let found = found.wait_for(Option::is_some).await;
-        match found.as_deref() {
+        let mut result = self.subscribe(generation, probe);
+        let result = result.wait_for(Option::is_some).await;
+        match result.as_deref() {
             Ok(Some((outcome, _))) => outcome.clone(),
-            Ok(None) | Err(_) => Err("the proxy stops".to_owned()),
+            Ok(None) | Err(_) => Err("the proxy is stopping".to_owned()),
         }
     }
 
-    fn subscribe<F>(&self, life: u64, look: impl FnOnce() -> F) -> watch::Receiver<Option<ProbeResult>>
+    fn subscribe<F>(&self, generation: u64, probe: impl FnOnce() -> F) -> watch::Receiver<Option<ProbeResult>>
     where
         F: Future<Output = Result<(), String>> + Send + 'static,
     {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(last) = last.as_ref().filter(|last| last.is_fresh(life)) {
+        if let Some(last) = last.as_ref().filter(|last| last.is_fresh(generation)) {
             return last.result.clone();
         }
-        let (tell, found) = watch::channel(None);
-        let look = look();
+        let (sender, receiver) = watch::channel(None);
+        let probe = probe();
         let task = tokio::spawn(async move {
-            let outcome = look.await;
-            tell.send_replace(Some((outcome, Instant::now())));
+            let outcome = probe.await;
+            sender.send_replace(Some((outcome, Instant::now())));
         });
-        let look = Probe { generation: life, result: found.clone(), task: task.abort_handle() };
-        if let Some(before) = last.replace(look) {
-            // Of a server that is no more.
+        let probe = Probe { generation, result: receiver.clone(), task: task.abort_handle() };
+        if let Some(before) = last.replace(probe) {
+            // It probed a previous generation of the server.
             before.task.abort();
         }
-        found
+        receiver
     }
 }
 
 impl Drop for HealthProbe {
     fn drop(&mut self) {
-        if let Some(look) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            look.task.abort();
+        if let Some(current) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            current.task.abort();
         }
     }
 }
@@ -110,7 +110,7 @@ mod tests {
                 }
             })
         };
-        // One that goes away before there is an answer begins no look for the next.
+        // A request that is cancelled does not cause another probe for the next.
         drop(Box::pin(ask()));
         for _ in 0..10 {
             tokio::select! {
@@ -124,7 +124,7 @@ mod tests {
         assert!(answers.iter().all(Result::is_ok));
         assert_eq!(ask().await, Ok(()));
         assert_eq!(count.load(Ordering::Relaxed), 1);
-        // What was found is not told for long.
+        // The result expires.
         tokio::time::advance(RESULT_TTL).await;
         gate.notify_one();
         assert_eq!(ask().await, Ok(()));

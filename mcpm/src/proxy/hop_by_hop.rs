@@ -1,13 +1,13 @@
-//! Headers that concern one connection only go no further (RFC 9110 section 7.6.1).
+//! Removal of hop-by-hop headers (RFC 9110 section 7.6.1).
 //!
-//! `Connection` names more of them. Whoever writes a header that a server is to get takes off what a client names there
-//! before, or the client decides whether it gets there.
+//! `Connection` names additional ones. Code that sets a header for the server must remove what the client names
+//! there first; otherwise the client could suppress the header.
 
 use http::{HeaderMap, HeaderName, header};
 
-/// Removes the headers that concern one connection only, and others that `drops` names.
+/// Removes hop-by-hop headers, and others that `drops` selects.
 pub(super) fn strip(headers: &mut HeaderMap, drops: impl Fn(&str) -> bool) {
-    // Looking at the few names there are is cheaper than looking up those that could be there.
+    // Iterating over the existing names is cheaper than looking up all possible ones.
     while let Some(name) = headers.keys().find(|name| is_hop_by_hop(name.as_str()) || drops(name.as_str())) {
         let name = name.clone();
         if name == header::CONNECTION {
@@ -22,13 +22,13 @@ pub(super) fn strip(headers: &mut HeaderMap, drops: impl Fn(&str) -> bool) {
     }
 }
 
-/// Whether a header's name is to some servers the same as another's that counts: those that show headers to programs as
-/// variables (CGI, WSGI) do not tell `_` and `-` apart, nor one spelling that was checked from one that was not.
+/// Whether some servers treat a header's name as equal to one that matters: servers that pass headers as variables
+/// (CGI, WSGI) do not distinguish `_` and `-`, so a checked header could be shadowed by an unchecked one.
 pub(super) fn is_underscore_variant(name: &str, counts: impl Fn(&str) -> bool) -> bool {
     name.contains('_') && counts(&name.replace('_', "-"))
 }
 
-/// Whether a header concerns one connection only (RFC 9110 section 7.6.1).
+/// Whether a header is hop-by-hop (RFC 9110 section 7.6.1).
 pub(super) fn is_hop_by_hop(name: &str) -> bool {
     matches!(
         name,

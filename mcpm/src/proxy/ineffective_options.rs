@@ -1,4 +1,4 @@
-//! Finds options that were given and have no effect without another one.
+//! Warnings about options that have no effect without another one.
 
 use crate::{
     auth::{exchange, incoming},
@@ -6,12 +6,12 @@ use crate::{
     telemetry,
 };
 
-/// Options of one kind.
+/// Options that depend on others.
 struct OptionDependency {
-    /// One of these turns them on.
+    /// Any of these enables them.
     enabled_by: &'static [&'static str],
     dependents: &'static [&'static str],
-    /// What they have no effect without, and what to set.
+    /// What they need, and the option to set.
     advice: &'static str,
 }
 
@@ -39,7 +39,7 @@ const DEPENDENCIES: [OptionDependency; 4] = [
     },
 ];
 
-/// Returns a warning for each option that has no effect, unless it says no more than its default.
+/// Returns a warning for each option that has no effect, unless it has its default value.
 pub(crate) fn warnings<O: OptionSet>(options: &O) -> Vec<String> {
     let mut warnings = Vec::new();
     for needs in DEPENDENCIES.iter().filter(|needs| options.non_default(needs.enabled_by).is_empty()) {

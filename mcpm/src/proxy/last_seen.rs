@@ -1,6 +1,6 @@
-//! Remembers what was last seen of a server, for `/health`.
+//! The last observed exchange with a server, for `/health`.
 //!
-//! It costs a request that goes as the one before it did no more than a comparison.
+//! A request with the same outcome as the previous one costs only a comparison.
 
 use std::{
     sync::{
@@ -15,24 +15,24 @@ use tokio::time::Instant;
 
 use super::server_check::{Finding, Passed};
 
-/// How long a failed check holds: `/health` repeats it no sooner, however often it is asked.
+/// Lifetime of a failed check: `/health` does not repeat it earlier.
 const FAILED_CHECK_TTL: Duration = Duration::from_secs(10);
-/// Nothing was exchanged yet.
+/// There was no exchange yet.
 const NO_EXCHANGE: u16 = 0;
 /// The last exchange failed without a status.
 const FAILED: u16 = 1;
 
-/// What was last seen of a server in one of its lives.
+/// The last observations of one generation of a server.
 #[derive(Debug, Default)]
 pub(crate) struct LastSeen {
-    /// Status of the last answer, [`NO_EXCHANGE`] or [`FAILED`].
+    /// Status of the last response, [`NO_EXCHANGE`] or [`FAILED`].
     status: AtomicU16,
     /// Why the last exchange failed, if it did.
     failure: Mutex<String>,
     check: Mutex<Option<Result<(), (Finding, Instant)>>>,
 }
 
-/// The last exchange with a server: its status, and what is to be said of it.
+/// The last exchange with a server: its status and a description.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct LastExchange {
     status: Option<u16>,
@@ -40,20 +40,20 @@ pub(crate) struct LastExchange {
 }
 
 impl LastSeen {
-    /// Notes the status of an answer.
+    /// Records the status of a response.
     pub(super) fn record_status(&self, status: StatusCode) {
         if self.status.load(Ordering::Relaxed) != status.as_u16() {
             self.status.store(status.as_u16(), Ordering::Relaxed);
         }
     }
 
-    /// Notes that there was no answer.
+    /// Records a failed exchange.
     pub(super) fn record_failure(&self, reason: &str) {
         reason.clone_into(&mut self.failure.lock().unwrap_or_else(PoisonError::into_inner));
         self.status.store(FAILED, Ordering::Relaxed);
     }
 
-    /// Notes the outcome of a check.
+    /// Records the outcome of a check.
     pub(super) fn record_check(&self, outcome: &Result<Passed, Finding>) {
         let outcome = match outcome {
             Ok(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! What a layer of the stack is.
+//! The traits of layers and endpoints.
 
 use std::{future::Future, pin::Pin};
 
@@ -10,36 +10,36 @@ use super::{
     server_check::{Finding, Passed},
 };
 
-/// An answer to come.
+/// A future response.
 pub(crate) type ResponseFuture<'a> = Pin<Box<dyn Future<Output = Response> + Send + 'a>>;
 
-/// One thing that is done to every request, or to its answer.
+/// A layer of the stack: handles each request, and may change its response.
 pub(crate) trait Layer: Send + Sync {
-    /// Answers the request itself, or lets `next` do it.
+    /// Responds to the request, or passes it to `next`.
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a>;
 }
 
-/// What answers a request that all layers let through.
+/// The end of the stack, which responds to requests that all layers pass on.
 pub(crate) trait Endpoint: Send + Sync {
-    /// Answers the request.
+    /// Responds to the request.
     fn handle(&self, request: Request) -> ResponseFuture<'_>;
-    /// The server's own path, where it has another than clients of the proxy use.
+    /// The server's own path, if it differs from the one that clients use.
     fn path(&self) -> &str {
         "/"
     }
-    /// Tells whether the server behind can be used, and if not, why.
+    /// Returns whether the server can be used, or the reason why not.
     fn health(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>>;
-    /// The last exchange with a server that speaks HTTP.
+    /// The last exchange with an HTTP server.
     fn last_exchange(&self) -> Option<LastExchange> {
         None
     }
-    /// Checks with one MCP exchange that a server behind that speaks HTTP is an MCP server.
+    /// Checks an HTTP server with one MCP exchange.
     fn check(&self) -> Pin<Box<dyn Future<Output = Result<Passed, Finding>> + Send + '_>> {
         Box::pin(std::future::ready(Ok(Passed::Mcp)))
     }
 }
 
-/// The endpoint of a stack whose layers answer everything that there is.
+/// The endpoint of a stack whose layers handle all existing paths.
 pub(super) struct NotFound;
 
 impl Endpoint for NotFound {
@@ -56,7 +56,7 @@ impl Endpoint for NotFound {
     }
 }
 
-/// The layers further in, and the endpoint.
+/// The inner layers and the endpoint.
 #[derive(Clone, Copy)]
 pub(crate) struct Next<'a> {
     layers: &'a [Box<dyn Layer>],
@@ -68,7 +68,7 @@ impl<'a> Next<'a> {
         Self { layers, endpoint }
     }
 
-    /// Lets the rest of the stack answer.
+    /// Passes the request to the rest of the stack.
     pub(crate) fn handle(self, request: Request) -> ResponseFuture<'a> {
         match self.layers.split_first() {
             Some((layer, layers)) => layer.handle(request, Self { layers, ..self }),

@@ -1,4 +1,4 @@
-//! Listens for clients and hands their requests to the stack.
+//! Listens for connections and serves their requests through the stack.
 
 use std::{
     convert::Infallible,
@@ -24,28 +24,28 @@ use crate::{
     timers::CoarseTimers,
 };
 
-/// How long a client may take for the head of a request, or be silent before the next one.
+/// Timeout for a request head, and for an idle connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long answers under way may take to finish when the proxy stops.
+/// How long pending responses may take to complete when the proxy stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 const BACKLOG: u32 = 1024;
-/// Most connections at a time.
+/// Maximum number of connections.
 const MAX_CONNECTIONS: usize = 2048;
-/// Most bytes of a request's head that a connection holds, and of an answer that wait to be written.
+/// Maximum buffer size of a connection in bytes, for a request head and for a response that waits to be written.
 const MAX_CONNECTION_BUFFER_BYTES: usize = 72 << 10;
 
-/// Binds an address or name and a port; port 0 takes a free one.
+/// Binds a host and a port; port 0 takes a free one.
 ///
 /// # Errors
-/// `PortTaken` says who holds the port; `InvalidOption` for a name that does not resolve to this machine.
+/// `PortTaken` names the process that uses the port; `InvalidOption` for a name that does not resolve to this
+/// machine.
 pub(crate) async fn bind(host: &str, port: u16) -> Result<TcpListener> {
     let addresses: Vec<SocketAddr> = match host.trim_matches(['[', ']']).parse::<IpAddr>() {
         Ok(ip) => vec![SocketAddr::new(ip, port)],
         Err(_) => lookup_host((host, port))
             .await
             .map_err(|error| {
-                Error::new(ErrorKind::InvalidOption, format!("`{host}` is no address to listen on"))
-                    .source(error)
+                Error::new(ErrorKind::InvalidOption, format!("cannot resolve `{host}`")).source(error)
             })?
             .collect(),
     };
@@ -57,7 +57,7 @@ pub(crate) async fn bind(host: &str, port: u16) -> Result<TcpListener> {
         }
     }
     let Some((address, error)) = failure else {
-        return Err(Error::new(ErrorKind::InvalidOption, format!("`{host}` names no address")));
+        return Err(Error::new(ErrorKind::InvalidOption, format!("`{host}` has no address")));
     };
     Err(match error.kind() {
         io::ErrorKind::AddrInUse => {
@@ -65,11 +65,12 @@ pub(crate) async fn bind(host: &str, port: u16) -> Result<TcpListener> {
             Error::new(ErrorKind::PortTaken, format!("port {port} is in use{holder}"))
         }
         io::ErrorKind::AddrNotAvailable => {
-            Error::new(ErrorKind::InvalidOption, format!("`{host}` is no address of this machine"))
+            Error::new(ErrorKind::InvalidOption, format!("`{host}` is not an address of this machine"))
                 .source(error)
         }
         io::ErrorKind::PermissionDenied => {
-            Error::new(ErrorKind::InvalidOption, format!("port {port} may not be listened on")).source(error)
+            Error::new(ErrorKind::InvalidOption, format!("no permission to listen on port {port}"))
+                .source(error)
         }
         _ => Error::new(ErrorKind::Io, format!("cannot listen on `{address}`")).source(error),
     })
@@ -77,20 +78,20 @@ pub(crate) async fn bind(host: &str, port: u16) -> Result<TcpListener> {
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // Connections of a proxy that ended a moment ago do not keep its port.
+    // Connections of a proxy that has just ended must not block its port.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// Serves clients until `stop`, then lets answers under way finish for a short time.
+/// Serves clients until `stop`, then waits briefly for pending responses.
 pub(crate) async fn serve(
     listener: TcpListener,
     stack: Arc<Stack>,
     behind_proxy: bool,
     stop: CancellationToken,
 ) {
-    // All connections of a proxy in front are one peer's.
+    // All connections of a reverse proxy have the same peer.
     let mut admission = Admission::new(listener, MAX_CONNECTIONS, !behind_proxy);
     let mut clients = JoinSet::new();
     let mut http = http1::Builder::new();
@@ -100,7 +101,7 @@ pub(crate) async fn serve(
         tokio::select! {
             (stream, place) = admission.accept() => {
                 if let Err(error) = stream.set_nodelay(true) {
-                    tracing::debug!(%error, "cannot turn off delays on a connection");
+                    tracing::debug!(%error, "cannot set TCP_NODELAY");
                 }
                 let client = serve_connection(&http, alarms.clone(), stream, Arc::clone(&stack), place.payer(), stop.clone());
                 clients.spawn(async move {
@@ -120,7 +121,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// Serves one client.
+/// Serves one connection.
 fn serve_connection(
     http: &http1::Builder,
     alarms: CoarseTimers,

@@ -1,4 +1,4 @@
-//! Refuses messages, in the form in which their client understands it.
+//! Error responses to messages, in the form that the client understands.
 
 use http::{HeaderMap, StatusCode, header};
 
@@ -17,41 +17,41 @@ use crate::{
     stdio::mux::error_response_with_data,
 };
 
-/// The status of an error that is an answer like any other.
-pub(super) fn error_status(asked: &RequestMessages, headers: &HeaderMap) -> StatusCode {
+/// The HTTP status of a JSON-RPC error response.
+pub(super) fn error_status(messages: &RequestMessages, headers: &HeaderMap) -> StatusCode {
     let takes_answers = headers
         .get_all(header::ACCEPT)
         .iter()
         .any(|accepted| memchr::memmem::find(accepted.as_bytes(), b"text/event-stream").is_some());
-    match asked.era() {
+    match messages.era() {
         Era::Modern => StatusCode::BAD_REQUEST,
         Era::Legacy if takes_answers => StatusCode::OK,
-        // Clients of the deprecated SSE transport read no more than the status: their answers come on the stream.
+        // Clients of the deprecated SSE transport read only the status: responses are sent on the stream.
         Era::Legacy => StatusCode::BAD_REQUEST,
     }
 }
 
-/// Refuses a request for one of its messages. Of several in an array none is sent on, and each request is
-/// answered.
+/// Denies a request because of one of its messages. Of a batch, nothing is forwarded, and each request gets an
+/// error.
 pub(super) fn deny_message(
-    asked: &RequestMessages,
+    messages: &RequestMessages,
     refused: &Message,
     status: StatusCode,
     (code, message): (i64, &str),
     denial: Denial,
 ) -> Response {
-    if !asked.is_batch() {
+    if !messages.is_batch() {
         return respond::deny(status, code, message, refused.id_text(), denial);
     }
     let reason = denial.error_data();
-    let requests = asked.messages().iter().filter(|one| one.kind() == MessageKind::Request);
+    let requests = messages.messages().iter().filter(|one| one.kind() == MessageKind::Request);
     let answers: Vec<_> = requests
         .map(|one| {
             let id = one.id_text();
             if std::ptr::eq(one, refused) {
                 error_response_with_data(id, code, message, Some(&reason))
             } else {
-                let message = "not sent, since another message of the array is refused";
+                let message = "not sent, because another message of the batch was denied";
                 error_response_with_data(id, error_code::INVALID_REQUEST, message, Some(&reason))
             }
         })

@@ -1,4 +1,4 @@
-//! One HTTP proxy in front of one MCP server.
+//! The HTTP proxy in front of one MCP server.
 //!
 //! A [`ProxySpec`] describes the protection of the server; [`service`] builds it, for workloads, for [`Proxy`] and for
 //! [`StdioProxy`]. [`listener`] accepts connections, and [`stack`] runs each request through the [`layers`], which report

@@ -1,11 +1,11 @@
-//! Finds out who listens on a port, for the message that it is taken. Linux only; elsewhere nobody is named.
+//! Finds the process that listens on a port, for error messages. Linux only; elsewhere it finds none.
 
 use std::{fs, net::SocketAddr};
 
 /// State of a listening socket in `/proc/net/tcp` (proc_net_tcp, kernel documentation).
 const LISTENING: &str = "0A";
 
-/// Names the process that listens on an address's port, as far as this user may see it.
+/// Names the process that listens on an address's port, if this user may see it.
 pub(super) fn find(address: SocketAddr) -> Option<String> {
     let inodes: Vec<String> = ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
@@ -17,11 +17,11 @@ pub(super) fn find(address: SocketAddr) -> Option<String> {
     processes.flatten().find_map(|process| {
         let pid: u32 = process.file_name().to_str()?.parse().ok()?;
         let open = fs::read_dir(process.path().join("fd")).ok()?;
-        let holds = open
+        let is_holder = open
             .flatten()
             .filter_map(|file| fs::read_link(file.path()).ok())
             .any(|link| link.to_str().is_some_and(|link| sockets.iter().any(|socket| socket == link)));
-        holds.then(|| {
+        is_holder.then(|| {
             let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
             format!("`{}` (pid {pid})", name.trim())
         })

@@ -1,4 +1,4 @@
-//! What the proxy is called as a resource that tokens are meant for (RFC 8707), and where it says so (RFC 9728).
+//! The proxy as a protected resource: its resource identifiers (RFC 8707) and the URL of its metadata (RFC 9728).
 
 use std::net::SocketAddr;
 
@@ -7,32 +7,32 @@ use url::Url;
 
 use super::external_url::{ExternalUrlConfig, is_authority};
 
-/// Where a resource describes itself, before its own path.
+/// The well-known URI of the metadata, without the path of the resource.
 pub(crate) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// The names of the proxy.
+/// The identifiers of the proxy.
 #[derive(Debug)]
 pub(crate) struct ProtectedResource {
     /// `--resource-url`.
     configured_url: Option<String>,
-    /// `host:port` as clients on this machine may write it, the one that was asked for first.
+    /// `host:port` as local clients may write it; the configured one is first.
     authorities: Vec<String>,
-    /// Path of the server on the proxy.
+    /// The path of the MCP endpoint.
     path: String,
     publicity: ExternalUrlConfig,
 }
 
-/// How one client sees the resource.
+/// The URLs as one client sees them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ResourceUrls {
-    /// The resource itself.
+    /// The resource identifier.
     pub(crate) resource: String,
     /// The URL of its metadata.
     pub(crate) metadata: String,
 }
 
 impl ProtectedResource {
-    /// Takes the listener's address, what was asked to be listened on, and the path of the server.
+    /// Creates it from the listener's address, the configured host, and the path of the endpoint.
     pub(crate) fn new(
         explicit: Option<String>,
         host: &str,
@@ -55,7 +55,7 @@ impl ProtectedResource {
         }
     }
 
-    /// How the client of a request sees it.
+    /// The URLs as the client of a request sees them.
     pub(crate) fn urls(&self, headers: &HeaderMap) -> ResourceUrls {
         if let Some(explicit) = &self.configured_url {
             return ResourceUrls { resource: explicit.clone(), metadata: metadata_url(explicit) };
@@ -70,31 +70,31 @@ impl ProtectedResource {
             )
         });
         let prefix = public.prefix;
-        // With a prefix the metadata is below it too: what is outside does not come here.
+        // With a prefix, the metadata is below the prefix, because other paths are not routed to the proxy.
         ResourceUrls {
             resource: format!("{origin}{prefix}{}", self.path),
             metadata: format!("{origin}{prefix}{WELL_KNOWN}{}", self.path),
         }
     }
 
-    /// What tokens are meant for, when nobody has said it otherwise. No header of a request has a say in it, trusted
-    /// or not: a client could name another resource, and show us the token that it got for that one.
+    /// The accepted audiences if none is configured. They do not depend on headers, trusted or not: otherwise a
+    /// client could choose another resource and present a token for that one.
     pub(crate) fn audiences(&self) -> Vec<String> {
         if let Some(explicit) = &self.configured_url {
             return vec![explicit.clone()];
         }
-        // Of no request: what is left is the prefix that was asked for.
+        // Without a request, only the configured prefix applies.
         let prefix = self.publicity.resolve(&HeaderMap::new()).prefix;
         let mut audiences: Vec<String> =
             self.authorities.iter().map(|own| format!("http://{own}{prefix}{}", self.path)).collect();
         if self.path.is_empty() && prefix.is_empty() {
-            // An empty path is `/` to many who write URLs.
+            // Many clients write an empty path as `/`.
             audiences.extend(audiences.clone().into_iter().map(|audience| format!("{audience}/")));
         }
         audiences
     }
 
-    /// Whether the metadata is asked for below a path: the resource's own, or none.
+    /// Whether a path is that of the metadata: with the resource's path, or without.
     pub(crate) fn is_metadata_path(&self, suffix: &str, headers: &HeaderMap) -> bool {
         let suffix = suffix.trim_end_matches('/');
         let explicit = || {
@@ -108,7 +108,7 @@ impl ProtectedResource {
     }
 }
 
-/// Where a resource describes itself (RFC 9728 section 3.1).
+/// The URL of a resource's metadata (RFC 9728 section 3.1).
 fn metadata_url(resource: &str) -> String {
     match Url::parse(resource) {
         Ok(mut url) => {

@@ -1,4 +1,4 @@
-//! The connection of a client, which has to read what is written to it.
+//! A write timeout for connections whose client does not read.
 
 use std::{
     io,
@@ -11,21 +11,20 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::timers::{CoarseTimer, CoarseTimers};
 
-/// How long a client may read nothing of what waits to be written to it. A stream on which nothing is written may be
-/// silent for ever.
+/// How long pending data may remain unread by the client. A stream without pending data may be idle for ever.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A connection that fails when nothing can be written to it for too long.
+/// A connection that fails if nothing can be written for too long.
 #[derive(Debug)]
 pub(super) struct ReadByClient<T> {
     stream: T,
     alarms: CoarseTimers,
-    /// Set while a write waits.
+    /// Set while a write is pending.
     waits: Option<CoarseTimer>,
 }
 
 impl<T: AsyncWrite + Unpin> ReadByClient<T> {
-    /// Watches over a connection; `alarms` are those of all clients.
+    /// Wraps a connection; `alarms` are the timers of all connections.
     pub(super) fn new(stream: T, alarms: CoarseTimers) -> Self {
         Self { stream, alarms, waits: None }
     }
@@ -99,7 +98,7 @@ mod tests {
         let mut ours = ReadByClient::new(ours, CoarseTimers::default());
         let begin = Instant::now();
         let answer = vec![0; 4096];
-        // One that reads a little is waited for.
+        // A client that reads slowly is not disconnected.
         let slow = async {
             let mut piece = vec![0; 1024];
             for _ in 0..4 {

@@ -1,7 +1,7 @@
-//! What is remembered of the sessions of a server that speaks HTTP, so that a lost one can be opened again.
+//! The sessions of an HTTP server that can be opened again when the server has lost them.
 //!
-//! The ids are the server's own. When a session has to be opened anew, its client keeps the id that it knows,
-//! and the server gets the new one. Who opens it, and when, is decided by [`super::reopen`].
+//! Session ids are the server's. When a session is opened again, the client keeps the old id, and the proxy maps
+//! it to the new one. [`super::session_recovery`] decides when that happens.
 
 use std::{
     collections::HashMap,
@@ -15,31 +15,31 @@ use tokio::sync::Semaphore;
 
 pub(super) const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// Most sessions that are remembered.
+/// Maximum number of sessions.
 const MAX_SESSIONS: usize = 10_000;
-/// Most bytes that they take.
+/// Maximum total size in bytes.
 const MAX_SESSION_BYTES: usize = 16 << 20;
-/// Counted for a session beside the bytes of its `initialize`.
+/// Size that is counted for a session in addition to its `initialize`.
 const SESSION_OVERHEAD_BYTES: usize = 512;
-/// A session that was not used between two looks is forgotten.
+/// Interval of the sweep; a session that was not used between two sweeps is removed.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(2 * 3600);
 
 /// The sessions of one server, by the ids that their clients know.
 #[derive(Debug, Default)]
 pub(super) struct RecoverableSessions {
-    /// Boxed, since what starts a server holds it while it waits.
+    /// Boxed, because futures that start a server contain it.
     known: Box<Mutex<RecoverableState>>,
 }
 
 #[derive(Debug, Default)]
 struct RecoverableState {
     by_client_session_id: HashMap<HeaderValue, RecoverableSession>,
-    /// Of those that were opened again, the ids that their clients know, by the ids that the server knows.
+    /// For sessions that were opened again: the client's id by the server's id.
     client_session_by_server_session: HashMap<HeaderValue, HeaderValue>,
     bytes: usize,
-    /// Counts uses, which puts sessions in the order of their last one without asking a clock.
+    /// A counter of uses, which orders sessions by their last use without a clock.
     uses: u64,
-    /// The last look for unused ones, and the count then.
+    /// The time of the last sweep, and the counter then.
     last_sweep: Option<(Instant, u64)>,
 }
 
@@ -55,54 +55,57 @@ struct RecoverableSession {
 /// How a session was opened.
 #[derive(Debug, Clone)]
 pub(super) struct SavedInitialize {
-    /// Where the `initialize` went.
+    /// The URI of the `initialize` request.
     pub(super) uri: Uri,
-    /// The `initialize`.
+    /// The body of the `initialize` request.
     pub(super) body: Bytes,
 }
 
-/// Where a session is now.
+/// The server's side of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ServerSession {
-    /// The id that the server knows.
+    /// The server's session id.
     pub(super) server_session_id: HeaderValue,
-    /// The life of the server in which it was opened, or last answered.
+    /// The generation of the server that opened the session or last responded in it.
     pub(super) generation: u64,
 }
 
-/// What is known of the session that a request names.
+/// The known session of a request.
 #[derive(Debug, Default)]
 pub(super) struct SessionLookup {
     pub(super) session: Option<ServerSession>,
-    /// Whether the server has lost it for sure: it has given the id to another one since. One that counts its sessions
-    /// begins anew when it is started anew.
+    /// Whether the server has certainly lost it, because it has assigned the id to another session since. Servers
+    /// that number their sessions start again after a restart.
     pub(super) lost: bool,
 }
 
 impl RecoverableSessions {
-    /// Finds the session that a request names.
-    pub(super) fn find(&self, headers: &HeaderMap, life: u64) -> SessionLookup {
+    /// Looks up the session of a request.
+    pub(super) fn find(&self, headers: &HeaderMap, generation: u64) -> SessionLookup {
         let Some(id) = headers.get(MCP_SESSION_ID) else { return SessionLookup::default() };
         let mut known = self.lock();
         let uses = known.uses + 1;
-        let place = known.by_client_session_id.get_mut(id).map(|session| {
+        let server_session = known.by_client_session_id.get_mut(id).map(|session| {
             session.used = uses;
             session.place()
         });
         known.uses = uses;
-        let lost =
-            known.belongs_to_another(id, place.as_ref().map_or(id, |place| &place.server_session_id), life);
-        SessionLookup { session: place, lost }
+        let lost = known.belongs_to_another(
+            id,
+            server_session.as_ref().map_or(id, |server_session| &server_session.server_session_id),
+            generation,
+        );
+        SessionLookup { session: server_session, lost }
     }
 
-    /// Remembers a session that was opened.
-    pub(super) fn remember(&self, id: &HeaderValue, opening: SavedInitialize, life: u64) {
+    /// Adds a session that was opened.
+    pub(super) fn remember(&self, id: &HeaderValue, opening: SavedInitialize, generation: u64) {
         let Ok(uri) = opening.uri.to_string().parse() else { return };
         let (id, opening) = (detached(id), SavedInitialize { uri, ..opening });
         let mut known = self.lock();
         known.sweep(Instant::now());
         known.forget(&id);
-        // Whoever had it before has it no more.
+        // The server has assigned the id anew.
         known.client_session_by_server_session.remove(&id);
         let cost = opening.cost();
         if known.by_client_session_id.len() >= MAX_SESSIONS || known.bytes + cost > MAX_SESSION_BYTES {
@@ -114,19 +117,19 @@ impl RecoverableSessions {
         let session = RecoverableSession {
             opening,
             server_session_id: id.clone(),
-            generation: life,
+            generation,
             used: known.uses,
             recovery_lock: turn,
         };
         known.by_client_session_id.insert(id, session);
     }
 
-    /// Forgets a session that has ended.
+    /// Removes a session that has ended.
     pub(super) fn forget(&self, id: &HeaderValue) {
         self.lock().forget(id);
     }
 
-    /// How a session was opened, and who may open it again: one at a time.
+    /// How a session was opened, and a semaphore for reopening it.
     pub(super) fn saved_initialize(&self, id: &HeaderValue) -> Option<(SavedInitialize, Arc<Semaphore>)> {
         let known = self.lock();
         known
@@ -135,28 +138,35 @@ impl RecoverableSessions {
             .map(|session| (session.opening.clone(), Arc::clone(&session.recovery_lock)))
     }
 
-    /// Where a session is now.
+    /// The server's side of a session.
     pub(super) fn server_session(&self, id: &HeaderValue) -> Option<ServerSession> {
         self.lock().by_client_session_id.get(id).map(RecoverableSession::place)
     }
 
-    /// Says where a session is from now on, unless it has left the place where it was seen.
-    pub(super) fn update_server_session(&self, id: &HeaderValue, seen: &ServerSession, place: ServerSession) {
+    /// Updates the server's side of a session, unless it has changed since it was `seen`.
+    pub(super) fn update_server_session(
+        &self,
+        id: &HeaderValue,
+        seen: &ServerSession,
+        server_session: ServerSession,
+    ) {
         let mut known = self.lock();
         let Some(session) = known.by_client_session_id.get_mut(id).filter(|session| session.place() == *seen)
         else {
             return;
         };
         (session.server_session_id, session.generation) =
-            (detached(&place.server_session_id), place.generation);
-        if place.server_session_id != seen.server_session_id {
+            (detached(&server_session.server_session_id), server_session.generation);
+        if server_session.server_session_id != seen.server_session_id {
             known.unlink_server_id(id, &seen.server_session_id);
-            known.client_session_by_server_session.insert(detached(&place.server_session_id), detached(id));
+            known
+                .client_session_by_server_session
+                .insert(detached(&server_session.server_session_id), detached(id));
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, RecoverableState> {
-        // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+        // No code panics while it holds the lock, so the state of a poisoned lock is consistent.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -169,15 +179,15 @@ impl RecoverableState {
         }
     }
 
-    /// Forgets that a session is at that id of the server's.
+    /// Removes the mapping from the server's id of a session.
     fn unlink_server_id(&mut self, id: &HeaderValue, server: &HeaderValue) {
         if self.client_session_by_server_session.get(server).is_some_and(|client| client == id) {
             self.client_session_by_server_session.remove(server);
         }
     }
 
-    /// Whether an id of the server's is another session's in this life, and was given to it last.
-    fn belongs_to_another(&self, id: &HeaderValue, server: &HeaderValue, life: u64) -> bool {
+    /// Whether the server has assigned an id to another session in this generation.
+    fn belongs_to_another(&self, id: &HeaderValue, server: &HeaderValue, generation: u64) -> bool {
         let (client, other) = match self.client_session_by_server_session.get(server) {
             Some(client) => (client, self.by_client_session_id.get(client)),
             None => (
@@ -185,10 +195,10 @@ impl RecoverableState {
                 self.by_client_session_id.get(server).filter(|other| other.server_session_id == *server),
             ),
         };
-        client != id && other.is_some_and(|other| other.generation == life)
+        client != id && other.is_some_and(|other| other.generation == generation)
     }
 
-    /// Forgets what was not used since the last look, if that is long ago.
+    /// Removes sessions that were not used since the last sweep, if a sweep is due.
     fn sweep(&mut self, now: Instant) {
         match self.last_sweep {
             Some((since, _)) if now.saturating_duration_since(since) < SWEEP_INTERVAL => return,
@@ -198,7 +208,7 @@ impl RecoverableState {
         self.last_sweep = Some((now, self.uses));
     }
 
-    /// Forgets the quarter that was not used for longest.
+    /// Removes the least recently used quarter.
     fn make_room(&mut self) {
         let mut uses: Vec<u64> = self.by_client_session_id.values().map(|session| session.used).collect();
         uses.sort_unstable();
@@ -207,7 +217,7 @@ impl RecoverableState {
         }
     }
 
-    /// Forgets what was last used at a count or before.
+    /// Removes sessions whose last use was at this count or before.
     fn retain_used_after(&mut self, after: u64) {
         self.by_client_session_id.retain(|_, session| session.used > after);
         self.client_session_by_server_session
@@ -222,7 +232,7 @@ impl RecoverableSession {
     }
 }
 
-/// A value of its own: one out of a message keeps the whole buffer of its connection.
+/// A copy: a value from a message would retain the read buffer of its connection.
 pub(super) fn detached(value: &HeaderValue) -> HeaderValue {
     HeaderValue::from_bytes(value.as_bytes()).unwrap_or_else(|_| value.clone())
 }
@@ -283,7 +293,7 @@ mod tests {
             remember(&sessions, id, 10);
         }
         assert!((1..=4).all(|id| !lost(id, 0) && !lost(id, 1)));
-        // Whether or not the server is known to have been started anew.
+        // Whether or not the server is known to have restarted.
         for (life, next) in [(0, 0), (0, 1)] {
             sessions.update_server_session(&2.into(), &place(2, life), place(1, next));
             assert!(lost(1, next) && !lost(2, next) && !lost(3, next), "{next}");

@@ -1,4 +1,4 @@
-//! Answers that the proxy gives itself.
+//! Responses of the proxy itself.
 
 use std::sync::Arc;
 
@@ -16,25 +16,25 @@ use crate::{
     },
 };
 
-/// A request on its way through the stack.
+/// A request in the stack.
 pub(crate) type Request = http::Request<Body>;
-/// An answer on its way back.
+/// A response in the stack.
 pub(crate) type Response = HttpResponse<Body>;
 
-/// Seconds after which a client may try again while the server restarts.
+/// Seconds after which a client may retry while the server restarts.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 pub(crate) const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
-/// Names a refusal, to those who do not read the body.
+/// The id of a denial, for clients that do not read the body.
 const MCPM_REFUSAL: HeaderName = HeaderName::from_static("mcpm-refusal");
 
-/// The account on which a request's body is booked.
+/// The memory account of a request's body.
 pub(crate) fn body_account(extensions: &Extensions) -> Arc<Account> {
     Account::of(payer(extensions).unwrap_or(Payer::Unknown))
 }
 
-/// The account on which an answer is booked; of a caller whom nothing tells from others, each has its own.
+/// The memory account of a response; without a known caller, each response has its own.
 pub(crate) fn answer_account(extensions: &Extensions) -> Arc<Account> {
     payer(extensions).map_or_else(Account::new, Account::of)
 }
@@ -44,14 +44,14 @@ fn payer(extensions: &Extensions) -> Option<Payer> {
     person.or_else(|| extensions.get().cloned())
 }
 
-/// An answer without a body.
+/// A response without a body.
 pub(crate) fn empty(status: StatusCode) -> Response {
     let mut response = HttpResponse::new(Body::empty());
     *response.status_mut() = status;
     response
 }
 
-/// A JSON answer.
+/// A JSON response.
 pub(crate) fn json(status: StatusCode, body: Bytes) -> Response {
     let mut response = HttpResponse::new(Body::from(body));
     *response.status_mut() = status;
@@ -59,7 +59,7 @@ pub(crate) fn json(status: StatusCode, body: Bytes) -> Response {
     response
 }
 
-/// A JSON-RPC error; `id` as its asker wrote it, or empty when it is not known.
+/// A JSON-RPC error; `id` is the request's in JSON, or empty if unknown.
 pub(crate) fn error(status: StatusCode, code: i64, message: &str, id: &[u8]) -> Response {
     let mut response = json(status, error_response(id, code, message).freeze());
     if status == StatusCode::SERVICE_UNAVAILABLE {
@@ -68,8 +68,8 @@ pub(crate) fn error(status: StatusCode, code: i64, message: &str, id: &[u8]) -> 
     response
 }
 
-/// Refuses a request for a reason that has an id: a JSON-RPC error that names it, and the reason itself for the
-/// layers further out.
+/// Denies a request: the response is a JSON-RPC error with the ids of the reason and the denial, and the denial is
+/// in its extensions for outer layers.
 pub(crate) fn deny(status: StatusCode, code: i64, message: &str, id: &[u8], denial: Denial) -> Response {
     let mut response =
         json(status, error_response_with_data(id, code, message, Some(&denial.error_data())).freeze());
@@ -83,34 +83,35 @@ pub(crate) fn deny(status: StatusCode, code: i64, message: &str, id: &[u8], deni
     response
 }
 
-/// Why a request failed, for the log. Peers can cause it in any number, so the log has a limit for each kind.
+/// Why a request failed, for the log. Peers can cause any number of failures, so the log has a rate limit for each
+/// kind.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     pub(super) kind: &'static str,
     pub(super) message: String,
 }
 
-/// Has the log say why a request failed.
+/// Marks a response to be logged as a failure.
 pub(super) fn log_failure(response: &mut Response, kind: &'static str, message: impl Into<String>) {
     response.extensions_mut().insert(Failure { kind, message: message.into() });
 }
 
-/// The answer to a message that is not taken.
-pub(crate) fn message_error(refusal: &RpcError, id: &[u8]) -> Response {
-    let mut response = json(refusal.status, refusal.answer(id));
-    if matches!(refusal.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+/// The response to a rejected message.
+pub(crate) fn message_error(error: &RpcError, id: &[u8]) -> Response {
+    let mut response = json(error.status, error.answer(id));
+    if matches!(error.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
         response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
     }
-    if let Some(reason) = refusal.reason {
-        log_failure(&mut response, reason.id(), &*refusal.message);
+    if let Some(reason) = error.reason {
+        log_failure(&mut response, reason.id(), &*error.message);
     }
     response
 }
 
-/// 405 with the methods there are (RFC 9110 section 15.5.6).
+/// 405 with the allowed methods (RFC 9110 section 15.5.6).
 pub(crate) fn method_not_allowed(allowed: &'static str) -> Response {
     let mut response =
-        error(StatusCode::METHOD_NOT_ALLOWED, error_code::INVALID_REQUEST, "method not allowed here", b"");
+        error(StatusCode::METHOD_NOT_ALLOWED, error_code::INVALID_REQUEST, "method not allowed", b"");
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
     response
 }

@@ -1,4 +1,4 @@
-//! A proxy that listens, and how it is stopped.
+//! A running proxy, and stopping it.
 
 use std::{
     net::SocketAddr,
@@ -17,11 +17,11 @@ use crate::{
     telemetry::Telemetry,
 };
 
-/// A proxy that listens. Dropping it stops it.
+/// A running proxy. Dropping it stops it.
 ///
-/// Unlike a workload it has no logs and no events, since it starts no server that could write, end or be started
-/// again; what it refuses can be [explained](Self::explain). It cannot be detached: it is a task of this process and
-/// nothing else, so whoever wants it to go on keeps the handle.
+/// Unlike a workload, it has no logs and no events, because it starts no server; its denials can be
+/// [explained](Self::explain). It cannot be detached: it is a task of this process, so keep the handle as long as
+/// it should run.
 #[derive(Debug)]
 pub struct RunningProxy {
     pub(super) name: String,
@@ -33,9 +33,9 @@ pub struct RunningProxy {
     pub(super) stop: CancellationToken,
     pub(super) task: Mutex<Option<JoinHandle<()>>>,
     pub(super) telemetry: Option<Arc<Telemetry>>,
-    /// The same task, to look at while somebody waits for its end.
+    /// The same task, to query it while another caller waits for its end.
     pub(super) listening: AbortHandle,
-    /// Gone once the proxy has stopped.
+    /// Dead once the proxy has stopped.
     pub(super) stack: Weak<Stack>,
 }
 
@@ -45,75 +45,75 @@ impl RunningProxy {
         &self.name
     }
 
-    /// Returns where clients find the server.
+    /// Returns the URL for clients.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Returns the address the proxy listens on.
+    /// Returns the address that the proxy listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns what the start warned of, such as that callers are not authenticated, or that an option has no effect. The
-    /// same is in the log.
+    /// Returns the warnings of the start, for example that callers are not authenticated, or that an option has no
+    /// effect. They are also logged.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Checks with one MCP exchange whether the target is an MCP server, and returns what there is to say of one that
-    /// passes, such as that it asks for a login.
+    /// Checks with one MCP exchange whether the target is an MCP server, and returns a remark about one that
+    /// passes, for example that it requires a login.
     ///
-    /// The proxy needs no target that is up, so this is not part of the start.
+    /// The target need not be up when the proxy starts, so this is not part of the start.
     ///
     /// # Errors
-    /// `StartFailed` says what was found instead.
+    /// `StartFailed` describes what was found instead.
     pub async fn check(&self) -> Result<Option<String>> {
         let Some(stack) = self.stack.upgrade() else { return Ok(None) };
         match stack.check().await {
             Ok(Passed::Mcp) => Ok(None),
             Ok(Passed::NeedsLogin(status)) => {
-                Ok(Some(format!("the target asks for a login ({})", status.as_u16())))
+                Ok(Some(format!("the target requires a login ({})", status.as_u16())))
             }
             Ok(Passed::Redirects(to)) => {
-                Ok(Some(format!("the target redirects to `{to}`, where clients may go past the proxy")))
+                Ok(Some(format!("the target redirects to `{to}`, which leads clients past the proxy")))
             }
             Err(finding) => Err(finding.error("the target")),
         }
     }
 
-    /// Explains the id of a reason, or of one of the last 256 refusals of this proxy.
+    /// Explains a reason, or one of the last 256 denials of this proxy, by its id.
     ///
     /// # Errors
-    /// `NotFound` for an id that is neither.
+    /// `NotFound` for an unknown id.
     pub fn explain(&self, id: &str) -> Result<Explanation> {
         explain::explain_in(id, &self.recent)
     }
 
-    /// Returns where it is in its life, in the words of a workload.
+    /// Returns the phase of the proxy's life cycle.
     ///
-    /// It is `Running` as long as it listens, whether or not its target answers; of that `/health` tells. It is
-    /// `Stopping` while answers under way finish.
+    /// It is `Running` as long as the proxy listens, whether or not the target responds, which `/health` reports.
+    /// It is `Stopping` while pending responses complete.
     pub fn status(&self) -> Phase {
         match (self.stop.is_cancelled(), self.listening.is_finished()) {
             (false, false) => Phase::Running,
             (true, false) => Phase::Stopping,
-            // Also when its runtime was shut down.
+            // Also if its runtime was shut down.
             (_, true) => Phase::Stopped,
         }
     }
 
-    /// Tells whether the proxy still listens.
+    /// Returns whether the proxy is listening.
     pub fn is_running(&self) -> bool {
         self.status() == Phase::Running
     }
 
-    /// Stops listening and lets answers under way finish for up to 2 s; then sends the last telemetry, for up to 3 s.
+    /// Stops listening, waits up to 2 s for pending responses, then sends pending telemetry for up to 3 s.
     pub async fn stop(&self) {
         self.stop.cancel();
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(task) = task {
-            // A listener that panicked listens no more.
+            // A listener that panicked has ended, too.
             let _ = task.await;
         }
         self.flush().await;
@@ -122,7 +122,7 @@ impl RunningProxy {
         }
     }
 
-    /// Waits until what was recorded is written: what a server does on its way down is, too.
+    /// Waits until audit events and denials are written, including those of the shutdown.
     pub(crate) async fn flush(&self) {
         if let Some(audit) = &self.audit {
             audit.flush().await;
@@ -130,7 +130,7 @@ impl RunningProxy {
         self.recent.flush().await;
     }
 
-    /// Waits until the proxy was stopped.
+    /// Waits until the proxy has stopped.
     pub async fn wait(&self) {
         self.stop.cancelled().await;
     }

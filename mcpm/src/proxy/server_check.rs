@@ -1,8 +1,9 @@
 //! Checks with one MCP exchange that a server speaks MCP over the expected transport.
 //!
-//! Over streamable HTTP it is `server/discover` and, when that is refused, `initialize`, whose session is ended again.
-//! Over the deprecated SSE transport the `endpoint` event is read. A server that asks for a login passes, and so does one
-//! that answers with a JSON-RPC error. What a server sends is bounded in size and time.
+//! Over streamable HTTP, the exchange is `server/discover` and, if that is rejected, `initialize`, whose session
+//! is closed again. Over the deprecated SSE transport, the check reads the `endpoint` event. A server that
+//! requires a login passes, and so does one that responds with a JSON-RPC error. All responses are limited in size
+//! and time.
 
 use std::time::Duration;
 
@@ -30,36 +31,36 @@ use crate::{
     transport::{http::ResponseBody, tls},
 };
 
-/// How long `server/discover` may take: older servers may leave it unanswered.
+/// Timeout of `server/discover`, to which older servers may not respond.
 const DISCOVER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long `initialize` may take.
+/// Timeout of `initialize`.
 const INITIALIZE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the first event of a stream may take.
+/// Timeout for the first event of a stream.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a whole check may take.
+/// Timeout of a whole check.
 pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(40);
-/// How long ending a session may take.
+/// Timeout for closing a session.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Most bytes that are read of an answer.
+/// Maximum size of a response in bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
-/// Most of a redirect's target that is kept.
+/// Maximum length of a redirect's target, in characters.
 const MAX_LOCATION_CHARS: usize = 1000;
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
-/// What image registries send with each answer (OCI distribution).
+/// A header in each response of image registries (OCI distribution).
 const REGISTRY: &str = "docker-distribution-api-version";
 
-/// Where a server is expected to speak MCP.
+/// The expected location and transport of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct ExpectedServer {
-    /// `None` for either of the two over HTTP.
+    /// `None` for either HTTP transport.
     transport: Option<Transport>,
     streamable: Uri,
     sse: Uri,
 }
 
 impl ExpectedServer {
-    /// Expects MCP at the target's own path, else at the usual path of each transport.
+    /// Expects MCP at the target's own path, or else at the usual path of each transport.
     pub(crate) fn at(target: &Target, transport: Option<Transport>) -> Self {
         match target.path() {
             "/" => {
@@ -76,7 +77,7 @@ impl ExpectedServer {
         Self { transport, streamable: uri.clone(), sse: uri }
     }
 
-    /// The path that was checked, for messages.
+    /// The path that is checked, for messages.
     pub(crate) fn path(&self) -> &str {
         match self.transport {
             Some(Transport::Sse) => self.sse.path(),
@@ -88,39 +89,39 @@ impl ExpectedServer {
 /// How a server passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Passed {
-    /// It took part in an MCP exchange.
+    /// It responded in MCP.
     Mcp,
-    /// It answered 401 or 403: a login may be needed.
+    /// It responded with 401 or 403: a login may be needed.
     NeedsLogin(StatusCode),
-    /// It speaks MCP where it redirects to, on the same host.
+    /// It speaks MCP at the target of a redirect, on the same host.
     Redirects(String),
 }
 
 /// Why a server did not pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// It cannot be connected to, or broke off.
+    /// It cannot be connected to, or the connection broke.
     Unreachable(String),
-    /// No trusted authority issued its certificate.
+    /// Its certificate is not issued by a trusted authority.
     Untrusted(String),
-    /// It did not answer in time.
+    /// It did not respond in time.
     NoAnswer(Duration),
-    /// It answered with a status that says no.
+    /// It responded with an error status.
     Status(StatusCode),
-    /// It redirects, to somewhere else if that is named.
+    /// It redirects; to another host if that is named.
     Redirects(StatusCode, Option<String>),
-    /// It answered with a web page.
+    /// It responded with a web page.
     WebPage,
     /// It is an image registry.
     ImageRegistry,
-    /// It answered with what is not MCP, of that content type.
+    /// Its response is not MCP, and has this content type.
     NotMcp(Option<String>),
     /// It speaks the other transport.
     Speaks(Transport),
 }
 
 impl Finding {
-    /// Whether a server that is still starting may get over it.
+    /// Whether the finding may be temporary while a server starts.
     pub(crate) fn is_temporary(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::NoAnswer(_) => true,
@@ -129,38 +130,42 @@ impl Finding {
         }
     }
 
-    /// What was found at a place, and what to do about it.
-    pub(crate) fn error(&self, place: &str) -> Error {
+    /// The error for this finding, with a hint.
+    pub(crate) fn error(&self, location: &str) -> Error {
         let error = |message: String| Error::new(ErrorKind::StartFailed, message);
         match self {
-            Self::Unreachable(cause) => error(format!("nothing is reached at {place}")).source(cause.clone()),
-            Self::Untrusted(cause) => error(format!("the certificate of {place} is not trusted"))
+            Self::Unreachable(cause) => error(format!("cannot connect to {location}")).source(cause.clone()),
+            Self::Untrusted(cause) => error(format!("the certificate of {location} is not trusted"))
                 .source(cause.clone())
                 .hint(tls::UNTRUSTED_ISSUER_HINT),
-            Self::NoAnswer(limit) => error(format!("no answer from {place} within {} s", limit.as_secs())),
-            Self::Status(StatusCode::NOT_FOUND) => error(format!("nothing is at {place} (404)")),
-            Self::Status(status) if is_failure(*status) => {
-                error(format!("{place} answers with an error ({})", status.as_u16()))
+            Self::NoAnswer(limit) => {
+                error(format!("no response from {location} within {} s", limit.as_secs()))
             }
-            Self::Status(status) => error(format!("{place} refuses MCP requests ({})", status.as_u16())),
+            Self::Status(StatusCode::NOT_FOUND) => error(format!("{location} was not found (404)")),
+            Self::Status(status) if is_failure(*status) => {
+                error(format!("{location} responds with an error ({})", status.as_u16()))
+            }
+            Self::Status(status) => error(format!("{location} rejects MCP requests ({})", status.as_u16())),
             Self::Redirects(status, to) => {
                 let to = to.as_ref().map(|to| format!(" to `{}`", redact_url_text(to))).unwrap_or_default();
-                error(format!("{place} redirects{to} ({})", status.as_u16()))
+                error(format!("{location} redirects{to} ({})", status.as_u16()))
             }
-            Self::WebPage => error(format!("{place} is a web page, not an MCP server")),
-            Self::ImageRegistry => error(format!("{place} is an image registry, not an MCP server")),
+            Self::WebPage => error(format!("{location} is a web page, not an MCP server")),
+            Self::ImageRegistry => error(format!("{location} is an image registry, not an MCP server")),
             Self::NotMcp(kind) => {
                 let kind = kind.as_ref().map_or_else(|| "none".to_owned(), |kind| format!("`{kind}`"));
-                error(format!("{place} is not an MCP server: its answer is not MCP (content type: {kind})"))
+                error(format!(
+                    "{location} is not an MCP server: its response is not MCP (content type: {kind})"
+                ))
             }
-            Self::Speaks(transport) => error(format!("{place} speaks another transport"))
+            Self::Speaks(transport) => error(format!("{location} uses another transport"))
                 .hint(format!("set `transport` to `{transport}`")),
         }
     }
 }
 
 impl TargetInstance {
-    /// Checks that the server speaks MCP where it is expected to.
+    /// Checks that the server speaks MCP at the expected location.
     ///
     /// # Errors
     /// What was found instead.
@@ -183,14 +188,14 @@ impl TargetInstance {
                 },
             }
         };
-        // Each exchange ends at that time by itself, and then ends its session.
+        // Each exchange ends by then, and then closes its session.
         let outcome =
             timeout(limit + DELETE_TIMEOUT, exchange).await.unwrap_or(Err(Finding::NoAnswer(limit)));
         self.last_seen.record_check(&outcome);
         outcome
     }
 
-    /// Finds out whether a server that did not pass speaks the other transport.
+    /// Detects whether a server that did not pass speaks the other transport.
     pub(crate) async fn detect_other_transport(
         &self,
         finding: Finding,
@@ -216,10 +221,10 @@ impl TargetInstance {
     }
 }
 
-/// One check of a server.
+/// A check of a server.
 struct Check<'a> {
     reached: &'a TargetInstance,
-    /// The server's own headers.
+    /// Headers that the target requires.
     headers: &'a HeaderMap,
     until: Instant,
 }
@@ -241,11 +246,11 @@ impl Check<'_> {
         }
     }
 
-    /// The place that a redirect names, if it is on the server itself.
+    /// The target of a redirect, if it is on the same server.
     fn same_origin_uri(&self, location: &str) -> Option<Uri> {
-        let place = location.strip_prefix(self.reached.origin.as_str()).unwrap_or(location);
-        let is_path = place.starts_with('/') && !place.starts_with("//");
-        place.parse().ok().filter(|_| is_path)
+        let uri = location.strip_prefix(self.reached.origin.as_str()).unwrap_or(location);
+        let is_path = uri.starts_with('/') && !uri.starts_with("//");
+        uri.parse().ok().filter(|_| is_path)
     }
 
     async fn handshake(&self, uri: &Uri) -> Result<Passed, Finding> {
@@ -259,7 +264,7 @@ impl Check<'_> {
             {
                 return Ok(Passed::Mcp);
             }
-            // Older servers refuse it in many ways, or not at all.
+            // Older servers reject it in various ways, or do not respond.
             Ok(_) | Err(Finding::NoAnswer(_)) => {}
             Err(Finding::Status(status)) if needs_login(status) => return Ok(Passed::NeedsLogin(status)),
             Err(Finding::Status(_) | Finding::NotMcp(_)) => {}
@@ -273,7 +278,7 @@ impl Check<'_> {
         }
     }
 
-    /// Sends a request over streamable HTTP and returns the JSON-RPC response. A session that the answer names is ended.
+    /// Sends a request over streamable HTTP and returns the JSON-RPC response. A new session is closed.
     async fn exchange(&self, request: Request<Body>, limit: Duration) -> Result<Message, Finding> {
         let uri = request.uri().clone();
         let left = self.until.saturating_duration_since(Instant::now());
@@ -297,9 +302,9 @@ impl Check<'_> {
         if let Some(version) = version {
             delete.headers_mut().insert(MCP_PROTOCOL_VERSION, version);
         }
-        // A server that does not know DELETE ends the session in its own time.
+        // A server without DELETE ends the session itself.
         if let Ok(Ok(response)) = timeout(DELETE_TIMEOUT, self.reached.client.send(delete)).await {
-            tracing::debug!(status = %response.status(), "the session of the start check was ended");
+            tracing::debug!(status = %response.status(), "the session of the start check was closed");
         }
     }
 
@@ -360,7 +365,7 @@ impl Check<'_> {
     }
 }
 
-/// Whether a status says that the server failed, which may pass; that it does not know a method does not.
+/// Whether a status is a server failure, which may be temporary; 501 for an unknown method is not.
 fn is_failure(status: StatusCode) -> bool {
     status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
 }
@@ -369,17 +374,17 @@ fn needs_login(status: StatusCode) -> bool {
     matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }
 
-/// The version that an answer to `initialize` chose.
+/// The protocol version that the server chose in its response to `initialize`.
 fn version_in(answer: &Message) -> Option<HeaderValue> {
     let version = crate::stdio::handshake::chosen_version(answer.result())?;
     HeaderValue::from_str(&version).ok()
 }
 
-/// Reads the JSON-RPC response out of an answer.
+/// Parses the JSON-RPC response in an HTTP response.
 async fn read_response(response: Response<ResponseBody>) -> Result<Message, Finding> {
     let status = response.status();
     let other = classify_response(&response);
-    // Gateways say so of servers that are not up yet, whatever the body is.
+    // Gateways respond so while a server is not up yet, whatever the body is.
     let is_gateway = matches!(
         status,
         StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
@@ -401,8 +406,8 @@ async fn read_response(response: Response<ResponseBody>) -> Result<Message, Find
     }
 }
 
-/// Whether an answer refuses an MCP message. Some statuses say something of the path instead, unless the MCP method is what
-/// does not exist.
+/// Whether a response rejects an MCP message. Some statuses concern the path instead, unless the error is that the
+/// MCP method does not exist.
 fn refuses_message(status: StatusCode, answer: &Message) -> bool {
     let is_of_path = match status {
         StatusCode::NOT_FOUND => answer.error_code() != Some(error_code::METHOD_NOT_FOUND),
@@ -416,14 +421,14 @@ fn response_in(text: Bytes) -> Option<Message> {
     Message::parse(text).ok().filter(|message| message.kind() == MessageKind::Response)
 }
 
-/// The response in an event; other messages may come before it.
+/// The JSON-RPC response in an event; other messages may precede it.
 fn response_in_event(event: &[u8]) -> Option<Message> {
     let data = lines(event).filter(|line| is_field(line, b"data"));
     let values = data.map(|line| line.get(b"data:".len()..).unwrap_or_default().trim_ascii_start());
     response_in(Bytes::from(values.collect::<Vec<_>>().join(&b'\n')))
 }
 
-/// What an answer is that holds no JSON-RPC response.
+/// Classifies a response without a JSON-RPC response.
 fn classify_response(response: &Response<ResponseBody>) -> Finding {
     let status = response.status();
     let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
@@ -450,30 +455,30 @@ fn is_json(value: &HeaderValue) -> bool {
     kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
 }
 
-/// Reads a body whole; `None` if it is too large.
+/// Reads a whole body; `None` if it is too large.
 async fn read(mut body: Body) -> Result<Option<Bytes>, Finding> {
     let mut whole = BytesMut::new();
-    while let Some(piece) = next(&mut body).await? {
-        if whole.len() + piece.len() > MAX_ANSWER_BYTES {
+    while let Some(chunk) = next(&mut body).await? {
+        if whole.len() + chunk.len() > MAX_ANSWER_BYTES {
             return Ok(None);
         }
-        whole.extend_from_slice(&piece);
+        whole.extend_from_slice(&chunk);
     }
     Ok(Some(whole.freeze()))
 }
 
-/// Returns what `find` makes of the first event with data that it makes something of; `None` if there is none.
+/// Returns the result of `find` for the first event for which it returns one; `None` if there is none.
 async fn find_event<T>(body: ResponseBody, find: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>, Finding> {
-    let (mut body, mut held, mut read, mut line) = (Body::Upstream(body), BytesMut::new(), 0, 0);
-    while let Some(piece) = next(&mut body).await? {
-        read += piece.len();
-        held.extend_from_slice(&piece);
-        while let Some(end) = event_end(&held, &mut line) {
-            let event = held.split_to(end);
+    let (mut body, mut buffer, mut read, mut line) = (Body::Upstream(body), BytesMut::new(), 0, 0);
+    while let Some(chunk) = next(&mut body).await? {
+        read += chunk.len();
+        buffer.extend_from_slice(&chunk);
+        while let Some(end) = event_end(&buffer, &mut line) {
+            let event = buffer.split_to(end);
             if lines(&event).any(|line| is_field(line, b"data"))
-                && let Some(found) = find(&event)
+                && let Some(value) = find(&event)
             {
-                return Ok(Some(found));
+                return Ok(Some(value));
             }
         }
         if read > MAX_ANSWER_BYTES {
@@ -483,8 +488,8 @@ async fn find_event<T>(body: ResponseBody, find: impl Fn(&[u8]) -> Option<T>) ->
     Ok(None)
 }
 
-/// Where the first event ends, its blank line included. `line` is where the line begins that is not complete yet: what stands
-/// before it is not searched again when more has come.
+/// The end of the first event, including its blank line. `line` is the start of the incomplete line: what precedes
+/// it is not searched again when more data arrives.
 fn event_end(bytes: &[u8], line: &mut usize) -> Option<usize> {
     let begin = *line;
     for at in memchr::memchr2_iter(b'\n', b'\r', &bytes[begin..]).map(|at| begin + at) {
@@ -519,7 +524,7 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(event_end(text.as_bytes(), &mut 0), end, "{text:?}");
-            // In pieces of one byte each.
+            // In chunks of one byte each.
             let mut line = 0;
             let mut ends =
                 (1..=text.len()).filter_map(|length| event_end(&text.as_bytes()[..length], &mut line));

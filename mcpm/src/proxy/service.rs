@@ -1,7 +1,7 @@
-//! The one proxy behind a workload, [`Proxy`](super::Proxy) and [`StdioProxy`](super::StdioProxy).
+//! The proxy service of a workload, of [`Proxy`](super::Proxy) and of [`StdioProxy`](super::StdioProxy).
 //!
-//! [`ProxySetup`] checks a [`ProxySpec`] and has no side effects. Opened, it is a [`ProxyService`], whose audit log is
-//! open and whose telemetry runs; served, a [`RunningProxy`] in front of an endpoint.
+//! [`ProxySetup`] checks a [`ProxySpec`] and has no side effects. Opening it gives a [`ProxyService`], with an
+//! open audit log and running telemetry; serving that gives a [`RunningProxy`] in front of an endpoint.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -38,12 +38,12 @@ use crate::{
 
 /// How long a start waits for the issuer.
 const ISSUER_TIMEOUT: Duration = Duration::from_secs(3);
-/// Where metrics are served without authentication.
+/// The address on which metrics are served without authentication.
 const METRICS_HOST: &str = "127.0.0.1";
 /// The variable with headers for the collector (OpenTelemetry Protocol Exporter).
 const OTLP_HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 
-/// A proxy as it was asked for, checked, with its secrets. Nothing is open and nothing runs.
+/// A checked proxy configuration with its secrets. Nothing is open or running.
 #[derive(Debug)]
 pub(crate) struct ProxySetup {
     name: String,
@@ -57,17 +57,17 @@ pub(crate) struct ProxySetup {
     masked: Vec<Secret>,
 }
 
-/// Files that a proxy writes to, unless its spec names others.
+/// Files that a proxy writes, unless its spec names others.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
-    /// The audit log; without it, events go to standard output.
+    /// The audit log; if `None`, events are written to standard output.
     pub(crate) audit: Option<PathBuf>,
-    /// The last denials; without it, they are kept in memory alone.
+    /// Recent denials; if `None`, they are kept only in memory.
     pub(crate) denials: Option<PathBuf>,
 }
 
 impl Files {
-    /// The files of a proxy that belongs to no workload.
+    /// The files of a proxy without a workload.
     pub(super) fn of_proxy(environment: Option<&Environment>, name: &str) -> Self {
         let denials = environment.map(|environment| denials_of_proxy(&environment.state_dir, name));
         Self { audit: None, denials }
@@ -75,10 +75,10 @@ impl Files {
 }
 
 impl ProxySetup {
-    /// Takes the name of the server, for messages, and how it is reached.
+    /// Checks a spec. `name` is the server's, for messages; `transport` is how it is reached.
     ///
     /// # Errors
-    /// `InvalidOption` for values that cannot be used, and for a client secret that is missing.
+    /// `InvalidOption` for invalid values, and for a missing client secret.
     pub(crate) fn new(
         name: impl Into<String>,
         transport: &'static str,
@@ -98,18 +98,18 @@ impl ProxySetup {
             let secret = secrets.token_exchange_client_secret.clone();
             exchange = Some(TokenExchanger::new(spec.clone(), incoming.guard(), secret)?);
         }
-        // A recorded spec has the names of the headers alone; their values come from where they usually are.
+        // A recorded spec contains only the names of headers; their values come from the environment variable.
         if let Some(text) = variables.get(OTLP_HEADERS).filter(|_| secrets.otel_headers.is_empty()) {
             let otlp = spec.telemetry.as_ref().and_then(|telemetry| telemetry.otlp.as_ref());
             let known = otlp.map(|otlp| otlp.headers.as_slice()).unwrap_or_default();
             secrets.otel_headers = listed_headers(text, known);
         }
         let masked = secrets.all().cloned().collect();
-        // Boxed, since the futures of those who start a proxy hold it.
+        // Boxed, because futures of starting a proxy contain it.
         Ok(Box::new(Self { name, transport, spec, secrets, variables, policy, incoming, exchange, masked }))
     }
 
-    /// Keeps further secrets out of what is recorded.
+    /// Adds secrets that are redacted in records.
     pub(crate) fn mask(mut self: Box<Self>, secrets: impl IntoIterator<Item = Secret>) -> Box<Self> {
         self.masked.extend(secrets);
         self
@@ -118,7 +118,7 @@ impl ProxySetup {
     /// Opens the audit log and starts telemetry.
     ///
     /// # Errors
-    /// `Io` when the audit log cannot be written; `InvalidOption` for telemetry that cannot be started.
+    /// `Io` if the audit log cannot be written; `InvalidOption` if telemetry cannot be started.
     pub(crate) fn open(self: Box<Self>, files: Files) -> Result<Box<ProxyService>> {
         let Self { name, transport, spec, secrets, variables, policy, incoming, exchange, masked } = *self;
         let recent = DenialLog::new(&*name, files.denials).masks(Redactor::new(masked.clone(), &[]));
@@ -142,20 +142,20 @@ impl ProxySetup {
     }
 }
 
-/// Where a service listens.
+/// The listeners of a service.
 #[derive(Debug)]
 pub(crate) struct Listeners {
     proxy: TcpListener,
-    /// That of the proxy.
+    /// The address of the proxy.
     pub(crate) address: SocketAddr,
     metrics: Option<TcpListener>,
 }
 
-/// Everything in front of one server: who may call it, what callers may do, what is recorded and what is measured.
+/// Everything in front of one server: authentication, policies, audit log and telemetry.
 #[derive(Debug)]
 pub(crate) struct ProxyService {
     pub(super) name: String,
-    /// How the server is reached, as `/health` and telemetry name it.
+    /// The transport to the server, as `/health` and telemetry report it.
     pub(super) transport: &'static str,
     pub(super) spec: ProxySpec,
     pub(super) policy: Policy,
@@ -167,10 +167,10 @@ pub(crate) struct ProxyService {
 }
 
 impl ProxyService {
-    /// Listens where the spec says. `advice` is given when the port of the proxy is taken.
+    /// Binds the addresses of the spec. `advice` is the hint if the proxy's port is in use.
     ///
     /// # Errors
-    /// `PortTaken` when a port is in use; `InvalidOption` for a host that is no address of this machine.
+    /// `PortTaken` if a port is in use; `InvalidOption` if the host is not an address of this machine.
     pub(crate) async fn bind(&self, advice: &'static str) -> Result<Listeners> {
         let or_advise = |advice: &'static str| {
             move |error: Error| match error.kind() {
@@ -192,7 +192,7 @@ impl ProxyService {
         Ok(Listeners { proxy, address, metrics })
     }
 
-    /// The last denials.
+    /// Recent denials.
     pub(crate) fn denials(&self) -> &Arc<DenialLog> {
         &self.denials
     }
@@ -207,7 +207,7 @@ impl ProxyService {
         self.exchange.is_some()
     }
 
-    /// How clients see the proxy.
+    /// The configuration of the external URL.
     pub(crate) fn publicity(&self) -> ExternalUrlConfig {
         ExternalUrlConfig {
             prefix: self.spec.endpoint_prefix.clone(),
@@ -215,15 +215,15 @@ impl ProxyService {
         }
     }
 
-    /// Returns warnings about who can use the server, among them that the issuer cannot be reached.
+    /// Returns warnings about who can use the server, and about an issuer that cannot be reached.
     pub(crate) async fn warnings(&self, address: SocketAddr) -> Vec<String> {
         let mut all = warnings(address.ip(), self.spec.incoming.as_ref());
         all.extend(Box::pin(issuer_warning(self.incoming.as_ref())).await);
         all
     }
 
-    /// Serves an endpoint on a path, on the runtime of the caller, until the handle is stopped or dropped. The handle keeps
-    /// the warnings.
+    /// Serves an endpoint on a path, on the caller's runtime, until the handle is stopped or dropped. The handle
+    /// contains the warnings.
     pub(crate) fn serve(
         mut self: Box<Self>,
         listeners: Listeners,
@@ -238,14 +238,14 @@ impl ProxyService {
             .only_hosts(self.spec.allowed_hosts.clone())
             .more_hosts(self.spec.more_hosts.clone())
             .authenticated(self.incoming.is_some());
-        let gate = self.incoming.take().map(|incoming| {
+        let authenticator = self.incoming.take().map(|incoming| {
             let explicit = incoming.spec().resource_url.clone();
             let resource = ProtectedResource::new(explicit, &host, address, path, self.publicity());
             Arc::new(Authenticator::new(incoming, resource, name.clone()))
         });
         let (recent, audit, telemetry) =
             (Arc::clone(&self.denials), self.audit.clone(), self.telemetry.clone());
-        let stack = Arc::new(Stack::new(*self, origin, gate, endpoint));
+        let stack = Arc::new(Stack::new(*self, origin, authenticator, endpoint));
         let stop = CancellationToken::new();
         let weak = Arc::downgrade(&stack);
         let serving = listener::serve(listener, stack, trusted, stop.clone());
@@ -277,18 +277,20 @@ impl ProxyService {
     }
 }
 
-/// Fetches the issuer's keys once, and returns a warning when that fails. The start goes on all the same, since the issuer
-/// may come back.
+/// Fetches the issuer's keys once, and returns a warning if that fails. The proxy starts nevertheless, because the
+/// issuer may recover.
 async fn issuer_warning(incoming: Option<&TokenVerifier>) -> Option<String> {
     let why = match tokio::time::timeout(ISSUER_TIMEOUT, Box::pin(incoming?.prefetch())).await {
         Ok(Ok(())) => return None,
         Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("no answer within {} s", ISSUER_TIMEOUT.as_secs()),
+        Err(_) => format!("no response within {} s", ISSUER_TIMEOUT.as_secs()),
     };
-    Some(format!("no caller can be authenticated now, since the identity provider cannot be asked: {why}"))
+    Some(format!(
+        "no caller can be authenticated now, because the identity provider cannot be reached: {why}"
+    ))
 }
 
-/// Warnings about who can use a server behind a proxy that listens on that address.
+/// Warnings about who can use a server behind a proxy that listens on this address.
 fn warnings(ip: IpAddr, incoming: Option<&IncomingSpec>) -> Vec<String> {
     let Some(incoming) = incoming else {
         let reach =
@@ -302,10 +304,11 @@ fn warnings(ip: IpAddr, incoming: Option<&IncomingSpec>) -> Vec<String> {
     incoming.warnings().map(str::to_owned).collect()
 }
 
-/// The file with the denials of a proxy alone. Its name may be any text; proxies of one name share one file.
+/// The file with the denials of a standalone proxy. The name may be any text; proxies with the same name share a
+/// file.
 fn denials_of_proxy(state_dir: &Path, name: &str) -> PathBuf {
-    let kept = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    let mut file: String = name.chars().take(64).map(kept).collect();
+    let sanitize = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let mut file: String = name.chars().take(64).map(sanitize).collect();
     if file != name || name.is_empty() {
         let mut digest = hex(ring::digest::digest(&ring::digest::SHA256, name.as_bytes()).as_ref());
         digest.truncate(16);
@@ -314,11 +317,11 @@ fn denials_of_proxy(state_dir: &Path, name: &str) -> PathBuf {
     explain::proxy_log_dir(state_dir).join(format!("{file}.jsonl"))
 }
 
-/// How clients on this machine write the address: the host of the spec, or an address that reaches it.
+/// How local clients write the address: the host of the spec, or an address that reaches it.
 fn shown_authority(host: &str, address: SocketAddr) -> String {
     let port = address.port();
     if address.ip().is_unspecified() {
-        // Nobody can call `0.0.0.0`; from this machine loopback reaches it.
+        // `0.0.0.0` is not a destination; from this machine loopback reaches it.
         return if address.is_ipv4() { format!("127.0.0.1:{port}") } else { format!("[::1]:{port}") };
     }
     match host.trim_matches(['[', ']']).parse::<IpAddr>() {

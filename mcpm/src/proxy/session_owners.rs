@@ -1,10 +1,10 @@
-//! Whose sessions are whose.
+//! The owners of sessions.
 //!
-//! A session id is no credential: with incoming authentication, a session is its opener's alone. Sessions of
-//! streamable HTTP have an id in a header. Those of the deprecated SSE transport have a place where messages are
-//! posted, and which part of it is the id is the server's to know, as is how else it may be spelled. So in front of a
-//! server that names places, messages are posted to a place that was named to their sender, or to the server's own
-//! path, and nowhere else.
+//! A session id is not a credential: with incoming authentication, a session may only be used by the principal
+//! that opened it. Sessions of streamable HTTP have an id in a header. Sessions of the deprecated SSE transport
+//! have a message endpoint, in which only the server knows which part is the id and which spellings are
+//! equivalent. So with a server that names message endpoints, messages may only be posted to an endpoint that was
+//! named to their sender, or to the server's own path.
 
 use std::{
     collections::HashMap,
@@ -18,16 +18,16 @@ pub(crate) use crate::stdio::owner::Owner;
 use super::target::SSE_PATH;
 use crate::auth::incoming::Principal;
 
-/// Most sessions that are remembered, and most places.
+/// Maximum number of sessions, and of message endpoints.
 const MAX_ENTRIES: usize = 50_000;
-/// Most of each that are one caller's, whatever clients they come with: nobody drives out all others, and where clients
-/// register themselves anybody has as many as they like.
+/// Maximum number of each for one caller, across all its clients, so that no caller can evict all others; where
+/// clients register dynamically, a caller can have any number of clients.
 const MAX_ENTRIES_PER_CALLER: usize = 1000;
 
-/// Who opened what.
+/// The owners of sessions and message endpoints.
 #[derive(Debug, Default)]
 pub(crate) struct SessionOwners {
-    /// The paths of the server itself, without a slash at their end.
+    /// The paths of the server itself, without a trailing slash.
     paths: Vec<String>,
     known: Mutex<SessionOwnersState>,
 }
@@ -35,13 +35,13 @@ pub(crate) struct SessionOwners {
 #[derive(Debug, Default)]
 struct SessionOwnersState {
     by_id: HashMap<Box<str>, OwnedSession>,
-    /// How many sessions, and how many open places, are whose.
+    /// The number of sessions and open message endpoints of each caller.
     counts: HashMap<Arc<str>, OwnerCounts>,
-    /// Whose streams are open that a place was named in.
+    /// The owners of the open streams that named an endpoint.
     endpoints: HashMap<MessageEndpoint, Vec<Owner>>,
-    /// Whether a place was ever named.
+    /// Whether an endpoint was ever named.
     has_named_endpoint: bool,
-    /// Whether one was at a path of the server itself.
+    /// Whether an endpoint was ever named at a path of the server itself.
     has_endpoint_at_server_path: bool,
     uses: u64,
 }
@@ -58,7 +58,7 @@ struct OwnedSession {
     used: u64,
 }
 
-/// A path and the parts of a query, decoded.
+/// A decoded path and query.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct MessageEndpoint {
     path: String,
@@ -72,14 +72,14 @@ impl Owner {
     }
 }
 
-/// Notes the place of a session when the server names it.
+/// Registers the message endpoint of a session when the server names it.
 #[derive(Debug, Clone)]
 pub(crate) struct EndpointRegistrar {
     owners: Arc<SessionOwners>,
     owner: Owner,
 }
 
-/// A place that was noted. Whoever holds the stream that it was named in holds this too: they end together.
+/// A registered endpoint. The stream that named it holds this, so that they end together.
 #[derive(Debug)]
 pub(crate) struct EndpointRegistration {
     opening: EndpointRegistrar,
@@ -91,16 +91,17 @@ impl EndpointRegistrar {
         Self { owners: Arc::clone(owners), owner }
     }
 
-    /// Notes where messages of the session are posted, as it was said in the answer to a request for `path`.
-    pub(crate) fn register(&self, place: &str, path: &str) -> Option<EndpointRegistration> {
+    /// Registers an endpoint that was named in the response to a request for `path`.
+    pub(crate) fn register(&self, endpoint: &str, path: &str) -> Option<EndpointRegistration> {
         let here = Url::parse("http://here").and_then(|base| base.join(path));
-        let url = here.and_then(|here| here.join(place));
-        let place = url.ok().map(|url| MessageEndpoint::new(url.path(), url.query()));
-        self.owners.add_endpoint(place.as_ref(), &self.owner);
-        Some(EndpointRegistration { opening: self.clone(), place: place? })
+        let url = here.and_then(|here| here.join(endpoint));
+        let endpoint = url.ok().map(|url| MessageEndpoint::new(url.path(), url.query()));
+        self.owners.add_endpoint(endpoint.as_ref(), &self.owner);
+        Some(EndpointRegistration { opening: self.clone(), place: endpoint? })
     }
 
-    /// Notes that a place may have been named that could not be read: nobody posts to a place whose owner is unknown.
+    /// Registers that an endpoint may have been named that could not be parsed: endpoints without a known owner
+    /// are then denied.
     pub(crate) fn register_unknown(&self) {
         self.owners.add_endpoint(None, &self.owner);
     }
@@ -120,19 +121,19 @@ impl MessageEndpoint {
 }
 
 impl SessionOwners {
-    /// Takes the paths of the server itself.
+    /// `paths` are those of the server itself.
     pub(crate) fn new<'a>(paths: impl IntoIterator<Item = &'a str>) -> Self {
         let paths = paths.into_iter().map(|path| percent_decoded(path.trim_end_matches('/'))).collect();
         Self { paths, known: Mutex::default() }
     }
 
-    /// Whether a session is that owner's.
+    /// Whether a session belongs to an owner.
     pub(crate) fn is_owner(&self, id: &str, owner: &Owner) -> bool {
         self.lock().is_owner(id, owner)
     }
 
-    /// Notes that a session was opened. One that is another's stays so, unless it is `new`: a server that gives an id
-    /// to a request without one knows no other session of that id any more.
+    /// Registers a session. An existing owner is kept, unless the session is `new`: when a server assigns an id to
+    /// a request without one, it no longer knows another session with that id.
     pub(crate) fn insert(&self, id: &str, owner: &Owner, new: bool) {
         let mut known = self.lock();
         if new || !known.by_id.contains_key(id) {
@@ -140,76 +141,83 @@ impl SessionOwners {
         }
     }
 
-    /// Forgets a session that has ended.
+    /// Removes a session that has ended.
     pub(crate) fn forget(&self, id: &str) {
         self.lock().remove(id);
     }
 
-    /// Whether messages may be posted to a path and query.
-    pub(crate) fn may_post(&self, place: &str, owner: &Owner) -> bool {
+    /// Whether an owner may post messages to a path and query.
+    pub(crate) fn may_post(&self, endpoint: &str, owner: &Owner) -> bool {
         let known = self.lock();
         if !known.has_named_endpoint {
             return true;
         }
-        let (path, query) = place.split_once('?').map_or((place, None), |(path, query)| (path, Some(query)));
-        let place = MessageEndpoint::new(path, query);
-        // A query at the server's own path may hold an id where places with one are there as well.
-        let is_own = self.is_server_path(&place.path)
-            && (place.query.is_empty() || !known.has_endpoint_at_server_path);
-        is_own || known.endpoints.get(&place).is_some_and(|owners| owners.contains(owner))
+        let (path, query) =
+            endpoint.split_once('?').map_or((endpoint, None), |(path, query)| (path, Some(query)));
+        let endpoint = MessageEndpoint::new(path, query);
+        // A query at the server's own path may contain a session id, if endpoints with one were named there.
+        let is_own = self.is_server_path(&endpoint.path)
+            && (endpoint.query.is_empty() || !known.has_endpoint_at_server_path);
+        is_own || known.endpoints.get(&endpoint).is_some_and(|owners| owners.contains(owner))
     }
 
-    /// Whether a path and query are the server's own, below one of those, or were named by it for anybody's messages.
-    pub(crate) fn is_endpoint(&self, place: &str) -> bool {
-        let (path, query) = place.split_once('?').map_or((place, None), |(path, query)| (path, Some(query)));
+    /// Whether a path and query are the server's own, below one of those, or a message endpoint that the server
+    /// named to anyone.
+    pub(crate) fn is_endpoint(&self, endpoint: &str) -> bool {
+        let (path, query) =
+            endpoint.split_once('?').map_or((endpoint, None), |(path, query)| (path, Some(query)));
         let below = |own: &String| {
             let rest = path.strip_prefix(own.as_str()).and_then(|rest| rest.strip_prefix('/'));
             !own.is_empty() && rest.is_some_and(is_plain_path)
         };
-        let place = MessageEndpoint::new(path, query);
-        self.is_server_path(&place.path)
-            || place.path == SSE_PATH
+        let endpoint = MessageEndpoint::new(path, query);
+        self.is_server_path(&endpoint.path)
+            || endpoint.path == SSE_PATH
             || self.paths.iter().any(below)
-            || self.lock().endpoints.contains_key(&place)
+            || self.lock().endpoints.contains_key(&endpoint)
     }
 
     fn is_server_path(&self, path: &str) -> bool {
         self.paths.iter().any(|own| own == path.trim_end_matches('/'))
     }
 
-    fn add_endpoint(&self, place: Option<&MessageEndpoint>, owner: &Owner) {
+    fn add_endpoint(&self, endpoint: Option<&MessageEndpoint>, owner: &Owner) {
         let mut known = self.lock();
-        // Also of one that cannot be read: nobody can post there, and nobody to another's.
+        // Also for one that cannot be parsed: then only known endpoints of the caller are allowed.
         known.has_named_endpoint = true;
-        let Some(place) = place else { return };
-        known.has_endpoint_at_server_path |= self.is_server_path(&place.path);
-        if known.endpoints.len() >= MAX_ENTRIES && !known.endpoints.contains_key(place) {
-            tracing::warn!("there are too many streams to note another; nothing can be posted for it");
+        let Some(endpoint) = endpoint else { return };
+        known.has_endpoint_at_server_path |= self.is_server_path(&endpoint.path);
+        if known.endpoints.len() >= MAX_ENTRIES && !known.endpoints.contains_key(endpoint) {
+            tracing::warn!(
+                "the maximum number of SSE streams is reached; messages of another one will be rejected"
+            );
             return;
         }
         let counts = known.counts.entry(Arc::clone(owner.caller_key())).or_default();
         if counts.places >= MAX_ENTRIES_PER_CALLER && !owner.is_anonymous() {
-            tracing::warn!("a caller has too many streams to note another; nothing can be posted for it");
+            tracing::warn!(
+                "a caller has the maximum number of SSE streams; messages of another one will be rejected"
+            );
             return;
         }
         counts.places += 1;
-        known.endpoints.entry(place.clone()).or_default().push(owner.clone());
+        known.endpoints.entry(endpoint.clone()).or_default().push(owner.clone());
     }
 
-    fn remove_endpoint(&self, place: &MessageEndpoint, owner: &Owner) {
+    fn remove_endpoint(&self, endpoint: &MessageEndpoint, owner: &Owner) {
         let mut known = self.lock();
-        let Some(owners) = known.endpoints.get_mut(place) else { return };
+        let Some(owners) = known.endpoints.get_mut(endpoint) else { return };
         if let Some(at) = owners.iter().position(|one| one == owner) {
             owners.swap_remove(at);
             if owners.is_empty() {
-                known.endpoints.remove(place);
+                known.endpoints.remove(endpoint);
             }
             known.decrement(owner, |counts| counts.places -= 1);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, SessionOwnersState> {
-        // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+        // No code panics while it holds the lock, so the state of a poisoned lock is consistent.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -236,7 +244,7 @@ impl SessionOwnersState {
         self.by_id.insert(id.into(), OwnedSession { owner: owner.clone(), used: self.uses });
     }
 
-    /// Forgets the quarter of some sessions that was not used for longest.
+    /// Removes the least recently used quarter of the selected sessions.
     fn make_room(&mut self, of: impl Fn(&OwnedSession) -> bool) {
         let mut uses: Vec<u64> =
             self.by_id.values().filter(|owned| of(owned)).map(|owned| owned.used).collect();
@@ -265,14 +273,14 @@ impl SessionOwnersState {
     }
 }
 
-/// Whether a path leads on and nowhere else, however it is read.
+/// Whether a path is interpreted in the same way by all servers.
 pub(super) fn is_plain_path(path: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:@".contains(&byte);
     path.split('/').all(|part| !matches!(part, "" | "." | "..") && part.bytes().all(plain))
 }
 
 fn percent_decoded(part: &str) -> String {
-    // The parts of a form are decoded in the same way, once what means something else in them is out of the way.
+    // The parts of a form are decoded in the same way, once characters with another meaning there are escaped.
     let text = format!("={}", part.replace('+', "%2B").replace('&', "%26"));
     let mut pairs = url::form_urlencoded::parse(text.as_bytes());
     pairs.next().map(|(_, value)| value.into_owned()).unwrap_or_default()
@@ -301,7 +309,7 @@ mod tests {
         owners.insert("1", &owner("b"), false);
         assert!(owners.is_owner("1", &owner("a")));
         assert!(!owners.is_owner("1", &owner("b")) && !owners.is_owner("2", &owner("a")));
-        // The server has begun anew, and counts from one again.
+        // The server has restarted, and numbers sessions from one again.
         owners.insert("1", &owner("b"), true);
         assert!(owners.is_owner("1", &owner("b")) && !owners.is_owner("1", &owner("a")));
         owners.forget("1");

@@ -1,8 +1,8 @@
-//! Opens a session again that a server has lost, and repeats the request that was refused for it.
+//! Opens a session again that a server has lost, and repeats the request that was rejected.
 //!
-//! A server keeps its sessions in its process, so a restart loses them, and real clients do not all open a new
-//! one when they are told. The proxy has kept what the client said at `initialize`: it says it again, with the
-//! credentials of the request at hand and no others, and from then on puts the new id in place of the old one.
+//! Servers keep sessions in memory, so a restart loses them, and many clients do not open a new one when they get
+//! 404. The proxy has saved the client's `initialize` request: it repeats it with the credentials of the current
+//! request only, and then replaces the old session id by the new one.
 
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ use crate::{
     transport::http::RequestHead,
 };
 
-/// How long the server may take to say that a session is lost, and to open it again.
+/// Timeout for the server's rejection and for opening the session again.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Most bytes that are read of an answer to see what it says.
+/// Maximum size of a response that is inspected, in bytes.
 const MAX_PEEK_BYTES: usize = 64 << 10;
 const MCP_PROTOCOL_VERSION: &str = "mcp-protocol-version";
-/// What a request says of itself, and not of its client. A compressed answer could not be read here.
+/// Headers that belong to one request. A compressed response could not be parsed here.
 const PER_REQUEST_HEADERS: [&str; 8] = [
     "accept-encoding",
     "content-encoding",
@@ -43,38 +43,38 @@ const PER_REQUEST_HEADERS: [&str; 8] = [
     MCP_PROTOCOL_VERSION,
 ];
 
-/// A request of a session that is remembered.
+/// A request in a recoverable session.
 #[derive(Debug)]
 pub(super) struct SessionRequest {
-    /// Where the session was when the request was sent.
+    /// The server's side of the session when the request was sent.
     pub(super) session: ServerSession,
-    /// The id that the client knows.
+    /// The session id that the client knows.
     client_session_id: HeaderValue,
 }
 
 /// Why a session cannot be opened again.
 enum RecoveryError {
-    /// The server is not reached, which may pass.
+    /// The server cannot be reached, which may be temporary.
     Unreachable(String),
-    /// It does not open the session, or opens another one than it was.
+    /// The server does not open the session, or opens a different one.
     Rejected(String),
 }
 
 impl SessionRequest {
-    /// Names the session as the server knows it.
-    pub(super) fn with_server_id(parts: &mut Parts, place: ServerSession) -> Self {
+    /// Replaces the session id by the server's.
+    pub(super) fn with_server_id(parts: &mut Parts, server_session: ServerSession) -> Self {
         let client = match parts.headers.get(MCP_SESSION_ID) {
-            Some(named) if *named != place.server_session_id => {
+            Some(named) if *named != server_session.server_session_id => {
                 let client = detached(named);
-                parts.headers.insert(MCP_SESSION_ID, place.server_session_id.clone());
+                parts.headers.insert(MCP_SESSION_ID, server_session.server_session_id.clone());
                 client
             }
-            _ => place.server_session_id.clone(),
+            _ => server_session.server_session_id.clone(),
         };
-        Self { session: place, client_session_id: client }
+        Self { session: server_session, client_session_id: client }
     }
 
-    /// Whether an answer says something of the session, or names it.
+    /// Whether a response concerns the session, or names it.
     pub(super) fn affects_session(&self, head: &RequestHead, response: &Response, life: u64) -> bool {
         response.status() == StatusCode::NOT_FOUND
             || self.session.generation != life
@@ -82,7 +82,7 @@ impl SessionRequest {
             || response.headers().get(MCP_SESSION_ID).is_some_and(|named| self.client_session_id != named)
     }
 
-    /// Gives an answer the session id that the client knows.
+    /// Replaces the session id in a response by the client's.
     pub(super) fn restore_client_id(&self, mut response: Response) -> Response {
         if response.headers().contains_key(MCP_SESSION_ID) {
             response.headers_mut().insert(MCP_SESSION_ID, self.client_session_id.clone());
@@ -91,15 +91,15 @@ impl SessionRequest {
     }
 }
 
-/// A request as it was sent, with the session's present id.
+/// The request as it was sent, with the session's current id.
 fn retry_request(mut sent: Parts, server: HeaderValue, body: Bytes) -> (RequestHead, Body) {
     sent.headers.insert(MCP_SESSION_ID, server);
-    // The new session has not said anything yet.
+    // The new session has no events to resume.
     sent.headers.remove("last-event-id");
     (RequestHead::new(&sent, Some(body.len() as u64)), Body::from(body))
 }
 
-/// A message of the handshake, with what the request that was sent says of the client.
+/// A message of the handshake, with the client's headers of the current request.
 fn handshake_request(sent: &Parts, uri: &Uri, body: Bytes) -> Request {
     let mut request = Request::new(Body::from(body));
     *request.method_mut() = Method::POST;
@@ -115,16 +115,16 @@ fn handshake_request(sent: &Parts, uri: &Uri, body: Bytes) -> Request {
     request
 }
 
-/// What becomes of an answer in a session.
+/// The outcome for a response in a session.
 pub(super) enum RecoveryOutcome {
-    /// It is the client's.
+    /// The response for the client.
     Response(Response),
-    /// The request was refused for its lost session, which is open again: this is to be sent now.
+    /// The session was lost and is open again: this request is to be sent now.
     Retry(RequestHead, Body),
 }
 
-/// Looks at an answer in a session: what it says of the session is noted, and where it says that the session is
-/// lost, the session is opened again. `body` is that of the request, if it can be sent a second time.
+/// Inspects a response in a session: if it says that the session is lost, the session is opened again. `body` is
+/// that of the request, if it can be sent again.
 pub(super) async fn handle_response(
     sessions: &RecoverableSessions,
     reached: &TargetInstance,
@@ -141,11 +141,11 @@ pub(super) async fn handle_response(
         return RecoveryOutcome::Response(request.restore_client_id(response));
     }
     let moved_on = request.session.generation != reached.generation;
-    // Not all servers say 404, as they should: some say 400 for a session that is none of theirs.
-    let suspicious = status == StatusCode::NOT_FOUND || status == StatusCode::BAD_REQUEST && moved_on;
-    if !suspicious {
+    // Some servers respond with 400 instead of 404 to an unknown session.
+    let may_be_lost = status == StatusCode::NOT_FOUND || status == StatusCode::BAD_REQUEST && moved_on;
+    if !may_be_lost {
         if moved_on && status.is_success() {
-            // A server that keeps its sessions over a restart.
+            // The server may have kept its sessions over a restart.
             let server = request.session.server_session_id.clone();
             sessions.update_server_session(
                 client,
@@ -163,7 +163,7 @@ pub(super) async fn handle_response(
         return RecoveryOutcome::Response(request.restore_client_id(response));
     }
     let Ok((response, text)) = tokio::time::timeout(RECOVERY_TIMEOUT, peek_body(response)).await else {
-        let message = "the server did not answer in time";
+        let message = "the server did not respond in time";
         return RecoveryOutcome::Response(respond::error(
             StatusCode::GATEWAY_TIMEOUT,
             error_code::INTERNAL_ERROR,
@@ -180,8 +180,8 @@ pub(super) async fn handle_response(
         let _turn =
             turn.acquire().await.map_err(|_| RecoveryError::Rejected("the proxy is stopping".to_owned()))?;
         match sessions.server_session(client) {
-            // Another request of the session has seen to it meanwhile.
-            Some(place) if place != request.session => Ok(place.server_session_id),
+            // Another request of the session has opened it meanwhile.
+            Some(current) if current != request.session => Ok(current.server_session_id),
             Some(_) => {
                 let server = reopen_session(reached, &sent, &opening).await?;
                 sessions.update_server_session(
@@ -189,7 +189,7 @@ pub(super) async fn handle_response(
                     &request.session,
                     ServerSession { server_session_id: server.clone(), generation: reached.generation },
                 );
-                tracing::info!("a session that the server had lost was opened again");
+                tracing::info!("reopened a session that the server had lost");
                 Ok(server)
             }
             None => Err(RecoveryError::Rejected("it has ended".to_owned())),
@@ -201,7 +201,7 @@ pub(super) async fn handle_response(
             return RecoveryOutcome::Retry(head, body);
         }
         Ok(Err(failure)) => failure,
-        Err(_) => RecoveryError::Rejected("the server did not answer `initialize` in time".to_owned()),
+        Err(_) => RecoveryError::Rejected("the server did not respond to `initialize` in time".to_owned()),
     };
     let id = scan_request_id(body);
     RecoveryOutcome::Response(match failure {
@@ -209,36 +209,36 @@ pub(super) async fn handle_response(
             respond::error(StatusCode::SERVICE_UNAVAILABLE, error_code::INTERNAL_ERROR, &reason, &id)
         }
         RecoveryError::Rejected(reason) => {
-            tracing::warn!(reason, "a session that the server has lost could not be opened again");
+            tracing::warn!(reason, "cannot reopen a session that the server has lost");
             sessions.forget(client);
             session_not_found(&id)
         }
     })
 }
 
-/// What a server says of a session that it does not know.
+/// The response for an unknown session.
 pub(super) fn session_not_found(id: &[u8]) -> Response {
     let message = "session not found; open a new one with `initialize`";
     respond::error(StatusCode::NOT_FOUND, error_code::SESSION_NOT_FOUND, message, id)
 }
 
-/// Reads the beginning of an answer, which stays whole.
+/// Reads the beginning of a response, whose body stays complete.
 async fn peek_body(response: Response) -> (Response, Bytes) {
     let (parts, body) = response.into_parts();
-    let (begun, body) = match body.peek(MAX_PEEK_BYTES, Account::new()).await {
+    let (prefix, body) = match body.peek(MAX_PEEK_BYTES, Account::new()).await {
         Ok(peeked) => peeked,
         Err(broken) => (broken.prefix.clone(), Body::from(broken)),
     };
-    (Response::from_parts(parts, body), begun)
+    (Response::from_parts(parts, body), prefix)
 }
 
-/// Opens a session as its client did, and returns the id that the server gives it.
+/// Opens a session as its client did, and returns the new id.
 async fn reopen_session(
     reached: &TargetInstance,
     sent: &Parts,
     opening: &SavedInitialize,
 ) -> Result<HeaderValue, RecoveryError> {
-    let refused = |reason: &str| RecoveryError::Rejected(reason.to_owned());
+    let rejected = |reason: &str| RecoveryError::Rejected(reason.to_owned());
     let send = async |request| {
         let sent = reached.client.send(request).await;
         sent.map(|answer| answer.map(Body::Upstream))
@@ -246,16 +246,19 @@ async fn reopen_session(
     };
     let answer = send(handshake_request(sent, &opening.uri, opening.body.clone())).await?;
     if !answer.status().is_success() {
-        return Err(refused(&format!("`initialize` was answered with {}", answer.status())));
+        return Err(rejected(&format!("the response to `initialize` has status {}", answer.status())));
     }
-    let server =
-        answer.headers().get(MCP_SESSION_ID).cloned().ok_or_else(|| refused("the server opened none"))?;
+    let server = answer
+        .headers()
+        .get(MCP_SESSION_ID)
+        .cloned()
+        .ok_or_else(|| rejected("the server opened no session"))?;
     let result =
-        read_result(answer.into_body()).await.ok_or_else(|| refused("the server refused `initialize`"))?;
-    let version = chosen_version(result.result()).ok_or_else(|| refused("the server chose no version"))?;
+        read_result(answer.into_body()).await.ok_or_else(|| rejected("the server rejected `initialize`"))?;
+    let version = chosen_version(result.result()).ok_or_else(|| rejected("the server chose no version"))?;
     let agreed = sent.headers.get(MCP_PROTOCOL_VERSION);
     if agreed.is_some_and(|agreed| agreed.as_bytes() != version.as_bytes()) {
-        return Err(refused("the server speaks another version now"));
+        return Err(rejected("the server chose another protocol version"));
     }
     let text = Bytes::from_static(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
     let mut initialized = handshake_request(sent, &opening.uri, text);
@@ -265,14 +268,17 @@ async fn reopen_session(
     }
     let answer = send(initialized).await?;
     if !answer.status().is_success() {
-        return Err(refused(&format!("`notifications/initialized` was answered with {}", answer.status())));
+        return Err(rejected(&format!(
+            "the response to `notifications/initialized` has status {}",
+            answer.status()
+        )));
     }
-    // Read to its end, the connection serves the next request.
+    // Reading to the end makes the connection reusable.
     drop(answer.into_body().peek(MAX_PEEK_BYTES, Account::new()).await);
     Ok(server)
 }
 
-/// The answer to a request, out of a JSON body or an event stream.
+/// The JSON-RPC response in a JSON body or an SSE stream.
 async fn read_result(mut body: Body) -> Option<Message> {
     let mut text = Vec::new();
     let answer = |json: &[u8]| {
@@ -280,16 +286,16 @@ async fn read_result(mut body: Body) -> Option<Message> {
         (message.kind() == MessageKind::Response && message.error_code().is_none()).then_some(message)
     };
     while text.len() <= MAX_PEEK_BYTES {
-        let piece = body.next_chunk().await.ok().flatten();
-        let over = piece.is_none();
-        text.extend_from_slice(&piece.unwrap_or_default());
-        // Servers write a message on one line of an event, since JSON has no need of more.
+        let chunk = body.next_chunk().await.ok().flatten();
+        let is_end = chunk.is_none();
+        text.extend_from_slice(&chunk.unwrap_or_default());
+        // Servers write a message in one line, because JSON needs no line breaks.
         let complete = memchr::memrchr(b'\n', &text).map_or(0, |at| at + 1);
         let lines = text[..complete].split(|byte| matches!(byte, b'\n' | b'\r'));
         if let Some(found) = lines.filter_map(|line| line.strip_prefix(b"data:")).find_map(answer) {
             return Some(found);
         }
-        if over {
+        if is_end {
             return answer(&text);
         }
     }

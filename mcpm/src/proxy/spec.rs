@@ -1,4 +1,4 @@
-//! What stands in front of a server, read from options, and the secrets that it needs beside.
+//! The resolved configuration of a proxy, and its secrets.
 
 use std::path::Path;
 
@@ -18,47 +18,47 @@ use crate::{
     telemetry::TelemetrySpec,
 };
 
-/// What stands in front of a server, as it is recorded: without secrets.
+/// The configuration of a proxy, without secrets, as it is recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProxySpec {
-    /// Address or name to listen on.
+    /// Address or hostname to listen on.
     pub host: String,
-    /// Port to listen on; 0 until a free one was taken, which then stays.
+    /// Port to listen on; 0 for a free port, which is then kept.
     pub port: u16,
-    /// What clients of a stdio server are offered.
+    /// The transport that clients of a stdio server use.
     pub mode: ProxyMode,
     /// Path prefix of SSE endpoint URLs.
     pub endpoint_prefix: Option<String>,
-    /// Whether `X-Forwarded-*` headers are believed.
+    /// Whether `X-Forwarded-*` headers are trusted.
     pub trust_proxy_headers: bool,
-    /// Origins of browser pages that may call it.
+    /// Origins of web pages that may call the proxy.
     pub allowed_origins: Vec<String>,
-    /// Names that clients may call it by; empty leaves that to the address it listens on.
+    /// Hostnames that clients may use; if empty, those of the listener's address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_hosts: Vec<String>,
-    /// Names that clients may call it by as well.
+    /// Additional hostnames that clients may use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more_hosts: Vec<String>,
-    /// What callers are asked for; `None` lets everybody in.
+    /// Incoming authentication; `None` allows all callers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incoming: Option<IncomingSpec>,
-    /// What callers' tokens are exchanged for, if they are.
+    /// Token exchange; `None` forwards no tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<ExchangeSpec>,
-    /// What callers may see and do.
+    /// Tool filters, overrides and authorization.
     #[serde(default, skip_serializing_if = "PolicySpec::is_nothing")]
     pub policy: PolicySpec,
-    /// What is recorded of requests; `None` records nothing.
+    /// The audit log; `None` records nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditSpec>,
-    /// What is measured; `None` when nothing is.
+    /// Telemetry; `None` measures nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<TelemetrySpec>,
 }
 
 impl Default for ProxySpec {
-    /// Listens on 127.0.0.1 and a free port, lets all callers pass, records nothing and measures nothing.
+    /// Listens on 127.0.0.1 and a free port, without authentication, audit log and telemetry.
     fn default() -> Self {
         Self {
             host: "127.0.0.1".to_owned(),
@@ -85,8 +85,8 @@ impl ProxySpec {
     /// the CA bundle and the [check](Self::check).
     ///
     /// # Errors
-    /// `InvalidOption` for options that contradict each other and for values that cannot be used; `NotFound` or `Io`
-    /// for a file that cannot be read.
+    /// `InvalidOption` for contradictory options and invalid values; `NotFound` or `Io` for a file that cannot be
+    /// read.
     pub(crate) fn read(
         options: &SharedOptions,
         name: &str,
@@ -161,7 +161,8 @@ impl ProxySpec {
         Ok(())
     }
 
-    /// Refuses what is neither an address nor a name. Whether it is one of this machine shows when it is bound.
+    /// Checks that the host is an address or a hostname. Whether it belongs to this machine is checked when it is
+    /// bound.
     fn check_host(&self) -> Result<()> {
         let allowed =
             |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '-' | '_' | '[' | ']' | '%');
@@ -173,19 +174,19 @@ impl ProxySpec {
     }
 }
 
-/// Secrets of a proxy. They are not part of a [`ProxySpec`], which is recorded.
+/// The secrets of a proxy. They are not part of [`ProxySpec`], which is recorded.
 #[derive(Debug, Clone, Default)]
 pub struct ProxySecrets {
     /// The client secret for introspection.
     pub oidc_client_secret: Option<Secret>,
     /// The client secret for token exchange.
     pub token_exchange_client_secret: Option<Secret>,
-    /// Headers for the collector.
+    /// Headers of OTLP requests.
     pub otel_headers: Vec<Header>,
 }
 
 impl ProxySecrets {
-    /// Adds the client secrets of an environment that the spec needs and that are not given.
+    /// Adds client secrets of an environment that the spec needs and that are not set.
     pub(crate) fn or_from(self, environment: &Environment, spec: &ProxySpec) -> Self {
         let introspects = spec.incoming.as_ref().is_some_and(IncomingSpec::uses_secret);
         let exchanges = spec.exchange.as_ref().is_some_and(ExchangeSpec::takes_secret);
@@ -198,7 +199,7 @@ impl ProxySecrets {
         }
     }
 
-    /// Returns every secret, to keep it out of records.
+    /// Returns all secrets, to redact them in records.
     pub(super) fn all(&self) -> impl Iterator<Item = &Secret> {
         let clients = [&self.oidc_client_secret, &self.token_exchange_client_secret];
         clients.into_iter().flatten().chain(self.otel_headers.iter().map(|header| &header.value))

@@ -1,4 +1,4 @@
-//! A stdio server and the proxy in front of it.
+//! A stdio server behind an HTTP proxy.
 
 use std::{
     sync::Arc,
@@ -26,18 +26,18 @@ use crate::{
     },
 };
 
-/// How long calls under way may still be answered when the proxy stops; then they are refused.
+/// How long pending calls may still complete when the proxy stops; then they are rejected.
 const CALL_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often unused sessions and processes are looked for.
+/// Interval of the sweep for unused sessions and processes.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
-/// Most processes of one server.
+/// Maximum number of processes of one server.
 const MAX_PROCESSES: usize = 8;
-/// How the server is reached, in words.
+/// The transport to the server, as it is reported.
 const TRANSPORT: &str = "stdio";
-/// How long a server may take to answer when it starts.
+/// Default timeout for a server's first response.
 const DEFAULT_START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The processes of a stdio server and who uses them. Dropping it ends them without grace.
+/// The processes of a stdio server and their clients. Dropping it kills them without a grace period.
 #[derive(Debug)]
 pub(crate) struct StdioServer {
     pool: Arc<ProcessPool>,
@@ -46,20 +46,20 @@ pub(crate) struct StdioServer {
 }
 
 impl StdioServer {
-    /// Starts the first process and waits until it answers.
+    /// Starts the first process and waits until it responds.
     pub(crate) async fn start(
         spawn: Arc<dyn Spawn>,
         policy: RestartPolicy,
-        patience: Duration,
+        start_timeout: Duration,
         on_event: OnEvent,
     ) -> Result<Self> {
-        // Clients wait for a process that is started for them a little longer than it may take to answer.
-        let start = patience.saturating_add(Duration::from_secs(15));
+        // Clients wait a little longer for a process than it may take to respond.
+        let start = start_timeout.saturating_add(Duration::from_secs(15));
         let limits = MuxLimits { start_timeout: start, ..MuxLimits::default() };
         let settings = PoolConfig {
             spawn,
             policy,
-            ready_timeout: patience,
+            ready_timeout: start_timeout,
             limits,
             max_processes: MAX_PROCESSES,
             on_event,
@@ -78,12 +78,12 @@ impl StdioServer {
         Ok(Self { pool: keepers, router, sweeper })
     }
 
-    /// What answers HTTP requests for it.
+    /// The HTTP endpoint for this server.
     pub(crate) fn bridge(&self, mode: ProxyMode, publicity: ExternalUrlConfig) -> Bridge {
         Bridge::new(Arc::clone(&self.router), mode, publicity)
     }
 
-    /// Ends all processes.
+    /// Stops all processes.
     pub(crate) async fn stop(&self, grace: Duration) {
         self.pool.stop(grace).await;
     }
@@ -92,14 +92,14 @@ impl StdioServer {
 impl Drop for StdioServer {
     fn drop(&mut self) {
         self.sweeper.abort();
-        // Connections of clients outlive this for a moment and hold on to the keepers.
+        // Connections of clients may outlive this briefly and hold the process pool.
         self.pool.abort();
     }
 }
 
-/// Puts any stdio server of the caller's behind an HTTP proxy.
+/// Puts a stdio server, which the caller defines, behind an HTTP proxy.
 ///
-/// Workloads do this with containers; an application that has a process of its own does it here.
+/// Workloads do this with containers; use it for other processes.
 #[derive(Debug)]
 #[must_use = "nothing happens until it is started"]
 pub struct StdioProxy {
@@ -113,7 +113,7 @@ pub struct StdioProxy {
 }
 
 impl StdioProxy {
-    /// Names the server, for messages, and says how its processes are started.
+    /// Creates it. `name` is the server's, for messages; `spawn` starts its processes.
     pub fn new(name: impl Into<String>, spawn: impl Spawn + 'static) -> Self {
         Self {
             name: name.into(),
@@ -126,64 +126,63 @@ impl StdioProxy {
         }
     }
 
-    /// Listens there; 127.0.0.1 and a free port otherwise.
+    /// Sets the address to listen on; 127.0.0.1 and a free port by default.
     pub fn listen(mut self, host: impl Into<String>, port: u16) -> Self {
         self.spec.host = host.into();
         self.spec.port = port;
         self
     }
 
-    /// Serves in that mode; streamable HTTP otherwise.
+    /// Sets the transport for clients; streamable HTTP by default.
     pub fn mode(mut self, mode: ProxyMode) -> Self {
         self.spec.mode = mode;
         self
     }
 
-    /// Restarts the server so.
+    /// Sets the restart policy.
     pub fn restarts(mut self, policy: RestartPolicy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Gives a process that long to answer when it starts; 60 s otherwise.
+    /// Sets the timeout for a process's first response; 60 s by default.
     ///
-    /// In the first half of it, and at most for 5 s, the server is asked `server/discover` alone; one that stays silent
-    /// is then asked `initialize`. The same holds for every later start: a restart, or a process for another client.
-    pub fn start_timeout(mut self, patience: Duration) -> Self {
-        self.start_timeout = patience;
+    /// In the first half of it, at most 5 s, only `server/discover` is sent; if there is no response, `initialize`
+    /// follows. The same applies to later starts: restarts, and processes for other clients.
+    pub fn start_timeout(mut self, timeout: Duration) -> Self {
+        self.start_timeout = timeout;
         self
     }
 
-    /// Puts this in front of the server, in place of what was set before; otherwise all callers pass, and nothing is recorded
-    /// or measured.
+    /// Sets the configuration of the proxy; by default there is no authentication, audit log and telemetry.
     pub fn spec(mut self, spec: ProxySpec) -> Self {
         self.spec = spec;
         self
     }
 
-    /// Takes the secrets that the [`spec`](Self::spec) needs; none otherwise.
+    /// Sets the secrets that the [`spec`](Self::spec) needs; none by default.
     pub fn secrets(mut self, secrets: ProxySecrets) -> Self {
         self.secrets = secrets;
         self
     }
 
-    /// Takes client secrets that are not given, and variables, from an environment, and keeps the last denials below its
-    /// state folder; otherwise there are neither, and denials are kept in memory alone.
+    /// Uses an environment: client secrets that are not set, variables, and the state folder, in which recent
+    /// denials are recorded. Without one, denials are kept only in memory.
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = Some(environment);
         self
     }
 
-    /// Starts the server, waits until it answers, and listens.
+    /// Starts the server, waits until it responds, and listens.
     ///
     /// # Errors
-    /// `InvalidOption` for a [`spec`](Self::spec) that cannot be used, `PortTaken`, `Io` when the audit log cannot be
-    /// written, `StartFailed` when the server ends, or stays silent for longer than its [`start_timeout`](Self::start_timeout).
+    /// `InvalidOption` for an invalid [`spec`](Self::spec), `PortTaken`, `Io` if the audit log cannot be written,
+    /// `StartFailed` if the server exits or does not respond within its [`start_timeout`](Self::start_timeout).
     pub async fn start(
         self,
         on_event: impl Fn(ServerEvent) + Send + Sync + 'static,
     ) -> Result<RunningStdioProxy> {
-        let Self { name, spawn, policy, start_timeout: patience, spec, mut secrets, environment } = self;
+        let Self { name, spawn, policy, start_timeout, spec, mut secrets, environment } = self;
         let files = Files::of_proxy(environment.as_ref(), &name);
         let mut variables = Variables::default();
         if let Some(environment) = environment {
@@ -194,7 +193,7 @@ impl StdioProxy {
         let mode = spec.mode;
         let service = ProxySetup::new(&*name, TRANSPORT, spec, secrets, variables)?.open(files)?;
         let listeners = service.bind("listen on another port, or on 0 for a free one").await?;
-        let server = StdioServer::start(spawn, policy, patience, Arc::new(on_event)).await?;
+        let server = StdioServer::start(spawn, policy, start_timeout, Arc::new(on_event)).await?;
         let warnings = service.warnings(listeners.address).await;
         for message in &warnings {
             tracing::warn!("{message}");
@@ -205,7 +204,7 @@ impl StdioProxy {
     }
 }
 
-/// The path on which a mode serves.
+/// The path of the endpoint in a mode.
 pub(crate) fn endpoint_path(mode: ProxyMode) -> &'static str {
     match mode {
         ProxyMode::StreamableHttp => MCP_PATH,
@@ -213,7 +212,7 @@ pub(crate) fn endpoint_path(mode: ProxyMode) -> &'static str {
     }
 }
 
-/// A stdio server behind a proxy that listens. Dropping it ends both.
+/// A stdio server behind a running proxy. Dropping it stops both.
 #[derive(Debug)]
 pub struct RunningStdioProxy {
     proxy: RunningProxy,
@@ -226,7 +225,8 @@ impl RunningStdioProxy {
         &self.proxy
     }
 
-    /// Stops listening, lets calls under way be answered for up to 1 s, refuses the rest, then asks the processes to end and kills them after `grace`.
+    /// Stops listening, waits up to 1 s for pending calls, rejects the rest, then terminates the processes and
+    /// kills them after `grace`.
     pub async fn stop(&self, grace: Duration) {
         self.server.router.end_streams();
         let listening = self.proxy.stop();

@@ -1,4 +1,4 @@
-//! Where requests are forwarded to.
+//! The target of forwarded requests.
 
 use std::sync::{
     Arc, PoisonError, RwLock,
@@ -21,53 +21,53 @@ use crate::{
     },
 };
 
-/// The path clients use for the server, whatever the server's own is.
+/// The path of the MCP endpoint for clients, whatever the server's own path is.
 pub(crate) const MCP_PATH: &str = "/mcp";
-/// Where servers of the deprecated transport open their streams.
+/// The path of SSE streams of the deprecated transport.
 pub(crate) const SSE_PATH: &str = "/sse";
 
-/// A server that speaks HTTP, and its place on its host.
+/// An HTTP server and its path.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// How it is reached now, or why it is not: a container's address changes when it restarts.
+    /// The current instance, or the reason why there is none: a container's address changes when it restarts.
     instance: RwLock<std::result::Result<Arc<TargetInstance>, String>>,
-    /// How often it has moved.
+    /// The number of instances so far.
     generation_counter: AtomicU64,
-    /// Path of the server; `/` when it has the whole host.
+    /// The path of the server; `/` if it has the whole host.
     path: String,
-    /// Put in front of every request's own query.
+    /// Prepended to every request's query.
     query: Option<String>,
-    /// Headers that each request gets, in place of what its client sent under those names: they are not a client's to
-    /// choose, be they secret or not.
+    /// Headers that replace the client's headers of the same name in each request: clients must not choose them,
+    /// whether they are secret or not.
     headers: HeaderMap,
 }
 
-/// A server at its present address.
+/// A server at its current address.
 #[derive(Debug)]
 pub(crate) struct TargetInstance {
     pub(crate) client: Http1Client,
-    /// Value of the `Host` header.
+    /// The value of the `Host` header.
     pub(crate) host: HeaderValue,
     /// `scheme://host[:port]`, for comparison.
     pub(crate) origin: String,
-    /// Another number after each restart.
+    /// The generation, which changes with each restart.
     pub(crate) generation: u64,
-    /// What was last seen of it.
+    /// The last exchange with it.
     pub(super) last_seen: LastSeen,
 }
 
 impl Target {
-    /// Reads a target URI: `http` or `https`, with or without a path and a query.
+    /// Parses a target URI: `http` or `https`, with an optional path and query.
     pub(crate) fn parse(uri: &str) -> Result<Self> {
         Self::parse_with_trust(uri, TrustStore::default())
     }
 
-    /// Reads a target URI of a server whose certificate an authority of `trust` issued.
+    /// Parses the target URI of a server whose certificate is issued by an authority in `trust`.
     pub(crate) fn parse_with_trust(uri: &str, trust: TrustStore) -> Result<Self> {
         let bad = |reason: &str| {
             let shown = redact_url_text(uri);
-            Error::new(ErrorKind::InvalidOption, format!("`{shown}` is no target URI: {reason}"))
-                .hint("write `http://HOST[:PORT][/PATH]` or `https://…`")
+            Error::new(ErrorKind::InvalidOption, format!("`{shown}` is not a valid target URI: {reason}"))
+                .hint("use `http://HOST[:PORT][/PATH]` or `https://…`")
         };
         let url = Url::parse(uri).map_err(|error| bad(&error.to_string()))?;
         let tls = match url.scheme() {
@@ -76,10 +76,10 @@ impl Target {
             _ => return Err(bad("the scheme is neither `http` nor `https`")),
         };
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(bad("it holds credentials"));
+            return Err(bad("it contains credentials"));
         }
-        let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| bad("it names no host"))?;
-        let port = url.port_or_known_default().ok_or_else(|| bad("it names no port"))?;
+        let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| bad("it has no host"))?;
+        let port = url.port_or_known_default().ok_or_else(|| bad("it has no port"))?;
         let address = Address { host: host.trim_matches(['[', ']']).to_owned(), port, tls };
         let reached = TargetInstance::new(
             address,
@@ -96,30 +96,30 @@ impl Target {
         })
     }
 
-    /// Has each request carry these headers.
+    /// Sets headers for each request.
     pub(crate) fn with_headers(mut self, headers: HeaderMap) -> Self {
         self.headers = headers;
         self
     }
 
-    /// Puts the server's own headers into those of a request to it.
+    /// Adds the target's headers to those of a request.
     pub(crate) fn set_headers(&self, headers: &mut HeaderMap) {
         for (name, value) in &self.headers {
             headers.insert(name, value.clone());
         }
     }
 
-    /// The server's own headers.
+    /// The target's headers.
     pub(crate) fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// Whether each request carries a header of that name.
+    /// Whether each request has a header of that name.
     pub(crate) fn sets_header(&self, name: &str) -> bool {
         self.headers.contains_key(name)
     }
 
-    /// A server that is not reached yet.
+    /// A target that is not reachable yet.
     pub(crate) fn unreachable(reason: &str) -> Self {
         Self {
             instance: RwLock::new(Err(reason.to_owned())),
@@ -130,7 +130,8 @@ impl Target {
         }
     }
 
-    /// The server at an address, or at the other end of `dial`, in a new life. Requests are not forwarded there yet.
+    /// Creates an instance of the server at an address, or at the other end of `dial`. Requests are not forwarded
+    /// there yet.
     pub(crate) fn new_instance(
         &self,
         address: Address,
@@ -145,42 +146,42 @@ impl Target {
         Ok(reached)
     }
 
-    /// Forwards requests there from now on.
+    /// Forwards requests to this instance from now on.
     pub(crate) fn set_instance(&self, reached: TargetInstance) {
         *self.instance.write().unwrap_or_else(PoisonError::into_inner) = Ok(Arc::new(reached));
     }
 
-    /// Says that the server is not reached now, and why.
+    /// Marks the server as unreachable, with the reason.
     pub(crate) fn set_unreachable(&self, reason: &str) {
         *self.instance.write().unwrap_or_else(PoisonError::into_inner) = Err(reason.to_owned());
     }
 
-    /// How the server is reached now, or why it is not.
+    /// The current instance, or the reason why there is none.
     pub(crate) fn instance(&self) -> std::result::Result<Arc<TargetInstance>, String> {
         self.instance.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Path of the server.
+    /// The path of the server.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
-    /// The server's form of what a client asked for.
+    /// Maps a client's URI to the server's.
     ///
-    /// A server that has a path of its own is found at it, at `/mcp` and at `/`; all else on the host keeps its
-    /// path, so that what the server itself points at (a message endpoint, metadata) is found too.
+    /// A server with a path of its own is reachable at that path, at `/mcp` and at `/`; other paths are unchanged,
+    /// so that URLs from the server (a message endpoint, metadata) work.
     pub(crate) fn map_uri(&self, uri: &Uri) -> Uri {
-        let asked = uri.path();
+        let path_of_client = uri.path();
         let path = match self.path.as_str() {
-            "/" => asked,
-            path if asked == MCP_PATH || asked == "/" => path,
-            _ => asked,
+            "/" => path_of_client,
+            path if path_of_client == MCP_PATH || path_of_client == "/" => path,
+            _ => path_of_client,
         };
-        if self.query.is_none() && path == asked && uri.authority().is_none() {
+        if self.query.is_none() && path == path_of_client && uri.authority().is_none() {
             return uri.clone();
         }
         let query = match (self.query.as_deref(), uri.query()) {
-            (Some(own), Some(asked)) => format!("?{own}&{asked}"),
+            (Some(own), Some(path_of_client)) => format!("?{own}&{path_of_client}"),
             (Some(one), None) | (None, Some(one)) => format!("?{one}"),
             (None, None) => String::new(),
         };
@@ -191,7 +192,7 @@ impl Target {
 
 impl TargetInstance {
     fn new(address: Address, host: String, life: u64, trust: TrustStore) -> Result<Self> {
-        let bad = || Error::new(ErrorKind::InvalidOption, format!("`{host}` is no host"));
+        let bad = || Error::new(ErrorKind::InvalidOption, format!("`{host}` is not a valid host"));
         host.parse::<Authority>().map_err(|error| bad().source(error))?;
         let value = HeaderValue::from_str(&host).map_err(|error| bad().source(error))?;
         let scheme = if address.tls { "https" } else { "http" };

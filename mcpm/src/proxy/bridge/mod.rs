@@ -1,8 +1,8 @@
-//! Serves a stdio server over HTTP.
+//! The bridge: serves a stdio server over HTTP.
 //!
-//! [`streamable`] is `/mcp` in both eras, [`sse`] the deprecated pair `/sse` and `/messages`; [`stream`] turns what
-//! the server says into events. Headers are checked against bodies by [`super::mirror`]. Whom a message concerns is decided
-//! in [`crate::mcp`].
+//! [`streamable`] is `/mcp` in both eras, [`sse`] the deprecated pair `/sse` and `/messages`; [`stream`] converts
+//! the server's messages to SSE events. Headers are compared with bodies by [`super::header_check`]. Messages are
+//! routed by [`crate::stdio`].
 
 mod sse;
 mod stream;
@@ -31,7 +31,7 @@ use crate::{
     timers::CoarseTimers,
 };
 
-/// The endpoint in front of a stdio server.
+/// The endpoint for a stdio server.
 #[derive(Debug)]
 pub(crate) struct Bridge {
     router: Arc<Router>,
@@ -49,7 +49,7 @@ impl Bridge {
 impl Endpoint for Bridge {
     fn handle(&self, request: Request) -> ResponseFuture<'_> {
         if *request.method() != Method::POST {
-            // It asks nothing of the server, and finds its stream or nothing.
+            // A GET sends nothing to the server.
             mark_sent(request.extensions());
         }
         if let Some(exchange) = Exchange::of(request.extensions()) {
@@ -62,8 +62,8 @@ impl Endpoint for Bridge {
                 (ProxyMode::Sse, "/sse") => sse::open(&self.router, &self.publicity, &request),
                 (ProxyMode::Sse, "/messages") => sse::post(&self.router, request).await,
                 (mode, _) => {
-                    let place = if mode == ProxyMode::Sse { "/sse" } else { "/mcp" };
-                    let message = format!("nothing is here; the server is at `{place}`");
+                    let path = if mode == ProxyMode::Sse { "/sse" } else { "/mcp" };
+                    let message = format!("not found; the MCP endpoint is `{path}`");
                     respond::error(StatusCode::NOT_FOUND, error_code::INVALID_REQUEST, &message, b"")
                 }
             }

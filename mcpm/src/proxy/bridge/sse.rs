@@ -24,10 +24,10 @@ use crate::{
     stdio::{mux::RpcError, router::Router, session::SessionId},
 };
 
-/// Opens a session: the stream of everything the server says to this client.
+/// Opens a session: an SSE stream of all messages from the server to this client.
 pub(super) fn open(router: &Arc<Router>, publicity: &ExternalUrlConfig, request: &Request) -> Response {
     if request.method() != Method::GET {
-        // Clients that try streamable HTTP first fall back on this status.
+        // Clients that try streamable HTTP first use the deprecated transport after this status.
         return respond::method_not_allowed("GET");
     }
     let (id, reader) = match router.open_session(request.extensions().get().cloned()) {
@@ -44,21 +44,22 @@ pub(super) fn open(router: &Arc<Router>, publicity: &ExternalUrlConfig, request:
     let closing = Arc::clone(router);
     SseBody::new(reader, None, Numbering::None)
         .with_first_event(endpoint)
-        // The stream is the session: without it nothing can reach the client.
+        // The session ends with the stream, because nothing else can reach the client.
         .on_close(Arc::new(move || {
-            // It is noted for as long as the stream may call this.
-            let _held = &noted;
+            // Registered as long as the stream may call this.
+            let _registration = &noted;
             closing.abandon_session(&id);
         }))
         .response()
 }
 
-/// Takes a message; what answers it goes to the session's stream.
+/// Accepts a message; the response is sent on the session's stream.
 pub(super) async fn post(router: &Arc<Router>, request: Request) -> Response {
     if request.method() != Method::POST {
         return respond::method_not_allowed("POST");
     }
-    // Under the name that its place was given with, and no other: who owns a session is known by that place.
+    // Only the parameter's original name is accepted, because the owner of a session is looked up by the exact
+    // endpoint URL.
     let mut pairs = request.uri().query().unwrap_or_default().split('&');
     let session = pairs.find_map(|pair| pair.strip_prefix("session_id=")).map(SessionId::from_client);
     let Some(session) = session else {
@@ -87,7 +88,7 @@ pub(super) async fn post(router: &Arc<Router>, request: Request) -> Response {
 async fn deliver(router: &Arc<Router>, session: SessionId, message: Message) -> Result<(), RpcError> {
     if router.is_uninitialized(&session) {
         if message.method() != "initialize" {
-            let text = "the session begins with `initialize`";
+            let text = "the first message of a session must be `initialize`";
             return Err(RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
         }
         return router.initialize_session(message, &session).await;

@@ -1,4 +1,4 @@
-//! Turns what a server says into one JSON answer or a stream of events.
+//! Converts a server's messages to a JSON response or an SSE stream.
 
 use std::{
     pin::Pin,
@@ -25,31 +25,31 @@ use crate::{
     },
 };
 
-/// Silence after which a comment is sent.
+/// Interval of comments on an idle stream.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// How events are numbered.
+/// How events get their ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Numbering {
-    /// Not at all: the stream cannot be resumed.
+    /// No ids: the stream cannot be resumed.
     None,
-    /// With the stream and the place in it.
+    /// The number of the stream and the position in it.
     Numbered,
-    /// The same, and the stream begins with an empty event that has an id.
+    /// The same, and the stream starts with an empty event that has an id.
     Primed,
 }
 
-/// Events from an outlet, with comments in the silences.
+/// An SSE body with the messages of a [`MessageReader`], and comments while it is idle.
 pub(super) struct SseBody {
     reader: MessageReader,
     /// Cancels the call when the body is dropped.
     guard: Option<CancelOnDrop>,
-    /// Written before anything else.
+    /// An event that is written before the others.
     first: Option<Bytes>,
     numbering: Numbering,
     keep_alive: Pin<Box<Sleep>>,
     ended: bool,
-    /// Told when the stream is over or dropped.
+    /// Called when the stream has ended or is dropped.
     on_close: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
@@ -69,9 +69,9 @@ impl SseBody {
         self
     }
 
-    /// Puts back a message that was read to see what comes first.
-    pub(super) fn with_first_message(mut self, place: u64, bytes: &Bytes) -> Self {
-        let event = self.event(place, bytes);
+    /// Puts back a message that was read to decide the form of the response.
+    pub(super) fn with_first_message(mut self, position: u64, bytes: &Bytes) -> Self {
+        let event = self.event(position, bytes);
         self.first = Some(match self.first.take() {
             Some(first) => [first, event].concat().into(),
             None => event,
@@ -79,13 +79,13 @@ impl SseBody {
         self
     }
 
-    /// Calls `over` when the client is gone or the stream ended.
+    /// Calls `over` when the client has disconnected or the stream has ended.
     pub(super) fn on_close(mut self, over: Arc<dyn Fn() + Send + Sync>) -> Self {
         self.on_close = Some(over);
         self
     }
 
-    /// The response that carries the events.
+    /// The response with this body.
     pub(super) fn response(self) -> Response {
         let mut response = HttpResponse::new(Body::stream(self));
         let headers = response.headers_mut();
@@ -95,8 +95,8 @@ impl SseBody {
         response
     }
 
-    fn event(&self, place: u64, bytes: &Bytes) -> Bytes {
-        let id = (self.numbering != Numbering::None).then(|| (self.reader.stream().number(), place));
+    fn event(&self, position: u64, bytes: &Bytes) -> Bytes {
+        let id = (self.numbering != Numbering::None).then(|| (self.reader.stream().number(), position));
         self.reader.reserve(sse::message(bytes, id))
     }
 }
@@ -142,12 +142,12 @@ impl Drop for SseBody {
         if let Some(over) = &self.on_close {
             over();
         }
-        // The guard cancels a call that is not answered.
+        // Dropping the guard cancels a call that has no response yet.
         drop(self.guard.take());
     }
 }
 
-/// Why a stream ended without the answer; `None` when there is nothing to say.
+/// The error for a stream that ended without the response; `None` if there is none to send.
 fn failure(end: &StreamEnd) -> Option<RpcError> {
     let failed = |status, text: &str| RpcError::new(status, error_code::INTERNAL_ERROR, text);
     let no_room = |status, text| failed(status, text).reason(Reason::NoMemory);
@@ -156,26 +156,26 @@ fn failure(end: &StreamEnd) -> Option<RpcError> {
         StreamEnd::ServerEnded(reason) => failed(StatusCode::BAD_GATEWAY, reason),
         StreamEnd::Overflow => no_room(StatusCode::BAD_GATEWAY, "the client did not read fast enough"),
         StreamEnd::NoRoom => {
-            let text = "too much is held for other requests to take an answer of this size now";
+            let text = "the memory budget has no room for a response of this size now";
             no_room(StatusCode::SERVICE_UNAVAILABLE, text)
         }
         StreamEnd::GivenUp => {
-            no_room(StatusCode::BAD_GATEWAY, "the answer was given up to make room for newer ones")
+            no_room(StatusCode::BAD_GATEWAY, "the response was dropped to make room for newer ones")
         }
-        StreamEnd::TimedOut => failed(StatusCode::GATEWAY_TIMEOUT, "the server did not answer in time"),
+        StreamEnd::TimedOut => failed(StatusCode::GATEWAY_TIMEOUT, "the server did not respond in time"),
     })
 }
 
-/// The answer to a request whose stream ended without one; `None` when there is nothing to say.
+/// The error response on a stream that ended without one; `None` if there is none to send.
 pub(super) fn failure_response_message(end: &StreamEnd, request: &[u8]) -> Option<Bytes> {
-    failure(end).map(|refusal| refusal.answer(request))
+    failure(end).map(|error| error.answer(request))
 }
 
-/// The plain answer to a request whose stream ended without one.
+/// The HTTP response to a request whose stream ended without one.
 pub(super) fn failure_http_response(end: &StreamEnd, request: &[u8]) -> Response {
     match failure(end) {
         Some(refusal) => respond::message_error(&refusal, request),
-        // A cancelled request gets no answer (MCP, "Cancellation").
+        // A cancelled request gets no response (MCP, "Cancellation").
         None => respond::empty(StatusCode::ACCEPTED),
     }
 }

@@ -1,7 +1,7 @@
-//! `/mcp`: streamable HTTP in both eras (MCP 2025-11-25 and 2026-07-28, transports).
+//! The endpoint `/mcp`: streamable HTTP in both eras (MCP 2025-11-25 and 2026-07-28, transports).
 //!
-//! The status is not committed before the server's first word: an answer goes out as JSON with the status its
-//! error asks for, anything before it opens a stream of events.
+//! The status is sent only with the server's first message: a response is sent as JSON, with the status of its
+//! error, if it is one; any other message starts an SSE stream.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -43,10 +43,10 @@ use crate::{
 const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static(header_check::MCP_PROTOCOL_VERSION);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Silence after which a client that accepts a stream gets its head, so that it knows the proxy lives.
+/// Time without a message after which a client that accepts SSE gets the response head, as a sign of life.
 const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Answers a request to `/mcp`.
+/// Handles a request to `/mcp`.
 pub(super) async fn handle(bridge: &Bridge, request: Request) -> Response {
     let router = &bridge.router;
     match *request.method() {
@@ -61,12 +61,12 @@ pub(super) async fn handle(bridge: &Bridge, request: Request) -> Response {
     }
 }
 
-/// What a client takes for an answer.
+/// The response formats that a client accepts.
 #[derive(Debug, Clone, Copy)]
 struct Accepts {
     json: bool,
     events: bool,
-    /// Whether events are named first: of two forms that a client takes, it gets the one it names first.
+    /// Whether SSE is listed first: of two accepted formats, the client gets the one listed first.
     events_first: bool,
 }
 
@@ -92,7 +92,7 @@ impl Accepts {
                 }
             }
         }
-        // No header means that anything will do (RFC 9110 section 12.5.1); JSON is the plainest.
+        // Without the header, everything is acceptable (RFC 9110 section 12.5.1); JSON is the simplest.
         if any { accepts } else { Self { json: true, ..accepts } }
     }
 }
@@ -139,7 +139,7 @@ async fn post(bridge: &Bridge, request: Request) -> Response {
     let id = message.id();
     let accepts = Accepts::of(&parts.headers);
     if message.kind() == MessageKind::Request && !accepts.json && !accepts.events {
-        let text = "the answer is `application/json` or `text/event-stream`, and neither is accepted";
+        let text = "the response is `application/json` or `text/event-stream`, but `Accept` allows neither";
         return respond::error(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, text, &id);
     }
     let owner = parts.extensions.get::<Owner>();
@@ -147,7 +147,7 @@ async fn post(bridge: &Bridge, request: Request) -> Response {
         call_stateless(router, &parts.headers, &message, owner, accepts).await
     } else if message.kind() == MessageKind::Request && message.method() == "initialize" {
         mark_sent(&parts.extensions);
-        // Boxed, since it is rare and large.
+        // Boxed, because it is rare and large.
         return Box::pin(initialize(router, message, owner.cloned()))
             .await
             .unwrap_or_else(|refusal| respond::message_error(&refusal, &id));
@@ -155,7 +155,7 @@ async fn post(bridge: &Bridge, request: Request) -> Response {
         in_session(router, &parts.headers, &message, accepts).await
     };
     mark_sent(&parts.extensions);
-    // A call may take long, and these would keep the buffer of their connection.
+    // A call may take long, and these would retain the read buffer of their connection.
     drop((parts, body, message));
     match reply {
         Ok(Reply::Now(response)) => response,
@@ -164,17 +164,17 @@ async fn post(bridge: &Bridge, request: Request) -> Response {
     }
 }
 
-/// What becomes of a message.
+/// The response to a message, or the call whose response is awaited.
 enum Reply {
     Now(Response),
     Later(PendingCall),
 }
 
-/// A call whose answer is to come.
+/// A call that waits for its response.
 struct PendingCall {
     exchange: PendingResponse,
     numbering: Numbering,
-    /// The status an error has; 200 when there is none.
+    /// Maps the code of a JSON-RPC error to an HTTP status; 200 if `None`.
     status: Option<fn(i64) -> StatusCode>,
 }
 
@@ -187,18 +187,18 @@ async fn call_stateless(
 ) -> Result<Reply, RpcError> {
     match message.kind() {
         MessageKind::Request => {}
-        // None is defined over HTTP, and none could be told whose it is.
+        // No notification is defined over HTTP in this era, and there is no session to assign it to.
         MessageKind::Notification => return Ok(Reply::Now(respond::empty(StatusCode::ACCEPTED))),
         MessageKind::Response => {
-            let text = "the server asks nothing of clients in this protocol version";
-            return Err(RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
+            let message_text = "the server sends no requests to clients in this protocol version";
+            return Err(RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message_text));
         }
     }
     let lane = router.stateless_mux()?;
     header_check::check_required(headers, message, ModernMeta::of(message).as_ref())?;
     if era::removed_in_modern(message.method()) {
-        let text = format!("`{}` does not exist in this protocol version", message.method());
-        return Err(RpcError::new(StatusCode::NOT_FOUND, error_code::METHOD_NOT_FOUND, text));
+        let message_text = format!("`{}` does not exist in this protocol version", message.method());
+        return Err(RpcError::new(StatusCode::NOT_FOUND, error_code::METHOD_NOT_FOUND, message_text));
     }
     if message.method() == "tools/call" {
         check_arguments(&lane, headers, message).await?;
@@ -252,7 +252,7 @@ async fn in_session(
     Ok(Reply::Now(respond::empty(StatusCode::ACCEPTED)))
 }
 
-/// Waits for the server's first word and answers in the form that it asks for; `id` is what is answered.
+/// Waits for the server's first message and responds in the format that it requires; `id` is that of the request.
 async fn complete_call(bridge: &Bridge, call: PendingCall, accepts: Accepts, id: Bytes) -> Response {
     let PendingCall { exchange, numbering, status } = call;
     let (mut reader, guard) = exchange.into_reader();
@@ -275,7 +275,7 @@ async fn complete_call(bridge: &Bridge, call: PendingCall, accepts: Accepts, id:
             Some(StreamItem::Message { position: place, bytes, .. }) if accepts.events => {
                 return SseBody::new(reader, guard, numbering).with_first_message(place, &bytes).response();
             }
-            // Whoever takes JSON alone gets the answer alone.
+            // A client that accepts only JSON gets only the response.
             Some(StreamItem::Message { .. }) => {}
             Some(StreamItem::End(end)) => return stream::failure_http_response(&end, &id),
             None => return SseBody::new(reader, guard, numbering).response(),
@@ -283,14 +283,14 @@ async fn complete_call(bridge: &Bridge, call: PendingCall, accepts: Accepts, id:
     }
 }
 
-/// The code of a JSON-RPC error, for the status of its answer.
+/// The code of a JSON-RPC error, for the HTTP status.
 fn error_of(answer: &Bytes) -> Option<i64> {
-    // A result is the common case, and far from its end the word cannot stand for an error.
+    // Most responses are results; `"error"` cannot occur in one without a full parse being decisive.
     memchr::memmem::find(answer, b"\"error\"")?;
     Message::parse(answer.clone()).ok()?.error_code()
 }
 
-/// The status that goes with an error in the stateless era.
+/// The HTTP status of an error in the stateless era.
 fn stateless_status(code: i64) -> StatusCode {
     match code {
         error_code::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
@@ -303,7 +303,7 @@ fn stateless_status(code: i64) -> StatusCode {
     }
 }
 
-/// The session a request names, its process and its protocol version.
+/// The session that a request names, its multiplexer and its protocol version.
 fn session(
     router: &Router,
     headers: &HeaderMap,
@@ -318,7 +318,7 @@ fn session(
     match headers.get(MCP_PROTOCOL_VERSION).map(|version| version.to_str().unwrap_or_default()) {
         Some(version) if *version != *agreed && !era::LEGACY_VERSIONS.contains(&version) => {
             let message =
-                format!("protocol version `{version}` is not spoken in this session, which is in `{agreed}`");
+                format!("protocol version `{version}` does not match the session, which uses `{agreed}`");
             Err(RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message))
         }
         _ => Ok((id, lane, agreed)),
@@ -335,19 +335,19 @@ fn get(router: &Router, headers: &HeaderMap) -> Result<Response, RpcError> {
     }
     let (id, lane, _) = session(router, headers)?;
     if !Accepts::of(headers).events {
-        let message = "a GET is answered with `text/event-stream`, which is not accepted";
+        let message = "the response to GET is `text/event-stream`, but `Accept` does not allow it";
         return Err(RpcError::new(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, message));
     }
     let resume = match headers.get(LAST_EVENT_ID).map(|id| sse::parse_id(id.to_str().unwrap_or_default())) {
         None => None,
         Some(Some(resume)) => Some(resume),
         Some(None) => {
-            let message = "`Last-Event-ID` is none of this server's";
+            let message = "`Last-Event-ID` is not an id of this server";
             return Err(RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message));
         }
     };
     let reader = lane.read_stream(&id, resume)?;
-    // A first comment sends the head on its way.
+    // An initial comment causes the response head to be sent.
     let events = SseBody::new(reader, None, Numbering::Numbered);
     Ok(events.with_first_event(Bytes::from_static(sse::KEEP_ALIVE)).response())
 }
@@ -365,16 +365,16 @@ fn delete(router: &Router, headers: &HeaderMap) -> Result<Response, RpcError> {
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
-/// Answers several messages in one array, which only protocol version 2025-03-26 knows.
+/// Handles a JSON-RPC batch, which only protocol version 2025-03-26 defines.
 async fn batch(router: &Router, headers: &HeaderMap, body: Bytes) -> Result<Response, RpcError> {
     let bad = |code, reason: String| RpcError::new(StatusCode::BAD_REQUEST, code, reason);
     let malformed = |malformed: Malformed| bad(malformed.code, malformed.reason);
     let texts = batch_of(&body).map_err(malformed)?;
     if texts.is_empty() {
-        return Err(bad(error_code::INVALID_REQUEST, "the array holds no message".to_owned()));
+        return Err(bad(error_code::INVALID_REQUEST, "the array contains no message".to_owned()));
     }
     let alone = || {
-        let text = "several messages in one array are taken in sessions of protocol version 2025-03-26 alone; \
+        let text = "batches are only allowed in sessions of protocol version 2025-03-26; \
                     send them one by one";
         bad(error_code::INVALID_REQUEST, text.to_owned())
     };
@@ -396,14 +396,14 @@ async fn batch(router: &Router, headers: &HeaderMap, body: Bytes) -> Result<Resp
                 Err(refusal) if answers.is_empty() => {
                     return Ok(respond::message_error(&refusal, message.id_text()));
                 }
-                // The others are under way.
+                // The other requests are in flight.
                 Err(refusal) => Err(refusal.answer(message.id_text())),
             }),
             MessageKind::Notification => lane.notify(message, Some(&id)).await?,
             MessageKind::Response => lane.respond(message, &id)?,
         }
     }
-    // The calls may take long, and these would keep the body.
+    // The calls may take long, and these would retain the body.
     drop((messages, body));
     if answers.is_empty() {
         return Ok(respond::empty(StatusCode::ACCEPTED));
@@ -413,7 +413,8 @@ async fn batch(router: &Router, headers: &HeaderMap, body: Bytes) -> Result<Resp
     Ok(response)
 }
 
-/// Writes the answers to several requests as an array, in their order. Those that wait are booked on their streams.
+/// Writes the responses to several requests as an array, in their order. Waiting responses are charged to their
+/// streams.
 fn array(answers: Vec<Result<MessageReader, Bytes>>) -> impl Stream<Item = Bytes> {
     let answers = futures_util::stream::iter(answers).filter_map(async |answer| match answer {
         Ok(reader) => one_answer(reader).await,

@@ -1,7 +1,8 @@
-//! What the server says of its tools, for policies that go by it.
+//! Tool annotations from the server, for policies that read them.
 //!
-//! It is in the lists that clients read; when none has come lately the server is asked, with the credentials of the
-//! request at hand, so that a decision does not depend on who has listed tools before.
+//! They are taken from the lists that clients request. If there is no recent list, the proxy requests one with the
+//! credentials of the current request, so that a decision does not depend on whether somebody has listed the tools
+//! before.
 
 use std::{
     collections::HashMap,
@@ -27,41 +28,41 @@ use crate::{
     },
 };
 
-/// How long what was heard of a tool holds.
+/// Lifetime of the annotations of a tool.
 const CACHE_TTL: Duration = Duration::from_secs(60);
-/// How long the server may take to say it.
+/// Timeout for the server's list.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
-/// Most pages of a list.
+/// Maximum number of pages of a list.
 const MAX_PAGES: usize = 100;
-/// Most tools that are remembered.
+/// Maximum number of tools in the cache.
 const MAX_TOOLS: usize = 10_000;
 
-/// What was said of each tool, by who heard it and its own name. A server may say different things to different callers,
-/// and what one of them has it say decides nothing about another.
+/// Annotations by caller and the server's name of the tool. A server may send different annotations to different
+/// callers, and those sent to one caller must not affect another.
 #[derive(Debug, Default)]
 pub(super) struct AnnotationCache(Mutex<HashMap<(Option<Owner>, String), CachedAnnotations>>);
 
-/// When it was said, and what.
+/// When they were received, and the annotations.
 type CachedAnnotations = (Instant, Arc<Map<String, Value>>);
 
 impl AnnotationCache {
-    /// Remembers what a list that was sent to `caller` says of a tool.
-    pub(super) fn insert(&self, caller: Option<&Owner>, tool: &str, said: Map<String, Value>) {
+    /// Stores the annotations in a list that was sent to `caller`.
+    pub(super) fn insert(&self, caller: Option<&Owner>, tool: &str, annotations: Map<String, Value>) {
         let key = (caller.cloned(), tool.to_owned());
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MAX_TOOLS && !known.contains_key(&key) {
             known.clear();
         }
-        known.insert(key, (Instant::now(), Arc::new(said)));
+        known.insert(key, (Instant::now(), Arc::new(annotations)));
     }
 
-    /// Forgets everything, since the server says that it has changed.
+    /// Clears the cache, because the server has announced a change of its list.
     pub(super) fn forget(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// What the server says of a tool; `None` when it cannot be found out. A tool that it does not list has nothing
-    /// said of it.
+    /// The annotations of a tool; `None` if they cannot be obtained. A tool that the server does not list has no
+    /// annotations.
     pub(super) async fn get_or_fetch(
         &self,
         tool: &str,
@@ -69,8 +70,8 @@ impl AnnotationCache {
         message: &Message,
         next: Next<'_>,
     ) -> Option<Arc<Map<String, Value>>> {
-        if let Some(said) = self.get(asking.caller.as_ref(), tool) {
-            return Some(said);
+        if let Some(annotations) = self.get(asking.caller.as_ref(), tool) {
+            return Some(annotations);
         }
         tokio::time::timeout(FETCH_TIMEOUT, self.fetch(asking, message, next)).await.ok()??;
         Some(self.get(asking.caller.as_ref(), tool).unwrap_or_default())
@@ -79,10 +80,13 @@ impl AnnotationCache {
     fn get(&self, caller: Option<&Owner>, tool: &str) -> Option<Arc<Map<String, Value>>> {
         let key = (caller.cloned(), tool.to_owned());
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(&key).filter(|(heard, _)| heard.elapsed() < CACHE_TTL).map(|(_, said)| Arc::clone(said))
+        known
+            .get(&key)
+            .filter(|(since, _)| since.elapsed() < CACHE_TTL)
+            .map(|(_, annotations)| Arc::clone(annotations))
     }
 
-    /// Reads all pages of the list; `None` when one does not come.
+    /// Fetches all pages of the list; `None` if one fails.
     async fn fetch(&self, asking: &ToolsListRequest, message: &Message, next: Next<'_>) -> Option<()> {
         let mut cursor = None;
         for page in 0..MAX_PAGES {
@@ -93,7 +97,7 @@ impl AnnotationCache {
             let heard = Arc::new(Mutex::new(None));
             let hooks = Hooks::default();
             hooks.add(ResponseCapture(Arc::clone(&heard), id(page)));
-            // The body is read for what the hook hears.
+            // Reading the body makes the hook capture the response.
             let mut body =
                 run_hooks(response, &hooks, None, None, true, true, Account::new()).await.into_body();
             while heard.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
@@ -106,9 +110,11 @@ impl AnnotationCache {
             for tool in tools {
                 let Some(tool) = Fields::read(tool.get()) else { continue };
                 let Ok(Some(name)) = tool.get_unique_string("name") else { continue };
-                let said = tool.get_unique("annotations").ok().flatten();
-                let said = said.and_then(|said| serde_json::from_str(said.get()).ok()).unwrap_or_default();
-                self.insert(asking.caller.as_ref(), &name, said);
+                let annotations = tool.get_unique("annotations").ok().flatten();
+                let annotations = annotations
+                    .and_then(|annotations| serde_json::from_str(annotations.get()).ok())
+                    .unwrap_or_default();
+                self.insert(asking.caller.as_ref(), &name, annotations);
             }
             cursor = fields.get_unique_string("nextCursor").ok()?;
             if cursor.is_none() {
@@ -123,12 +129,12 @@ fn id(page: usize) -> String {
     format!("mcpm-annotations-{page}")
 }
 
-/// Who has come with a request, if callers are asked who they are.
+/// The caller of a request, if there is authentication.
 pub(super) fn caller_of(request: &Request) -> Option<Owner> {
     request.extensions().get::<Arc<Principal>>().map(|principal| Owner::of(principal))
 }
 
-/// The client in whose name the server is asked.
+/// The client on whose behalf the list is requested.
 #[derive(Debug)]
 pub(super) struct ToolsListRequest {
     caller: Option<Owner>,
@@ -142,26 +148,26 @@ impl ToolsListRequest {
     pub(super) fn from_request(request: &Request) -> Self {
         let caller = caller_of(request);
         let mut extensions = request.extensions().clone();
-        // The answer is for nobody else, and what is measured and recorded is the request that waits for it.
+        // Hooks and observers belong to the waiting request, not to this one.
         extensions.remove::<Hooks>();
         extensions.remove::<Exchange>();
         Self { caller, uri: request.uri().clone(), headers: request.headers().clone(), extensions }
     }
 
-    /// A request for a page of the list of tools; `message` is what is decided about.
+    /// A request for a page of the list; `message` is the one being decided about.
     fn page(&self, message: &Message, page: usize, cursor: Option<&str>) -> Request {
         let params: Value = serde_json::from_str(message.params()).unwrap_or_default();
-        let mut wanted = Map::new();
+        let mut query = Map::new();
         if let Some(meta) = params.get("_meta").and_then(Value::as_object) {
             let mut meta = meta.clone();
-            // Progress would be told to the client.
+            // Progress notifications would be sent to the client.
             meta.remove("progressToken");
-            wanted.insert("_meta".to_owned(), Value::Object(meta));
+            query.insert("_meta".to_owned(), Value::Object(meta));
         }
         if let Some(cursor) = cursor {
-            wanted.insert("cursor".to_owned(), cursor.into());
+            query.insert("cursor".to_owned(), cursor.into());
         }
-        let body = json!({ "jsonrpc": "2.0", "id": id(page), "method": "tools/list", "params": wanted });
+        let body = json!({ "jsonrpc": "2.0", "id": id(page), "method": "tools/list", "params": query });
         let body = Bytes::from(body.to_string());
         let mut request = Request::new(Body::from(body.clone()));
         *request.method_mut() = Method::POST;
@@ -181,20 +187,21 @@ impl ToolsListRequest {
         if headers.contains_key("mcp-method") {
             headers.insert("mcp-method", HeaderValue::from_static("tools/list"));
         }
-        if let Ok(asked) = RequestMessages::read(request.headers(), body) {
-            request.extensions_mut().insert(Arc::new(asked));
+        if let Ok(messages) = RequestMessages::read(request.headers(), body) {
+            request.extensions_mut().insert(Arc::new(messages));
         }
         request
     }
 }
 
-/// Hears the answer with that id.
+/// Captures the response with that id.
 struct ResponseCapture(Arc<Mutex<Option<String>>>, String);
 
 impl Hook for ResponseCapture {
     fn on_message(&mut self, said: &ResponseMessage<'_>) -> HookVerdict {
-        let is_it = serde_json::from_slice::<String>(said.message.id_text()).is_ok_and(|id| id == self.1);
-        if is_it {
+        let is_response =
+            serde_json::from_slice::<String>(said.message.id_text()).is_ok_and(|id| id == self.1);
+        if is_response {
             let result = said.message.result().to_owned();
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         }

@@ -1,7 +1,8 @@
-//! Asks callers who they are: each request needs a token of its own (RFC 6750; MCP 2025-11-25, authorization).
+//! Authenticates callers: each request needs a valid bearer token (RFC 6750; MCP 2025-11-25, authorization).
 //!
-//! The token is for the proxy and goes no further; what it says is in the request's extensions, as
-//! [`Principal`](crate::auth::incoming::Principal). A stream of events ends with the token that it was asked for with.
+//! The token is not forwarded; its content is in the request's extensions, as
+//! [`Principal`](crate::auth::incoming::Principal). An SSE stream ends when the token that it was requested with
+//! expires.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -23,41 +24,41 @@ use crate::{
     },
 };
 
-/// Longest token in bytes.
+/// Maximum length of a token in bytes.
 const MAX_TOKEN_BYTES: usize = 16 << 10;
-/// What a challenge may name no client for: a resource has nothing to do while its user is away.
+/// A scope that challenges never name: a resource server does not act while the user is offline.
 const OFFLINE_ACCESS: &str = "offline_access";
 
-/// Who may come in, and to what.
+/// Verifies callers for one protected resource.
 #[derive(Debug)]
 pub(crate) struct Authenticator {
     incoming: TokenVerifier,
     resource: ProtectedResource,
     name: String,
-    /// What tokens must be meant for.
+    /// The accepted audiences.
     audiences: Vec<String>,
 }
 
 impl Authenticator {
     pub(crate) fn new(incoming: TokenVerifier, resource: ProtectedResource, name: String) -> Self {
-        let said = incoming.spec().audience.clone().map(|audience| vec![audience]);
-        let audiences = said.unwrap_or_else(|| resource.audiences());
+        let configured = incoming.spec().audience.clone().map(|audience| vec![audience]);
+        let audiences = configured.unwrap_or_else(|| resource.audiences());
         Self { incoming, resource, name, audiences }
     }
 
-    /// Whether a token lets its bearer in.
+    /// Whether a token is valid.
     pub(super) async fn accepts(&self, token: &Secret) -> bool {
-        // Boxed, since most of it is for the rare case that the provider is asked.
+        // Boxed, because most of it is only needed in the rare case of a request to the provider.
         let principal = Box::pin(self.incoming.verify(token.expose(), &self.audiences)).await;
         principal.is_ok_and(|principal| self.incoming.check_scopes(&principal).is_ok())
     }
 
-    /// Whether no caller can be authenticated, since the identity provider did not answer yet.
+    /// Whether no caller can be authenticated because the identity provider has not responded successfully yet.
     pub(super) fn is_unavailable(&self) -> bool {
         self.incoming.is_unavailable()
     }
 
-    /// Why the identity provider could not be asked the last time.
+    /// The error of the last request to the identity provider.
     pub(super) fn provider_error(&self) -> Option<String> {
         self.incoming.last_error()
     }
@@ -66,7 +67,7 @@ impl Authenticator {
         &self.resource
     }
 
-    /// What the resource says of itself (RFC 9728 section 2).
+    /// The metadata of the protected resource (RFC 9728 section 2).
     pub(super) fn metadata(&self, headers: &HeaderMap) -> Value {
         let mut document = json!({
             "resource": self.resource.urls(headers).resource,
@@ -80,7 +81,7 @@ impl Authenticator {
         document
     }
 
-    /// The scopes that clients are told of, of those that `which` chooses.
+    /// The advertised scopes, filtered by `which`.
     fn scopes(&self, which: impl Fn(&str) -> bool) -> Vec<&str> {
         let spec = self.incoming.spec();
         let mut scopes: Vec<&str> = Vec::new();
@@ -92,7 +93,7 @@ impl Authenticator {
         scopes
     }
 
-    /// The answer to a request that does not get in; `error` is a code of RFC 6750 section 3.1, if one applies.
+    /// The response with a challenge; `error` is a code of RFC 6750 section 3.1, if one applies.
     pub(super) fn challenge(
         &self,
         status: StatusCode,
@@ -103,7 +104,8 @@ impl Authenticator {
     ) -> Response {
         let mut response = respond::deny(status, error_code::INVALID_REQUEST, message, b"", denial);
         let mut challenge = format!("Bearer resource_metadata=\"{}\"", self.resource.urls(headers).metadata);
-        // A token that lacks scopes needs those that are required, and a client without one is told all.
+        // For a token with insufficient scopes, the required ones; for a client without a token, all advertised
+        // ones.
         let scopes = match status {
             StatusCode::FORBIDDEN => self.incoming.spec().required_scopes.join(" "),
             _ => self.scopes(|scope| scope != OFFLINE_ACCESS).join(" "),
@@ -120,7 +122,7 @@ impl Authenticator {
         response
     }
 
-    /// Says what tokens are compared with.
+    /// A denial with the expected values.
     fn denial(&self, reason: Reason) -> Denial {
         let denial = Denial::new(reason).input("audience", self.audiences.join(" "));
         match &self.incoming.spec().issuer {
@@ -129,38 +131,39 @@ impl Authenticator {
         }
     }
 
-    /// The same with what is known of a token, once it is known to be the issuer's; the client is told nothing of it.
-    fn denial_for(&self, refusal: &TokenError) -> Denial {
-        let denial = self.denial(refusal.reason());
+    /// A denial with details of an authentic token; the client does not see them.
+    fn denial_for(&self, error: &TokenError) -> Denial {
+        let denial = self.denial(error.reason());
         let now = SystemTime::now();
         let at = |time: SystemTime| humantime::format_rfc3339_seconds(time).to_string();
-        match refusal {
+        match error {
             TokenError::WrongIssuer(Some(issuer)) => denial.input("token_issuer", issuer),
             TokenError::WrongAudience(said) if said.is_empty() => denial.input("token_audience", "none"),
             TokenError::WrongAudience(said) => {
-                let wanted = self.audiences.first().map_or("", String::as_str);
-                // Never to take what the token says: a token for another resource may come from there.
-                let fix = format!("ask the issuer for a token whose audience is `{wanted}`");
+                let audience = self.audiences.first().map_or("", String::as_str);
+                // Never advise accepting the token's audience: the token may have been stolen from another
+                // resource.
+                let fix = format!("request a token with the audience `{audience}` from the issuer");
                 denial.input("token_audience", said.join(" ")).fix(fix)
             }
             TokenError::Expired(end) => {
-                let end = end.map_or_else(|| "not said".to_owned(), at);
+                let end = end.map_or_else(|| "none".to_owned(), at);
                 denial.input("token_expires", end).input("now", at(now))
             }
             TokenError::NotYetValid(begin) => denial.input("token_begins", at(*begin)).input("now", at(now)),
             TokenError::InsufficientScope(missing) => {
                 let needed = self.incoming.spec().required_scopes.join(" ");
-                let fix = format!("ask for a token with the scopes `{needed}`");
+                let fix = format!("request a token with the scopes `{needed}`");
                 denial.input("missing_scopes", missing.join(" ")).fix(fix).rule(needed)
             }
             _ => denial,
         }
     }
 
-    fn deny(&self, refusal: &TokenError, headers: &HeaderMap) -> Response {
-        let denial = self.denial_for(refusal);
-        let message = refusal.message();
-        match refusal {
+    fn deny(&self, error: &TokenError, headers: &HeaderMap) -> Response {
+        let denial = self.denial_for(error);
+        let message = error.message();
+        match error {
             TokenError::Unavailable => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 respond::deny(status, error_code::INTERNAL_ERROR, message, b"", denial)
@@ -172,14 +175,14 @@ impl Authenticator {
         }
     }
 
-    /// The answer to a request without a token that can be checked.
+    /// The response to a request without a usable token.
     fn without_token(&self, missing: NoToken, headers: &HeaderMap) -> Response {
         let (reason, status, error, message) = match missing {
             NoToken::TwoTokens => (
                 Reason::AuthMalformed,
                 StatusCode::BAD_REQUEST,
                 Some("invalid_request"),
-                "there is a token in the URL beside the one in the header",
+                "the request has a token in the URL and one in the header",
             ),
             NoToken::Malformed => (
                 Reason::AuthMalformed,
@@ -191,7 +194,7 @@ impl Authenticator {
                 Reason::TokenInQuery,
                 StatusCode::UNAUTHORIZED,
                 None,
-                "a token is taken from the `Authorization` header only",
+                "tokens are only accepted in the `Authorization` header",
             ),
             NoToken::Missing => {
                 (Reason::TokenMissing, StatusCode::UNAUTHORIZED, None, "missing access token")
@@ -201,7 +204,7 @@ impl Authenticator {
     }
 }
 
-/// Why a request has no token that can be checked.
+/// Why a request has no usable token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoToken {
     Missing,
@@ -233,7 +236,7 @@ enum BearerHeader<'a> {
     Malformed,
 }
 
-/// Reads the header of a request (RFC 6750 section 2.1).
+/// Parses the header (RFC 6750 section 2.1).
 fn bearer(headers: &HeaderMap) -> BearerHeader<'_> {
     let mut lines = headers.get_all(header::AUTHORIZATION).iter();
     let Some(line) = lines.next() else { return BearerHeader::None };
@@ -241,7 +244,7 @@ fn bearer(headers: &HeaderMap) -> BearerHeader<'_> {
     let (scheme, token) = line.split_once(' ').unwrap_or((line, ""));
     let one = lines.next().is_none();
     if !scheme.eq_ignore_ascii_case("bearer") {
-        // Somebody else's credentials, of which we know nothing.
+        // Credentials of another authentication scheme.
         return if one { BearerHeader::None } else { BearerHeader::Malformed };
     }
     let token = token.trim();
@@ -258,26 +261,26 @@ fn bearer(headers: &HeaderMap) -> BearerHeader<'_> {
 pub(crate) struct Authenticate(Arc<Authenticator>);
 
 impl Authenticate {
-    pub(crate) fn new(gate: Arc<Authenticator>) -> Self {
-        Self(gate)
+    pub(crate) fn new(authenticator: Arc<Authenticator>) -> Self {
+        Self(authenticator)
     }
 }
 
 impl Layer for Authenticate {
     fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> ResponseFuture<'a> {
-        let gate = &self.0;
+        let authenticator = &self.0;
         let token = match token_of(&request) {
             Ok(token) => Secret::from(token),
             Err(missing) => {
-                let refused = gate.without_token(missing, request.headers());
+                let refused = authenticator.without_token(missing, request.headers());
                 return Box::pin(std::future::ready(refused));
             }
         };
-        // It is for the proxy, and for nobody behind it.
+        // The token is meant for the proxy only.
         request.headers_mut().remove(header::AUTHORIZATION);
         Box::pin(async move {
-            // Boxed, since most of it is for the rare case that the provider is asked.
-            match Box::pin(gate.incoming.verify(token.expose(), &gate.audiences)).await {
+            // Boxed, because most of it is only needed in the rare case of a request to the provider.
+            match Box::pin(authenticator.incoming.verify(token.expose(), &authenticator.audiences)).await {
                 Ok(principal) => {
                     let (end, token) = (principal.expires_with_leeway(), principal.token.clone());
                     if let Some(exchange) = Exchange::of(request.extensions()) {
@@ -296,7 +299,7 @@ impl Layer for Authenticate {
                         None => response,
                     }
                 }
-                Err(refusal) => gate.deny(&refusal, request.headers()),
+                Err(refusal) => authenticator.deny(&refusal, request.headers()),
             }
         })
     }

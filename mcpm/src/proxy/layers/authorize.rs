@@ -1,7 +1,7 @@
-//! Lets callers use what policies permit, and shows them no more than that.
+//! Authorization: denies what policies do not permit, and filters lists accordingly.
 //!
-//! The decision is [`policy::cedar`](crate::policy::cedar)'s; here questions are read out of messages. A method
-//! that is in no table here is refused: nobody knows what it would do. Policies see a server's own names.
+//! [`policy::cedar`](crate::policy::cedar) decides; this layer extracts the accesses from messages. An unknown
+//! method is denied. Policies see the server's names.
 
 use std::sync::{Arc, OnceLock};
 
@@ -38,29 +38,29 @@ use crate::{
 pub(crate) struct Authorize {
     authorization: Arc<Authorization>,
     authorizer_cache: AuthorizerCache,
-    /// Whoever calls when callers are not asked who they are.
+    /// The authorizer of all callers when there is no authentication.
     anonymous: OnceLock<Arc<CallerAuthorizer>>,
     annotations: Arc<AnnotationCache>,
 }
 
-/// What a message of a client wants.
+/// The access that a message requests.
 enum RequestedAccess {
-    /// Nothing that policies are about.
+    /// Nothing that policies apply to.
     Unrestricted,
-    /// To call that tool with these arguments.
+    /// A call of that tool with these arguments.
     Tool(String, Arguments),
     Prompt(String, Arguments),
-    /// To read or to hear of resources.
+    /// Reading or subscribing to resources.
     Resources(Vec<String>),
-    /// To complete an argument of that template.
+    /// Completing an argument of that template.
     Template(String),
-    /// It cannot be decided about, and why.
+    /// No decision is possible, for this reason.
     Undecidable(ArgumentsError),
-    /// It is in no table.
+    /// The method is unknown.
     UnknownMethod,
 }
 
-/// Methods that anybody may use: they open, keep and end a conversation, and lists are filtered by item.
+/// Methods that all callers may use: they manage the session, or are lists, which are filtered by item.
 fn is_unrestricted(method: &str) -> bool {
     matches!(
         method,
@@ -73,7 +73,7 @@ fn is_unrestricted(method: &str) -> bool {
             | "resources/list"
             | "resources/templates/list"
             | "resources/unsubscribe"
-            // Whoever knows the id of a task was told it when a call began that was decided about.
+            // A task's id is known only to the caller of the call that started it, which was authorized.
             | "tasks/get"
             | "tasks/result"
             | "tasks/update"
@@ -104,10 +104,11 @@ impl RequestedAccess {
     fn read(message: &Message, authorization: &Authorization) -> Result<Self, ArgumentsError> {
         let unclear = |reason: &str| ArgumentsError::Unclear(reason.to_owned());
         let ambiguous = |ambiguous: AmbiguousField| ArgumentsError::Unclear(ambiguous.to_string());
-        let params = Fields::read(message.params()).ok_or_else(|| unclear("the parameters are no object"))?;
+        let params =
+            Fields::read(message.params()).ok_or_else(|| unclear("the parameters are not an object"))?;
         let text = |fields: &Fields<'_>, name: &str| {
             let text = fields.get_unique_string(name).map_err(ambiguous)?;
-            text.ok_or_else(|| unclear(&format!("`{name}` is missing or no text")))
+            text.ok_or_else(|| unclear(&format!("`{name}` is missing or not a string")))
         };
         let arguments = || match params.get_unique("arguments").map_err(ambiguous)?.map(RawValue::get) {
             None | Some("null") => Ok(Arguments::default()),
@@ -119,22 +120,24 @@ impl RequestedAccess {
             "completion/complete" => {
                 let reference = params.get_unique("ref").map_err(ambiguous)?;
                 let reference = reference.and_then(|reference| Fields::read(reference.get()));
-                let reference = reference.ok_or_else(|| unclear("`ref` is missing or no object"))?;
+                let reference = reference.ok_or_else(|| unclear("`ref` is missing or not an object"))?;
                 match text(&reference, "type")?.as_str() {
                     "ref/prompt" => Self::Prompt(text(&reference, "name")?, Arguments::default()),
                     "ref/resource" => Self::Template(text(&reference, "uri")?),
-                    _ => return Err(unclear("`ref` is of no known type")),
+                    _ => return Err(unclear("`ref` has an unknown type")),
                 }
             }
             "subscriptions/listen" => {
-                let wanted = params.get_unique("notifications").map_err(ambiguous)?;
-                let wanted = wanted.and_then(|wanted| Fields::read(wanted.get()));
-                let uris = match wanted {
-                    Some(wanted) => wanted.get_unique("resourceSubscriptions").map_err(ambiguous)?,
+                let notifications = params.get_unique("notifications").map_err(ambiguous)?;
+                let notifications = notifications.and_then(|notifications| Fields::read(notifications.get()));
+                let uris = match notifications {
+                    Some(notifications) => {
+                        notifications.get_unique("resourceSubscriptions").map_err(ambiguous)?
+                    }
                     None => None,
                 };
                 let uris = uris.map(|uris| serde_json::from_str::<Vec<String>>(uris.get())).transpose();
-                let uris = uris.map_err(|_| unclear("`resourceSubscriptions` is no list of texts"))?;
+                let uris = uris.map_err(|_| unclear("`resourceSubscriptions` is not an array of strings"))?;
                 Self::Resources(uris.unwrap_or_default())
             }
             _ => Self::Resources(vec![text(&params, "uri")?]),
@@ -153,28 +156,28 @@ impl Authorize {
     }
 
     async fn authorize(&self, mut request: Request, next: Next<'_>) -> Response {
-        let asker = self.authorizer(&request);
+        let caller = self.authorizer(&request);
         let annotations = Arc::clone(&self.annotations);
         let owner = self.authorization.uses_annotations().then(|| caller_of(&request)).flatten();
         Hooks::of_request(&mut request).add(ResultFilter {
-            authorizer: Arc::clone(&asker),
+            authorizer: Arc::clone(&caller),
             owner,
             annotations,
         });
-        if let Some(asked) = request.extensions().get::<Arc<RequestMessages>>().cloned() {
-            let asking =
+        if let Some(messages) = request.extensions().get::<Arc<RequestMessages>>().cloned() {
+            let list_request =
                 self.authorization.uses_annotations().then(|| ToolsListRequest::from_request(&request));
-            for message in asked.messages() {
-                let verdict = self.check(&asker, message, asking.as_ref(), next).await;
+            for message in messages.messages() {
+                let verdict = self.check(&caller, message, list_request.as_ref(), next).await;
                 if let Err(denial) = verdict {
-                    return denied(&asked, message, denial.input("method", message.method()));
+                    return denied(&messages, message, denial.input("method", message.method()));
                 }
             }
         }
         next.handle(request).await
     }
 
-    /// The questions about who is asking.
+    /// The authorizer of the caller.
     fn authorizer(&self, request: &Request) -> Arc<CallerAuthorizer> {
         let prepare = |caller: &Caller| self.authorization.for_caller(caller);
         match request.extensions().get::<Arc<Principal>>() {
@@ -216,12 +219,12 @@ impl Authorize {
                 Err(Denial::new(Reason::AuthorizationUndecided).rule(reason))
             }
             RequestedAccess::UnknownMethod => {
-                Err(Denial::new(Reason::AuthorizationUnknownMethod).rule("the method is in no table"))
+                Err(Denial::new(Reason::AuthorizationUnknownMethod).rule("the method is unknown"))
             }
         }
     }
 
-    /// What the server says of a tool.
+    /// The annotations of a tool.
     async fn tool_annotations(
         &self,
         tool: &str,
@@ -231,9 +234,7 @@ impl Authorize {
     ) -> Result<Arc<Map<String, Value>>, Denial> {
         let said = Box::pin(self.annotations.get_or_fetch(tool, asking, message, next)).await;
         said.ok_or_else(|| {
-            Denial::new(Reason::AnnotationsUnknown)
-                .rule("what the server says of the tool")
-                .input("tool", tool)
+            Denial::new(Reason::AnnotationsUnknown).rule("the annotations of the tool").input("tool", tool)
         })
     }
 }
@@ -247,20 +248,22 @@ fn decide(
         Decision::Allowed => return Ok(()),
         Decision::Denied(rules) if rules.is_empty() => {
             Denial::new(Reason::AuthorizationDenied).rule("no policy permits it").fix(format!(
-                "if the caller is to do it, add the policy `{}`",
+                "if the caller should be allowed, add the policy `{}`",
                 asker.suggested_policies(used).join("` and the policy `")
             ))
         }
         Decision::Denied(rules) => {
             let rules = rules.join(", ");
             Denial::new(Reason::AuthorizationForbidden)
-                .fix(format!("if the caller is to do it, change {rules} so that it does not forbid this"))
+                .fix(format!(
+                    "if the caller should be allowed, change {rules} so that it does not forbid this"
+                ))
                 .rule(rules)
         }
         Decision::Undecided(reason) => Denial::new(Reason::AuthorizationUndecided).rule(reason),
         Decision::Unclear(reason) => Denial::new(Reason::AuthorizationUnclear).rule(reason),
     };
-    // Of arguments no more than their names: their values are the caller's.
+    // Only the names of arguments: their values may be sensitive.
     let named = arguments.map(Arguments::names);
     let denial = denial.input("principal", asker.caller()).input("resource", used.display());
     Err(match named.filter(|named| !named.is_empty()) {
@@ -270,19 +273,19 @@ fn decide(
 }
 
 fn denied(asked: &RequestMessages, message: &Message, denial: Denial) -> Response {
-    // Why is the operator's to know: the client has the ids.
+    // The explanation is for the operator: the client gets the ids.
     let error = (error_code::INVALID_REQUEST, "not authorized");
     message_errors::deny_message(asked, message, StatusCode::FORBIDDEN, error, denial)
 }
 
-/// The lists of answers, and what tells their items apart.
+/// The lists in responses, and the identifying fields of their items.
 const LISTS: [(&str, &str); 4] =
     [("tools", "name"), ("prompts", "name"), ("resources", "uri"), ("resourceTemplates", "uriTemplate")];
 
-/// Shows in answers what the caller may use.
+/// Filters responses by what the caller may use.
 struct ResultFilter {
     authorizer: Arc<CallerAuthorizer>,
-    /// Who is asking, where it matters what the server says of its tools.
+    /// The caller, if annotations matter.
     owner: Option<Owner>,
     annotations: Arc<AnnotationCache>,
 }
@@ -311,7 +314,7 @@ impl Hook for ResultFilter {
     }
 }
 
-/// Goes on with a message that was changed.
+/// Continues with a message that was changed.
 fn apply(verdict: HookVerdict, message: &mut Message) -> Result<Option<HookVerdict>, HookVerdict> {
     match &verdict {
         HookVerdict::Keep => Ok(None),
@@ -347,7 +350,7 @@ impl ResultFilter {
         if shown { ListItem::Keep } else { ListItem::Drop }
     }
 
-    /// A change of a resource is told to those who may read it.
+    /// Passes an update of a resource to callers who may read it.
     fn filter_update(&self, message: &Message) -> HookVerdict {
         let uri =
             Fields::read(message.params()).and_then(|params| params.get_unique_string("uri").ok().flatten());
@@ -358,7 +361,7 @@ impl ResultFilter {
     }
 }
 
-/// Keeps what was made for one caller out of shared caches (MCP 2026-07-28, `cacheScope`).
+/// Prevents shared caching of a filtered list (MCP 2026-07-28, `cacheScope`).
 fn force_private_cache_scope(message: &Message) -> HookVerdict {
     let fields = if message.kind() == MessageKind::Response { Fields::read(message.result()) } else { None };
     let Some(fields) = fields else { return HookVerdict::Keep };
@@ -368,9 +371,9 @@ fn force_private_cache_scope(message: &Message) -> HookVerdict {
             HookVerdict::Replace(splice(message.bytes(), edits).freeze())
         }
         Ok(_) => HookVerdict::Keep,
-        // Which of two a cache would go by nobody knows.
+        // It is unknown which of two values a cache would use.
         Err(ambiguous) => {
-            let text = format!("the server's answer cannot be passed on: {ambiguous}");
+            let text = format!("the server's response cannot be forwarded: {ambiguous}");
             let denial = Denial::new(Reason::AnswerUnclear).input("cause", ambiguous.to_string());
             HookVerdict::Deny(Box::new(denial), text)
         }

@@ -1,4 +1,4 @@
-//! Questions in all forms of messages, lists by item, and what fails closed.
+//! Authorization in all forms of messages, filtering of lists, and failing closed.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ const LISTS: &str = r#"{"tools":[{"name":"a"},{"name":"b","annotations":{"destru
 "prompts":[{"name":"a"},{"name":"b"}],"resources":[{"uri":"file:///a"},{"uri":"file:///b"}],
 "resourceTemplates":[{"uriTemplate":"file:///a/{x}"},{"uriTemplate":"file:///b/{x}"}],"n":1.0,"cacheScope":"public"}"#;
 
-/// Permits everything called `a`, and to alice all.
+/// Permits everything called `a`, and everything to alice.
 const POLICIES: [&str; 3] = [
     r#"permit(principal == Client::"alice", action, resource);"#,
     r#"permit(principal, action, resource) when { resource.name == "a" };"#,
@@ -121,7 +121,7 @@ async fn a_call_without_a_permit_is_denied_with_its_reason() {
         if let Some(id) = id {
             assert_eq!(answer["error"]["data"]["reason"], json!(id), "{shown}");
         }
-        // Whoever may do everything may not do what nobody knows.
+        // Even a caller who may do everything must not use unknown methods.
         let response = run(layer(&POLICIES), of("alice", ask(method, &params)), &server).await;
         assert_eq!(
             response.status().is_success(),
@@ -227,7 +227,7 @@ async fn a_decision_does_not_depend_on_who_has_listed_tools_before() {
         assert_eq!(denial.rule.as_deref(), Some("policy1"));
         assert!(server.methods()[0].contains("tools/list") && server.methods().len() == 1);
     }
-    // What cannot be found out is refused.
+    // Without annotations the call is denied.
     let silent = Server::new(false, |_| None);
     let response = run(layer(&policies), ask("tools/call", &json!({ "name": "b" })), &silent).await;
     let denial = response.extensions().get::<Denial>().cloned().expect("a denial");

@@ -1,6 +1,6 @@
-//! Remembers what was prepared to ask policies about a caller, so that it is done once and not at each request.
+//! A cache of authorizers, so that a caller's entity is prepared once and not for each request.
 //!
-//! A caller is a principal as the gate hands it out: the same one for as long as it knows their token.
+//! Its key is the `Arc<Principal>` of the authenticator, which is the same as long as the token is cached.
 
 use std::{
     collections::HashMap,
@@ -9,38 +9,38 @@ use std::{
 
 use crate::{auth::incoming::Principal, policy::cedar::CallerAuthorizer};
 
-/// So many are kept at most.
+/// Maximum number of entries.
 const MAX_PRINCIPALS: usize = 4096;
 
-/// What was prepared, by principal.
+/// Authorizers by the address of the principal.
 #[derive(Default)]
 pub(super) struct AuthorizerCache(Mutex<HashMap<usize, CachedAuthorizer>>);
 
-/// The place of a principal is nobody else's for as long as it is held here.
+/// The weak reference keeps the allocation, so its address is not reused.
 type CachedAuthorizer = (Weak<Principal>, Arc<CallerAuthorizer>);
 
 impl AuthorizerCache {
-    /// What was prepared for a principal, or is now.
+    /// Returns the authorizer of a principal, preparing it if necessary.
     pub(super) fn get_or_insert(
         &self,
         principal: &Arc<Principal>,
         prepare: impl FnOnce() -> CallerAuthorizer,
     ) -> Arc<CallerAuthorizer> {
-        let place = Arc::as_ptr(principal).addr();
-        if let Some((_, asker)) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&place) {
-            return Arc::clone(asker);
+        let address = Arc::as_ptr(principal).addr();
+        if let Some((_, authorizer)) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&address) {
+            return Arc::clone(authorizer);
         }
-        let asker = Arc::new(prepare());
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() == kept.capacity() {
-            // Before it grows: those who will not come again.
-            kept.retain(|_, (principal, _)| principal.strong_count() > 0);
+        let authorizer = Arc::new(prepare());
+        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.len() == cache.capacity() {
+            // Before it grows, entries of dropped principals are removed.
+            cache.retain(|_, (principal, _)| principal.strong_count() > 0);
         }
-        if kept.len() >= MAX_PRINCIPALS {
-            kept.clear();
+        if cache.len() >= MAX_PRINCIPALS {
+            cache.clear();
         }
-        kept.insert(place, (Arc::downgrade(principal), Arc::clone(&asker)));
-        asker
+        cache.insert(address, (Arc::downgrade(principal), Arc::clone(&authorizer)));
+        authorizer
     }
 }
 

@@ -1,7 +1,7 @@
-//! Bounds the size of request bodies.
+//! Limits the size of request bodies.
 //!
-//! A body that says its size is refused before it is read; one that does not is cut off when it passes the
-//! limit, and whoever reads it answers with [`untaken`].
+//! A body with a `Content-Length` beyond the limit is rejected before it is read; another one is cut off at the
+//! limit, and [`body_errors`] creates the response.
 
 use std::{
     pin::Pin,
@@ -24,11 +24,11 @@ use crate::{
     },
 };
 
-/// Largest body in bytes.
+/// Maximum size of a body in bytes.
 const MAX_BODY_BYTES: u64 = 16 << 20;
-/// How much of one that is refused is read for the id of its request.
+/// How much of a rejected body is read for the id of its request.
 const MAX_ID_SCAN_BYTES: usize = 64 << 10;
-/// How long that may take: it is done for anybody, before anybody is asked who they are.
+/// Timeout for that, which is short because it is done for unauthenticated callers.
 const ID_SCAN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The layer.
@@ -49,10 +49,11 @@ impl Layer for BodyLimit {
         if size.lower() > self.limit {
             let past = BodyLimitExceeded(self.limit);
             return Box::pin(async move {
-                // A client that asks before it sends the body has said nothing of it yet.
-                let asks = request.headers().contains_key(header::EXPECT);
-                let begun = if asks { BytesMut::new() } else { read_prefix(request.into_body()).await };
-                body_errors::too_large(&past, &scan_request_id(&begun))
+                // A client that waits for `100 Continue` has sent nothing of the body yet.
+                let expects_continue = request.headers().contains_key(header::EXPECT);
+                let prefix =
+                    if expects_continue { BytesMut::new() } else { read_prefix(request.into_body()).await };
+                body_errors::too_large(&past, &scan_request_id(&prefix))
             });
         }
         if size.exact().is_some() {
@@ -63,15 +64,15 @@ impl Layer for BodyLimit {
     }
 }
 
-/// What has come of a body before long.
+/// Reads the beginning of a body within the timeout.
 async fn read_prefix(mut body: Body) -> BytesMut {
-    let (mut begun, deadline) = (BytesMut::new(), Instant::now() + ID_SCAN_TIMEOUT);
-    while begun.len() < MAX_ID_SCAN_BYTES
+    let (mut prefix, deadline) = (BytesMut::new(), Instant::now() + ID_SCAN_TIMEOUT);
+    while prefix.len() < MAX_ID_SCAN_BYTES
         && let Ok(Ok(Some(piece))) = timeout_at(deadline, body.next_chunk()).await
     {
-        begun.extend_from_slice(&piece);
+        prefix.extend_from_slice(&piece);
     }
-    begun
+    prefix
 }
 
 struct LimitedBody {
@@ -112,7 +113,7 @@ impl HttpBody for LimitedBody {
 mod tests {
     use super::*;
 
-    /// A body of which nothing comes any more after its first piece.
+    /// A body that stalls after its first chunk.
     struct Stalls(Option<Bytes>);
 
     impl HttpBody for Stalls {

@@ -1,9 +1,9 @@
-//! Lets pages of a browser read what they may ask for (Fetch, "CORS protocol").
+//! CORS headers for allowed origins (Fetch, "CORS protocol").
 //!
-//! Which pages those are was decided before, by [`Origin`](super::origin::Origin). The proxy answers for itself and for
-//! the server: a page that may call the one may call the other, and a browser must be able to read refusals, or it
-//! never learns where to log in. It stands in the stack only where somebody has said who may come: with origins that
-//! are named, or with callers who are asked who they are. Elsewhere a page of this machine gets what the server says.
+//! [`Origin`](super::origin::Origin) has already checked the origin. The proxy sets the headers for itself and for
+//! the server: pages must be able to read errors, for example to find out where to log in. The layer is only in
+//! the stack if origins are configured or callers are authenticated. Otherwise pages on loopback origins get the
+//! server's CORS headers.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
@@ -13,15 +13,15 @@ use crate::proxy::{
 };
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, DELETE, OPTIONS");
-/// What pages need beyond what they may read of every answer.
+/// Response headers that pages may read in addition to those always readable.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "Mcp-Session-Id, Mcp-Protocol-Version, Mcpm-Refusal, WWW-Authenticate, Retry-After",
 );
-/// How long a browser need not ask again, in seconds.
+/// How long a browser may cache a preflight response, in seconds.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 const ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
-/// What a server behind may say, and the proxy says in its place or not at all: pages send tokens by themselves, and need
-/// no cookies for it.
+/// CORS headers of the server that the proxy replaces or removes: pages send tokens explicitly, and need no
+/// cookies.
 const UPSTREAM_CORS_HEADERS: [HeaderName; 3] = [
     header::ACCESS_CONTROL_ALLOW_ORIGIN,
     header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
@@ -32,27 +32,27 @@ const UPSTREAM_CORS_HEADERS: [HeaderName; 3] = [
 #[derive(Debug)]
 pub(crate) struct Cors;
 
-/// Whether a browser asks if a page may ask, which it does without credentials.
+/// Whether a request is a preflight request, which has no credentials.
 fn is_preflight(request: &Request) -> bool {
     *request.method() == Method::OPTIONS
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// The answer to a preflight request: the page may, with whatever headers it wants to send.
+/// The preflight response: allows all requested headers.
 fn preflight(asked: &HeaderMap, origin: HeaderValue) -> Response {
     let mut response = respond::empty(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
-    for wanted in asked.get_all(header::ACCESS_CONTROL_REQUEST_HEADERS) {
-        headers.append(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+    for requested in asked.get_all(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+        headers.append(header::ACCESS_CONTROL_ALLOW_HEADERS, requested.clone());
     }
     headers.insert(header::ACCESS_CONTROL_MAX_AGE, MAX_AGE);
     headers.insert(header::VARY, HeaderValue::from_static("Origin, Access-Control-Request-Headers"));
     response
 }
 
-/// Says that a page may read an answer.
+/// Allows the origin to read the response.
 fn allow_origin(headers: &mut HeaderMap, origin: HeaderValue) {
     for name in UPSTREAM_CORS_HEADERS {
         headers.remove(name);

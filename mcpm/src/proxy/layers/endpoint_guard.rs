@@ -1,7 +1,7 @@
-//! Where something decides about messages, lets requests reach nothing of a server but its MCP endpoints.
+//! With policies, restricts requests to the server's MCP endpoints.
 //!
-//! Rules are about messages. A request without one, a form for example, or a message that is sent to another path of
-//! the same host, may do there what no rule has seen.
+//! Policies apply to messages. A request without one, such as a form, or a message that is posted to another path
+//! of the same host, could do things that no policy has checked.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// Where a host says things about itself (RFC 8615), its authorization server among them.
+/// Well-known URIs (RFC 8615), for example of the server's authorization server.
 const WELL_KNOWN: &str = "/.well-known/";
 
 /// The layer.
@@ -31,37 +31,42 @@ pub(crate) struct EndpointGuard {
 }
 
 impl EndpointGuard {
-    /// Takes what knows the server's own paths, and where it has said that messages are posted.
+    /// `owners` knows the server's paths and its message endpoints.
     pub(crate) fn new(owners: Arc<SessionOwners>) -> Self {
         Self { owners }
     }
 
     fn deny(&self, request: &Request) -> Option<Response> {
         let path = request.uri().path();
-        let place = request.uri().path_and_query().map_or(path, |place| place.as_str());
-        let asked = request.extensions().get::<Arc<RequestMessages>>();
+        let path_and_query =
+            request.uri().path_and_query().map_or(path, |path_and_query| path_and_query.as_str());
+        let messages = request.extensions().get::<Arc<RequestMessages>>();
         let is_empty = request.body().is_end_stream() || request.body().size_hint().exact() == Some(0);
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
         let refused = |status, reason: Reason, text: &str| {
             let denial =
                 Denial::new(reason).rule(text).input("method", request.method().as_str()).input("path", path);
             let code = error_code::INVALID_REQUEST;
-            Some(match asked.and_then(|asked| Some((asked, asked.messages().first()?))) {
-                Some((asked, first)) => {
-                    message_errors::deny_message(asked, first, status, (code, text), denial)
+            Some(match messages.and_then(|messages| Some((messages, messages.messages().first()?))) {
+                Some((messages, first)) => {
+                    message_errors::deny_message(messages, first, status, (code, text), denial)
                 }
                 None => respond::deny(status, code, text, b"", denial),
             })
         };
-        let tells = is_empty && (*request.method() == Method::OPTIONS || reads && is_well_known_path(path));
-        if !tells && !self.owners.is_endpoint(place) {
+        let is_informational =
+            is_empty && (*request.method() == Method::OPTIONS || reads && is_well_known_path(path));
+        if !is_informational && !self.owners.is_endpoint(path_and_query) {
             let text = "only the MCP endpoint of this server can be reached here";
             return refused(StatusCode::FORBIDDEN, Reason::NotAnEndpoint, text);
         }
-        if tells || asked.is_some() || is_empty && (reads || *request.method() == Method::DELETE) {
+        if is_informational
+            || messages.is_some()
+            || is_empty && (reads || *request.method() == Method::DELETE)
+        {
             return None;
         }
-        refused(StatusCode::BAD_REQUEST, Reason::NoMessage, "the request holds no JSON-RPC message")
+        refused(StatusCode::BAD_REQUEST, Reason::NoMessage, "the request contains no JSON-RPC message")
     }
 }
 
@@ -71,11 +76,11 @@ fn is_well_known_path(path: &str) -> bool {
 
 impl Layer for EndpointGuard {
     fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> ResponseFuture<'a> {
-        if let Some(refused) = self.deny(&request) {
-            return Box::pin(std::future::ready(refused));
+        if let Some(response) = self.deny(&request) {
+            return Box::pin(std::future::ready(response));
         }
         if *request.method() == Method::GET && request.extensions().get::<EndpointRegistrar>().is_none() {
-            // Nobody is asked who they are, so what place is whose nobody can say.
+            // Without authentication, message endpoints have no individual owners.
             request.extensions_mut().insert(EndpointRegistrar::new(&self.owners, Owner::anonymous()));
         }
         next.handle(request)

@@ -1,7 +1,7 @@
-//! Answers `GET /health`: 200 when the server behind can be used, 503 when not.
+//! Responds to `GET /health`: 200 if the server can be used, otherwise 503.
 //!
-//! No authentication is needed. Where callers are authenticated, only those with a token that is accepted see details: the
-//! reason why a server or an identity provider cannot be used says where it is, and what it is.
+//! It needs no authentication. If callers are authenticated, only those with a valid token see details: the reason
+//! why a server or an identity provider cannot be used reveals its address.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ pub(in crate::proxy) const PATH: &str = "/health";
 #[derive(Debug)]
 pub(crate) struct Health {
     transport: &'static str,
-    /// Who is told details; `None` tells everybody.
+    /// Verifies who may see details; `None` shows them to everyone.
     authenticator: Option<Arc<Authenticator>>,
 }
 
 impl Health {
-    pub(crate) fn new(transport: &'static str, gate: Option<Arc<Authenticator>>) -> Self {
-        Self { transport, authenticator: gate }
+    pub(crate) fn new(transport: &'static str, authenticator: Option<Arc<Authenticator>>) -> Self {
+        Self { transport, authenticator }
     }
 }
 
@@ -44,7 +44,7 @@ impl Layer for Health {
         Box::pin(async move {
             let tells_details = match (&self.authenticator, token) {
                 (None, _) => true,
-                (Some(gate), Some(token)) => gate.accepts(&token).await,
+                (Some(authenticator), Some(token)) => authenticator.accepts(&token).await,
                 (Some(_), None) => false,
             };
             let (status, word, error) = match next.health().await {
@@ -52,17 +52,17 @@ impl Layer for Health {
                 Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, "unhealthy", Some(reason)),
             };
             let mut body = serde_json::json!({ "status": word });
-            if let Some(gate) = &self.authenticator
-                && gate.is_unavailable()
+            if let Some(authenticator) = &self.authenticator
+                && authenticator.is_unavailable()
             {
-                // Without a reason, which would say where the identity provider is.
+                // Without the reason, which would reveal the address of the identity provider.
                 body["authentication"] = serde_json::json!({ "available": false });
             }
             if tells_details {
                 body["transport"] = self.transport.into();
                 body["mcp"] = serde_json::json!({ "available": error.is_none(), "error": error });
-                if let Some(gate) = &self.authenticator {
-                    let error = gate.provider_error();
+                if let Some(authenticator) = &self.authenticator {
+                    let error = authenticator.provider_error();
                     body["authentication"] =
                         serde_json::json!({ "available": error.is_none(), "error": error });
                 }

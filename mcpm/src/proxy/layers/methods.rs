@@ -1,8 +1,7 @@
-//! Refuses the methods that are about the connection and not about anything on the server (RFC 9110 sections 9.3.6 and
-//! 9.3.8).
+//! Rejects TRACE and CONNECT, before authentication (RFC 9110 sections 9.3.6 and 9.3.8).
 //!
-//! A server that answers `TRACE` says again what it was sent, with the headers that the proxy has put in; one that takes
-//! `CONNECT` lets a caller through to wherever it likes.
+//! A server's response to `TRACE` would contain the request with the headers that the proxy has added; `CONNECT`
+//! would open a tunnel to any destination.
 
 use http::Method;
 
@@ -11,7 +10,7 @@ use crate::proxy::{
     respond::{self, Request},
 };
 
-/// What there is for clients of MCP.
+/// The methods that MCP clients use.
 const ALLOWED: &str = "GET, HEAD, POST, DELETE, OPTIONS";
 
 /// The layer.

@@ -1,6 +1,6 @@
-//! Answers `GET /metrics` in the text form that Prometheus reads.
+//! Responds to `GET /metrics` in Prometheus' text format.
 //!
-//! It stands behind authentication: names of tools and how often they are called are nothing for strangers.
+//! It runs after authentication, because names of tools and the rates of calls are not public.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 pub(crate) const PATH: &str = "/metrics";
-/// The text form's version (Prometheus, "Exposition formats").
+/// The version of the text format (Prometheus, "Exposition formats").
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 /// The layer.
@@ -39,9 +39,9 @@ impl Metrics {
                 response
             }
             Some(Err(error)) => {
-                tracing::error!(%error, "metrics cannot be shown");
+                tracing::error!(%error, "cannot format metrics");
                 let status = StatusCode::INTERNAL_SERVER_ERROR;
-                respond::error(status, error_code::INTERNAL_ERROR, "metrics cannot be shown", b"")
+                respond::error(status, error_code::INTERNAL_ERROR, "cannot format metrics", b"")
             }
             None => respond::empty(StatusCode::NOT_FOUND),
         }

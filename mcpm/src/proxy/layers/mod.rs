@@ -1,4 +1,4 @@
-//! The layers of the proxy, one file each; [`stack`](super::stack) knows their order.
+//! The layers of the proxy, one file each; [`stack`](super::stack) defines their order.
 
 mod annotations;
 pub(crate) mod authenticate;

@@ -1,8 +1,9 @@
-//! Keeps web pages of other origins out (MCP 2025-11-25, transports, "Security Warning": DNS rebinding).
+//! Rejects requests of web pages from other origins (MCP 2025-11-25, transports, "Security Warning": DNS
+//! rebinding).
 //!
-//! `Origin` is checked always. `Host` is checked wherever callers are not authenticated: a page whose name was pointed
-//! here sends no `Origin` with a GET, but its own name in `Host`. Names are those that the listener was told. An address
-//! is no such name, so that a listener beyond loopback takes all of them.
+//! `Origin` is always checked. `Host` is checked if callers are not authenticated: after DNS rebinding, a page
+//! sends no `Origin` with a GET, but its own name in `Host`. Allowed names are those of the listener. IP addresses
+//! cannot be rebound, so they are accepted on a listener beyond loopback.
 
 use std::net::IpAddr;
 
@@ -23,16 +24,16 @@ use crate::{
 /// The layer.
 #[derive(Debug, Clone)]
 pub(crate) struct OriginCheck {
-    /// The name or address that was asked to be listened on, lower case.
+    /// The configured host of the listener, in lower case.
     host: String,
     loopback: bool,
-    /// Allowed beside loopback ones: `scheme://host[:port]`, lower case.
+    /// Allowed origins in addition to loopback ones: `scheme://host[:port]`, in lower case.
     allowed: Vec<String>,
-    /// When it has names, these and no others.
+    /// If not empty, only these names are allowed.
     only_hosts: Vec<String>,
-    /// Names that clients may call the proxy by as well.
+    /// Additional names that clients may use.
     more_hosts: Vec<String>,
-    /// Whether callers are authenticated, who may come by any name to a listener beyond loopback.
+    /// Whether callers are authenticated; then any name is allowed on a listener beyond loopback.
     authenticated: bool,
 }
 
@@ -50,22 +51,22 @@ impl OriginCheck {
         }
     }
 
-    /// Lets these names pass in `Host` as well.
+    /// Allows additional names in `Host`.
     pub(crate) fn more_hosts(self, more_hosts: Vec<String>) -> Self {
         Self { more_hosts, ..self }
     }
 
-    /// Says whether callers are authenticated.
+    /// Sets whether callers are authenticated.
     pub(crate) fn authenticated(self, authenticated: bool) -> Self {
         Self { authenticated, ..self }
     }
 
-    /// Lets only these names pass in `Host`, if there are any, wherever the listener is.
+    /// If there are any, allows only these names in `Host`, on any listener.
     pub(crate) fn only_hosts(self, only_hosts: Vec<String>) -> Self {
         Self { only_hosts, ..self }
     }
 
-    /// Says which header a request is refused for, if it is.
+    /// Returns which header causes a denial, if any.
     fn disallowed_header(&self, headers: &HeaderMap) -> Option<DisallowedHeader> {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         if let Some(origin) = origins.next() {
@@ -95,7 +96,7 @@ impl OriginCheck {
 
     fn allows_host(&self, host: &str) -> bool {
         let Some(name) = host_name(host) else { return false };
-        // They are written as hosts are, an IPv6 address in brackets.
+        // In `Host`, IPv6 addresses are in brackets.
         let is_it = |allowed: &String| allowed.trim_matches(['[', ']']).eq_ignore_ascii_case(name);
         if !self.only_hosts.is_empty() || self.more_hosts.iter().any(is_it) {
             return self.only_hosts.iter().chain(&self.more_hosts).any(is_it);
@@ -111,7 +112,7 @@ impl OriginCheck {
     }
 }
 
-/// The header that says that a request came from elsewhere.
+/// The header that causes the denial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DisallowedHeader {
     Origin,
@@ -126,20 +127,20 @@ impl DisallowedHeader {
         }
     }
 
-    /// What is kept of a refusal by `layer`.
+    /// The denial by `layer`.
     fn denial(self, layer: &OriginCheck, headers: &HeaderMap) -> Denial {
-        let said = |name: HeaderName| {
+        let header_text = |name: HeaderName| {
             let values = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
             values.collect::<Vec<_>>().join(", ")
         };
-        // What is said here may be pasted into a shell.
+        // The text may be pasted into a shell.
         let plain =
             |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-+.:/[]_".contains(&byte));
         match self {
             Self::Origin => {
-                let origin = said(header::ORIGIN);
+                let origin = header_text(header::ORIGIN);
                 let denial = Denial::new(Reason::OriginNotAllowed).input("Origin", &origin);
-                // What is more than one origin, or none of a page, cannot be named.
+                // Several origins, or an opaque one, cannot be allowed by name.
                 let nameable = plain(&origin)
                     && origin.split_once("://").is_some_and(|(_, host)| host_name(host).is_some());
                 match nameable {
@@ -149,7 +150,7 @@ impl DisallowedHeader {
                 }
             }
             Self::Host => {
-                let host = said(header::HOST);
+                let host = header_text(header::HOST);
                 let denial = Denial::new(Reason::HostNotAllowed).input("Host", &host);
                 match host_name(&host).filter(|name| plain(name)) {
                     None => denial,
@@ -167,7 +168,7 @@ impl DisallowedHeader {
     }
 }
 
-/// The name or address in `host[:port]`, brackets taken off.
+/// The name or address in `host[:port]`, without brackets.
 fn host_name(host: &str) -> Option<&str> {
     let (name, port) = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?,
@@ -191,17 +192,17 @@ impl Layer for OriginCheck {
             Some(strange) => {
                 let (status, code) = (StatusCode::FORBIDDEN, error_code::INVALID_REQUEST);
                 let denial = strange.denial(self, request.headers());
-                let refused = respond::deny(status, code, strange.message(), b"", denial);
-                Box::pin(std::future::ready(refused))
+                let response = respond::deny(status, code, strange.message(), b"", denial);
+                Box::pin(std::future::ready(response))
             }
         }
     }
 }
 
-/// Checks names and addresses that clients may call a proxy by.
+/// Checks names and addresses that clients may use.
 ///
 /// # Errors
-/// `InvalidOption` for what is neither, such as a URL or a name with a port.
+/// `InvalidOption` for anything else, such as a URL or a name with a port.
 pub(crate) fn check_hosts(hosts: &[String]) -> Result<()> {
     let is_host = |host: &str| {
         let of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
@@ -211,7 +212,7 @@ pub(crate) fn check_hosts(hosts: &[String]) -> Result<()> {
     match hosts.iter().find(|host| !is_host(host)) {
         None => Ok(()),
         Some(host) => Err(invalid(format!("`{}` is not a host name or address", host.escape_debug()))
-            .hint("write it without a scheme, a port and a path, such as `mcp.example`")),
+            .hint("use a name without scheme, port and path, such as `mcp.example`")),
     }
 }
 
@@ -338,7 +339,7 @@ mod tests {
         for host in ["evil.example", "192.0.2.7.evil.example", "lan", "", "box.lan.evil.example:8080"] {
             assert_eq!(verdict(&layer, host, &[]), Some(DisallowedHeader::Host), "{host}");
         }
-        // Beside those of a profile, which are the only ones otherwise.
+        // In addition to those of a profile, which would be the only ones otherwise.
         let layer = layer.only_hosts(vec!["inner".to_owned()]);
         for (host, passes) in [("inner", true), ("box.lan", true), ("192.0.2.7", false), ("mcp-host", false)]
         {

@@ -1,4 +1,4 @@
-//! A server that answers at once, behind the layers that look into messages; what their tests share.
+//! A server that responds immediately, for tests of layers that read messages.
 
 use std::{
     pin::Pin,
@@ -22,10 +22,10 @@ use crate::{
     },
 };
 
-/// What a server gives to a message that it gets.
+/// The server's result for a message.
 type Results = Box<dyn Fn(&Message) -> Option<String> + Send + Sync>;
 
-/// Answers each request with a result, as JSON or as events, and keeps what it got.
+/// Responds to each request with a result, as JSON or SSE, and records requests.
 pub(super) struct Server {
     results: Results,
     events: bool,
@@ -40,7 +40,7 @@ impl Server {
         Self { results: Box::new(results), events, got: Mutex::default() }
     }
 
-    /// What came, without what does not change.
+    /// The received methods, except those that are always the same.
     pub(super) fn methods(&self) -> Vec<String> {
         let got = self.got.lock().expect("a lock");
         got.iter().map(|(body, _)| body.clone()).collect()
@@ -85,7 +85,7 @@ impl Endpoint for Server {
     }
 }
 
-/// A request with that body, of a client of streamable HTTP.
+/// A request with that body from a streamable HTTP client.
 pub(super) fn post(body: &str) -> Request {
     let mut request = Request::new(Body::from(Bytes::copy_from_slice(body.as_bytes())));
     *request.method_mut() = Method::POST;
@@ -95,7 +95,7 @@ pub(super) fn post(body: &str) -> Request {
     request
 }
 
-/// The same of the stateless era.
+/// A request of the stateless era.
 pub(super) fn modern(method: &str, mut params: Value) -> Request {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -108,21 +108,21 @@ pub(super) fn modern(method: &str, mut params: Value) -> Request {
     headers.insert("mcp-protocol-version", "2026-07-28".parse().expect("a header value"));
     headers.insert("mcp-method", method.parse().expect("a header value"));
     if let Some(name) = name {
-        // Spaces at the ends are no part of a header's value.
+        // Header values have no spaces at their ends.
         let name = if name.trim() == name { name } else { format!("=?base64?{}?=", STANDARD.encode(name)) };
         headers.insert("mcp-name", name.parse().expect("a header value"));
     }
     request
 }
 
-/// Lets the layer decide.
+/// Runs a request through the layer.
 pub(super) async fn run(layer: impl Layer + 'static, request: Request, server: &Server) -> Response {
     let recent = Arc::new(DenialLog::new("server", None));
     let layers: Vec<Box<dyn Layer>> = vec![Box::new(Parse::new(true, recent)), Box::new(layer)];
     Next::new(&layers, server).handle(request).await
 }
 
-/// The status and the text of an answer; of an event stream, the data of its one event.
+/// The status and text of a response; of an SSE stream, the data of its only event.
 pub(super) async fn read(response: Response) -> (u16, String) {
     let status = response.status().as_u16();
     let body = response.into_body().collect(crate::memory::Account::new).await.expect("a body");
@@ -131,7 +131,7 @@ pub(super) async fn read(response: Response) -> (u16, String) {
     (status, data.unwrap_or(&text).to_owned())
 }
 
-/// The same, as JSON.
+/// The same, parsed as JSON.
 pub(super) async fn json_of(response: Response) -> (u16, Value) {
     let (status, text) = read(response).await;
     (status, serde_json::from_str(&text).expect(&text))

@@ -1,6 +1,6 @@
-//! Lets only those into a session who have opened it (MCP, "Security Best Practices": session hijacking).
+//! Restricts each session to the principal that opened it (MCP, "Security Best Practices": session hijacking).
 //!
-//! A session of another is unknown, as one that never was: the answers are the same.
+//! The response to a request for another principal's session is the same as for an unknown session.
 
 use std::sync::Arc;
 
@@ -31,18 +31,19 @@ impl SessionOwner {
         Self { owners }
     }
 
-    /// The answer to a request that names a session of another.
+    /// The denial of a request for another principal's session.
     fn deny(&self, request: &Request, owner: &Owner) -> Option<Response> {
         let named = session_id(request.headers());
         let sound = request.headers().get_all(MCP_SESSION_ID).iter().count() <= 1;
-        let place = request.uri().path_and_query().map_or("/", |place| place.as_str());
+        let path_and_query =
+            request.uri().path_and_query().map_or("/", |path_and_query| path_and_query.as_str());
         let own = match named {
             Some(id) => self.owners.is_owner(id, owner),
             None => !request.headers().contains_key(MCP_SESSION_ID),
         };
-        // What only reads posts nothing; a stream is opened where no place was named yet.
+        // Reading requests post nothing; a stream is opened before its message endpoint is known.
         let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-        if sound && own && (reads || self.owners.may_post(place, owner)) {
+        if sound && own && (reads || self.owners.may_post(path_and_query, owner)) {
             return None;
         }
         let denial = Denial::new(Reason::SessionUnknown).input("principal", owner.as_str());
@@ -58,7 +59,7 @@ fn session_id(headers: &HeaderMap) -> Option<&str> {
 impl Layer for SessionOwner {
     fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> ResponseFuture<'a> {
         let Some(principal) = request.extensions().get::<Arc<Principal>>() else {
-            // Only what nobody is asked about comes here without one.
+            // Only requests that need no authentication have no principal.
             return next.handle(request);
         };
         let owner = Owner::of(principal);
@@ -66,7 +67,7 @@ impl Layer for SessionOwner {
             return Box::pin(std::future::ready(refused));
         }
         if *request.method() == Method::GET {
-            // The event that names the place of a session must be readable.
+            // The endpoint event must be readable.
             request.headers_mut().remove(header::ACCEPT_ENCODING);
             request.extensions_mut().insert(EndpointRegistrar::new(&self.owners, owner.clone()));
         }
@@ -74,7 +75,7 @@ impl Layer for SessionOwner {
             (*request.method() == Method::DELETE).then(|| session_id(request.headers()).map(str::to_owned));
         let ends = ends.flatten();
         let is_new = !request.headers().contains_key(MCP_SESSION_ID);
-        // For the bridge: what a server says must reach nobody else either.
+        // The bridge sends the server's messages only to their owner.
         request.extensions_mut().insert(owner.clone());
         Box::pin(async move {
             let response = next.handle(request).await;

@@ -1,7 +1,7 @@
-//! Gives the server behind a token of its own in place of the caller's (RFC 8693).
+//! Replaces the caller's token by one for the server (RFC 8693).
 //!
-//! The caller's was taken off where it was checked, and is in the request's [`Principal`] alone. Without another for
-//! it the request goes no further.
+//! The caller's token was removed by [`authenticate`](super::authenticate), and is only in the request's
+//! [`Principal`]. Without an exchanged token, the request is not forwarded.
 
 use std::sync::Arc;
 
@@ -36,16 +36,16 @@ pub(crate) struct TokenExchange {
 }
 
 impl TokenExchange {
-    pub(crate) fn new(exchange: TokenExchanger, gate: Arc<Authenticator>) -> Self {
-        Self { exchange, authenticator: gate }
+    pub(crate) fn new(exchange: TokenExchanger, authenticator: Arc<Authenticator>) -> Self {
+        Self { exchange, authenticator }
     }
 
     async fn exchange(&self, mut request: Request, next: Next<'_>) -> Response {
         let Some(principal) = request.extensions().get::<Arc<Principal>>().cloned() else {
-            // Only a defect lets a request come here without one.
+            // Only a defect can cause a request without a principal.
             return self.deny(&request, ExchangeError::Unavailable);
         };
-        // Boxed, since most of it is for the rare case that the endpoint is asked.
+        // Boxed, because most of it is only needed in the rare case of a request to the endpoint.
         let token = match Box::pin(self.exchange.token(&principal)).await {
             Ok(token) => token,
             Err(failure) => return self.deny(&request, failure),
@@ -54,13 +54,13 @@ impl TokenExchange {
         if let Some(exchange) = Exchange::of(request.extensions()) {
             exchange.set_exchanged_token(self.exchange.header(), &token);
         }
-        let asked = request.extensions().get::<Arc<RequestMessages>>().cloned();
+        let messages = request.extensions().get::<Arc<RequestMessages>>().cloned();
         let mut response = next.handle(request).await;
         if is_accepted(&mut response) {
             return response;
         }
         self.exchange.forget(&principal, &token);
-        token_rejected(asked.as_deref())
+        token_rejected(messages.as_deref())
     }
 
     fn deny(&self, request: &Request, failure: ExchangeError) -> Response {
@@ -83,23 +83,23 @@ impl TokenExchange {
     }
 }
 
-/// Puts in the token, whatever the client has sent under that name, or names as a header that goes no further.
+/// Sets the token, replacing a header of the client, also if the client declares it as hop-by-hop.
 fn set_token(headers: &mut HeaderMap, name: &HeaderName, token: &HeaderValue) {
     strip(headers, |sent| is_underscore_variant(sent, |sent| sent == name.as_str()));
     headers.insert(name, token.clone());
 }
 
-/// Whether a server took the token. What it asks for in its answer is not for the client.
+/// Whether the server accepted the token. Its bearer challenge is removed, because it is not meant for the client.
 fn is_accepted(response: &mut Response) -> bool {
     let status = response.status();
     let challenged = match response.headers_mut().entry(header::WWW_AUTHENTICATE) {
-        Entry::Occupied(said) => said.remove_entry_mult().1.any(|said| is_bearer(&said)),
+        Entry::Occupied(values) => values.remove_entry_mult().1.any(|values| is_bearer(&values)),
         Entry::Vacant(_) => false,
     };
     status != StatusCode::UNAUTHORIZED && !(status == StatusCode::FORBIDDEN && challenged)
 }
 
-/// Whether one of some challenges asks for a bearer token (RFC 9110 section 11.6.1).
+/// Whether one of several challenges is for a bearer token (RFC 9110 section 11.6.1).
 fn is_bearer(challenges: &HeaderValue) -> bool {
     const BEARER: &[u8] = b"bearer";
     challenges.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii).any(|challenge| {
@@ -108,17 +108,18 @@ fn is_bearer(challenges: &HeaderValue) -> bool {
     })
 }
 
-/// The answer in place of such a one of the server. It is about a token that is the proxy's affair: a client that were told
-/// to get another would throw away one that is good, and log in where the proxy takes no tokens from.
-fn token_rejected(asked: Option<&RequestMessages>) -> Response {
+/// The response when the server rejects the exchanged token. It does not contain the server's challenge: the
+/// client would discard its valid token and log in with an issuer that the proxy does not accept.
+fn token_rejected(messages: Option<&RequestMessages>) -> Response {
     let denial = Denial::new(Reason::ExchangeNotTaken);
-    let message = "the server does not take the token that was exchanged for the caller's";
-    respond::deny(StatusCode::BAD_GATEWAY, error_code::INTERNAL_ERROR, message, &id(asked), denial)
+    let message = "the server does not accept the exchanged token";
+    respond::deny(StatusCode::BAD_GATEWAY, error_code::INTERNAL_ERROR, message, &id(messages), denial)
 }
 
-/// The id of the request, where it was read.
-fn id(asked: Option<&RequestMessages>) -> Vec<u8> {
-    let single = asked.filter(|asked| !asked.is_batch()).and_then(|asked| asked.messages().first());
+/// The id of the request, if it was parsed.
+fn id(messages: Option<&RequestMessages>) -> Vec<u8> {
+    let single =
+        messages.filter(|messages| !messages.is_batch()).and_then(|messages| messages.messages().first());
     single.map(|message| message.id_text().to_vec()).unwrap_or_default()
 }
 

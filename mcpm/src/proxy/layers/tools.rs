@@ -1,8 +1,8 @@
-//! Hides tools and gives them other names, in lists and in calls, in both eras of the protocol.
+//! Filters and renames tools in lists and calls, in both eras.
 //!
-//! The decision is [`policy::tools`](crate::policy::tools)'s; here it is read out of messages and written into
-//! them. Everything that names a tool goes by it: calls, whether or not they have an id, alone or in an array, and
-//! lists, wherever an answer comes.
+//! [`policy::tools`](crate::policy::tools) decides; this layer parses and rewrites messages. All messages that
+//! name tools are covered: calls, with or without an id, alone or in a batch, and lists, on whatever stream the
+//! response is sent.
 
 use std::sync::Arc;
 
@@ -37,14 +37,14 @@ pub(crate) struct ToolFilter {
     tools: Arc<tools::ToolPolicy>,
 }
 
-/// What becomes of a message of a client.
+/// The decision about a client's message.
 enum CallDecision {
     Pass,
-    /// It calls that tool, by the server's own name.
+    /// A call of that tool, by the server's name.
     Rewrite(Bytes, String),
-    /// It names a tool that there is not for clients, or none.
+    /// A call of a tool that clients do not see, or without a name.
     UnknownTool(String),
-    /// It does something else with tools.
+    /// Another method that concerns tools.
     UnknownMethod,
 }
 
@@ -57,49 +57,49 @@ impl ToolFilter {
         match message.method() {
             "tools/call" => {}
             "tools/list" => return CallDecision::Pass,
-            // What it does nobody knows, and it may well name a tool.
+            // The method is unknown and may name a tool.
             method if self.tools.hides() && method.starts_with("tools/") => {
                 return CallDecision::UnknownMethod;
             }
             _ => return CallDecision::Pass,
         }
         let unknown = |name: &str| CallDecision::UnknownTool(format!("Unknown tool: {name}"));
-        let Some(params) = Fields::read(message.params()) else { return unknown("none is named") };
-        let place = match params.get_unique("name") {
-            Ok(Some(place)) => place,
-            Ok(None) => return unknown("none is named"),
+        let Some(params) = Fields::read(message.params()) else { return unknown("the name is missing") };
+        let name_value = match params.get_unique("name") {
+            Ok(Some(name_value)) => name_value,
+            Ok(None) => return unknown("the name is missing"),
             Err(ambiguous) => return unknown(&ambiguous.to_string()),
         };
-        let Ok(name) = serde_json::from_str::<String>(place.get()) else {
-            return unknown("the name is no text");
+        let Ok(name) = serde_json::from_str::<String>(name_value.get()) else {
+            return unknown("the name is not a string");
         };
         match self.tools.resolve(&name) {
             None => unknown(&name),
             Some(own) if own == name => CallDecision::Pass,
             Some(own) => {
                 let written = Value::from(own).to_string();
-                let edits = &mut [(message.span_of(place), written.as_bytes())];
+                let edits = &mut [(message.span_of(name_value), written.as_bytes())];
                 CallDecision::Rewrite(splice(message.bytes(), edits).freeze(), own.to_owned())
             }
         }
     }
 
-    /// Why a call reaches no tool, and what would have it reach one.
+    /// Why a call reaches no tool, and which change would allow it.
     fn unknown_tool_denial(&self, message: &Message) -> Denial {
         let named =
             Fields::read(message.params()).and_then(|params| params.get_unique_string("name").ok().flatten());
         let denial = Denial::new(Reason::ToolNotListed).input("method", message.method());
-        let Some(name) = named else { return denial.fix("name one tool in the call") };
+        let Some(name) = named else { return denial.fix("set `name` in the call") };
         let hidden = self.tools.explain_hidden(&name);
-        let condition = if hidden.exposes_tools { "if clients are to use the tool, " } else { "" };
+        let condition = if hidden.exposes_tools { "if clients should use the tool, " } else { "" };
         denial.input("tool", &name).rule(hidden.rule).fix(format!("{condition}{}", hidden.fix))
     }
 
-    /// Decides about a request, and writes the server's own names into it.
-    fn decide(&self, request: Request, asked: &RequestMessages) -> Result<Request, Box<Response>> {
+    /// Decides about a request and rewrites it to the server's names.
+    fn decide(&self, request: Request, messages: &RequestMessages) -> Result<Request, Box<Response>> {
         let mut texts = Vec::new();
         let mut name = None;
-        for message in asked.messages() {
+        for message in messages.messages() {
             match self.classify(message) {
                 CallDecision::Pass => texts.push(message.bytes().clone()),
                 CallDecision::Rewrite(text, own) => {
@@ -110,7 +110,7 @@ impl ToolFilter {
                     let denial = self.unknown_tool_denial(message);
                     return Err(Box::new(refuse(
                         &request,
-                        asked,
+                        messages,
                         message,
                         error_code::INVALID_PARAMS,
                         &text,
@@ -122,7 +122,7 @@ impl ToolFilter {
                     let text = format!("`{}` is not known to the tool filter", message.method());
                     return Err(Box::new(refuse(
                         &request,
-                        asked,
+                        messages,
                         message,
                         error_code::METHOD_NOT_FOUND,
                         &text,
@@ -132,7 +132,7 @@ impl ToolFilter {
             }
         }
         let Some(name) = name else { return Ok(request) };
-        Ok(with_messages(request, asked, &texts, &name))
+        Ok(with_messages(request, messages, &texts, &name))
     }
 }
 
@@ -148,28 +148,28 @@ fn refuse(
     message_errors::deny_message(asked, message, status, (code, text), denial)
 }
 
-/// The request with other messages in it; `name` is what the last renamed call calls.
-fn with_messages(request: Request, asked: &RequestMessages, texts: &[Bytes], name: &str) -> Request {
+/// The request with other messages; `name` is the tool of the last renamed call.
+fn with_messages(request: Request, messages: &RequestMessages, texts: &[Bytes], name: &str) -> Request {
     let body = match texts {
-        [text] if !asked.is_batch() => text.clone(),
+        [text] if !messages.is_batch() => text.clone(),
         texts => [b"[", texts.join(&b',').as_slice(), b"]"].concat().into(),
     };
     let (mut parts, _) = request.into_parts();
     if parts.headers.contains_key(MCP_NAME) {
-        // What repeats the body must go on to (MCP 2026-07-28, "Standard Request Headers").
+        // Headers that repeat the body must match it (MCP 2026-07-28, "Standard Request Headers").
         parts.headers.insert(MCP_NAME, encode_header_value(name));
     }
     if parts.headers.contains_key(header::CONTENT_LENGTH) {
         parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
     }
-    // It was read before; only a name is another one.
-    if let Ok(asked) = RequestMessages::read(&parts.headers, body.clone()) {
-        parts.extensions.insert(Arc::new(asked));
+    // It was parsed before, and only a name has changed.
+    if let Ok(messages) = RequestMessages::read(&parts.headers, body.clone()) {
+        parts.extensions.insert(Arc::new(messages));
     }
     Request::from_parts(parts, Body::from(body))
 }
 
-/// A text as the value of a header: as it is, or encoded where it could not be told or not stand there.
+/// A text as a header value: unchanged, or encoded if it is not allowed in headers.
 fn encode_header_value(text: &str) -> HeaderValue {
     let plain = text.bytes().all(|byte| matches!(byte, b'!'..=b'~' | b' '))
         && text.trim() == text
@@ -181,7 +181,7 @@ fn encode_header_value(text: &str) -> HeaderValue {
     })
 }
 
-/// Shows in lists what clients may see.
+/// Filters tool lists in responses.
 struct ToolListFilter(Arc<tools::ToolPolicy>);
 
 impl Hook for ToolListFilter {
@@ -190,8 +190,8 @@ impl Hook for ToolListFilter {
     }
 }
 
-/// Finds names in the options that no tool has. It stands behind all layers that leave tools out of lists, so that it sees
-/// the lists of the server itself.
+/// Finds names in the options that match no tool. It runs inside of all layers that remove tools from lists, so
+/// that it sees the server's own lists.
 #[derive(Debug)]
 pub(crate) struct UnknownTools(Arc<tools::ToolPolicy>);
 
@@ -220,7 +220,7 @@ impl Hook for ServerLists {
 }
 
 impl ServerLists {
-    /// Warns of names in the options that no tool has, once the first list is complete.
+    /// Warns of names in the options that match no tool, once the first list is complete.
     fn note(&self, message: &Message) {
         #[derive(serde::Deserialize)]
         struct ToolsPage<'a> {
@@ -239,7 +239,7 @@ impl ServerLists {
         if let Some(names) = self.0.note_list(own, page.next.is_none()) {
             let names = names.join("`, `");
             tracing::warn!(
-                "the tool filter or the overrides name `{names}`, but the server lists no such tool"
+                "the tool filter or the overrides contain `{names}`, but the server has no such tool"
             );
         }
     }
@@ -247,14 +247,14 @@ impl ServerLists {
 
 impl ToolListFilter {
     fn item(&self, item: &str) -> ListItem {
-        // What has no name, or two, is no tool that anybody could call.
+        // A tool without a name, or with two, cannot be called.
         let Some(fields) = Fields::read(item) else { return ListItem::Drop };
-        let (Ok(Some(place)), Ok(description)) =
+        let (Ok(Some(name_value)), Ok(description)) =
             (fields.get_unique("name"), fields.get_unique("description"))
         else {
             return ListItem::Drop;
         };
-        let Ok(own) = serde_json::from_str::<String>(place.get()) else { return ListItem::Drop };
+        let Ok(own) = serde_json::from_str::<String>(name_value.get()) else { return ListItem::Drop };
         let Some(shown) = self.0.list_entry(&own) else { return ListItem::Drop };
         if shown.name == own && shown.description.is_none() {
             return ListItem::Keep;
@@ -264,17 +264,17 @@ impl ToolListFilter {
             start..start + value.len()
         };
         let name = Value::from(shown.name).to_string();
-        let mut edits = vec![(span(place.get()), name.as_bytes())];
+        let mut edits = vec![(span(name_value.get()), name.as_bytes())];
         let mut text = shown.description.map(|text| Value::from(text).to_string());
         if let Some(text) = &mut text {
-            let place = match description {
+            let name_value = match description {
                 Some(description) => span(description.get()),
                 None => {
                     *text = format!("\"description\":{text},");
                     1..1
                 }
             };
-            edits.push((place, text.as_bytes()));
+            edits.push((name_value, text.as_bytes()));
         }
         ListItem::Change(splice(item.as_bytes(), &mut edits).freeze())
     }
@@ -283,9 +283,9 @@ impl ToolListFilter {
 impl Layer for ToolFilter {
     fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> ResponseFuture<'a> {
         Hooks::of_request(&mut request).add(ToolListFilter(Arc::clone(&self.tools)));
-        let asked = request.extensions().get::<Arc<RequestMessages>>().cloned();
-        let decided = match asked {
-            Some(asked) => self.decide(request, &asked),
+        let messages = request.extensions().get::<Arc<RequestMessages>>().cloned();
+        let decided = match messages {
+            Some(messages) => self.decide(request, &messages),
             None => Ok(request),
         };
         match decided {

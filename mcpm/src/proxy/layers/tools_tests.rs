@@ -1,4 +1,4 @@
-//! Lists, calls, arrays and headers, in both eras.
+//! Lists, calls, batches and headers, in both eras.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
     proxy::layers::policy_tests::{Server, json_of, modern, post, read, run},
 };
 
-/// A layer with those options; overrides are the name, the new name and the new description.
+/// A layer with those options; an override is the name, the new name and the new description.
 fn layer(patterns: &[&str], overrides: &[(&str, &str, &str)]) -> ToolFilter {
     let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
@@ -25,7 +25,7 @@ fn layer(patterns: &[&str], overrides: &[(&str, &str, &str)]) -> ToolFilter {
     ToolFilter::new(Arc::new(tools))
 }
 
-/// A server with those tools, as text in a list.
+/// A server with those tools, as the text of a list.
 fn server(events: bool, list: &'static str) -> Server {
     Server::new(events, move |message| match message.method() {
         "tools/list" => Some(list.to_owned()),
@@ -65,7 +65,7 @@ async fn a_page_may_become_empty_and_the_next_is_still_to_come() {
 
 #[tokio::test]
 async fn a_list_is_filtered_whatever_was_asked() {
-    // As when a server mixes up two requests with one id, or answers on another stream.
+    // As when a server confuses two requests with one id, or responds on another stream.
     let server = Server::new(false, |_| Some(LIST.to_owned()));
     let (_, answer) =
         json_of(run(layer(&["c"], &[]), post(&ASK.replace("tools/list", "ping")), &server).await).await;
@@ -121,7 +121,7 @@ async fn a_hidden_tool_is_refused_as_one_that_does_not_exist() {
             }),
         )
     };
-    // Which refusal it is differs each time.
+    // The id of the denial is different each time.
     let read = async |response: Response| {
         let header = response.headers()["mcpm-refusal"].to_str().map(str::to_owned).expect("text");
         let (status, mut answer) = json_of(response).await;
@@ -141,7 +141,7 @@ async fn a_hidden_tool_is_refused_as_one_that_does_not_exist() {
         assert_eq!(read(response).await, refused(200, name));
         let response = run(layer(&["a"], &[]), modern("tools/call", json!({ "name": name })), &server).await;
         assert_eq!(read(response).await, refused(400, name));
-        // A client of the deprecated transport reads nothing but the status.
+        // A client of the deprecated transport reads only the status.
         let mut request = post(&call(name));
         request.headers_mut().remove(header::ACCEPT);
         assert_eq!(read(run(layer(&["a"], &[]), request, &server).await).await, refused(400, name));
@@ -174,7 +174,7 @@ async fn other_spellings_of_a_call_are_denied() {
         assert_eq!(denial.reason.id(), reason, "{body}");
         assert!(server.methods().is_empty(), "{body}");
     }
-    // A rename alone knows no more than names.
+    // Renaming alone does not restrict methods.
     let server = server(false, LIST);
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/invoke"}"#;
     assert_eq!(read(run(layer(&[], &[("b", "beta", "")]), post(body), &server).await).await.0, 200);
@@ -235,7 +235,7 @@ proptest! {
             server.got.lock().expect("a lock").clear();
             let response = run(layer(&patterns, &overrides), request, &server).await;
             let refused = response.extensions().get::<Denial>().is_some();
-            // What the server does not have is its own affair.
+            // Names that the server does not have are forwarded or not; either is correct.
             let exists = ["a", "b", "c", "A", "ab", "bb"].contains(&name.as_str()) || is_listed;
             assert!(!exists || is_listed != refused, "{name} {is_listed} {refused}");
             assert!(!refused || server.methods().is_empty());

@@ -1,4 +1,4 @@
-//! Says who issues the tokens that let clients in (RFC 9728), to anybody who asks.
+//! Serves the protected resource metadata, which names the issuer (RFC 9728), without authentication.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ const METHODS: &str = "GET, HEAD, OPTIONS";
 pub(crate) struct WellKnown(Arc<Authenticator>);
 
 impl WellKnown {
-    pub(crate) fn new(gate: Arc<Authenticator>) -> Self {
-        Self(gate)
+    pub(crate) fn new(authenticator: Arc<Authenticator>) -> Self {
+        Self(authenticator)
     }
 
     fn answer(&self, request: &Request, suffix: &str) -> Response {
