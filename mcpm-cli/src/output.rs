@@ -10,7 +10,7 @@ const OUTPUT: &str = "output";
 pub(crate) const TEXT: &str = "text";
 pub(crate) const JSON: &str = "json";
 
-/// The `--output` argument with its forms, the first being the default.
+/// The `--output` argument with its formats, of which the first is the default.
 pub(crate) fn arg(forms: &'static [&'static str]) -> Arg {
     Arg::new(OUTPUT)
         .long(OUTPUT)
@@ -18,15 +18,15 @@ pub(crate) fn arg(forms: &'static [&'static str]) -> Arg {
         .value_name("FORM")
         .value_parser(PossibleValuesParser::new(forms))
         .default_value(forms.first().copied().unwrap_or(TEXT))
-        .help("Form of the result")
+        .help("Output format")
 }
 
-/// The form that was asked for.
+/// The selected format.
 pub(crate) fn format(matches: &ArgMatches) -> &str {
     matches.get_one::<String>(OUTPUT).map_or(TEXT, String::as_str)
 }
 
-/// Writes a result. A reader who closed the pipe has seen enough.
+/// Writes a result. A closed pipe is not an error.
 pub(crate) fn write(bytes: &[u8]) -> Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
@@ -49,8 +49,8 @@ pub(crate) fn json(value: &impl Serialize) -> Result<()> {
     line(text)
 }
 
-/// Writes rows in columns; the first row holds the headings. What is no text to be seen is escaped: others wrote
-/// some of it, and it could command the terminal.
+/// Writes rows in aligned columns; the first row contains the headings. Control characters are escaped, because
+/// untrusted text could control the terminal.
 pub(crate) fn table(rows: &[Vec<String>]) -> Result<()> {
     let rows: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|cell| escape_control(cell)).collect()).collect();
@@ -67,7 +67,7 @@ pub(crate) fn table(rows: &[Vec<String>]) -> Result<()> {
     write(text.as_bytes())
 }
 
-/// A text in which control characters are written as escapes.
+/// Escapes control characters in a text.
 fn escape_control(text: &str) -> String {
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     text.chars().map(shown).collect()

@@ -15,7 +15,7 @@ pub(crate) fn command() -> Command {
         command.arg(
             Arg::new(SHELL)
                 .value_name("SHELL")
-                .help("Shell the script is for")
+                .help("Shell that the script is for")
                 .required(true)
                 .value_parser(value_parser!(Shell)),
         )
@@ -29,7 +29,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the completion script of every shell, with the name of its file.
+/// Returns the completion scripts of all shells, with their file names.
 pub fn scripts() -> Vec<(String, Vec<u8>)> {
     Shell::value_variants().iter().map(|shell| (shell.file_name("mcpm"), script(*shell))).collect()
 }

@@ -1,4 +1,4 @@
-//! `mcpm explain`: says why something was refused.
+//! `mcpm explain`: explains why a request was denied.
 
 use std::process::ExitCode;
 
@@ -13,10 +13,9 @@ use crate::{
 const ID: &str = "id";
 
 pub(crate) fn command() -> Command {
-    Command::new("explain").about("Explain why something was refused").defer(|command| {
+    Command::new("explain").about("Explain why a request was denied").defer(|command| {
         let id = Arg::new(ID).required(true).value_name("ID");
-        let help =
-            "Reason such as `tools.not_listed`, or the id of a refusal; both are in the error's `data`";
+        let help = "Reason, such as `tools.not_listed`, or id of a denial; both are in the error's `data`";
         command.arg(id.help(help)).arg(output::arg(&[TEXT, JSON]))
     })
 }

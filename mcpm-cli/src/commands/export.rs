@@ -10,13 +10,13 @@ use crate::{commands::workload_args, output};
 const PATH: &str = "path";
 
 pub(crate) fn command() -> Command {
-    Command::new("export").about("Export a workload's configuration; secrets are left out").defer(|command| {
+    Command::new("export").about("Export a workload's configuration, without secrets").defer(|command| {
         command.arg(workload_args::name_arg()).arg(
             Arg::new(PATH)
                 .value_name("PATH")
                 .value_hint(ValueHint::FilePath)
                 .value_parser(value_parser!(PathBuf))
-                .help("File to write; standard output without it"),
+                .help("File to write; standard output by default"),
         )
     })
 }

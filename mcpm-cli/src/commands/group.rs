@@ -1,4 +1,4 @@
-//! `mcpm group`: makes, shows and removes groups of workloads.
+//! `mcpm group`: creates, lists and removes groups of workloads.
 
 use std::process::ExitCode;
 
@@ -21,13 +21,13 @@ pub(crate) fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands([
-            Command::new("create").about("Make a group").arg(name()),
-            Command::new("list").visible_alias("ls").about("Show the groups").arg(output::arg(&[TEXT, JSON])),
+            Command::new("create").about("Create a group").arg(name()),
+            Command::new("list").visible_alias("ls").about("List groups").arg(output::arg(&[TEXT, JSON])),
             Command::new("rm").about("Remove a group").arg(name()).arg(
                 Arg::new(WITH_WORKLOADS)
                     .long(WITH_WORKLOADS)
                     .action(ArgAction::SetTrue)
-                    .help("Remove its workloads too; without it, a group that has some stays"),
+                    .help("Also remove its workloads; otherwise only an empty group is removed"),
             ),
         ])
 }
@@ -57,9 +57,8 @@ fn remove(workloads: &Workloads, group: &str, with_workloads: bool) -> Result<()
         let members: Vec<String> = members.collect();
         if !members.is_empty() && !with_workloads {
             let message = format!("the group `{group}` has workloads: {}", members.join(", "));
-            return Err(
-                Error::new(ErrorKind::InvalidOption, message).hint("remove them too with `--with-workloads`")
-            );
+            return Err(Error::new(ErrorKind::InvalidOption, message)
+                .hint("remove them as well with `--with-workloads`"));
         }
         for member in members {
             workloads.remove(&member, STOP_GRACE).await?;

@@ -1,4 +1,4 @@
-//! `mcpm ignore`: says that changed ignore files are the user's own.
+//! `mcpm ignore`: accepts changed ignore files.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -15,14 +15,14 @@ pub(crate) fn command() -> Command {
         .required(true)
         .value_parser(value_parser!(PathBuf))
         .value_hint(ValueHint::DirPath)
-        .help("Folder that servers could write to");
+        .help("Folder that a server may have written to");
     Command::new("ignore")
         .about("Manage ignore files")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(
             Command::new("accept")
-                .about("Let the ignore files of a folder count as they are now, and show those that changed")
+                .about("Accept the current ignore files of a folder, and list those that changed")
                 .arg(folder),
         )
 }
@@ -33,7 +33,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     };
     let folder = matches.get_one::<PathBuf>(FOLDER).cloned().unwrap_or_default();
     let changed = Workloads::new(Environment::from_process()).accept_ignore_files(&folder)?;
-    // A server may have chosen their names.
+    // A server may have chosen their names, so control characters are escaped.
     output::table(&changed.iter().map(|file| vec![file.display().to_string()]).collect::<Vec<_>>())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `mcpm list`: shows the workloads.
+//! `mcpm list`: lists workloads and their status.
 
 use std::process::ExitCode;
 
@@ -18,8 +18,8 @@ const GROUP: &str = "group";
 const MCP_JSON: &str = "mcp-json";
 
 pub(crate) fn command() -> Command {
-    Command::new("list").visible_alias("ls").about("Show the workloads and how they are").defer(|command| {
-        let group = Arg::new(GROUP).long(GROUP).value_name("GROUP").help("Only those of a group");
+    Command::new("list").visible_alias("ls").about("List workloads and their status").defer(|command| {
+        let group = Arg::new(GROUP).long(GROUP).value_name("GROUP").help("Only workloads of this group");
         command.arg(group).arg(output::arg(&[TEXT, JSON, MCP_JSON]))
     })
 }
@@ -54,13 +54,13 @@ fn rows(all: &[WorkloadInfo]) -> Vec<Vec<String>> {
     std::iter::once(head).chain(all.iter().map(row)).collect()
 }
 
-/// What was run, as the user knows it: the image of a package has a name that nobody wrote.
+/// The server as the user wrote it: the image name of a package is generated.
 fn server(one: &WorkloadInfo) -> Option<String> {
     let package = one.package.as_ref().map(|package| package.reference.clone());
     package.or_else(|| one.image.clone()).or_else(|| one.remote.clone())
 }
 
-/// The form in which MCP clients are told of servers.
+/// The configuration for MCP clients.
 fn client_configuration(all: &[WorkloadInfo]) -> serde_json::Value {
     let servers = all.iter().filter_map(|workload| {
         let url = workload.url.as_ref()?;

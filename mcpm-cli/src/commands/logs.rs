@@ -1,4 +1,4 @@
-//! `mcpm logs`: shows what a server wrote, or what its proxy did.
+//! `mcpm logs`: prints the output of a server, or the log of its proxy.
 
 use std::{
     io::{self, Write as _},
@@ -16,7 +16,7 @@ const TAIL: &str = "tail";
 const PROXY: &str = "proxy";
 
 pub(crate) fn command() -> Command {
-    Command::new("logs").about("Show what a server wrote").defer(|command| {
+    Command::new("logs").about("Show the output of a server").defer(|command| {
         command
             .arg(workload_args::name_arg())
             .arg(
@@ -24,21 +24,21 @@ pub(crate) fn command() -> Command {
                     .long(FOLLOW)
                     .short('f')
                     .action(ArgAction::SetTrue)
-                    .help("Go on until the server ends"),
+                    .help("Follow until the server exits"),
             )
             .arg(
                 Arg::new(TAIL)
                     .long(TAIL)
                     .value_name("LINES")
                     .value_parser(whole_number(u64::MAX))
-                    .help("Only that many last lines"),
+                    .help("Number of lines to show from the end"),
             )
             .arg(
                 Arg::new(PROXY)
                     .long(PROXY)
                     .action(ArgAction::SetTrue)
                     .conflicts_with_all([FOLLOW, TAIL])
-                    .help("The log of the workload's proxy instead"),
+                    .help("Show the log of the workload's proxy instead"),
             )
     })
 }
@@ -72,7 +72,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
                 None => return Ok(ExitCode::SUCCESS),
                 Some(chunk) if chunk.stream == LogStream::Stdout => output::write(&chunk.bytes)?,
                 Some(chunk) => {
-                    // A reader who closed the pipe has seen enough.
+                    // Errors are ignored: a reader that closed the pipe needs no more.
                     let _ = io::stderr().write_all(&chunk.bytes);
                 }
             }

@@ -15,7 +15,7 @@ pub(crate) fn command() -> Command {
         command.arg(
             Arg::new(FOLDER)
                 .value_name("DIR")
-                .help("Folder to write the pages to; made when it is missing")
+                .help("Folder to write the pages to; created if missing")
                 .value_hint(ValueHint::DirPath)
                 .value_parser(value_parser!(PathBuf)),
         )
@@ -44,10 +44,10 @@ fn write_pages(folder: &PathBuf, pages: &[(String, Vec<u8>)]) -> Result<()> {
     Ok(())
 }
 
-/// Returns every manual page with the name of its file, the top page first.
+/// Returns all manual pages with their file names, the top page first.
 ///
 /// # Errors
-/// None that is known: pages are made in memory.
+/// None that is known: pages are rendered in memory.
 pub fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut top = crate::command();
     top.build();

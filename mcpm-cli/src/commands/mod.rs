@@ -1,4 +1,4 @@
-//! The commands, one file each. A new command is a file and a line in [`ALL`].
+//! The commands, one file each. A new command needs a file and an entry in [`ALL`].
 
 use std::process::ExitCode;
 
@@ -23,17 +23,17 @@ pub(crate) mod status;
 pub(crate) mod stop;
 mod workload_args;
 
-/// One command.
+/// A command.
 pub(crate) struct CommandEntry {
-    /// What a user types.
+    /// The name of the command.
     pub(crate) name: &'static str,
-    /// Returns how it is read; its arguments are added by `defer`.
+    /// Returns the parser; its arguments are added by `defer`.
     pub(crate) command: fn() -> Command,
-    /// Does it.
+    /// Runs the command.
     pub(crate) run: fn(&ArgMatches) -> Result<ExitCode>,
 }
 
-/// Every command, in the order of the help text.
+/// All commands, in the order of the help text.
 pub(crate) const ALL: &[CommandEntry] = &[
     CommandEntry { name: "run", command: run::command, run: run::run },
     CommandEntry { name: "proxy", command: proxy::command, run: proxy::run },

@@ -21,7 +21,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let options = args::options::<ProxyOptions>(matches)?;
     let proxy = ProxyBuilder::from(options).environment(Environment::from_process()).build()?;
     executor::run(async {
-        // Whoever knows the URL may ask it to end.
+        // From the moment the URL is printed, a stop signal must be handled.
         let mut stop = StopSignals::listen()?;
         let running = proxy.start().await?;
         match output::format(matches) {

@@ -1,4 +1,4 @@
-//! `mcpm registry`: shows what servers there are to run.
+//! `mcpm registry`: lists the servers of a registry.
 
 use std::{
     io::{self, Write as _},
@@ -23,7 +23,7 @@ const REGISTRY: &str = "registry";
 const CA_BUNDLE: &str = "mcpm_ca_bundle";
 const NAME: &str = "name";
 const WORD: &str = "word";
-/// Characters of a description in a table.
+/// Maximum length of a description in a table, in characters.
 const MAX_DESCRIPTION_CHARS: usize = 72;
 
 pub(crate) fn command() -> Command {
@@ -38,19 +38,19 @@ pub(crate) fn command() -> Command {
             .arg(output::arg(&[TEXT, JSON]))
     };
     Command::new("registry")
-        .about("Show the servers of a registry")
+        .about("List and search the servers of a registry")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands([
-            below("list", "Show all servers").visible_alias("ls"),
-            below("search", "Show the servers that have all words in their names, descriptions or tags").arg(
+            below("list", "List all servers").visible_alias("ls"),
+            below("search", "List the servers whose name, description or tags contain all words").arg(
                 Arg::new(WORD)
                     .value_name("WORD")
                     .required(true)
                     .action(ArgAction::Append)
-                    .help("Words to look for"),
+                    .help("Words to search for"),
             ),
-            below("info", "Show one server").arg(
+            below("info", "Show one server in detail").arg(
                 Arg::new(NAME).value_name("NAME").required(true).help("Name of the server, or its last part"),
             ),
         ])
@@ -71,8 +71,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let as_json = output::format(matches) == JSON;
     if verb == "info" {
         let name = matches.get_one::<String>(NAME).map_or("", String::as_str);
-        let found = executor::run(registry.find(name, &on_notice))?;
-        let entry = found.ok_or_else(|| {
+        let server = executor::run(registry.find(name, &on_notice))?;
+        let entry = server.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("the registry has no server `{name}`"))
                 .with("registry", registry.source())
         })?;
@@ -107,12 +107,12 @@ fn row(entry: &RegistryEntry) -> Vec<String> {
     vec![entry.name.clone(), version, kinds(entry), description]
 }
 
-/// What its packages are.
+/// The kinds of its packages.
 fn kinds(entry: &RegistryEntry) -> String {
     let mut kinds: Vec<&str> = Vec::new();
-    for way in &entry.run_methods {
-        let kind = match way.server.split_once("://") {
-            _ if way.is_image => "image",
+    for method in &entry.run_methods {
+        let kind = match method.server.split_once("://") {
+            _ if method.is_image => "image",
             Some(("http" | "https", _)) => "remote",
             Some((scheme, _)) => scheme,
             None => "image",
@@ -139,23 +139,23 @@ fn facts(entry: &RegistryEntry) -> Vec<Vec<String>> {
     facts.extend(
         lists.into_iter().filter(|(_, all)| !all.is_empty()).map(|(name, all)| (name, all.join(", "))),
     );
-    for way in &entry.run_methods {
-        let transport = way.transport.map(|transport| format!(" ({transport})")).unwrap_or_default();
-        facts.push(("runs", format!("{}{transport}", way.server)));
-        facts.extend(way.env.iter().map(|input| ("  environment", input_summary(input))));
-        facts.extend(way.headers.iter().map(|input| ("  header", input_summary(input))));
-        facts.extend(way.args.iter().map(|argument| match argument {
+    for method in &entry.run_methods {
+        let transport = method.transport.map(|transport| format!(" ({transport})")).unwrap_or_default();
+        facts.push(("runs", format!("{}{transport}", method.server)));
+        facts.extend(method.env.iter().map(|input| ("  environment", input_summary(input))));
+        facts.extend(method.headers.iter().map(|input| ("  header", input_summary(input))));
+        facts.extend(method.args.iter().map(|argument| match argument {
             Argument::Positional(input) => ("  argument", input_summary(input)),
             Argument::Named { flag, input: None } => ("  argument", flag.clone()),
             Argument::Named { flag, input: Some(input) } => {
                 ("  argument", format!("{flag} {}", input_summary(input)))
             }
         }));
-        facts.extend(way.volumes.iter().map(|input| ("  volume", input_summary(input))));
-        if let Some(permissions) = &way.permissions {
+        facts.extend(method.volumes.iter().map(|input| ("  volume", input_summary(input))));
+        if let Some(permissions) = &method.permissions {
             facts.push(("  permissions", permissions.to_string()));
         }
-        if let Some(provenance) = &way.provenance {
+        if let Some(provenance) = &method.provenance {
             facts.push(("  provenance", provenance.to_string()));
         }
     }

@@ -1,4 +1,4 @@
-//! `mcpm rm`: ends workloads and forgets them.
+//! `mcpm rm`: stops workloads and removes them.
 
 use std::process::ExitCode;
 

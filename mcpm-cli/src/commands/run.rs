@@ -44,7 +44,7 @@ pub(crate) fn command() -> Command {
             let plan = Arg::new(PLAN)
                 .long(PLAN)
                 .action(ArgAction::SetTrue)
-                .help("Show what would be started, and where each value comes from, and start nothing");
+                .help("Show what would be started and the origin of each value, without starting it");
             args::add::<WorkloadOptions>(command).arg(plan).arg(output::arg(&[TEXT, JSON])).after_help(EXAMPLES)
         })
 }
@@ -82,7 +82,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
                 detached(spec.clone(), &secrets, false, debug, form).await.map(|()| ExitCode::SUCCESS)
             };
             match started {
-                // Another run at the same time was given the same name.
+                // A concurrent run got the same generated name.
                 Err(error) if error.kind() == ErrorKind::NameTaken && workload.would_rename(&spec)? => {}
                 outcome => return outcome,
             }
@@ -90,7 +90,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     })
 }
 
-/// Leaves a supervisor behind and prints where the server is.
+/// Starts a supervisor in the background and prints the URL of the server.
 pub(crate) async fn detached(
     spec: WorkloadSpec,
     secrets: &SecretValues,
@@ -103,7 +103,7 @@ pub(crate) async fn detached(
     print(&ready, form)
 }
 
-/// Runs in this process until the server ends or a signal comes; passes on the server's exit code.
+/// Runs in this process until the server exits or a signal arrives; returns the server's exit code.
 pub(crate) async fn in_foreground(launch: Launch, form: &str) -> Result<ExitCode> {
     let progress = Progress::default();
     let events = launch.events();
@@ -123,17 +123,17 @@ pub(crate) async fn in_foreground(launch: Launch, form: &str) -> Result<ExitCode
     };
     running.stop(STOP_GRACE).await?;
     drop(log);
-    // The numbers of servers and of mcpm itself overlap, so a line says whose this one is.
+    // Exit codes of servers and of mcpm overlap, so a message tells them apart.
     let how = match ended {
         Some(exit) => format!("ended with exit code {}", exit.code),
         None => "ended, with an exit code that is not known".to_owned(),
     };
-    // Nobody may be there to read it.
+    // Standard error may be closed.
     let _ = writeln!(io::stderr(), "the server {how}");
     Ok(exit::of_server(ended))
 }
 
-/// Says where a workload is reached.
+/// Prints the URL of a workload.
 pub(crate) fn print(ready: &Ready, form: &str) -> Result<()> {
     match form {
         JSON => output::json(ready),

@@ -1,4 +1,4 @@
-//! `mcpm secret`: keeps the values that `mcpm run --secret` refers to.
+//! `mcpm secret`: manages the secrets that `mcpm run --secret` refers to.
 
 use std::{
     io::{self, IsTerminal as _, Read as _},
@@ -25,27 +25,27 @@ const VALUE: &str = "value";
 const PROVIDER: &str = "provider";
 const PASSWORD_IN_KEYRING: &str = "password-in-keyring";
 const COMMAND: &str = "command";
-/// More than any value that is kept.
+/// Larger than any valid value.
 const MAX_INPUT_BYTES: u64 = 128 * 1024;
 
 pub(crate) fn command() -> Command {
     let name = || Arg::new(NAME).value_name("NAME").required(true).help("Name of the secret");
     Command::new("secret")
-        .about("Manage the secrets that servers get")
+        .about("Manage secrets for servers")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands([
             Command::new("set")
-                .about("Keep a value, which is read from standard input, or asked for on a terminal")
+                .about("Store a secret, read from stdin or prompted for")
                 .arg(name())
-                // Taken to be refused without being repeated.
+                // Accepted only to be rejected without being repeated.
                 .arg(Arg::new(VALUE).hide(true).num_args(0..)),
-            Command::new("get").about("Print a value").arg(name()),
+            Command::new("get").about("Print a secret").arg(name()),
             Command::new("list")
                 .visible_alias("ls")
-                .about("Show the names of the secrets, and where their values come from")
+                .about("List the names of the secrets, and the sources of their values")
                 .arg(output::arg(&[TEXT, JSON])),
-            Command::new("rm").about("Forget values").arg(name().action(ArgAction::Append)),
+            Command::new("rm").about("Remove secrets").arg(name().action(ArgAction::Append)),
             provider(),
         ])
 }
@@ -53,25 +53,23 @@ pub(crate) fn command() -> Command {
 fn provider() -> Command {
     let names = Provider::ALL.map(Provider::as_str);
     Command::new("provider")
-        .about("Show or choose where secrets are kept")
+        .about("Show or select the secret store")
         .arg(
             Arg::new(PROVIDER)
                 .value_name("PROVIDER")
                 .value_parser(PossibleValuesParser::new(names))
-                .help("Where secrets are kept from now on"),
+                .help("Secret store to use from now on"),
         )
         .arg(
             Arg::new(PASSWORD_IN_KEYRING)
                 .long(PASSWORD_IN_KEYRING)
                 .action(ArgAction::SetTrue)
                 .requires(PROVIDER)
-                .help("For `encrypted`: let the keyring keep the password, once it was asked for"),
+                .help("For `encrypted`: save the password in the keyring after it was entered"),
         )
-        .arg(
-            Arg::new(COMMAND).value_name("PROGRAM").last(true).num_args(1..).requires(PROVIDER).help(
-                "For `command`: the program that prints a value; `{name}` stands for the secret's name",
-            ),
-        )
+        .arg(Arg::new(COMMAND).value_name("PROGRAM").last(true).num_args(1..).requires(PROVIDER).help(
+            "For `command`: the program that prints a secret; `{name}` is replaced by the secret's name",
+        ))
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
@@ -80,7 +78,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     match matches.subcommand() {
         Some(("set", matches)) => {
             if matches.get_many::<String>(VALUE).is_some_and(|values| values.len() > 0) {
-                let message = "the value of a secret is not an argument: others can see those";
+                let message =
+                    "the value of a secret must not be an argument, because other users can see arguments";
                 let hint = format!("write it to standard input: `mcpm secret set {} < FILE`", name(matches));
                 return Err(Error::new(ErrorKind::InvalidOption, message).hint(hint));
             }
@@ -122,7 +121,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows the provider, or takes another one.
+/// Shows or changes the provider.
 fn choose(matches: &ArgMatches) -> Result<()> {
     let environment = terminal::environment();
     let Some(provider) = matches.get_one::<String>(PROVIDER) else {
@@ -138,10 +137,10 @@ fn choose(matches: &ArgMatches) -> Result<()> {
     choice.save(&environment)
 }
 
-/// The value: what standard input holds, less a line feed at its end, or what is written on a terminal.
+/// Reads the value: from standard input, without a line feed at its end, or from the terminal.
 fn value(name: &str) -> Result<Secret> {
     if io::stdin().is_terminal() {
-        let none = || Error::new(ErrorKind::InvalidOption, "there is no terminal to ask on");
+        let none = || Error::new(ErrorKind::InvalidOption, "there is no terminal to prompt on");
         return terminal::prompt_hidden(&format!("Value of {name}"))?.ok_or_else(none);
     }
     let mut text = Zeroizing::new(String::new());

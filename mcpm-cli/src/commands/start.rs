@@ -1,4 +1,4 @@
-//! `mcpm start` and `mcpm restart`: start workloads that are on record.
+//! `mcpm start` and `mcpm restart`: start recorded workloads.
 
 use std::process::ExitCode;
 
@@ -22,12 +22,12 @@ use crate::{
 const FOREGROUND: &str = "foreground";
 
 pub(crate) fn start_command() -> Command {
-    Command::new("start").about("Start workloads that were stopped").defer(arguments)
+    Command::new("start").about("Start stopped workloads").defer(arguments)
 }
 
 pub(crate) fn restart_command() -> Command {
     Command::new("restart")
-        .about("Stop workloads and start them again")
+        .about("Restart workloads")
         .defer(|command| arguments(command).arg(stop::timeout()))
 }
 
@@ -61,7 +61,7 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
                 let message = format!("`--foreground` is for one workload, not for {}", names.len());
                 return Err(Error::new(ErrorKind::InvalidOption, message));
             };
-            // Before the one that runs is stopped: it had better go on if there are none.
+            // Read before the running workload is stopped: if secrets are missing, it keeps running.
             let secrets = workloads.secrets(name).await?;
             if again {
                 workloads.stop(name, grace).await?;
@@ -76,11 +76,11 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
                 WorkloadState::Running | WorkloadState::Restarting | WorkloadState::Starting
             );
             if up && !again {
-                // It is what was asked for.
+                // It is running already.
                 return run::print(&Ready { name, url: info.url.unwrap_or_default() }, form);
             }
             let secrets = workloads.secrets(&name).await?;
-            // What an ended supervisor left running is ended first.
+            // Stops what a dead supervisor left running.
             if again || !matches!(info.status, WorkloadState::Stopped) {
                 workloads.stop(&name, grace).await?;
             }

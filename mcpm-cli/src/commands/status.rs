@@ -14,7 +14,7 @@ use crate::{
 
 pub(crate) fn command() -> Command {
     Command::new("status")
-        .about("Show how a workload is")
+        .about("Show one workload in detail")
         .defer(|command| command.arg(workload_args::name_arg()).arg(output::arg(&[TEXT, JSON])))
 }
 

@@ -1,4 +1,4 @@
-//! `mcpm stop`: ends workloads, which can be started again.
+//! `mcpm stop`: stops workloads, which can be started again.
 
 use std::{
     io::{self, Write as _},
@@ -21,16 +21,16 @@ pub(crate) fn command() -> Command {
         .defer(|command| workload_args::name_args(command).arg(timeout()))
 }
 
-/// How long a server may take to end by itself.
+/// The `--timeout` argument.
 pub(crate) fn timeout() -> Arg {
     Arg::new(TIMEOUT)
         .long(TIMEOUT)
         .value_name("SECONDS")
         .value_parser(whole_number(3600))
-        .help("How long a server may take to end by itself [default: 10]")
+        .help("Seconds to wait before the server is killed [default: 10]")
 }
 
-/// The time that [`timeout`] read.
+/// The value of [`timeout`].
 pub(crate) fn grace(matches: &ArgMatches) -> Duration {
     matches.get_one::<u64>(TIMEOUT).map_or(STOP_GRACE, |seconds| Duration::from_secs(*seconds))
 }
@@ -41,11 +41,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         let names = workload_args::names_of(matches, &workloads).await?;
         let stop = async |name: String| {
             workloads.stop(&name, grace(matches)).await?;
-            // What a workload in the background found out is told on its record alone.
+            // A background workload reports its findings only in its record.
             let reason =
                 workloads.info(&name).await.ok().filter(|info| info.status == WorkloadState::Stopped);
             if let Some(reason) = reason.and_then(|info| info.reason) {
-                // Without standard error there is nobody to tell.
+                // Standard error may be closed.
                 let _ = writeln!(io::stderr(), "warning: {}", flag_names::with_flags(&reason));
             }
             output::line(name)

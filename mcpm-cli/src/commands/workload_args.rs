@@ -1,4 +1,4 @@
-//! How commands are told which workloads they are for.
+//! Arguments that select workloads.
 
 use std::{
     io::{self, Write as _},
@@ -14,17 +14,17 @@ const NAME: &str = "name";
 const ALL: &str = "all";
 const GROUP: &str = "group";
 
-/// One name.
+/// The argument for one name.
 pub(crate) fn name_arg() -> Arg {
     Arg::new(NAME).value_name("NAME").required(true).help("Name of the workload")
 }
 
-/// The name that [`name_arg`] read.
+/// The value of [`name_arg`].
 pub(crate) fn name_of(matches: &ArgMatches) -> &str {
     matches.get_one::<String>(NAME).map_or("", String::as_str)
 }
 
-/// Names, or all, or those of a group.
+/// Arguments for names, for all workloads, or for those of a group.
 pub(crate) fn name_args(command: Command) -> Command {
     command
         .arg(Arg::new(NAME).value_name("NAME").action(ArgAction::Append).help("Names of the workloads"))
@@ -33,18 +33,18 @@ pub(crate) fn name_args(command: Command) -> Command {
         .group(ArgGroup::new("which").args([NAME, ALL, GROUP]).required(true))
 }
 
-/// The names that [`name_args`] read.
+/// The names that [`name_args`] selects.
 pub(crate) async fn names_of(matches: &ArgMatches, workloads: &Workloads) -> Result<Vec<String>> {
     if let Some(names) = matches.get_many::<String>(NAME) {
         return Ok(names.cloned().collect());
     }
     let group = matches.get_one::<String>(GROUP);
     let all = workloads.list().await?;
-    let wanted = all.into_iter().filter(|one| group.is_none_or(|group| one.group.as_ref() == Some(group)));
-    Ok(wanted.map(|one| one.name).collect())
+    let selected = all.into_iter().filter(|one| group.is_none_or(|group| one.group.as_ref() == Some(group)));
+    Ok(selected.map(|one| one.name).collect())
 }
 
-/// Does something to each name, says which failed, and gives the first failure's exit code.
+/// Applies an operation to each name, reports failures, and returns the exit code of the first one.
 pub(crate) async fn for_each_workload(
     names: Vec<String>,
     work: impl AsyncFn(String) -> Result<()>,

@@ -1,4 +1,4 @@
-//! Option types that are one of a few words.
+//! Option types that are one of several keywords.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -6,7 +6,7 @@ use super::{ValueKind, value::invalid_value};
 use crate::{Error, Result};
 
 choice! {
-    /// How the server speaks MCP.
+    /// The MCP transport of the server.
     Transport {
         /// HTTP with server-sent events
         Sse = "sse",
@@ -16,7 +16,7 @@ choice! {
         Stdio = "stdio",
     }
 
-    /// How the proxy of a stdio server speaks MCP to its clients.
+    /// The transport that the proxy of a stdio server offers to clients.
     ProxyMode {
         /// Streamable HTTP
         StreamableHttp = "streamable-http",
@@ -24,17 +24,17 @@ choice! {
         Sse = "sse",
     }
 
-    /// What happens to an image whose provenance cannot be verified.
+    /// What to do if the signature of an image is missing or invalid.
     ImageVerification {
-        /// Starts it after a warning
+        /// Warn and start
         Warn = "warn",
-        /// Refuses it
+        /// Refuse to start
         Enabled = "enabled",
-        /// Does not look
+        /// Skip verification
         Disabled = "disabled",
     }
 
-    /// The kind of token that is exchanged for another.
+    /// The type of the token that is exchanged.
     SubjectTokenType {
         /// An access token
         AccessToken = "access_token",
@@ -42,7 +42,7 @@ choice! {
         IdToken = "id_token",
     }
 
-    /// How telemetry travels to its collector.
+    /// The transport of OTLP.
     OtlpProtocol {
         /// Protobuf over HTTP
         Http = "http",
@@ -50,9 +50,9 @@ choice! {
         Grpc = "grpc",
     }
 
-    /// The container engine a workload runs on.
+    /// The container engine that a workload runs on.
     RuntimeChoice {
-        /// The first engine that answers
+        /// The first engine that responds
         Auto = "auto",
         /// Docker
         Docker = "docker",
@@ -60,7 +60,7 @@ choice! {
         Podman = "podman",
     }
 
-    /// Protocol of a published port.
+    /// The protocol of a published port.
     Protocol {
         /// TCP
         Tcp = "tcp",
@@ -68,7 +68,7 @@ choice! {
         Udp = "udp",
     }
 
-    /// SELinux relabelling of a volume.
+    /// The SELinux relabelling of a volume.
     Relabel {
         /// Shared between containers
         Shared = "z",
@@ -77,12 +77,13 @@ choice! {
     }
 }
 
-/// What a container may do: a named profile, or the path to one in JSON.
+/// The permissions of a container: a built-in profile, or the path to a profile in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum PermissionProfile {
-    /// `none`: nothing beyond the container itself. Not called `None`, which Swift would take for an absent option.
+    /// `none`: no permissions beyond the container itself. Not called `None`, which Swift would confuse with an
+    /// absent option.
     Nothing,
-    /// `network`: any network.
+    /// `network`: access to any network.
     Network,
     /// A JSON file.
     File(PathBuf),
