@@ -1,10 +1,10 @@
-//! Compiles the shim, which runs in containers, so that the library can carry it: for each architecture that engines
-//! have, whatever mcpm itself is built for.
+//! Compiles the shim, which runs in containers and is embedded into the library, for each architecture of
+//! container engines, whatever the architecture of mcpm itself.
 //!
-//! It is a free-standing Linux program: it needs the core library of some target of its architecture and the linker that
-//! comes with the compiler, but no C library. Where no such target is installed, the build carries no shim for that
-//! architecture, warns, and says so when isolation is asked for; with `MCPM_REQUIRE_SHIMS=1`, which releases are built
-//! with, it fails.
+//! The shim is a freestanding Linux program: it needs the core library of some target of its architecture and the
+//! linker that comes with the compiler, but no C library. If no such target is installed, the library contains no
+//! shim for that architecture, the build warns, and isolation fails with an error that says so; with
+//! `MCPM_REQUIRE_SHIMS=1`, which is set for releases, the build fails.
 
 use std::{
     env,
@@ -14,15 +14,15 @@ use std::{
     process::Command,
 };
 
-/// Whether a shim that cannot be built is an error.
+/// Makes it an error if a shim cannot be built.
 const REQUIRE: &str = "MCPM_REQUIRE_SHIMS";
 const ARCHITECTURES: [&str; 2] = ["x86_64", "aarch64"];
-/// What comes after the architecture in the names of targets whose core library will do.
+/// Targets whose core library can be used, without the architecture.
 const TARGET_SUFFIXES: [&str; 3] = ["unknown-linux-musl", "unknown-linux-gnu", "unknown-none"];
 const CODEGEN_OPTIONS: [&str; 11] = [
     "linker=rust-lld",
     "linker-flavor=ld.lld",
-    // Files that other C libraries start programs with would get in the way.
+    // Startup files of C libraries must not be linked.
     "link-self-contained=no",
     "panic=abort",
     "opt-level=s",
@@ -65,19 +65,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Has the shims built again once targets come or go.
+/// Rebuilds the shims when targets are installed or removed.
 fn track_targets(rustc: &str) {
     let found = Command::new(rustc).args(["--print", "sysroot"]).output();
     let sysroot =
         found.map(|found| String::from_utf8_lossy(&found.stdout).trim().to_owned()).unwrap_or_default();
     let targets = Path::new(&sysroot).join("lib/rustlib");
-    // Cargo looks at all files below a folder, so the list that rustup keeps is better where there is one.
+    // Cargo would check all files in a folder, so rustup's list of components is preferred.
     let components = targets.join("components");
     let tracked = if components.exists() { components } else { targets };
     println!("cargo::rerun-if-changed={}", tracked.display());
 }
 
-/// Tells whether the core library of a target is installed.
+/// Whether the core library of a target is installed.
 fn has_core_library(rustc: &str, target: &str) -> bool {
     let found = Command::new(rustc).args(["--print", "target-libdir", "--target", target]).output();
     let Ok(found) = found else { return false };
@@ -94,11 +94,11 @@ fn compile(rustc: &str, target: &str, out: &Path) -> Result<(), Box<dyn Error>> 
         rustc.args(["-C", setting]);
     }
     let made = rustc.output()?;
-    let said = String::from_utf8_lossy(&made.stderr);
+    let stderr = String::from_utf8_lossy(&made.stderr);
     if !made.status.success() {
-        return Err(format!("the shim does not compile for {target}:\n{said}").into());
+        return Err(format!("the shim does not compile for {target}:\n{stderr}").into());
     }
-    for line in said.lines() {
+    for line in stderr.lines() {
         println!("cargo::warning=shim: {line}");
     }
     Ok(())

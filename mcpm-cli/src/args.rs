@@ -1,4 +1,4 @@
-//! Turns the library's options into clap arguments, and clap's answer into the library's options.
+//! Converts the library's options to clap arguments, and parsed arguments to options.
 
 use clap::{
     Arg, ArgAction, ArgMatches, Command, ValueHint,
@@ -9,26 +9,26 @@ use mcpm::{
     options::{ArgumentPosition, Arity, OptionSet, OptionSpec, Required, ValueKind, WorkloadOptions},
 };
 
-/// Adds every option of a set; fits [`Command::defer`].
+/// Adds all options of a set; suitable for [`Command::defer`].
 pub(crate) fn add<O: OptionSet>(command: Command) -> Command {
     let own = O::SPECS.iter().filter(|spec| spec.place != ArgumentPosition::Global);
     command.args(own.map(arg))
 }
 
-/// Whether any command was asked to say what it does.
+/// Whether debug mode was requested.
 pub(crate) fn debug(matches: &ArgMatches) -> bool {
-    // Every command takes the global options; the rows of `run` stand for all of them.
+    // All commands have the global options; the rows of `run` represent them.
     let mut options = WorkloadOptions::default();
     for spec in WorkloadOptions::SPECS.iter().filter(|spec| spec.place == ArgumentPosition::Global) {
         if let Ok(Some(text)) = matches.try_get_one::<String>(spec.name) {
-            // The parser has checked it.
+            // The parser has validated it.
             let _ = options.set(spec.name, text);
         }
     }
     options.debug.unwrap_or(false)
 }
 
-/// Returns one option as an argument.
+/// Converts an option to an argument.
 pub(crate) fn arg(spec: &'static OptionSpec) -> Arg {
     let arg = Arg::new(spec.name)
         .value_name(spec.placeholder())
@@ -56,14 +56,14 @@ pub(crate) fn arg(spec: &'static OptionSpec) -> Arg {
     };
     let arg = match spec.arity {
         Arity::Many | Arity::List => arg.action(ArgAction::Append),
-        // The last one wins, so that a flag can be added to a command line that has it already.
+        // The last one wins, so that a flag can be appended to override an earlier one.
         Arity::One if matches!(spec.place, ArgumentPosition::Flag | ArgumentPosition::Global) => {
             arg.action(ArgAction::Set).overrides_with(spec.name)
         }
         Arity::One => arg.action(ArgAction::Set),
     };
     match spec.kind {
-        // With `=`, so that a flag does not swallow the argument after it.
+        // The value requires `=`, so that the flag does not consume the next argument.
         ValueKind::Bool => {
             arg.num_args(0..=1).require_equals(true).default_missing_value("true").hide_possible_values(true)
         }
@@ -78,18 +78,18 @@ fn parser(spec: &'static OptionSpec) -> ValueParser {
             PossibleValuesParser::new(words.iter().map(value)).into()
         }
         ValueKind::Bool => PossibleValuesParser::new(["true", "false"]).into(),
-        // Clap repeats a refused value; the library, which checks it again, does not.
+        // Clap would repeat an invalid value; the library, which validates it again, does not.
         _ if spec.hides_value() => ValueParser::string(),
         _ => ValueParser::new(|text: &str| spec.check(text).map(|()| text.to_owned())),
     }
 }
 
-/// Reads a whole number of that range.
-pub(crate) fn whole_number(most: u64) -> ValueParser {
+/// A parser of integers from 0 to `maximum`.
+pub(crate) fn whole_number(maximum: u64) -> ValueParser {
     ValueParser::new(move |text: &str| match text.parse::<u64>() {
-        Ok(number) if number <= most => Ok(number),
-        _ if most == u64::MAX => Err("not a whole number".to_owned()),
-        _ => Err(format!("not a whole number from 0 to {most}")),
+        Ok(number) if number <= maximum => Ok(number),
+        _ if maximum == u64::MAX => Err("not a whole number".to_owned()),
+        _ => Err(format!("not a whole number from 0 to {maximum}")),
     })
 }
 
@@ -119,7 +119,7 @@ fn help(spec: &OptionSpec) -> String {
     help
 }
 
-/// Reads the options that were given on the command line, and only those.
+/// Returns the options that were set on the command line.
 ///
 /// # Errors
 /// `InvalidOption` names the option.

@@ -1,4 +1,4 @@
-//! How a command line is read.
+//! Parsing of command lines.
 
 use clap::error::ErrorKind as Refusal;
 use mcpm::options::{OptionSet, ProxyOptions, Transport, WorkloadOptions};
@@ -17,7 +17,7 @@ fn refusal(arguments: &[&str]) -> clap::Error {
 #[test]
 fn the_command_line_is_sound() {
     let mut all = command();
-    // Adds the arguments that are put off until a command is asked for.
+    // Adds the arguments that are deferred until a command is used.
     all.build();
     all.debug_assert();
 }

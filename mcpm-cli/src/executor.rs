@@ -1,9 +1,9 @@
-//! Runs a command's asynchronous part, on one thread: a proxy in front of one server needs no more, and wakes
-//! no other.
+//! Runs the asynchronous part of a command on a current-thread runtime: a proxy in front of one server does not
+//! need more threads, and avoids wake-ups between them.
 
 use mcpm::{Error, ErrorKind, Result};
 
-/// Runs to the end.
+/// Runs a future to completion.
 pub(crate) fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

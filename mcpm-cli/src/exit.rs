@@ -1,35 +1,35 @@
-//! The exit codes of mcpm, all of them.
+//! The exit codes of mcpm.
 
 use std::process::ExitCode;
 
 use mcpm::{ErrorKind, runtime::Exit};
 
-/// A failure that has no code of its own.
+/// A failure without a code of its own.
 pub(crate) const FAILURE: u8 = 1;
-/// The arguments are wrong: an unknown option, a bad value, a contradiction.
+/// Invalid arguments: an unknown option, an invalid value, or a contradiction.
 pub(crate) const USAGE: u8 = 2;
-/// An option or a form is known but not built yet.
+/// An option or a form of it is known but not implemented or not included in this build.
 pub(crate) const UNSUPPORTED: u8 = 3;
-/// No workload, group or file of that name exists.
+/// No workload, group or file with that name exists.
 pub(crate) const NOT_FOUND: u8 = 4;
-/// A name or a port is taken.
+/// A name or a port is in use.
 pub(crate) const TAKEN: u8 = 5;
-/// No container engine answered.
+/// No container engine responded.
 pub(crate) const ENGINE_UNAVAILABLE: u8 = 6;
-/// The image is not here and cannot be pulled.
+/// The image is not present locally and cannot be pulled.
 pub(crate) const IMAGE_UNAVAILABLE: u8 = 7;
-/// The server ended, or never answered, before it was ready.
+/// The server exited or did not respond before it was ready.
 pub(crate) const START_FAILED: u8 = 8;
-/// The store of secrets cannot be opened.
+/// The secret store cannot be opened.
 pub(crate) const SECRETS_UNAVAILABLE: u8 = 9;
-/// The registry cannot be read, or what it says of a server cannot be used.
+/// The registry cannot be read, or its entry for a server is not usable.
 pub(crate) const REGISTRY: u8 = 10;
-/// The image must be signed, and has no signature that counts.
+/// The image must be signed, and has no valid signature.
 pub(crate) const IMAGE_UNVERIFIED: u8 = 11;
-/// Stopped by the user; what shells report for an interrupted program.
+/// Interrupted by the user; the code that shells report.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Returns the code of a failure.
+/// Returns the exit code of a failure.
 pub(crate) fn of_error(kind: ErrorKind) -> ExitCode {
     ExitCode::from(match kind {
         ErrorKind::InvalidOption => USAGE,
@@ -51,7 +51,7 @@ pub(crate) fn of_error(kind: ErrorKind) -> ExitCode {
     })
 }
 
-/// Returns the code of a server that ended: its own, as far as one byte holds it.
+/// Returns the exit code of a server, as far as it fits in one byte.
 pub(crate) fn of_server(exit: Option<Exit>) -> ExitCode {
     match exit {
         Some(exit) => ExitCode::from(u8::try_from(exit.code).unwrap_or(FAILURE)),
@@ -59,7 +59,7 @@ pub(crate) fn of_server(exit: Option<Exit>) -> ExitCode {
     }
 }
 
-/// Returns the code of what clap answered: success for help and version.
+/// Returns the exit code of clap's result: success for help and version.
 pub(crate) fn of_usage(answer: &clap::Error) -> ExitCode {
     if answer.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
 }

@@ -1,7 +1,7 @@
 //! The command line of mcpm.
 //!
-//! [`command`] is the whole command line, made from the library's option table; [`main`] reads the arguments and
-//! hands over to one file per command below `commands`. Results go to standard output, all else to standard error.
+//! [`command`] is the whole command line, generated from the library's option table; [`main`] parses the arguments
+//! and runs a command from `commands`. Results are written to standard output, everything else to standard error.
 
 #![forbid(unsafe_code)]
 
@@ -29,9 +29,9 @@ pub use commands::{completion::scripts, man::pages};
 
 /// Returns the whole command line, for parsing, man pages and completions.
 ///
-/// The arguments of a command are added when clap comes to that command, so that the others cost nothing.
+/// The arguments of a command are added when clap reaches that command, so that others cost nothing.
 pub fn command() -> Command {
-    // Every command takes the global options; the rows of `run` stand for all of them.
+    // All commands have the global options; the rows of `run` represent them.
     let global = WorkloadOptions::SPECS.iter().filter(|spec| spec.place == ArgumentPosition::Global);
     Command::new("mcpm")
         .version(env!("CARGO_PKG_VERSION"))
@@ -42,19 +42,19 @@ pub fn command() -> Command {
         .subcommands(commands::ALL.iter().map(|entry| (entry.command)().name(entry.name)))
 }
 
-/// Does what the arguments say; the first is the name of the program.
+/// Runs the command line; the first argument is the name of the program.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut arguments = arguments.into_iter().peekable();
     let program = arguments.next();
     if arguments.peek().is_some_and(|first| first == supervise::SUPERVISE_COMMAND) {
-        // Its failures have been reported where they are waited for.
+        // The parent process has reported its errors.
         return supervise::main().map_or(ExitCode::from(exit::FAILURE), |()| ExitCode::SUCCESS);
     }
     let arguments = program.into_iter().chain(arguments);
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(asked) => {
-            // Nothing is left to tell a reader who closed the pipe.
+            // Errors are ignored: the reader may have closed the pipe.
             let _ = asked.print();
             return exit::of_usage(&asked);
         }

@@ -1,4 +1,4 @@
-//! Shows what happens while a command waits: bars on a terminal, nothing elsewhere, warnings always.
+//! Shows progress while a command waits: bars on a terminal, nothing elsewhere, warnings always.
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -50,7 +50,7 @@ impl Progress {
         }
     }
 
-    /// Shows events while something else is done.
+    /// Shows events while `work` runs.
     pub(crate) async fn during<T>(&self, mut events: EventStream, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         let outcome = loop {
@@ -60,7 +60,7 @@ impl Progress {
                 outcome = &mut work => break outcome,
             }
         };
-        // What was told in the same breath as the outcome is still there.
+        // Events that were sent just before the result are still queued.
         while let Some(Some(event)) = events.next().now_or_never() {
             self.show(&event);
         }

@@ -4,8 +4,8 @@ use mcpm::{Error, ErrorKind, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 
-/// Listens for SIGINT, SIGTERM, SIGQUIT and SIGHUP, which a terminal sends when it is closed. None of them is missed that
-/// comes from then on, also while nobody waits. A SIGHUP that was ignored from the start, as under `nohup`, stays ignored.
+/// Listens for SIGINT, SIGTERM, SIGQUIT and SIGHUP, which a terminal sends when it is closed. Signals that arrive
+/// while nothing waits are not lost. If SIGHUP was ignored from the start, as under `nohup`, it stays ignored.
 pub(crate) struct StopSignals {
     signals: [Signals; 3],
     hangup: Option<Signals>,
@@ -22,7 +22,7 @@ impl StopSignals {
         Ok(Self { signals: [interrupt, terminate, listen(SignalKind::quit())?], hangup })
     }
 
-    /// Waits for one of them.
+    /// Waits for one of these signals.
     pub(crate) async fn recv(&mut self) {
         let [interrupt, terminate, quit] = &mut self.signals;
         let hangup = async {
@@ -40,19 +40,19 @@ impl StopSignals {
     }
 }
 
-/// Asks a child of this process to end.
+/// Sends SIGTERM to a child process.
 pub(crate) fn terminate(process: u32) {
     if let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = kill_process(pid, Signal::TERM);
     }
 }
 
-/// Whether whoever started this process has it ignore SIGHUP. Linux tells; elsewhere it is taken for not ignored.
+/// Whether the parent process has set SIGHUP to be ignored. Known on Linux; elsewhere assumed not to be.
 fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u128::from_str_radix(mask.trim(), 16).ok());
-    // The mask begins with signal 1, which is SIGHUP.
+    // The mask starts with signal 1, which is SIGHUP.
     ignored.is_some_and(|mask| mask & 1 == 1)
 }

@@ -1,7 +1,7 @@
-//! The process that a detached workload leaves behind: this program again, told over a pipe what to run.
+//! The supervisor process of a detached workload: this program, started again with its input on a pipe.
 //!
-//! The resolved workload, secrets included, goes over the supervisor's standard input: never over arguments,
-//! environment or disk. What happens comes back over its standard output as one JSON document a line, until the
+//! The resolved workload, including its secrets, is sent to the supervisor's standard input, never in arguments,
+//! environment variables or files. Events come back on its standard output, one JSON document per line, until the
 //! workload is ready or has failed.
 
 use std::{
@@ -28,29 +28,29 @@ use tokio::{
 
 use crate::{executor, logging, signals};
 
-/// The argument that makes this program a supervisor; for mcpm's own use.
+/// The hidden command that runs the supervisor.
 pub(crate) const SUPERVISE_COMMAND: &str = "__supervise";
-/// Variables with secrets, which a supervisor is told in another way.
+/// Variables with secrets, which the supervisor receives on its standard input instead.
 const SECRET_VARIABLES: [&str; 3] =
     ["MCPM_SECRETS_PASSWORD", "MCPM_OIDC_CLIENT_SECRET", "MCPM_TOKEN_EXCHANGE_CLIENT_SECRET"];
-/// How long a server may take to end by itself.
+/// Grace period before the server is killed.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);
 
-/// What a supervisor is told.
+/// The supervisor's input.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SupervisorInput {
     spec: WorkloadSpec,
-    /// Values of its secrets, by name: this pipe is the only way they take, so the spec cannot hold them.
+    /// Secret values by name, which the spec does not contain.
     secrets: BTreeMap<String, String>,
-    /// The same of secrets among the options: the name of each option, and what a user would write.
+    /// Secret options: the name of each, and its value in text form.
     options: Vec<(String, String)>,
-    /// Whether the workload is on record already.
+    /// Whether the workload is recorded already.
     recorded: bool,
     debug: bool,
 }
 
-/// What a supervisor says.
+/// A message from the supervisor.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum SupervisorMessage {
@@ -65,7 +65,7 @@ pub(crate) struct Ready {
     pub(crate) url: String,
 }
 
-/// Leaves a supervisor behind and waits until its workload is ready; events before that go to `on_event`.
+/// Starts a supervisor and waits until its workload is ready; earlier events are passed to `on_event`.
 pub(crate) async fn spawn(
     spec: WorkloadSpec,
     secrets: &SecretValues,
@@ -81,7 +81,7 @@ pub(crate) async fn spawn(
     if spec.proxy.incoming.as_ref().is_some_and(IncomingSpec::uses_secret)
         && spec.asked.oidc_client_secret.is_none()
     {
-        // It is not on record.
+        // It is not recorded.
         spec.asked.oidc_client_secret = Environment::from_process().oidc_client_secret;
     }
     if spec.proxy.exchange.as_ref().is_some_and(|exchange| exchange.client_secret == ClientSecret::Given)
@@ -89,14 +89,14 @@ pub(crate) async fn spawn(
     {
         spec.asked.token_exchange_client_secret = Environment::from_process().token_exchange_client_secret;
     }
-    let given = spec.asked.secrets().into_iter();
-    let options = given.map(|(name, value)| (name.to_owned(), value.expose().to_owned())).collect();
+    let option_secrets = spec.asked.secrets().into_iter();
+    let options = option_secrets.map(|(name, value)| (name.to_owned(), value.expose().to_owned())).collect();
     let order = serde_json::to_vec(&SupervisorInput { spec, secrets, options, recorded, debug })
         .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the workload down").source(error))?;
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    // The supervisor lives long, and whoever may look at its environment would find there what it was told here.
+    // The supervisor is long-lived, and its environment can be read by other processes of the user.
     for name in std::env::vars_os().map(|(name, _)| name) {
-        if SECRET_VARIABLES.iter().any(|told| name == *told)
+        if SECRET_VARIABLES.iter().any(|variable| name == *variable)
             || name.to_string_lossy().starts_with(GIVEN_PREFIX)
         {
             command.env_remove(name);
@@ -113,7 +113,7 @@ pub(crate) async fn spawn(
     if let Some(mut input) = child.stdin.take() {
         input.write_all(&order).await.map_err(failed)?;
     }
-    let lost = || Error::new(ErrorKind::Internal, "the supervisor ended without a word");
+    let lost = || Error::new(ErrorKind::Internal, "the supervisor ended without a message");
     let mut reports = BufReader::new(child.stdout.take().ok_or_else(lost)?).lines();
     let outcome = async {
         while let Some(line) = reports.next_line().await.map_err(failed)? {
@@ -139,7 +139,7 @@ pub(crate) async fn spawn(
         outcome = outcome => outcome,
         () = stop.recv() => {
             if let Some(process) = child.id() {
-                // It undoes what it has begun.
+                // It rolls back the start.
                 signals::terminate(process);
                 let _ = child.wait().await;
             }
@@ -148,9 +148,10 @@ pub(crate) async fn spawn(
     }
 }
 
-/// Is the supervisor.
+/// Runs the supervisor.
 pub(crate) fn main() -> Result<()> {
-    // The terminal's signals are for the program that started this one. A session of its own is no error.
+    // Signals of the terminal are for the parent. It fails if this process has its own session already, which is
+    // fine.
     let _ = rustix::process::setsid();
     let mut order = Vec::new();
     io::stdin()
@@ -163,7 +164,7 @@ pub(crate) fn main() -> Result<()> {
         order.spec.asked.set(&name, &text)?;
     }
     let environment = Environment::from_process();
-    // A workload does not keep the folder it was started from in use. Every path it has is absolute.
+    // Does not keep the current folder in use. All paths of the workload are absolute.
     let _ = std::env::set_current_dir("/");
     logging::to_file(Store::new(&environment.state_dir).log_path(&order.spec.name), order.debug);
     // The port is open while the workload starts.
@@ -197,7 +198,7 @@ async fn supervise(order: SupervisorInput, environment: Environment) -> Result<(
     running.stop(STOP_GRACE).await
 }
 
-/// Starts the workload and passes on what happens meanwhile.
+/// Starts the workload and reports events meanwhile.
 async fn start_and_report(launch: Launch, mut events: EventStream) -> Result<RunningWorkload> {
     let starting = launch.start();
     tokio::pin!(starting);
@@ -206,7 +207,7 @@ async fn start_and_report(launch: Launch, mut events: EventStream) -> Result<Run
             biased;
             Some(event) = events.next() => report(&SupervisorMessage::Event(event)),
             started = &mut starting => {
-                // What was told in the same breath is still there.
+                // Events that were sent just before the result are still queued.
                 while let Some(Some(event)) = events.next().now_or_never() {
                     report(&SupervisorMessage::Event(event));
                 }
@@ -224,7 +225,7 @@ fn report(report: &SupervisorMessage) {
     if let Ok(mut line) = serde_json::to_vec(report) {
         line.push(b'\n');
         let mut out = io::stdout().lock();
-        // Whoever asked may have gone; the workload is wanted all the same.
+        // The parent may have exited; the workload continues nevertheless.
         let _ = out.write_all(&line).and_then(|()| out.flush());
     }
 }

@@ -1,4 +1,4 @@
-//! The person at the terminal, who is asked for secrets without an echo.
+//! Prompts on the terminal, without echo for secrets.
 
 use std::{
     fs::{File, OpenOptions},
@@ -10,17 +10,17 @@ use mcpm::{Environment, Error, ErrorKind, Result, options::Secret, user_prompt::
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use zeroize::Zeroizing;
 
-/// The longest line that is read.
+/// Maximum length of a line in bytes.
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
-/// The surroundings of a command that may ask.
+/// The environment of a command that may prompt.
 pub(crate) fn environment() -> Environment {
     let mut environment = Environment::from_process();
     environment.user_prompt = Some(std::sync::Arc::new(Terminal));
     environment
 }
 
-/// Asks on the terminal that this command was started from, whatever its standard streams are.
+/// Prompts on the controlling terminal, whatever the standard streams are.
 #[derive(Debug)]
 struct Terminal;
 
@@ -28,20 +28,20 @@ struct Terminal;
 impl UserPrompt for Terminal {
     async fn ask_secret(&self, question: &str) -> Result<Option<Secret>> {
         let question = question.to_owned();
-        let lost = |error| Error::new(ErrorKind::Internal, "the answer was lost").source(error);
+        let lost = |error| Error::new(ErrorKind::Internal, "cannot read the input").source(error);
         tokio::task::spawn_blocking(move || prompt_hidden(&question)).await.map_err(lost)?
     }
 
     async fn ask_text(&self, question: &str) -> Result<Option<String>> {
         let question = question.to_owned();
-        let lost = |error| Error::new(ErrorKind::Internal, "the answer was lost").source(error);
+        let lost = |error| Error::new(ErrorKind::Internal, "cannot read the input").source(error);
         tokio::task::spawn_blocking(move || prompt_visible(&question)).await.map_err(lost)?
     }
 }
 
-/// Asks for one line that is shown as it is written; `None` without a terminal.
+/// Prompts for a line with echo; `None` without a terminal.
 fn prompt_visible(question: &str) -> Result<Option<String>> {
-    let cannot = |error: io::Error| Error::new(ErrorKind::Io, "cannot ask on the terminal").source(error);
+    let cannot = |error: io::Error| Error::new(ErrorKind::Io, "cannot prompt on the terminal").source(error);
     let Ok(terminal) = OpenOptions::new().read(true).write(true).open("/dev/tty") else {
         return Ok(None);
     };
@@ -53,9 +53,9 @@ fn prompt_visible(question: &str) -> Result<Option<String>> {
     }
 }
 
-/// Asks for one line; `None` without a terminal.
+/// Prompts for a line without echo; `None` without a terminal.
 pub(crate) fn prompt_hidden(question: &str) -> Result<Option<Secret>> {
-    let cannot = |error: io::Error| Error::new(ErrorKind::Io, "cannot ask on the terminal").source(error);
+    let cannot = |error: io::Error| Error::new(ErrorKind::Io, "cannot prompt on the terminal").source(error);
     let Ok(terminal) = OpenOptions::new().read(true).write(true).open("/dev/tty") else {
         return Ok(None);
     };
@@ -68,21 +68,21 @@ pub(crate) fn prompt_hidden(question: &str) -> Result<Option<Secret>> {
     line.map_err(cannot)?.map(Some).ok_or_else(|| Error::new(ErrorKind::Interrupted, "interrupted"))
 }
 
-/// Reads up to the end of the line, byte by byte; `None` when the person gave up. The terminal does no editing
-/// meanwhile, so that an interrupt ends the question here and not the process, with the echo still off.
+/// Reads a line byte by byte; `None` if the user cancels. The terminal's line editing is off, so that Ctrl-C
+/// cancels the prompt instead of ending the process with the echo still off.
 fn read_line(mut terminal: &File) -> io::Result<Option<Secret>> {
     let mut line = Zeroizing::new(Vec::with_capacity(MAX_LINE_BYTES));
     let mut byte = [0];
     while terminal.read(&mut byte)? == 1 {
         match byte[0] {
             b'\r' | b'\n' => return text(&line).map(Some),
-            // ^C and ^\; ^D at the beginning.
+            // Ctrl-C and Ctrl-\; Ctrl-D at the beginning.
             3 | 28 => return Ok(None),
             4 if line.is_empty() => return Ok(None),
             4 => return text(&line).map(Some),
-            // Backspace takes a whole character.
+            // Backspace removes a whole character.
             8 | 127 => while line.pop().is_some_and(|byte| byte & 0xC0 == 0x80) {},
-            // ^U
+            // Ctrl-U
             21 => line.clear(),
             _ if line.len() == MAX_LINE_BYTES => return Err(io::Error::other("the line is too long")),
             byte => line.push(byte),
@@ -92,10 +92,10 @@ fn read_line(mut terminal: &File) -> io::Result<Option<Secret>> {
 }
 
 fn text(line: &[u8]) -> io::Result<Secret> {
-    str::from_utf8(line).map(Secret::from).map_err(|_| io::Error::other("what was written is no UTF-8"))
+    str::from_utf8(line).map(Secret::from).map_err(|_| io::Error::other("the input is not valid UTF-8"))
 }
 
-/// A terminal that shows nothing of what is written, until it is dropped.
+/// A terminal without echo until this is dropped.
 struct EchoGuard<'a> {
     terminal: &'a File,
     before: Termios,
@@ -115,7 +115,7 @@ impl<'a> EchoGuard<'a> {
 
 impl Drop for EchoGuard<'_> {
     fn drop(&mut self) {
-        // There is nobody left to tell.
+        // A failure cannot be reported.
         let _ = tcsetattr(self.terminal, OptionalActions::Flush, &self.before);
     }
 }

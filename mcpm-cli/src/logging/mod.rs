@@ -1,7 +1,7 @@
-//! Where the library's log goes: standard error, or a supervisor's file.
+//! The destination of the library's log: standard error, or a supervisor's file.
 //!
-//! A command that serves others has its lines written by a [thread](queue) of its own; all others write them
-//! themselves, so that they stand in order with what else is told.
+//! In a command that serves clients, a [thread](queue) writes the lines; other commands write them directly, in
+//! order with their other output.
 
 mod queue;
 
@@ -23,11 +23,11 @@ use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
 use crate::flag_names;
 use queue::Queue;
 
-/// Largest log file; the one before is kept beside it.
+/// Maximum size of a log file in bytes; one previous file is kept.
 const MAX_LOG_BYTES: u64 = 10 << 20;
-/// Most lines that wait to be written.
+/// Maximum number of queued lines.
 const MAX_QUEUED_LINES: usize = 4096;
-/// How long the last lines may take to be written.
+/// Time limit for writing the last lines.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The log of the process.
@@ -36,7 +36,7 @@ static LOG: OnceLock<Log> = OnceLock::new();
 #[derive(Debug)]
 struct Log {
     sink: LogDestination,
-    /// Whether lines are written by the thread.
+    /// Whether the thread writes the lines.
     queued: AtomicBool,
     queue: OnceLock<Option<Queue>>,
 }
@@ -47,7 +47,7 @@ enum LogDestination {
     File(LogFile),
 }
 
-/// Logs to standard error: warnings, or everything of mcpm's with `debug`.
+/// Logs to standard error: warnings, or with `debug` everything from mcpm.
 pub(crate) fn to_stderr(debug: bool) {
     let filter = EnvFilter::new(if debug { "mcpm=debug,mcpm_cli=debug" } else { "warn,mcpm::audit=info" });
     LOG.get_or_init(|| Log::to(LogDestination::Stderr));
@@ -55,16 +55,16 @@ pub(crate) fn to_stderr(debug: bool) {
         .with_env_filter(filter)
         .with_writer(LogWriter::default())
         .with_target(debug);
-    // A second call in one process changes nothing.
+    // A second call in one process has no effect.
     let _ = if debug { builder.try_init() } else { builder.without_time().try_init() };
 }
 
-/// Logs to a file that is opened at the first line.
+/// Logs to a file, which is opened at the first line.
 pub(crate) fn to_file(path: PathBuf, debug: bool) {
     let filter =
         EnvFilter::new(if debug { "mcpm=debug,mcpm_cli=debug" } else { "mcpm=info,mcpm_cli=info,warn" });
     LOG.get_or_init(|| Log::to(LogDestination::File(LogFile { path, file: Mutex::new(None) })));
-    // A second call in one process changes nothing.
+    // A second call in one process has no effect.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
@@ -72,8 +72,8 @@ pub(crate) fn to_file(path: PathBuf, debug: bool) {
         .try_init();
 }
 
-/// Has lines written by a thread while others are served, of whom anybody can cause lines: neither a slow disk nor a
-/// reader of standard error who does not read holds them up.
+/// Lets a thread write the lines while clients are served, who can cause any number of lines: neither a slow disk
+/// nor a blocked standard error delays them.
 pub(crate) fn start_background_writer() -> LogFlushGuard {
     if let Some(log) = LOG.get() {
         let queue =
@@ -83,7 +83,7 @@ pub(crate) fn start_background_writer() -> LogFlushGuard {
     LogFlushGuard(())
 }
 
-/// Dropping it has the lines written that wait.
+/// Waits for queued lines to be written when it is dropped.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct LogFlushGuard(());
@@ -106,7 +106,7 @@ impl Log {
 
 impl LogDestination {
     fn write(&self, line: &[u8]) {
-        // Nobody can be told of a log that cannot be written.
+        // A failure to write the log cannot be reported.
         let _ = match self {
             Self::Stderr => io::stderr().write_all(line),
             Self::File(file) => file.write(line),
@@ -114,11 +114,11 @@ impl LogDestination {
     }
 }
 
-/// A file whose folder may not be there yet.
+/// A log file whose folder may not exist yet.
 #[derive(Debug)]
 struct LogFile {
     path: PathBuf,
-    /// The file, and how large it is.
+    /// The file and its size.
     file: Mutex<Option<(File, u64)>>,
 }
 
@@ -137,7 +137,7 @@ impl LogFile {
         if file.as_ref().is_none_or(|(_, size)| *size > MAX_LOG_BYTES) {
             *file = self.open().ok();
         }
-        // There may be no folder to write to yet, or no more.
+        // The folder may not exist yet, or may have been removed.
         let Some((file, size)) = file.as_mut() else { return Ok(()) };
         file.write_all(line)?;
         *size += line.len() as u64;
@@ -145,10 +145,10 @@ impl LogFile {
     }
 }
 
-/// Takes the lines of the log.
+/// Receives the lines of the log.
 #[derive(Debug, Default)]
 struct LogWriter {
-    /// Whether they are warnings or errors, which may name settings.
+    /// Whether they are warnings or errors, which may contain names of settings.
     warns: bool,
 }
 

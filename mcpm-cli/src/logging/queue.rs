@@ -1,4 +1,4 @@
-//! Lines on their way to a thread that writes them: so many and no more, and those beyond are counted and told.
+//! A bounded queue of lines that a thread writes; lines beyond the bound are counted and reported.
 
 use std::{
     io,
@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often it is looked whether a full queue has room again.
+/// Poll interval for room in a full queue.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Writes lines on a thread, which ends with the process.
@@ -24,38 +24,38 @@ pub(super) struct Queue {
 #[derive(Debug)]
 enum Entry {
     Line(Box<[u8]>),
-    /// All that came before is written.
+    /// All previous lines are written.
     Flush(SyncSender<()>),
 }
 
 impl Queue {
-    /// Starts the thread; at most `most` lines wait.
-    pub(super) fn start(most: usize, write: impl Fn(&[u8]) + Send + 'static) -> io::Result<Self> {
-        let (sender, receiver) = sync_channel(most);
+    /// Starts the thread with a queue of `capacity` lines.
+    pub(super) fn start(capacity: usize, write: impl Fn(&[u8]) + Send + 'static) -> io::Result<Self> {
+        let (sender, receiver) = sync_channel(capacity);
         let lost = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&lost);
         thread::Builder::new().name("mcpm-log".to_owned()).spawn(move || run(&receiver, &counted, write))?;
         Ok(Self { sender, lost })
     }
 
-    /// Has a line written some time soon. Holds up nobody: when too many wait already it is lost.
+    /// Queues a line without blocking: if the queue is full, the line is lost.
     pub(super) fn post(&self, line: &[u8]) {
         if self.sender.try_send(Entry::Line(line.into())).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Waits until all lines are written that were posted before; `false` when that takes too long.
-    pub(super) fn flush(&self, patience: Duration) -> bool {
-        let deadline = Instant::now() + patience;
-        let (written, told) = sync_channel(1);
+    /// Waits until all queued lines are written; `false` after the timeout.
+    pub(super) fn flush(&self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        let (written, flushed) = sync_channel(1);
         while self.sender.try_send(Entry::Flush(written.clone())).is_err() {
             if Instant::now() >= deadline {
                 return false;
             }
             thread::sleep(POLL_INTERVAL);
         }
-        told.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok()
+        flushed.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok()
     }
 }
 
@@ -64,13 +64,13 @@ fn run(receiver: &Receiver<Entry>, lost: &AtomicU64, write: impl Fn(&[u8])) {
         let gap = lost.swap(0, Ordering::Relaxed);
         if gap > 0 {
             write(
-                format!("{gap} lines of the log are lost, since they could not be written in time\n")
+                format!("{gap} lines of the log are lost, because they could not be written in time\n")
                     .as_bytes(),
             );
         }
         match entry {
             Entry::Line(line) => write(&line),
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             Entry::Flush(written) => drop(written.try_send(())),
         }
     }
@@ -88,7 +88,7 @@ mod tests {
         let text = Arc::new(Mutex::new(String::new()));
         let written = Arc::clone(&text);
         let queue = Queue::start(4, move |line| {
-            // The test lets go of the other end when it is through.
+            // The test closes the other end when it is done.
             let _ = wait.recv();
             written.lock().expect("sound").push_str(std::str::from_utf8(line).expect("text"));
         })
