@@ -171,8 +171,8 @@ fn a_c_program_runs_proxies() {
     let target = format!("http://127.0.0.1:{}/mcp", server.port);
     let output = Command::new(compiled("tests/bindings/proxy.c")).arg(target).output().unwrap();
     let lines = "\
-2 `ftp://nowhere` is no target URI: the scheme is neither `http` nor `https`; write `http://HOST[:PORT][/PATH]` or `https://…`
-1 `builder` was used before; make a new one
+2 `ftp://nowhere` is not a valid target URI: the scheme is neither `http` nor `https`; use `http://HOST[:PORT][/PATH]` or `https://…`
+1 `builder` was used before; create a new one
 2 invalid value `many` for `port`: expected a port from 0 to 65535
 3 `remote_auth` is not supported yet
 1 `host` is null
@@ -180,7 +180,7 @@ fn a_c_program_runs_proxies() {
 1 `proxy` is null
 1 `proxy` is null
 1 `proxy` is null
-4 `tools.unheard` is the id of no reason, and of no refusal that is still kept; it is `reason` or `refusal` in the `data` of an error, or the header `Mcpm-Refusal`
+4 no denial or reason `tools.unheard`; denials are kept for a limited time; look for `refusal` or `reason` in the error's `data`, or for the header `Mcpm-Refusal`
 1 `id` is null
 1 `proxy` is null
 1 `explanation` is null
@@ -197,7 +197,7 @@ fn a_c_program_runs_workloads() {
         .output()
         .unwrap();
     let lines = "\
-1 `builder` was used before; make a new one
+1 `builder` was used before; create a new one
 2 invalid value `pigeon` for `transport`: expected `sse`, `streamable-http` or `stdio`
 1 `builder` is null
 1 `workload` is null
@@ -239,7 +239,7 @@ fn a_python_program_runs_proxies() {
 invalid_option `target_uri` is required
 unsupported `remote_auth_bearer_token` is not supported yet
 This class has no default constructor
-invalid_option `localhost` is no IP address: invalid IP address syntax
+invalid_option `localhost` is not an IP address: invalid IP address syntax
 Header(name=A, value=Secret(..))
 done
 ";

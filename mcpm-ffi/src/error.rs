@@ -1,4 +1,4 @@
-//! The error that Python and Swift see.
+//! The error of the Python and Swift bindings.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use mcpm::ErrorKind;
 
 macro_rules! errors {
     ($($(#[doc = $help:literal])+ $kind:ident,)+) => {
-        /// Why an operation failed.
+        /// An error of an operation.
         #[derive(Debug, uniffi::Error)]
         #[uniffi::export(Display)]
         pub enum McpmError {
             $(
                 $(#[doc = $help])+
                 $kind {
-                    /// What went wrong and what to do next, in one line.
+                    /// What happened and what to do next, in one line.
                     message: String,
                 },
             )+
@@ -30,7 +30,7 @@ macro_rules! errors {
 
         #[uniffi::export]
         impl McpmError {
-            /// Returns the stable name of the kind of failure, as printed in JSON output.
+            /// Returns the stable name of the kind, as printed in JSON output.
             pub fn kind(&self) -> String {
                 let kind = match self {
                     $( Self::$kind { .. } => ErrorKind::$kind, )+
@@ -50,39 +50,39 @@ macro_rules! errors {
 }
 
 errors! {
-    /// An option has a bad value, or options contradict each other.
+    /// An option has an invalid value, or options contradict each other.
     InvalidOption,
-    /// An option or a form is known but not built yet.
+    /// An option or a form of it is known but not implemented or not included in this build.
     Unsupported,
-    /// No workload, group or file of that name exists.
+    /// No workload, group or file with that name exists.
     NotFound,
-    /// A workload or group of that name exists already.
+    /// A workload or group with that name exists already.
     NameTaken,
     /// The port to listen on is in use.
     PortTaken,
-    /// No container engine answered, or it refused access.
+    /// No container engine responded, or it denied access.
     EngineUnavailable,
-    /// The image is not on this machine and cannot be pulled.
+    /// The image is not present locally and cannot be pulled.
     ImageUnavailable,
-    /// The image must be signed, and has no signature that counts.
+    /// The image must be signed, and has no valid signature.
     ImageUnverified,
-    /// The store of secrets cannot be opened: a wrong password or none, no keyring, a program that fails.
+    /// The secret store cannot be opened: a wrong or missing password, no keyring, or a failing program.
     SecretsUnavailable,
-    /// The server ended, or never answered, before it was ready.
+    /// The server exited or did not respond before it was ready.
     StartFailed,
     /// A file or folder could not be read or written.
     Io,
-    /// A stored file is damaged or of an unknown version.
+    /// A stored file is damaged or of an unsupported version.
     CorruptState,
-    /// The engine refused an operation or answered nonsense.
+    /// The engine rejected an operation or sent an invalid response.
     Engine,
-    /// The registry cannot be read, or what it says of a server cannot be used.
+    /// The registry cannot be read, or its entry for a server is not usable.
     Registry,
-    /// The MCP server behind the proxy failed.
+    /// The MCP server or an identity provider failed.
     Upstream,
-    /// The operation was stopped by its caller.
+    /// The operation was cancelled by its caller.
     Interrupted,
-    /// A defect in mcpm itself.
+    /// A defect in mcpm.
     Internal,
 }
 

@@ -1,4 +1,4 @@
-//! The events of a workload as Python and Swift pull them.
+//! Workload events for Python and Swift.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,11 +8,11 @@ use mcpm::{
 };
 use tokio::sync::oneshot;
 
-/// What happens to one workload, to be pulled with `next`.
+/// The events of one workload, which `next` returns.
 #[derive(Debug, uniffi::Object)]
 pub struct Events {
     source: tokio::sync::Mutex<EventSource>,
-    /// Where the stream of a workload goes that will be started with these.
+    /// Receives the event stream when the workload starts.
     sender: Mutex<Option<oneshot::Sender<EventStream>>>,
 }
 
@@ -25,18 +25,18 @@ enum EventSource {
 
 #[uniffi::export]
 impl Events {
-    /// Makes events that are given to the start of one workload.
+    /// Creates an object that is passed to the start of one workload.
     #[uniffi::constructor]
     pub fn new() -> Arc<Self> {
-        let (place, awaited) = oneshot::channel();
+        let (sender, awaited) = oneshot::channel();
         let source = tokio::sync::Mutex::new(EventSource::Pending(awaited));
-        Arc::new(Self { source, sender: Mutex::new(Some(place)) })
+        Arc::new(Self { source, sender: Mutex::new(Some(sender)) })
     }
 
-    /// Waits for the next event; none once the workload is gone, or was not started.
+    /// Waits for the next event; none after the end of the workload, or if it was not started.
     ///
-    /// A reader that is more than 256 events behind misses the oldest.
-    // It needs no thread of mcpm: whoever waits is woken by those who tell.
+    /// A subscriber that is more than 256 events behind loses the oldest.
+    // Needs none of mcpm's threads: the sender wakes the waiting task.
     pub async fn next(&self) -> Option<WorkloadEvent> {
         let mut source = self.source.lock().await;
         if let EventSource::Pending(awaited) = &mut *source {
@@ -52,15 +52,15 @@ impl Events {
 }
 
 impl Events {
-    /// Events of which none will come.
+    /// A stream without events.
     pub(crate) fn ended() -> Self {
         Self { source: tokio::sync::Mutex::new(EventSource::Ended), sender: Mutex::new(None) }
     }
 
-    /// Returns where the stream goes, once.
+    /// Returns the sender for the stream, once.
     pub(crate) fn take_sender(&self) -> Result<oneshot::Sender<EventStream>, Error> {
-        let place = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
-        place.ok_or_else(|| Error::new(ErrorKind::InvalidOption, "the events belong to another workload"))
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+        sender.ok_or_else(|| Error::new(ErrorKind::InvalidOption, "the events belong to another workload"))
     }
 }
 
@@ -70,7 +70,7 @@ impl From<EventStream> for Events {
     }
 }
 
-/// Something that happened to a workload.
+/// An event of a workload.
 #[uniffi::remote(Enum)]
 pub enum WorkloadEvent {
     /// An image is being pulled.
@@ -82,93 +82,93 @@ pub enum WorkloadEvent {
         /// Bytes of the layers known so far.
         total: u64,
     },
-    /// A step of the build of a package's image begins.
+    /// A step of a package's image build starts.
     Building {
         /// The package.
         package: String,
-        /// Which step it is, from 1 on.
+        /// The number of the step, from 1.
         step: u32,
-        /// How many there are.
+        /// The number of steps.
         steps: u32,
-        /// What the step does, as an instruction of a Dockerfile.
+        /// The Dockerfile instruction of the step.
         instruction: String,
     },
-    /// A build wrote a line.
+    /// The image build wrote a line.
     BuildOutput {
         /// The line.
         line: String,
     },
-    /// Something the user should know that stops nothing.
+    /// A warning.
     Warning {
-        /// A sentence.
+        /// The message.
         message: String,
     },
     /// The container is being started.
     Starting {
-        /// Name of the workload.
+        /// The name of the workload.
         name: String,
     },
     /// Clients can connect.
     Ready {
-        /// Name of the workload.
+        /// The name of the workload.
         name: String,
-        /// Where clients connect.
+        /// The URL for clients.
         url: String,
     },
-    /// The server ended and is started again.
+    /// The server exited and will be restarted.
     Restarting {
-        /// How it ended.
+        /// How it exited.
         reason: String,
-        /// Which restart in a row this is.
+        /// The number of consecutive restarts, including this one.
         attempt: u32,
-        /// Milliseconds until then.
+        /// The delay before the restart in milliseconds.
         delay_ms: u64,
     },
-    /// One of several processes of the server ended and is started again, while another one is ready.
+    /// One of several processes of the server exited and will be restarted, while another one is ready.
     ProcessRestarting {
-        /// Which process, from 0 on.
+        /// The index of the process, from 0.
         process: u32,
-        /// How it ended.
+        /// How it exited.
         reason: String,
-        /// Which restart in a row this is.
+        /// The number of consecutive restarts, including this one.
         attempt: u32,
-        /// Milliseconds until then.
+        /// The delay before the restart in milliseconds.
         delay_ms: u64,
     },
-    /// One of several processes of the server is ready, as another one was before.
+    /// One of several processes of the server is ready; another one was ready before.
     ProcessReady {
-        /// Which process, from 0 on.
+        /// The index of the process, from 0.
         process: u32,
     },
-    /// One of several processes of the server ended for good, while another one lives on.
+    /// One of several processes of the server exited and is not restarted, while another one is running.
     ProcessEnded {
-        /// Which process, from 0 on.
+        /// The index of the process, from 0.
         process: u32,
-        /// How it ended.
+        /// How it exited.
         reason: String,
     },
-    /// The server answers again.
+    /// The server responds again.
     Recovered {},
-    /// A connection of an isolated server was refused.
+    /// A connection of an isolated server was denied.
     ConnectionRefused {
-        /// The host as the server named it.
+        /// The host that the server named.
         host: String,
-        /// The port; `None` for a name that was looked up.
+        /// The port; none for a name resolution.
         port: Option<u16>,
-        /// The address that was the reason.
+        /// The address that caused the denial.
         address: Option<String>,
-        /// The rule.
+        /// The rule that applied.
         rule: String,
-        /// The smallest change that would allow it.
+        /// The smallest change that would allow the connection.
         fix: String,
-        /// Id by which `mcpm explain` knows it.
+        /// The id for `mcpm explain`.
         refusal: String,
     },
-    /// The workload is down for good.
+    /// The workload has ended.
     Ended {
-        /// Why.
+        /// The reason.
         reason: String,
-        /// The server's exit code, when it ended by itself.
+        /// The server's exit code, if it exited by itself.
         exit_code: Option<i64>,
     },
 }

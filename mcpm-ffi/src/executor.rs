@@ -1,6 +1,6 @@
-//! The threads that everything runs on, whichever language asked for it.
+//! The threads of all bindings.
 //!
-//! They are started by the first task and ended by [`shutdown`]; a task after that starts new ones.
+//! The first task starts them and [`shutdown`] ends them; a later task starts new ones.
 
 use std::{
     fmt,
@@ -19,7 +19,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::workload_handle;
 
-/// How long a shutdown waits for starts that are being undone and for stops.
+/// How long a shutdown waits for rollbacks and stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a shutdown then waits for the threads.
 const THREAD_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -28,7 +28,7 @@ static EXECUTOR: Mutex<Option<Executor>> = Mutex::new(None);
 
 struct Executor {
     runtime: Runtime,
-    /// Ends the tasks that were begun with [`spawn_cancellable`].
+    /// Cancels the tasks that [`spawn_cancellable`] has started.
     shutdown_token: CancellationToken,
     tasks: TaskTracker,
 }
@@ -42,28 +42,30 @@ impl Executor {
     }
 }
 
-/// The answer to a call that would wait on a thread that must not wait.
+/// The error of a blocking call on a thread that must not block.
 #[derive(Debug)]
 pub(crate) struct InsideRuntime;
 
 impl fmt::Display for InsideRuntime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("this call waits, and an asynchronous task runs on this thread; call it from another")
+        f.write_str(
+            "this call blocks, but an asynchronous task runs on this thread; call it from another thread",
+        )
     }
 }
 
 impl From<InsideRuntime> for Error {
-    fn from(refused: InsideRuntime) -> Self {
-        Self::new(ErrorKind::Internal, refused.to_string())
+    fn from(error: InsideRuntime) -> Self {
+        Self::new(ErrorKind::Internal, error.to_string())
     }
 }
 
-/// Tells whether the calling thread may wait.
+/// Checks that the calling thread may block.
 pub(crate) fn ensure_outside_runtime() -> Result<(), InsideRuntime> {
     if Handle::try_current().is_ok() { Err(InsideRuntime) } else { Ok(()) }
 }
 
-/// A task that runs by itself.
+/// A task on the executor.
 #[must_use]
 pub(crate) struct SpawnedTask<T> {
     joined: JoinHandle<Result<T>>,
@@ -71,7 +73,7 @@ pub(crate) struct SpawnedTask<T> {
     executor: Handle,
 }
 
-/// Begins a task that a shutdown drops.
+/// Starts a task that a shutdown cancels.
 pub(crate) fn spawn_cancellable<T: Send + 'static>(
     task: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<SpawnedTask<T>> {
@@ -83,7 +85,7 @@ pub(crate) fn spawn_cancellable<T: Send + 'static>(
     })
 }
 
-/// Begins a task that a shutdown waits for.
+/// Starts a task that a shutdown waits for.
 pub(crate) fn spawn_to_completion<T: Send + 'static>(
     task: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<SpawnedTask<T>> {
@@ -94,8 +96,8 @@ fn spawn<T: Send + 'static, F>(task: impl FnOnce(CancellationToken) -> F) -> Res
 where
     F: Future<Output = Result<T>> + Send + 'static,
 {
-    let mut place = EXECUTOR.lock().unwrap_or_else(PoisonError::into_inner);
-    let executor = match &mut *place {
+    let mut slot = EXECUTOR.lock().unwrap_or_else(PoisonError::into_inner);
+    let executor = match &mut *slot {
         Some(executor) => executor,
         empty => empty.insert(Executor::new()?),
     };
@@ -108,19 +110,19 @@ where
 }
 
 impl<T> SpawnedTask<T> {
-    /// Waits on this thread, which [`ensure_outside_runtime`].
+    /// Blocks this thread until the task has ended; call [`ensure_outside_runtime`] first.
     #[cfg(feature = "capi")]
     pub(crate) fn block_on(self) -> Result<T> {
         outcome(self.executor.block_on(self.joined))
     }
 
-    /// Waits for the end. The task goes on when nobody waits any more.
+    /// Waits for the end of the task. If the caller is cancelled, the task continues.
     #[cfg(feature = "uniffi")]
     pub(crate) async fn join(self) -> Result<T> {
         outcome(self.joined.await)
     }
 
-    /// Waits for the end. The task is dropped when nobody waits any more.
+    /// Waits for the end of the task. If the caller is cancelled, the task is cancelled as well.
     #[cfg(feature = "uniffi")]
     pub(crate) async fn join_or_abort(self) -> Result<T> {
         outcome(tokio_util::task::AbortOnDropHandle::new(self.joined).await)
@@ -138,10 +140,10 @@ fn shut_down() -> Error {
     Error::new(ErrorKind::Interrupted, "mcpm was shut down")
 }
 
-/// Undoes the starts under way, ends every workload that still runs, then ends the threads. Proxies end with them.
+/// Rolls back starts in progress, stops all running workloads, then ends the threads and with them the proxies.
 ///
 /// # Errors
-/// `Internal` where one may not wait; otherwise the first failure of a workload's end.
+/// `Internal` on a thread that must not block; otherwise the first failure of stopping a workload.
 pub(crate) fn shutdown() -> Result<()> {
     ensure_outside_runtime()?;
     let Some(executor) = EXECUTOR.lock().unwrap_or_else(PoisonError::into_inner).take() else {
@@ -150,7 +152,7 @@ pub(crate) fn shutdown() -> Result<()> {
     executor.shutdown_token.cancel();
     executor.tasks.close();
     let ended = executor.runtime.block_on(async {
-        // What takes longer is dropped with the threads.
+        // Tasks that take longer are cancelled with the threads.
         let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, executor.tasks.wait()).await;
         workload_handle::stop_all().await
     });

@@ -1,4 +1,4 @@
-//! Why something was refused, as Python and Swift are told it.
+//! Explanations of denials for Python and Swift.
 
 use std::collections::HashMap;
 
@@ -6,35 +6,35 @@ use mcpm::Environment;
 
 use crate::McpmError;
 
-/// Why something was refused.
+/// The explanation of a denial.
 #[derive(Debug, uniffi::Record)]
 pub struct Explanation {
-    /// Id of the reason.
+    /// The id of the reason.
     pub reason: String,
-    /// The layer that refuses for it.
+    /// The layer that denies for this reason.
     pub layer: String,
-    /// What it means.
+    /// What the reason means.
     pub meaning: String,
     /// What usually helps.
     pub usual_fix: String,
-    /// The refusal that was asked about, where it was one.
+    /// The denial, if the id was that of one.
     pub refusal: Option<Refused>,
 }
 
-/// One refusal.
+/// A denial.
 #[derive(Debug, uniffi::Record)]
 pub struct Refused {
-    /// Its id.
+    /// The id of the denial.
     pub id: String,
-    /// When it was refused.
+    /// When the request was denied (RFC 3339).
     pub time: String,
-    /// The server that it was about.
+    /// The server that the request was for.
     pub server: String,
-    /// The rule that was gone by, where the layer has several.
+    /// The rule that applied, if the layer has several.
     pub rule: Option<String>,
-    /// What the layer looked at, without secrets.
+    /// What the decision was based on, redacted.
     pub inputs: HashMap<String, String>,
-    /// The smallest change that would have let it pass.
+    /// The smallest change that would have allowed the request.
     pub fix: String,
 }
 
@@ -46,15 +46,15 @@ impl From<mcpm::Explanation> for Explanation {
 }
 
 impl From<mcpm::explain::DenialRecord> for Refused {
-    fn from(refused: mcpm::explain::DenialRecord) -> Self {
+    fn from(record: mcpm::explain::DenialRecord) -> Self {
         let mcpm::explain::DenialRecord { version: _, id, time, server, reason: _, rule, inputs, fix } =
-            refused;
+            record;
         Self { id, time, server, rule, inputs: inputs.into_iter().collect(), fix }
     }
 }
 
-/// Explains the id of a reason, such as `tools.not_listed`, or of a refusal that a workload or a `mcpm proxy` has on
-/// record. Records are found through the variables of this process, as by the command line.
+/// Explains a reason, such as `tools.not_listed`, or a recorded denial of a workload or of `mcpm proxy`, by its
+/// id. Records are located by the environment variables of this process, as by the command line.
 #[uniffi::export]
 pub fn explain(id: &str) -> Result<Explanation, McpmError> {
     Ok(mcpm::explain(id, &Environment::from_process())?.into())

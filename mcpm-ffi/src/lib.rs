@@ -1,8 +1,8 @@
-//! The C, Python and Swift faces of mcpm.
+//! The C, Python and Swift bindings of mcpm.
 //!
-//! They translate and decide nothing: every rule is the library's. [`c`] is the C face, on `executor` and `held` both
-//! faces stand, and the other modules are what `uniffi` makes Python and Swift from. Files below `generated` and
-//! `c/setters.rs` are made from the option table.
+//! They only translate: all decisions are made by the library. [`c`] contains the C bindings; `executor` and
+//! `workload_handle` are shared by all bindings; the other modules are exported to Python and Swift by `uniffi`.
+//! Files in `generated` and `c/setters.rs` are generated from the option table.
 
 #[cfg(feature = "capi")]
 pub mod c;

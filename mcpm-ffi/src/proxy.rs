@@ -1,4 +1,4 @@
-//! Plain proxies as Python and Swift see them.
+//! Proxies for Python and Swift.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use mcpm::{Environment, ProxyBuilder, RunningProxy, options::ProxyOptions, state
 
 use crate::{Explanation, McpmError, executor};
 
-/// A proxy that listens in front of an MCP server.
+/// A running proxy in front of an MCP server.
 ///
-/// It lives as long as this object and this process, so keep it.
+/// It runs as long as this object and this process exist, so keep a reference.
 #[derive(Debug, uniffi::Object)]
 pub struct Proxy(Arc<RunningProxy>);
 
@@ -28,34 +28,36 @@ impl Proxy {
         self.0.name().to_owned()
     }
 
-    /// Returns where clients connect.
+    /// Returns the URL for clients.
     pub fn url(&self) -> String {
         self.0.url().to_owned()
     }
 
-    /// Returns where it is in its life.
+    /// Returns the phase of the proxy.
     pub fn status(&self) -> Phase {
         self.0.status()
     }
 
-    /// Returns what the start warned of, such as that callers are not authenticated, or that an option has no effect.
+    /// Returns the warnings of the start, for example that callers are not authenticated, or that an option has no
+    /// effect.
     pub fn warnings(&self) -> Vec<String> {
         self.0.warnings().to_vec()
     }
 
-    /// Checks with one MCP exchange whether the target is an MCP server, and returns what there is to say of one that passes,
-    /// such as that it requires a login. The start does not need a target that is up, so it does not check that.
+    /// Checks with one MCP exchange whether the target is an MCP server, and returns a remark about one that
+    /// passes, for example that it requires a login. Starting does not check this, because the target need not be
+    /// up then.
     pub async fn check(&self) -> Result<Option<String>, McpmError> {
         let proxy = Arc::clone(&self.0);
         Ok(executor::spawn_cancellable(async move { proxy.check().await })?.join_or_abort().await?)
     }
 
-    /// Explains the id of a reason, or of one of the last refusals of this proxy.
+    /// Explains a reason, or one of the last denials of this proxy, by its id.
     pub fn explain(&self, id: &str) -> Result<Explanation, McpmError> {
         Ok(self.0.explain(id)?.into())
     }
 
-    /// Stops listening and lets answers under way finish for up to 2 s. Stopping twice does no harm.
+    /// Stops listening and waits up to 2 s for pending responses. Stopping twice is allowed.
     pub async fn stop(&self) -> Result<(), McpmError> {
         let proxy = Arc::clone(&self.0);
         let stopped = async move {

@@ -1,6 +1,6 @@
-//! The types of option values as Python and Swift see them.
+//! The types of option values for Python and Swift.
 //!
-//! Each mirrors a type of the library; one that differs does not compile.
+//! Each mirrors a type of the library; a difference does not compile.
 
 use std::{
     net::{AddrParseError, IpAddr},
@@ -29,19 +29,19 @@ uniffi::custom_type!(IpAddr, String, {
     remote,
     lower: |address| address.to_string(),
     try_lift: |text| text.parse().map_err(|error: AddrParseError| {
-        let refused = Error::new(ErrorKind::InvalidOption, format!("`{text}` is no IP address")).source(error);
+        let refused = Error::new(ErrorKind::InvalidOption, format!("`{text}` is not an IP address")).source(error);
         McpmError::from(refused).into()
     }),
 });
 
-// A record is never handed back with its secrets.
+// Records are never returned with their secrets.
 uniffi::custom_type!(Secret, String, {
     remote,
     lower: |_secret| String::new(),
     try_lift: |text| Ok(Secret::from(text)),
 });
 
-/// How the server speaks MCP.
+/// The MCP transport of the server.
 #[uniffi::remote(Enum)]
 pub enum Transport {
     /// HTTP with server-sent events.
@@ -52,7 +52,7 @@ pub enum Transport {
     Stdio,
 }
 
-/// How the proxy of a stdio server speaks MCP to its clients.
+/// The transport that the proxy of a stdio server offers to clients.
 #[uniffi::remote(Enum)]
 pub enum ProxyMode {
     /// Streamable HTTP.
@@ -61,18 +61,18 @@ pub enum ProxyMode {
     Sse,
 }
 
-/// What happens to an image whose provenance cannot be verified.
+/// What to do if the signature of an image is missing or invalid.
 #[uniffi::remote(Enum)]
 pub enum ImageVerification {
-    /// Starts it after a warning.
+    /// Warn and start.
     Warn,
-    /// Refuses it.
+    /// Refuse to start.
     Enabled,
-    /// Does not look.
+    /// Skip verification.
     Disabled,
 }
 
-/// The kind of token that is exchanged for another.
+/// The type of the token that is exchanged.
 #[uniffi::remote(Enum)]
 pub enum SubjectTokenType {
     /// An access token.
@@ -81,7 +81,7 @@ pub enum SubjectTokenType {
     IdToken,
 }
 
-/// How telemetry travels to its collector.
+/// The transport of OTLP.
 #[uniffi::remote(Enum)]
 pub enum OtlpProtocol {
     /// Protobuf over HTTP.
@@ -90,10 +90,10 @@ pub enum OtlpProtocol {
     Grpc,
 }
 
-/// The container engine a workload runs on.
+/// The container engine that a workload runs on.
 #[uniffi::remote(Enum)]
 pub enum RuntimeChoice {
-    /// The first engine that answers.
+    /// The first engine that responds.
     Auto,
     /// Docker.
     Docker,
@@ -101,24 +101,24 @@ pub enum RuntimeChoice {
     Podman,
 }
 
-/// Where a workload or a proxy is in its life.
+/// The phase of a workload's or a proxy's life cycle.
 #[uniffi::remote(Enum)]
 pub enum Phase {
-    /// On its way to its first answer.
+    /// Starting; not ready yet.
     Starting,
-    /// Answering.
+    /// Ready for requests.
     Running,
-    /// Its server ended and is being started again.
+    /// The server exited and is being restarted.
     Restarting,
-    /// On its way down, as asked.
+    /// Stopping on request.
     Stopping,
-    /// Down, as asked.
+    /// Stopped on request.
     Stopped,
-    /// Down for a reason that nobody asked for.
+    /// Ended without a request to stop.
     Failed,
 }
 
-/// Protocol of a published port.
+/// The protocol of a published port.
 #[uniffi::remote(Enum)]
 pub enum Protocol {
     /// TCP.
@@ -127,7 +127,7 @@ pub enum Protocol {
     Udp,
 }
 
-/// SELinux relabelling of a volume.
+/// The SELinux relabelling of a volume.
 #[uniffi::remote(Enum)]
 pub enum Relabel {
     /// Shared between containers.
@@ -136,95 +136,95 @@ pub enum Relabel {
     Private,
 }
 
-/// What a container may do.
+/// The permissions of a container.
 #[uniffi::remote(Enum)]
 pub enum PermissionProfile {
-    /// Nothing beyond the container itself.
+    /// No permissions beyond the container itself.
     Nothing,
-    /// Any network.
+    /// Access to any network.
     Network,
-    /// What a JSON file says.
+    /// The profile in a JSON file.
     File(PathBuf),
 }
 
-/// One `key=value`.
+/// A `key=value` pair.
 #[uniffi::remote(Record)]
 pub struct KeyValue {
-    /// Its key; never empty.
+    /// The key; never empty.
     pub key: String,
-    /// Its value; may be empty.
+    /// The value; may be empty.
     pub value: String,
 }
 
-/// Custom resource attributes.
+/// Additional resource attributes.
 #[uniffi::remote(Record)]
 pub struct Attributes {
-    /// The attributes in their order.
+    /// The attributes in their original order.
     pub entries: Vec<KeyValue>,
 }
 
-/// One environment variable of the server.
+/// An environment variable of the server.
 #[uniffi::remote(Record)]
 pub struct EnvVar {
-    /// Its name; never empty.
+    /// The name; never empty.
     pub name: String,
-    /// Its value; may be empty.
+    /// The value; may be empty.
     pub value: String,
 }
 
-/// A secret of the secrets manager that the server gets as an environment variable or as a file.
+/// A reference to a secret in the secret store, which the server gets as an environment variable or as a file.
 #[uniffi::remote(Record)]
 pub struct SecretRef {
-    /// Name of the secret.
+    /// The name of the secret.
     pub name: String,
-    /// Name of the environment variable, or `file:` and an absolute path in the container.
+    /// The name of the environment variable, or `file:` and an absolute path in the container.
     pub target: String,
 }
 
-/// One HTTP header; its value is treated as a secret.
+/// An HTTP header; its value is treated as a secret.
 #[uniffi::remote(Record)]
 pub struct Header {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its value.
+    /// The value.
     pub value: Secret,
 }
 
-/// One HTTP header whose value is in the secrets manager.
+/// An HTTP header whose value is in the secret store.
 #[uniffi::remote(Record)]
 pub struct HeaderSecret {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Name of the secret that is its value.
+    /// The name of the secret that contains the value.
     pub secret: String,
 }
 
-/// A container port that is published on this machine.
+/// A published container port.
 #[uniffi::remote(Record)]
 pub struct PublishSpec {
-    /// Address to bind; the loopback address when left out.
+    /// The host address to bind; by default the loopback address.
     #[uniffi(default)]
     pub host_ip: Option<IpAddr>,
-    /// Port on this machine; any free one when left out.
+    /// The port on the host; by default any free port.
     #[uniffi(default)]
     pub host_port: Option<u16>,
-    /// Port in the container.
+    /// The port in the container.
     pub container_port: u16,
-    /// Protocol of both.
+    /// The protocol.
     pub protocol: Protocol,
 }
 
-/// A file or folder of this machine that the container sees.
+/// A bind mount of a host file or folder.
 #[uniffi::remote(Record)]
 pub struct VolumeSpec {
-    /// Path on this machine; a relative one is resolved when the workload starts.
+    /// The host path; a relative one is resolved when the workload starts.
     pub host_path: PathBuf,
-    /// Absolute path in the container.
+    /// The absolute path in the container.
     pub container_path: String,
-    /// Whether the container may only read it.
+    /// Whether the mount is read-only.
     #[uniffi(default = false)]
     pub read_only: bool,
-    /// SELinux relabelling.
+    /// The SELinux relabelling.
     #[uniffi(default)]
     pub relabel: Option<Relabel>,
 }

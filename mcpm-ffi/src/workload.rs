@@ -1,4 +1,4 @@
-//! Workloads as Python and Swift see them.
+//! Workloads for Python and Swift.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,23 +9,23 @@ use crate::{
     workload_handle::{StatusSnapshot, WorkloadHandle},
 };
 
-/// A workload that runs: an MCP server in a container, behind a proxy of its own.
+/// A running workload: an MCP server in a container, behind its own proxy.
 ///
-/// It lives as long as this object and this process, so keep it; the end of either ends it at once. Stop it to
-/// let its server end by itself.
+/// It runs as long as this object and this process exist, so keep a reference; at the end of either, the server is
+/// killed. Call `stop` to let the server exit by itself.
 #[derive(Debug, uniffi::Object)]
 pub struct Workload(Arc<WorkloadHandle>);
 
-/// How a workload is.
+/// The status of a workload.
 #[derive(Debug, uniffi::Record)]
 pub struct WorkloadStatus {
-    /// Where it is in its life.
+    /// The phase of the life cycle.
     pub phase: Phase,
-    /// Why it is there, when that is not plain.
+    /// The reason for the phase, if it is not obvious.
     pub reason: Option<String>,
-    /// How often its server was started again.
+    /// How often the server was restarted.
     pub restarts: u32,
-    /// How its server last ended.
+    /// The exit code of the server's last run.
     pub exit_code: Option<i64>,
 }
 
@@ -37,11 +37,11 @@ impl From<StatusSnapshot> for WorkloadStatus {
 
 #[uniffi::export]
 impl Workload {
-    /// Starts a workload and returns once clients can connect. Its record and the engine are found through the
-    /// variables of this process, as by the command line.
+    /// Starts a workload and returns once clients can connect. Its record and the engine are located by the
+    /// environment variables of this process, as by the command line.
     ///
-    /// `events` get what happens meanwhile, the pull of the image included. A start that is cancelled is undone;
-    /// its name is free again when that is done.
+    /// `events` receives the events meanwhile, including those of the image pull. A start that is cancelled is
+    /// rolled back; its name is free again when that is done.
     #[uniffi::constructor(default(events = None))]
     pub async fn start(
         options: WorkloadOptions,
@@ -52,44 +52,45 @@ impl Workload {
             None => None,
         };
         let started = WorkloadHandle::start(options, move |stream| {
-            if let Some(place) = listen {
-                // Whoever waited for it may be gone.
-                let _ = place.send(stream);
+            if let Some(sender) = listen {
+                // The receiver may have been dropped.
+                let _ = sender.send(stream);
             }
         });
         Ok(Arc::new(Self(executor::spawn_cancellable(started)?.join_or_abort().await?)))
     }
 
-    /// Returns its name.
+    /// Returns the name.
     pub fn name(&self) -> String {
         self.0.name().to_owned()
     }
 
-    /// Returns where clients connect.
+    /// Returns the URL for clients.
     pub fn url(&self) -> String {
         self.0.url().to_owned()
     }
 
-    /// Returns how it is.
+    /// Returns the status.
     pub fn status(&self) -> WorkloadStatus {
         self.0.status().into()
     }
 
-    /// Listens to what happens from now on.
+    /// Subscribes to the events from now on.
     pub fn events(&self) -> Arc<Events> {
         Arc::new(self.0.events().map_or_else(Events::ended, Events::from))
     }
 
-    /// Ends it: its server gets `grace` to end by itself. Its container and its record stay, so that the command
-    /// line can start it again. Stopping twice does no harm; a stop whose caller is cancelled goes on.
+    /// Stops the workload: the server is killed after `grace`. The container and the record remain, so that the
+    /// command line can start the workload again. Stopping twice is allowed; if the caller is cancelled, stopping
+    /// continues.
     pub async fn stop(&self, grace: Duration) -> Result<(), McpmError> {
-        let held = Arc::clone(&self.0);
-        Ok(executor::spawn_to_completion(async move { held.stop(grace).await })?.join().await?)
+        let handle = Arc::clone(&self.0);
+        Ok(executor::spawn_to_completion(async move { handle.stop(grace).await })?.join().await?)
     }
 }
 
-/// Ends every workload and proxy of this process, and the threads of mcpm. Call it before the process ends; the
-/// Python package does it by itself.
+/// Stops all workloads and proxies of this process, and mcpm's threads. Call it before the process exits; the
+/// Python package does so by itself.
 #[uniffi::export]
 pub fn shutdown() -> Result<(), McpmError> {
     Ok(executor::shutdown()?)

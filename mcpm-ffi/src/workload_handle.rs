@@ -1,4 +1,4 @@
-//! A workload as a foreign handle holds it: usable from any thread, and after its end.
+//! A workload handle for the bindings: usable from any thread, and after the end of the workload.
 
 use std::{
     mem,
@@ -15,30 +15,30 @@ use mcpm::{
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// How long servers have to end by themselves at a shutdown.
+/// Grace period of servers at a shutdown.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
-/// The workloads that a shutdown ends.
+/// The workloads that a shutdown stops.
 static RUNNING: Mutex<Vec<Weak<WorkloadHandle>>> = Mutex::new(Vec::new());
 
-/// A workload that was started. Dropping it ends it at once if it still runs.
+/// A started workload. Dropping it kills it if it is still running.
 #[derive(Debug)]
 pub(crate) struct WorkloadHandle {
     name: String,
     url: String,
     state: Mutex<HandleState>,
-    /// Cancelled once nothing of it runs any more.
+    /// Cancelled once the workload has ended.
     ended: CancellationToken,
 }
 
 #[derive(Debug)]
 enum HandleState {
     Running(Box<RunningWorkload>),
-    /// Being stopped, or over.
+    /// Stopping or ended.
     Ended(StatusSnapshot),
 }
 
-/// How a workload is.
+/// The status of a workload.
 #[derive(Debug, Clone)]
 pub(crate) struct StatusSnapshot {
     pub(crate) phase: Phase,
@@ -55,7 +55,7 @@ impl StatusSnapshot {
         Self { phase, reason, restarts, exit_code }
     }
 
-    /// Moves on, unless the workload went down before anybody asked for it.
+    /// Sets the phase, unless the workload has failed before.
     fn set_phase(&mut self, phase: Phase) {
         if self.phase != Phase::Failed {
             self.phase = phase;
@@ -65,7 +65,7 @@ impl StatusSnapshot {
 }
 
 impl WorkloadHandle {
-    /// Starts a workload and returns once clients can connect; `listen` gets its events from the first on.
+    /// Starts a workload and returns once clients can connect; `listen` receives its events from the beginning.
     pub(crate) async fn start(
         options: WorkloadOptions,
         listen: impl FnOnce(EventStream),
@@ -73,7 +73,7 @@ impl WorkloadHandle {
         let workload = WorkloadBuilder::from(options).build()?;
         listen(workload.events());
         let running = Box::pin(workload.start()).await?;
-        let held = Arc::new(Self {
+        let handle = Arc::new(Self {
             name: running.name().to_owned(),
             url: running.url().to_owned(),
             state: Mutex::new(HandleState::Running(Box::new(running))),
@@ -81,21 +81,21 @@ impl WorkloadHandle {
         });
         let mut all = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|other| other.strong_count() > 0);
-        all.push(Arc::downgrade(&held));
-        Ok(held)
+        all.push(Arc::downgrade(&handle));
+        Ok(handle)
     }
 
-    /// Returns its name.
+    /// Returns the name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns where clients connect.
+    /// Returns the URL for clients.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Returns how it is.
+    /// Returns the status.
     pub(crate) fn status(&self) -> StatusSnapshot {
         match &*self.state() {
             HandleState::Running(workload) => StatusSnapshot::of(workload),
@@ -103,7 +103,7 @@ impl WorkloadHandle {
         }
     }
 
-    /// Listens from now on; nothing comes after the end.
+    /// Subscribes to the events from now on; `None` after the end.
     #[cfg(feature = "uniffi")]
     pub(crate) fn events(&self) -> Option<EventStream> {
         match &*self.state() {
@@ -112,7 +112,7 @@ impl WorkloadHandle {
         }
     }
 
-    /// Ends it. If that was done before, it waits until it is over.
+    /// Stops the workload. If another caller is doing so, waits until that is done.
     ///
     /// # Errors
     /// Those of the engine.
@@ -121,7 +121,7 @@ impl WorkloadHandle {
             self.ended.cancelled().await;
             return Ok(());
         };
-        // Whatever becomes of this task, the others wait no longer.
+        // Releases other callers that wait, however this task ends.
         let _over = self.ended.clone().drop_guard();
         let outcome = workload.stop(grace).await;
         if let HandleState::Ended(condition) = &mut *self.state() {
@@ -147,7 +147,7 @@ impl WorkloadHandle {
     }
 }
 
-/// Ends all that still run, side by side.
+/// Stops all running workloads concurrently.
 ///
 /// # Errors
 /// The first failure.
@@ -159,7 +159,7 @@ pub(crate) async fn stop_all() -> Result<()> {
     }
     let mut outcome = Ok(());
     while let Some(stopped) = stops.join_next().await {
-        // A stop that panicked has no error to tell.
+        // A stop that panicked has no error to report.
         outcome = outcome.and(stopped.unwrap_or(Ok(())));
     }
     outcome

@@ -1,4 +1,4 @@
-//! Writes the Python and Swift files; also what maturin runs while it makes a wheel.
+//! Generates the Python and Swift sources; maturin runs it as well when it builds a wheel.
 
 fn main() {
     uniffi::uniffi_bindgen_main();

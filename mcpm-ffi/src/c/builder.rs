@@ -1,4 +1,4 @@
-//! What both builders share: options, and the first value that was refused.
+//! Shared parts of both builders: the options, and the first invalid value.
 
 use std::{ffi::c_char, mem};
 
@@ -14,22 +14,22 @@ pub(super) struct OptionCollector<O> {
     used: bool,
 }
 
-/// A builder that C holds.
+/// A builder behind a C pointer.
 pub(super) trait CBuilder {
     type Options: OptionSet;
 
     fn collector(&mut self) -> &mut OptionCollector<Self::Options>;
 }
 
-/// Changes the options of a builder and remembers the first failure.
+/// Changes the options of a builder and records the first failure.
 ///
 /// # Safety
-/// That of [`handle::change`].
+/// As for [`handle::as_mut`].
 pub(super) unsafe fn set<B: CBuilder>(
     builder: *mut B,
     change: impl FnOnce(&mut B::Options) -> Result<(), CError>,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let Some(builder) = (unsafe { handle::as_mut(builder) }) else { return };
     let collected = builder.collector();
     if let Err(error) = handle::catch_panic(|| change(&mut collected.options)) {
@@ -40,18 +40,18 @@ pub(super) unsafe fn set<B: CBuilder>(
 /// Sets an option from its text form.
 ///
 /// # Safety
-/// Those of [`handle::change`] and [`handle::text`].
+/// As for [`handle::as_mut`] and [`handle::text`].
 pub(super) unsafe fn set_text<B: CBuilder>(builder: *mut B, name: &str, text: *const c_char) {
-    // SAFETY: the caller's promises.
+    // SAFETY: guaranteed by the caller.
     unsafe { set(builder, |options| Ok(options.set(name, handle::text(text, name)?)?)) }
 }
 
-/// Sets the option that C names, from its text form.
+/// Sets an option by name, from its text form.
 ///
 /// # Safety
-/// Those of [`handle::change`] and [`handle::text`].
+/// As for [`handle::as_mut`] and [`handle::text`].
 pub(super) unsafe fn set_named<B: CBuilder>(builder: *mut B, name: *const c_char, text: *const c_char) {
-    // SAFETY: the caller's promises.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         set(builder, |options| {
             let name = handle::text(name, "name")?;
@@ -60,18 +60,18 @@ pub(super) unsafe fn set_named<B: CBuilder>(builder: *mut B, name: *const c_char
     }
 }
 
-/// Takes what was collected, once, or tells the first value that was refused.
+/// Takes the collected options, once, or returns the first failure.
 ///
 /// # Safety
-/// That of [`handle::change`].
+/// As for [`handle::as_mut`].
 pub(super) unsafe fn take<B: CBuilder>(builder: *mut B) -> Result<B::Options, CError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let Some(builder) = (unsafe { handle::as_mut(builder) }) else {
         return Err(CError::bad_argument("`builder` is null".to_owned()));
     };
     let collected = builder.collector();
     if mem::replace(&mut collected.used, true) {
-        return Err(CError::bad_argument("`builder` was used before; make a new one".to_owned()));
+        return Err(CError::bad_argument("`builder` was used before; create a new one".to_owned()));
     }
     match collected.first_error.take() {
         Some(first) => Err(first),

@@ -1,4 +1,4 @@
-//! The C face, called as C calls it.
+//! The C bindings, called as a C program does.
 
 use std::{
     ffi::{CStr, CString, c_char},
@@ -14,9 +14,9 @@ struct Failed {
     message: Option<String>,
 }
 
-/// Takes what a call left in its error.
+/// Takes the error of a call.
 fn failed(status: Status, error: *mut CError) -> Failed {
-    // SAFETY: the error is what a call gave.
+    // SAFETY: the error comes from a call.
     unsafe {
         assert_eq!(mcpm_error_status(error), status);
         let message = mcpm_error_message(error);
@@ -26,12 +26,12 @@ fn failed(status: Status, error: *mut CError) -> Failed {
     }
 }
 
-/// Starts a workload of options that are refused.
+/// Starts a workload with invalid options.
 fn refused(collect: impl FnOnce(*mut WorkloadBuilder)) -> (Status, String) {
     let builder = mcpm_workload_builder_new();
     collect(builder);
     let (mut workload, mut error) = (ptr::null_mut(), ptr::null_mut());
-    // SAFETY: the builder is ours and freed once.
+    // SAFETY: the builder is owned and freed once.
     let status = unsafe {
         let status = mcpm_workload_start(builder, &raw mut workload, &raw mut error);
         mcpm_workload_builder_free(builder);
@@ -136,7 +136,7 @@ fn null_handles_do_no_harm() {
     }
 }
 
-/// Returns a proxy that listens in front of nothing.
+/// Returns a builder of a proxy without a server behind it.
 fn proxy_builder() -> *mut ProxyBuilder {
     let builder = mcpm_proxy_builder_new();
     // SAFETY: all are alive.
@@ -151,7 +151,7 @@ fn proxy_builder() -> *mut ProxyBuilder {
 fn a_builder_is_good_for_one_start() {
     let builder = proxy_builder();
     let (mut proxy, mut error, none) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
-    // SAFETY: all are ours and freed once.
+    // SAFETY: all are owned and freed once.
     unsafe {
         let refused = mcpm_proxy_start(builder, ptr::null_mut(), &raw mut error);
         let refused = failed(refused, error);
@@ -159,7 +159,7 @@ fn a_builder_is_good_for_one_start() {
             (refused.status, refused.message.as_deref()),
             (Status::BadArgument, Some("`proxy` is null"))
         );
-        // Nothing was used up by that.
+        // The failed call has not consumed the builder.
         assert_eq!(mcpm_proxy_start(builder, &raw mut proxy, none), Status::Ok);
         let mut other = ptr::null_mut();
         let refused = failed(mcpm_proxy_start(builder, &raw mut other, &raw mut error), error);
@@ -176,7 +176,7 @@ fn blocking_calls_are_rejected_inside_a_runtime() {
     let executor = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let builder = proxy_builder();
     let (mut proxy, none) = (ptr::null_mut(), ptr::null_mut());
-    // SAFETY: all are ours and freed once.
+    // SAFETY: all are owned and freed once.
     unsafe {
         executor.block_on(async {
             assert_eq!(mcpm_proxy_start(builder, &raw mut proxy, none), Status::NotHere);
@@ -192,7 +192,7 @@ fn blocking_calls_are_rejected_inside_a_runtime() {
 #[test]
 fn a_panic_stops_at_the_boundary() {
     let mut error = ptr::null_mut();
-    // SAFETY: the error is what the call gave.
+    // SAFETY: the error comes from the call.
     unsafe {
         let status = handle::guard(&raw mut error, || panic!("broken"));
         assert_eq!(status, Status::Internal);

@@ -1,4 +1,4 @@
-//! Statuses and errors of the C face.
+//! Statuses and errors of the C bindings.
 
 use std::ffi::{CString, c_char};
 
@@ -7,49 +7,49 @@ use mcpm::{Error, ErrorKind};
 use super::handle;
 use crate::executor::InsideRuntime;
 
-/// Outcome of a call. The numbers never change.
+/// The status of a call. The numbers never change.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// Done.
+    /// Success.
     Ok = 0,
-    /// A pointer was null, a text was no UTF-8, or a builder was used before.
+    /// A pointer was null, a string was not valid UTF-8, or a builder was used before.
     BadArgument = 1,
-    /// An option has a bad value, or options contradict each other.
+    /// An option has an invalid value, or options contradict each other.
     InvalidOption = 2,
-    /// An option or a form is known but not built yet.
+    /// An option or a form of it is known but not implemented or not included in this build.
     Unsupported = 3,
-    /// No workload, group or file of that name exists.
+    /// No workload, group or file with that name exists.
     NotFound = 4,
-    /// A workload or group of that name exists already.
+    /// A workload or group with that name exists already.
     NameTaken = 5,
     /// The port to listen on is in use.
     PortTaken = 6,
-    /// No container engine answered, or it refused access.
+    /// No container engine responded, or it denied access.
     EngineUnavailable = 7,
-    /// The image is not on this machine and cannot be pulled.
+    /// The image is not present locally and cannot be pulled.
     ImageUnavailable = 8,
-    /// The server ended, or never answered, before it was ready.
+    /// The server exited or did not respond before it was ready.
     StartFailed = 9,
     /// A file or folder could not be read or written.
     Io = 10,
-    /// A stored file is damaged or of an unknown version.
+    /// A stored file is damaged or of an unsupported version.
     CorruptState = 11,
-    /// The engine refused an operation or answered nonsense.
+    /// The engine rejected an operation or sent an invalid response.
     Engine = 12,
-    /// The MCP server behind the proxy failed.
+    /// The MCP server or an identity provider failed.
     Upstream = 13,
-    /// The operation was stopped by its caller.
+    /// The operation was cancelled by its caller.
     Interrupted = 14,
-    /// A defect in mcpm itself.
+    /// A defect in mcpm.
     Internal = 15,
-    /// The call waits, and an asynchronous task runs on this thread; call it from another.
+    /// A blocking call was made on a thread that runs asynchronous tasks; call it from another thread.
     NotHere = 16,
-    /// The store of secrets cannot be opened: a wrong password or none, no keyring, a program that fails.
+    /// The secret store cannot be opened: a wrong or missing password, no keyring, or a failing program.
     SecretsUnavailable = 17,
-    /// The registry cannot be read, or what it says of a server cannot be used.
+    /// The registry cannot be read, or its entry for a server is not usable.
     Registry = 18,
-    /// The image must be signed, and has no signature that counts.
+    /// The image must be signed, and has no valid signature.
     ImageUnverified = 19,
 }
 
@@ -77,7 +77,7 @@ impl From<ErrorKind> for Status {
     }
 }
 
-/// Why a call failed.
+/// An error of a call.
 #[derive(Debug, Clone)]
 pub struct CError {
     status: Status,
@@ -109,26 +109,27 @@ impl From<Error> for CError {
 }
 
 impl From<InsideRuntime> for CError {
-    fn from(refused: InsideRuntime) -> Self {
-        Self::new(Status::NotHere, &refused.to_string())
+    fn from(inside_runtime: InsideRuntime) -> Self {
+        Self::new(Status::NotHere, &inside_runtime.to_string())
     }
 }
 
-/// Returns the status of an error; that of a null pointer is `MCPM_STATUS_OK`.
+/// Returns the status of an error; `MCPM_STATUS_OK` for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_error_status(error: *const CError) -> Status {
     // SAFETY: the conventions in the header.
     unsafe { handle::as_ref(error) }.map_or(Status::Ok, |error| error.status)
 }
 
-/// Returns what went wrong in one line; it lives as long as the error. Null has no message and returns null.
+/// Returns the error's message in one line, including what to do next; valid as long as the error. Returns null
+/// for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_error_message(error: *const CError) -> *const c_char {
     // SAFETY: the conventions in the header.
     unsafe { handle::as_ref(error) }.map_or(std::ptr::null(), |error| error.message.as_ptr())
 }
 
-/// Frees a text that a function said to free; null is allowed.
+/// Frees a string that a function returned to be freed; null is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_string_free(text: *mut c_char) {
     // SAFETY: the conventions in the header.

@@ -1,4 +1,4 @@
-//! Why something was refused.
+//! Explanations of denials.
 
 use std::{
     ffi::{CString, c_char},
@@ -13,7 +13,7 @@ use super::{
     proxy::CProxy,
 };
 
-/// Why something was refused. Its texts live as long as it does.
+/// The explanation of a denial. Its strings are valid as long as it exists.
 #[derive(Debug)]
 pub struct CExplanation {
     reason: CString,
@@ -23,7 +23,7 @@ pub struct CExplanation {
     refused: Option<CDenial>,
 }
 
-/// The refusal that was asked about.
+/// The denial that was explained.
 #[derive(Debug)]
 struct CDenial {
     time: CString,
@@ -35,28 +35,28 @@ struct CDenial {
 
 impl From<Explanation> for CExplanation {
     fn from(explanation: Explanation) -> Self {
-        let refused = explanation.refusal.map(|refused| CDenial {
-            time: c_text(&refused.time),
-            server: c_text(&refused.server),
-            rule: refused.rule.as_deref().map(c_text),
-            inputs: refused.inputs.iter().map(|(name, value)| (c_text(name), c_text(value))).collect(),
-            fix: c_text(&refused.fix),
+        let denial = explanation.refusal.map(|denial| CDenial {
+            time: c_text(&denial.time),
+            server: c_text(&denial.server),
+            rule: denial.rule.as_deref().map(c_text),
+            inputs: denial.inputs.iter().map(|(name, value)| (c_text(name), c_text(value))).collect(),
+            fix: c_text(&denial.fix),
         });
         Self {
             reason: c_text(&explanation.reason),
             layer: c_text(&explanation.layer),
             meaning: c_text(&explanation.meaning),
             usual_fix: c_text(&explanation.usual_fix),
-            refused,
+            refused: denial,
         }
     }
 }
 
-/// Explains the id of a reason, such as `tools.not_listed`, or of a refusal that a workload or a `mcpm proxy` has on
-/// record.
+/// Explains a reason, such as `tools.not_listed`, or a recorded denial of a workload or of `mcpm proxy`, by its
+/// id.
 ///
-/// Records are found through the environment variables of the process, as by the command line. On success
-/// `explanation` gets what `mcpm_explanation_free` frees.
+/// Records are located by the environment variables of the process, as by the command line. On success,
+/// `explanation` is set; free it with `mcpm_explanation_free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explain(
     id: *const c_char,
@@ -73,9 +73,9 @@ pub unsafe extern "C" fn mcpm_explain(
     }
 }
 
-/// Explains the id of a reason, or of one of the last refusals of a proxy.
+/// Explains a reason, or one of the last denials of a proxy, by its id.
 ///
-/// On success `explanation` gets what `mcpm_explanation_free` frees.
+/// On success, `explanation` is set; free it with `mcpm_explanation_free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_explain(
     proxy: *const CProxy,
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn mcpm_explanation_reason(explanation: *const CExplanatio
     text_or_null(unsafe { handle::as_ref(explanation) }.map(|explanation| &explanation.reason))
 }
 
-/// Returns the layer that refuses for it. Null returns null.
+/// Returns the layer that denies for this reason. Null returns null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_layer(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
@@ -122,37 +122,38 @@ pub unsafe extern "C" fn mcpm_explanation_usual_fix(explanation: *const CExplana
     text_or_null(unsafe { handle::as_ref(explanation) }.map(|explanation| &explanation.usual_fix))
 }
 
-/// Returns the smallest change that would have let it pass; null when it was a reason that was asked about.
+/// Returns the smallest change that would have allowed the request; null if a reason was explained.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_fix(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
     text_or_null(unsafe { refused(explanation) }.map(|refused| &refused.fix))
 }
 
-/// Returns the rule that was gone by; null where the layer has one alone, or a reason was asked about.
+/// Returns the rule that applied; null if the layer has only one, or if a reason was explained.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_rule(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
     text_or_null(unsafe { refused(explanation) }.and_then(|refused| refused.rule.as_ref()))
 }
 
-/// Returns the server that it was about; null when it was a reason that was asked about.
+/// Returns the server that the request was for; null if a reason was explained.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_server(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
     text_or_null(unsafe { refused(explanation) }.map(|refused| &refused.server))
 }
 
-/// Returns when it was refused (RFC 3339); null when it was a reason that was asked about.
+/// Returns when the request was denied (RFC 3339); null if a reason was explained.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_time(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
     text_or_null(unsafe { refused(explanation) }.map(|refused| &refused.time))
 }
 
-/// Reads one of the things that the layer looked at, without secrets: they are counted from 0.
+/// Returns an input of the decision, redacted, by its index from 0.
 ///
-/// Returns false, and writes nothing, behind the last one. `name` and `value` live as long as the explanation.
+/// Returns false and writes nothing if the index is out of range. `name` and `value` are valid as long as the
+/// explanation.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_input(
     explanation: *const CExplanation,
@@ -177,12 +178,12 @@ pub unsafe extern "C" fn mcpm_explanation_free(explanation: *mut CExplanation) {
     unsafe { handle::free(explanation) }
 }
 
-/// The refusal of an explanation.
+/// The denial of an explanation.
 ///
 /// # Safety
-/// That of [`handle::see`].
+/// As for [`handle::as_ref`].
 unsafe fn refused<'a>(explanation: *const CExplanation) -> Option<&'a CDenial> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { handle::as_ref(explanation) }.and_then(|explanation| explanation.refused.as_ref())
 }
 

@@ -1,5 +1,5 @@
-//! The C face: opaque builders and handles, one setter per option, status codes. `bindings/c/include/mcpm.h` is made from it and
-//! holds the conventions.
+//! The C bindings: opaque builders and handles, one setter per option, status codes. `bindings/c/include/mcpm.h`
+//! is generated from them and documents the conventions.
 #![expect(unsafe_code, reason = "C calls through raw pointers and by exported names")]
 #![expect(clippy::missing_safety_doc, reason = "the conventions in the header hold for every function")]
 
@@ -9,7 +9,7 @@ mod explanation;
 mod handle;
 mod phase;
 mod proxy;
-// Made by a test, which lays it out.
+// Generated and formatted by a test.
 #[rustfmt::skip]
 mod setters;
 mod shutdown;

@@ -1,22 +1,22 @@
-//! Where a workload or a proxy is in its life, for C.
+//! The phase of a workload or a proxy, for C.
 
 use mcpm::state::Phase;
 
-/// Where a workload or a proxy is in its life. The numbers never change.
+/// The phase of a workload's or a proxy's life cycle. The numbers never change.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CPhase {
-    /// On its way to its first answer.
+    /// Starting; not ready yet.
     Starting = 0,
-    /// Answering.
+    /// Ready for requests.
     Running = 1,
-    /// Its server ended and is being started again.
+    /// The server exited and is being restarted.
     Restarting = 2,
-    /// On its way down, as asked.
+    /// Stopping on request.
     Stopping = 3,
-    /// Down, as asked.
+    /// Stopped on request.
     Stopped = 4,
-    /// Down for a reason that nobody asked for.
+    /// Ended without a request to stop.
     Failed = 5,
 }
 

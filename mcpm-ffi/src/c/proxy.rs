@@ -1,4 +1,4 @@
-//! Proxies: their builder, and the handle of one that runs.
+//! Proxies: the builder, and the handle of a running proxy.
 
 use std::{
     ffi::{CString, c_char},
@@ -28,13 +28,13 @@ impl CBuilder for ProxyBuilder {
     }
 }
 
-/// Returns a builder without options; free it with `mcpm_proxy_builder_free`.
+/// Creates a builder without options; free it with `mcpm_proxy_builder_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mcpm_proxy_builder_new() -> *mut ProxyBuilder {
     handle::into_raw(ProxyBuilder::default())
 }
 
-/// Sets the option of that name, such as `target-uri`, from a text as on a command line.
+/// Sets an option by name, such as `target-uri`, with its value in text form, as on the command line.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_set(
     builder: *mut ProxyBuilder,
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_free(builder: *mut ProxyBuilder) {
     unsafe { handle::free(builder) }
 }
 
-/// A proxy that was started in front of an MCP server.
+/// A running proxy in front of an MCP server.
 #[derive(Debug)]
 pub struct CProxy {
     running: Arc<RunningProxy>,
@@ -69,8 +69,8 @@ impl CProxy {
 
 /// Starts a proxy and waits until clients can connect.
 ///
-/// It uses up the options of the builder, which is still to be freed. On success `proxy` gets a handle, which
-/// `mcpm_proxy_free` frees.
+/// Consumes the options of the builder, which must still be freed. On success, `proxy` is set to a handle; free it
+/// with `mcpm_proxy_free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_start(
     builder: *mut ProxyBuilder,
@@ -94,22 +94,23 @@ pub unsafe extern "C" fn mcpm_proxy_start(
     }
 }
 
-/// Returns the name of the server; it lives as long as the handle. Null returns null.
+/// Returns the name of the server; valid as long as the handle. Null returns null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_name(proxy: *const CProxy) -> *const c_char {
     // SAFETY: the conventions in the header.
     unsafe { handle::as_ref(proxy) }.map_or(ptr::null(), |proxy| proxy.name.as_ptr())
 }
 
-/// Returns where clients connect; it lives as long as the handle. Null returns null.
+/// Returns the URL for clients; valid as long as the handle. Null returns null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_url(proxy: *const CProxy) -> *const c_char {
     // SAFETY: the conventions in the header.
     unsafe { handle::as_ref(proxy) }.map_or(ptr::null(), |proxy| proxy.url.as_ptr())
 }
 
-/// Returns a warning of the start, such as that callers are not authenticated, or that an option has no effect, by its number
-/// from 0; it lives as long as the handle. Null and a number beyond the last one return null.
+/// Returns a warning of the start by its index from 0, for example that callers are not authenticated, or that an
+/// option has no effect; valid as long as the handle. Returns null for a null pointer and if the index is out of
+/// range.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_warning(proxy: *const CProxy, number: usize) -> *const c_char {
     // SAFETY: the conventions in the header.
@@ -118,8 +119,8 @@ pub unsafe extern "C" fn mcpm_proxy_warning(proxy: *const CProxy, number: usize)
     warning.map_or(ptr::null(), |warning| warning.as_ptr())
 }
 
-/// Checks with one MCP exchange whether the target is an MCP server. The start does not need a target that is up, so it does
-/// not check that.
+/// Checks with one MCP exchange whether the target is an MCP server. Starting does not check this, because the
+/// target need not be up then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_check(proxy: *const CProxy, error: *mut *mut CError) -> Status {
     // SAFETY: the conventions in the header.
@@ -133,7 +134,7 @@ pub unsafe extern "C" fn mcpm_proxy_check(proxy: *const CProxy, error: *mut *mut
     }
 }
 
-/// Tells where a proxy is in its life.
+/// Returns the phase of a proxy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_status(
     proxy: *const CProxy,
@@ -150,9 +151,9 @@ pub unsafe extern "C" fn mcpm_proxy_status(
     }
 }
 
-/// Stops listening and lets answers under way finish for up to 2 s.
+/// Stops listening and waits up to 2 s for pending responses.
 ///
-/// Stopping twice does no harm. The handle is still to be freed.
+/// Stopping twice is allowed. The handle must still be freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_stop(proxy: *mut CProxy, error: *mut *mut CError) -> Status {
     // SAFETY: the conventions in the header.
@@ -169,7 +170,8 @@ pub unsafe extern "C" fn mcpm_proxy_stop(proxy: *mut CProxy, error: *mut *mut CE
     }
 }
 
-/// Frees a proxy; null is allowed. One that still runs ends a moment later; stop it first to wait for that.
+/// Frees a proxy; null is allowed. A running proxy is stopped shortly afterwards; call `mcpm_proxy_stop` first to
+/// wait for that.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_free(proxy: *mut CProxy) {
     // SAFETY: the conventions in the header.

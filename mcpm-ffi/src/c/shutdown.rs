@@ -1,4 +1,4 @@
-//! The end of everything.
+//! Shutdown of everything.
 
 use super::{
     error::{CError, Status},
@@ -6,10 +6,10 @@ use super::{
 };
 use crate::executor;
 
-/// Ends every workload and proxy of the process, and the threads of mcpm; starts under way are undone.
+/// Stops all workloads and proxies of the process, and mcpm's threads; starts in progress are rolled back.
 ///
-/// Call it before the process ends, or workloads that still run stay behind. Handles are still to be freed. The
-/// next start starts new threads. The status is that of the first workload that could not be ended.
+/// Call it before the process exits; otherwise running workloads are left behind. Handles must still be freed. A
+/// later start creates new threads. Returns the status of the first workload that could not be stopped.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_shutdown(error: *mut *mut CError) -> Status {
     // SAFETY: the conventions in the header.

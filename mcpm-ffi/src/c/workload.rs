@@ -1,4 +1,4 @@
-//! Workloads: their builder, and the handle of one that runs.
+//! Workloads: the builder, and the handle of a running workload.
 
 use std::{
     ffi::{CString, c_char},
@@ -29,13 +29,13 @@ impl CBuilder for WorkloadBuilder {
     }
 }
 
-/// Returns a builder without options; free it with `mcpm_workload_builder_free`.
+/// Creates a builder without options; free it with `mcpm_workload_builder_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mcpm_workload_builder_new() -> *mut WorkloadBuilder {
     handle::into_raw(WorkloadBuilder::default())
 }
 
-/// Sets the option of that name, such as `proxy-port`, from a text as on a command line.
+/// Sets an option by name, such as `proxy-port`, with its value in text form, as on the command line.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_set(
     builder: *mut WorkloadBuilder,
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_free(builder: *mut WorkloadBuilde
     unsafe { handle::free(builder) }
 }
 
-/// A workload that was started: an MCP server in a container, behind a proxy of its own.
+/// A started workload: an MCP server in a container, behind its own proxy.
 #[derive(Debug)]
 pub struct CWorkload {
     handle: Arc<WorkloadHandle>,
@@ -63,9 +63,9 @@ pub struct CWorkload {
 
 /// Starts a workload and waits until clients can connect.
 ///
-/// It uses up the options of the builder, which is still to be freed. Records and the engine are found through the
-/// environment variables of the process, as by the command line. On success `workload` gets a handle, which
-/// `mcpm_workload_free` frees.
+/// Consumes the options of the builder, which must still be freed. Records and the engine are located by the
+/// environment variables of the process, as by the command line. On success, `workload` is set to a handle; free
+/// it with `mcpm_workload_free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_start(
     builder: *mut WorkloadBuilder,
@@ -86,23 +86,24 @@ pub unsafe extern "C" fn mcpm_workload_start(
     }
 }
 
-/// Returns the name of a workload; it lives as long as the handle. Null returns null.
+/// Returns the name of a workload; valid as long as the handle. Null returns null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_name(workload: *const CWorkload) -> *const c_char {
     // SAFETY: the conventions in the header.
     unsafe { handle::as_ref(workload) }.map_or(ptr::null(), |workload| workload.name.as_ptr())
 }
 
-/// Returns where clients connect; it lives as long as the handle. Null returns null.
+/// Returns the URL for clients; valid as long as the handle. Null returns null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_url(workload: *const CWorkload) -> *const c_char {
     // SAFETY: the conventions in the header.
     unsafe { handle::as_ref(workload) }.map_or(ptr::null(), |workload| workload.url.as_ptr())
 }
 
-/// Tells how a workload is.
+/// Returns the phase of a workload.
 ///
-/// `reason` gets why, or null when that is plain; free it with `mcpm_string_free`. The pointer to it may be null.
+/// `reason` is set to the reason, or to null if it is obvious; free it with `mcpm_string_free`. `reason` may be
+/// null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_status(
     workload: *const CWorkload,
@@ -126,10 +127,10 @@ pub unsafe extern "C" fn mcpm_workload_status(
     }
 }
 
-/// Ends a workload and waits until it is over: its server gets so many seconds to end by itself.
+/// Stops a workload and waits until it has stopped: the server is killed after this many seconds.
 ///
-/// Its container and its record stay, so that the command line can start it again. Stopping twice does no harm.
-/// The handle is still to be freed.
+/// The container and the record remain, so that the command line can start the workload again. Stopping twice is
+/// allowed. The handle must still be freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_stop(
     workload: *mut CWorkload,
@@ -149,7 +150,8 @@ pub unsafe extern "C" fn mcpm_workload_stop(
 
 /// Frees a workload; null is allowed.
 ///
-/// One that still runs is ended: its server at once, its port a moment later. Stop it first to wait for both.
+/// A running workload is ended: the server is killed, and the port is closed shortly afterwards. Call
+/// `mcpm_workload_stop` first to wait for both.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_free(workload: *mut CWorkload) {
     // SAFETY: the conventions in the header.
