@@ -1,21 +1,77 @@
 //! Runs MCP servers as container workloads and puts one HTTP proxy in front of each.
 //!
-//! What is asked of a workload becomes a plan, the plan containers and a proxy:
+//! A **workload** is an MCP server in a container, or a remote one, with a proxy that authenticates and authorizes
+//! callers, and records and measures their requests. The proxy is also available without a workload.
 //!
-//! ```text
-//! options -> workload::resolve -> WorkloadSpec -> runtime (containers) -> transport -> proxy
-//! client  -> proxy::listener -> proxy::stack -> forward               -> transport -> server
-//!                                            -> bridge -> stdio::router -> server
-//! ```
+//! # First steps
+//!
+//! [`Workload::builder`] takes a server name of the registry, an image, a `uvx://`, `npx://` or `go://` package, or
+//! a URL. Each option of `mcpm run` is a method of the builder; [`WorkloadBuilder::set`] sets one by name.
 //!
 //! ```no_run
+//! use std::time::Duration;
+//!
 //! # async fn run() -> mcpm::Result<()> {
-//! let running = mcpm::Workload::builder("ghcr.io/example/server:1").name("example").build()?.start().await?;
-//! println!("{}", running.url());
-//! running.stop(std::time::Duration::from_secs(10)).await?;
+//! let workload = mcpm::Workload::builder("ghcr.io/example/server:1").name("example").build()?;
+//! let mut events = workload.events();
+//! let running = workload.start().await?;
+//! println!("{} serves {}", running.url(), running.name());
+//! while let Some(event) = events.next().await {
+//!     println!("{event:?}");
+//! }
+//! running.stop(Duration::from_secs(10)).await?;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! [`Proxy::builder`] puts the proxy in front of an HTTP server that somebody else runs, and
+//! [`StdioProxy`](proxy::StdioProxy) in front of any stdio server, for example a local process:
+//!
+//! ```no_run
+//! # async fn run() -> mcpm::Result<()> {
+//! let proxy = mcpm::Proxy::builder("example", "https://mcp.example.com/mcp").port(8080_u16).build()?;
+//! let running = proxy.start().await?;
+//! running.wait().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Workload::plan`] returns what a start would do. [`Workloads`](workload::Workloads) lists, stops and removes
+//! recorded workloads, including those of the command line. [`explain()`] explains a denial by its id.
+//!
+//! # Runtime and threads
+//!
+//! Async functions need a tokio runtime with I/O and time enabled, current-thread or multi-thread. Proxies and their
+//! background tasks are spawned on the runtime that `start` is called on, and end when that runtime is dropped;
+//! [`RunningProxy::status`] then returns `Stopped`. Blocking work runs on tokio's blocking threads; writing audit
+//! logs and exporting telemetry use threads of their own. The library handles no signals.
+//!
+//! # Dropping handles
+//!
+//! - A start that is cancelled or fails is rolled back.
+//! - Dropping a [`RunningWorkload`] kills its containers and blocks meanwhile; prefer [`RunningWorkload::stop`],
+//!   which gives the server time to exit. The record and the stopped container remain, until
+//!   [`Workloads::remove`](workload::Workloads::remove). [`RunningWorkload::detach`] lets the workload run without
+//!   its handle, its proxy as long as the process.
+//! - Dropping a [`RunningProxy`] stops it.
+//!
+//! # Environment, secrets
+//!
+//! Only [`Environment::from_process`], which is the default of workloads, reads environment variables: fill in an
+//! [`Environment`] to set folders, the engine, secret stores and prompts. A [`Proxy`] has no environment by default.
+//!
+//! Options contain references to secrets ([`SecretRef`](options::SecretRef)), whose values are read from a
+//! [`SecretStore`](secrets::SecretStore) at each start: an encrypted file, the desktop's keyring, a program,
+//! environment variables, or a store of your own. Values ([`Secret`](options::Secret)) are not printed by `Debug` and not
+//! serialized, and known ones are redacted in denials and audit logs.
+//!
+//! # Errors, events, logs
+//!
+//! All functions return [`Error`], whose [`ErrorKind`] is stable; the message names the input, and
+//! [`Error::next_step`] says what to do. [`WorkloadEvent`](workload::WorkloadEvent)s report progress, restarts and
+//! the end of a workload; a subscriber that is more than 256 events behind loses the oldest. Logs are `tracing`
+//! events, without a subscriber of the library's own; the targets are the paths of the modules, and `mcpm::audit` for
+//! audit events with the sink `log`.
 
 #![forbid(unsafe_code)]
 
