@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use cedar::AuthorizationSpec;
 pub use overrides::ToolOverride;
 
-use crate::{Result, config_file::invalid};
+use crate::Result;
 use cedar::Authorization;
 use tools::ToolPolicy;
 

@@ -7,8 +7,10 @@ use serde::{
     de::{Error as _, MapAccess, Visitor},
 };
 
-use super::invalid;
-use crate::{Result, config_file};
+use crate::{
+    Result,
+    config_file::{self, invalid},
+};
 
 /// A new name and description of a tool, which clients see instead of the server's.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

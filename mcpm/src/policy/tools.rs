@@ -8,8 +8,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use super::{ToolOverride, invalid};
-use crate::Result;
+use super::ToolOverride;
+use crate::{Result, config_file::invalid};
 
 /// Maximum length of a tool's new name in bytes.
 const MAX_NAME_BYTES: usize = 128;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tokio::{io::AsyncReadExt as _, process::Command};
 use zeroize::Zeroizing;
 
-use super::{MAX_VALUE_BYTES, SecretStore, read_only};
+use super::store::{MAX_VALUE_BYTES, SecretStore, read_only};
 use crate::{Error, ErrorKind, Result, options::Secret};
 
 /// Placeholder for the name of the secret in the arguments.

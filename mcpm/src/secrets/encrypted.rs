@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 
-use super::{SecretStore, file_format, password::Password};
+use super::{file_format, password::Password, store::SecretStore};
 use crate::{
     Error, ErrorKind, Result,
     options::Secret,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 
-use super::{SecretStore, read_only};
+use super::store::{SecretStore, read_only};
 use crate::{Result, options::Secret};
 
 /// The prefix of environment variables that contain secrets.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, collections::HashMap, path::PathBuf, time::Dura
 use async_trait::async_trait;
 use secret_service::{EncryptionType, Item, SecretService};
 
-use super::SecretStore;
+use super::store::SecretStore;
 use crate::{Environment, Error, ErrorKind, Result, options::Secret};
 
 /// Long enough for a user who is prompted to unlock the keyring.

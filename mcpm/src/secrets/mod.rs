@@ -5,9 +5,8 @@
 //! [references](crate::options::SecretRef); their [`SecretValues`] are read when it starts, are passed separately
 //! from its spec, and are never saved with it.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
-use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::{Environment, Error, ErrorKind, Result, options::Secret};
@@ -20,47 +19,18 @@ mod file_format;
 mod keyring;
 mod password;
 mod select;
+mod settings;
+mod store;
 mod values;
 
 pub use environment::PREFIX as GIVEN_PREFIX;
-pub use select::{Provider, SecretSettings, StoreConfig};
+pub use select::{Provider, StoreConfig};
+pub use settings::SecretSettings;
+pub use store::SecretStore;
 pub use values::SecretValues;
 
 use environment::EnvironmentStore;
-
-/// Maximum length of a value in bytes.
-const MAX_VALUE_BYTES: usize = 64 * 1024;
-
-/// A store of values by name.
-#[async_trait]
-pub trait SecretStore: Send + Sync + fmt::Debug {
-    /// Returns where values are stored, for messages: `the encrypted file ...`.
-    fn location(&self) -> String;
-
-    /// Returns the values of those names that exist; others are omitted.
-    ///
-    /// # Errors
-    /// `SecretsUnavailable` if the store cannot be opened.
-    async fn read(&self, names: &[String]) -> Result<BTreeMap<String, Secret>>;
-
-    /// Stores a value, replacing an older one of that name.
-    ///
-    /// # Errors
-    /// `Unsupported` if the store is read-only; `SecretsUnavailable`.
-    async fn set(&self, name: &str, value: &Secret) -> Result<()>;
-
-    /// Returns the names, sorted.
-    ///
-    /// # Errors
-    /// `Unsupported` if the store cannot list them; `SecretsUnavailable`.
-    async fn list(&self) -> Result<Vec<String>>;
-
-    /// Removes a value; returns whether there was one.
-    ///
-    /// # Errors
-    /// `Unsupported` if the store is read-only; `SecretsUnavailable`.
-    async fn remove(&self, name: &str) -> Result<bool>;
-}
+use store::MAX_VALUE_BYTES;
 
 /// The secrets of an [`Environment`].
 #[derive(Debug, Clone)]
@@ -225,11 +195,6 @@ fn check_value(value: &Secret) -> Result<()> {
         text if text.contains('\0') => invalid("the value of a secret cannot contain a NUL byte"),
         _ => Ok(()),
     }
-}
-
-/// The error for changes to a read-only store.
-fn read_only(place: &str, what: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("secrets of {place} cannot be {what} by mcpm"))
 }
 
 #[cfg(test)]

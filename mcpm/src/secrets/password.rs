@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::OnceCell;
 
-use super::SecretStore;
+use super::store::SecretStore;
 use crate::{Environment, Error, ErrorKind, Result, options::Secret, user_prompt::UserPrompt};
 
 /// The name of the keyring item that contains the password.
@@ -32,15 +32,16 @@ struct ObtainedPassword {
 }
 
 impl Password {
-    pub(super) fn new(environment: &Environment, in_keyring: bool) -> Result<Self> {
+    /// `keyring` is where the password is saved, if that is configured.
+    pub(super) fn new(environment: &Environment, keyring: Option<Arc<dyn SecretStore>>) -> Self {
         let settings = &environment.secrets;
-        Ok(Self {
+        Self {
             given: settings.password.clone(),
             file: settings.password_file.as_ref().map(|path| environment.working_dir.join(path)),
-            keyring: if in_keyring { Some(keyring(environment)?) } else { None },
+            keyring,
             interaction: environment.user_prompt.clone(),
             found: OnceCell::new(),
-        })
+        }
     }
 
     /// Returns the password of `file`; a new one is prompted for twice.
@@ -114,15 +115,4 @@ fn read(path: &Path) -> Result<Secret> {
         }
         password => Ok(Secret::from(password)),
     }
-}
-
-#[cfg(feature = "keyring")]
-#[expect(clippy::unnecessary_wraps, reason = "a build without keyrings fails here")]
-fn keyring(environment: &Environment) -> Result<Arc<dyn SecretStore>> {
-    Ok(Arc::new(super::keyring::Keyring::new(environment, "mcpm-password")))
-}
-
-#[cfg(not(feature = "keyring"))]
-fn keyring(environment: &Environment) -> Result<Arc<dyn SecretStore>> {
-    super::select::keyring(environment)
 }

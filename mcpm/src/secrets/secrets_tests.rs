@@ -4,6 +4,8 @@ use std::{
     sync::Mutex,
 };
 
+use async_trait::async_trait;
+
 use super::*;
 use crate::user_prompt::UserPrompt;
 

@@ -1,36 +1,18 @@
 //! Selection of the secret store: the injected one, the environment's, the configured one, or else the encrypted
 //! file.
 
-use std::{collections::BTreeMap, fmt, fs, io, path::PathBuf, str::FromStr, sync::Arc};
+use std::{fmt, fs, io, path::PathBuf, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    SecretStore, command::CommandStore, encrypted::EncryptedFile, environment::EnvironmentStore,
-    password::Password,
+    command::CommandStore, encrypted::EncryptedFile, environment::EnvironmentStore, password::Password,
+    store::SecretStore,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
-    options::Secret,
     state::{FORMAT_VERSION, document, file},
 };
-
-/// The settings of secrets in an [`Environment`].
-#[derive(Debug, Clone, Default)]
-pub struct SecretSettings {
-    /// The store to use instead of the configured one.
-    pub store: Option<Arc<dyn SecretStore>>,
-    /// Values by name, which take precedence over those of the store: `MCPM_SECRET_NAME`.
-    pub overrides: BTreeMap<String, Secret>,
-    /// The kind of store to use instead of the configured one: `MCPM_SECRETS_PROVIDER`.
-    pub provider: Option<String>,
-    /// The password of the encrypted file: `MCPM_SECRETS_PASSWORD`.
-    pub password: Option<Secret>,
-    /// A file that contains the password: `MCPM_SECRETS_PASSWORD_FILE`.
-    pub password_file: Option<PathBuf>,
-    /// The address of the D-Bus session bus, for the keyring: `DBUS_SESSION_BUS_ADDRESS`.
-    pub session_bus: Option<String>,
-}
 
 /// The kind of a secret store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -155,10 +137,11 @@ impl StoreConfig {
     pub(super) fn store(&self, environment: &Environment) -> Result<Arc<dyn SecretStore>> {
         Ok(match self.provider {
             Provider::Encrypted => {
-                let password = Password::new(environment, self.password_in_keyring)?;
+                let keyring = self.password_in_keyring.then(|| keyring(environment, "mcpm-password"));
+                let password = Password::new(environment, keyring.transpose()?);
                 Arc::new(EncryptedFile::new(&environment.state_dir, password))
             }
-            Provider::Keyring => keyring(environment)?,
+            Provider::Keyring => keyring(environment, "mcpm")?,
             Provider::Environment => Arc::new(EnvironmentStore(environment.secrets.overrides.clone())),
             Provider::Command => Arc::new(CommandStore::new(&self.command)?),
         })
@@ -171,12 +154,12 @@ fn path(environment: &Environment) -> PathBuf {
 
 #[cfg(feature = "keyring")]
 #[expect(clippy::unnecessary_wraps, reason = "a build without keyrings fails here")]
-pub(super) fn keyring(environment: &Environment) -> Result<Arc<dyn SecretStore>> {
-    Ok(Arc::new(super::keyring::Keyring::new(environment, "mcpm")))
+fn keyring(environment: &Environment, application: &'static str) -> Result<Arc<dyn SecretStore>> {
+    Ok(Arc::new(super::keyring::Keyring::new(environment, application)))
 }
 
 #[cfg(not(feature = "keyring"))]
-pub(super) fn keyring(_environment: &Environment) -> Result<Arc<dyn SecretStore>> {
+fn keyring(_environment: &Environment, _application: &'static str) -> Result<Arc<dyn SecretStore>> {
     Err(Error::new(ErrorKind::Unsupported, "this mcpm was built without support for keyrings")
         .hint("use `mcpm secret provider encrypted`"))
 }

@@ -27,7 +27,7 @@ use opentelemetry_sdk::{
 use prometheus::{Registry, TextEncoder};
 
 pub(crate) use instruments::Instruments;
-pub(crate) use labels::{http_method, mcp_method, mcp_version, rpc_code};
+pub(crate) use labels::{cut, http_method, mcp_method, mcp_version, rpc_code};
 pub(crate) use spec::{OTLP_OPTIONS, SHARED_OPTIONS};
 pub use spec::{OtlpSpec, TelemetrySpec};
 pub(crate) use trace_context::{TraceContext, parent_and_link};
@@ -49,8 +49,6 @@ const SPAN_EXPORT_INTERVAL: Duration = Duration::from_secs(5);
 const METRIC_EXPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// Time limit for exporting what is pending when the proxy stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
-/// Maximum length of an attribute value in bytes.
-const MAX_ATTRIBUTE_BYTES: usize = 128;
 
 /// The telemetry of a proxy. Dropping it exports what is pending, without blocking.
 #[derive(Debug)]
@@ -239,15 +237,6 @@ fn environment(names: &[String], variables: &Variables) -> Vec<KeyValue> {
         }
     };
     names.iter().filter_map(lookup).collect()
-}
-
-/// Truncates a text to the maximum length of an attribute.
-pub(crate) fn cut(text: &str) -> &str {
-    let mut end = text.len().min(MAX_ATTRIBUTE_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }
 
 /// Values of OTLP headers by name, as `OTEL_EXPORTER_OTLP_HEADERS` lists them, restricted to the names in `known`.

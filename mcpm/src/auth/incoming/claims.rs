@@ -4,11 +4,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
 
-use super::{Principal, token_error::TokenError};
+use super::{
+    principal::{LEEWAY, Principal},
+    token_error::TokenError,
+};
 use crate::options::Secret;
 
-/// Leeway for clock skew.
-pub(super) const LEEWAY: Duration = Duration::from_secs(60);
 /// Lifetime of an introspected token without `exp`.
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(60);
 

@@ -15,6 +15,7 @@ mod provider_client;
 mod refreshing;
 mod spec;
 mod token_error;
+mod token_file;
 mod token_verifier;
 mod verified_tokens;
 

@@ -1,11 +1,13 @@
 //! The authenticated caller of a request.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value};
 
-use super::claims::LEEWAY;
 use crate::options::Secret;
+
+/// Leeway for clock skew.
+pub(super) const LEEWAY: Duration = Duration::from_secs(60);
 
 /// The authenticated caller of a request, as its verified token describes it.
 ///

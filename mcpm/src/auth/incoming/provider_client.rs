@@ -3,13 +3,7 @@
 //! The token is sent to the issuer and to the URLs that options name. A URL from the issuer's metadata may be on
 //! another host, which does not get it.
 
-use std::{
-    fs::File,
-    io::{self, Read as _},
-    os::unix::fs::OpenOptionsExt as _,
-    path::Path,
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, header};
 use url::Url;
@@ -18,11 +12,9 @@ use super::{
     IncomingSpec,
     jwks::{self, JwkSet},
     metadata::{self, IssuerMetadata},
+    token_file::read_token_file,
 };
 use crate::{Error, ErrorKind, Result, auth::guarded_client::GuardedClient};
-
-/// Maximum size of the token file in bytes.
-const MAX_TOKEN_FILE_BYTES: u64 = 64 << 10;
 
 /// Fetches documents of the identity provider.
 #[derive(Debug, Clone)]
@@ -75,60 +67,9 @@ impl ProviderClient {
     }
 }
 
-/// Reads the token file.
-///
-/// # Errors
-/// `InvalidOption` if it cannot be read.
-pub(super) fn read_token_file(path: &Path) -> Result<HeaderValue> {
-    let unreadable = || {
-        let message = format!("cannot read a token from `{}`", path.display());
-        Error::new(ErrorKind::InvalidOption, message).with("option", "jwks_auth_token_file")
-    };
-    let text = text(path).map_err(|error| unreadable().source(error))?;
-    let token = text.trim();
-    let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| unreadable())?;
-    if token.is_empty() {
-        return Err(unreadable());
-    }
-    value.set_sensitive(true);
-    Ok(value)
-}
-
-fn text(path: &Path) -> io::Result<String> {
-    // Opening a named pipe without a writer must not block.
-    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let file = File::options().read(true).custom_flags(flags).open(path)?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-    }
-    if metadata.len() > MAX_TOKEN_FILE_BYTES {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too large"));
-    }
-    let mut text = String::new();
-    file.take(MAX_TOKEN_FILE_BYTES).read_to_string(&mut text)?;
-    Ok(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_token_is_read_from_a_file_and_nothing_else() {
-        let home = tempfile::tempdir().expect("a folder");
-        let path = home.path().join("pipe");
-        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).expect("a pipe");
-        assert!(read_token_file(&path).is_err(), "nobody waits for a writer");
-        assert!(read_token_file(home.path()).is_err());
-        let path = home.path().join("token");
-        std::fs::write(&path, "\n").expect("a file");
-        assert!(read_token_file(&path).is_err());
-        std::fs::write(&path, vec![b'a'; 1 << 20]).expect("a file");
-        assert!(read_token_file(&path).is_err());
-        std::fs::write(&path, "hush\n").expect("a file");
-        assert_eq!(read_token_file(&path).expect("a token"), "Bearer hush");
-    }
 
     #[tokio::test]
     async fn the_token_for_the_issuer_goes_where_the_options_say_and_nowhere_else() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::provider_client;
+use super::token_file::read_token_file;
 use crate::{
     Error, ErrorKind, Result,
     auth::guarded_client::ClientGuard,
@@ -175,7 +175,7 @@ impl IncomingSpec {
     /// # Errors
     /// `InvalidOption` names the file.
     pub(crate) fn check_file(&self) -> Result<()> {
-        self.token_file.as_deref().map_or(Ok(()), |path| provider_client::read_token_file(path).map(drop))
+        self.token_file.as_deref().map_or(Ok(()), |path| read_token_file(path).map(drop))
     }
 
     /// Rejects a proxy that is reachable from other machines, directly or through another proxy, and has neither

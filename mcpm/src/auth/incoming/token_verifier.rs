@@ -14,9 +14,10 @@ use super::{
     jwks::JwkSet,
     jwt::{self, SignedToken},
     metadata::IssuerMetadata,
-    provider_client::{self, ProviderClient},
+    provider_client::ProviderClient,
     refreshing::RefreshingDocument,
     token_error::TokenError,
+    token_file::read_token_file,
     verified_tokens::VerifiedTokens,
 };
 use crate::{
@@ -55,7 +56,7 @@ impl TokenVerifier {
             log: LogLimit::new(),
         };
         if let Some(path) = &incoming.spec().token_file {
-            provider_client::read_token_file(path)?;
+            read_token_file(path)?;
         }
         Ok(incoming)
     }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Principal, claims::LEEWAY, jwks::JwkSet};
+use super::{Principal, jwks::JwkSet, principal::LEEWAY};
 use crate::auth::token_cache::{CachedToken, TokenCache, TokenDigest};
 
 /// Maximum age of an entry; key sets are fetched again more often.

@@ -16,8 +16,14 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use cedar_policy::{Entity, EntityId, EntityTypeName, EntityUid, RestrictedExpression as Expression};
 use serde_json::{Map, Value};
 
-use super::{ANNOTATIONS, MAX_NAME_BYTES, file::AuthorizationSpec, uri_forms::UriForms, values};
-use crate::{Result, policy::invalid, redact::strip_query};
+use super::{file::AuthorizationSpec, uri_forms::UriForms, values};
+use crate::{Result, config_file::invalid, redact::strip_query};
+
+/// Tool annotations that policies may read (MCP 2025-11-25, `ToolAnnotations`).
+pub(super) const ANNOTATIONS: [&str; 4] =
+    ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+/// Maximum length of a name or URI in bytes.
+const MAX_NAME_BYTES: usize = 8 << 10;
 
 /// Claims that contain groups; the first one present is used.
 const GROUP_CLAIMS: [&str; 3] = ["groups", "roles", "cognito:groups"];

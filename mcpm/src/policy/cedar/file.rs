@@ -4,7 +4,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, ErrorKind, Result, config_file, policy::invalid};
+use crate::{
+    Error, ErrorKind, Result,
+    config_file::{self, invalid},
+};
 
 /// Cedar policies, and how entities are derived from callers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,13 +63,10 @@ struct Section {
     multi_valued_claims: Vec<String>,
 }
 
-/// Reads and validates the file.
-pub(in crate::policy) fn read(path: &Path) -> Result<AuthorizationSpec> {
+/// Reads the file. The policies in it are not parsed.
+pub(super) fn read(path: &Path) -> Result<AuthorizationSpec> {
     let document: AuthorizationDocument = config_file::json_or_yaml(path, "authorization configuration")?;
-    let spec = spec(document).map_err(|error| error.with("file", path.display()))?;
-    // Errors in policies are reported before anything is started.
-    super::Authorization::new(&spec, "server").map_err(|error| error.with("file", path.display()))?;
-    Ok(spec)
+    spec(document).map_err(|error| error.with("file", path.display()))
 }
 
 fn spec(document: AuthorizationDocument) -> Result<AuthorizationSpec> {

@@ -15,31 +15,31 @@ mod schema;
 mod uri_forms;
 mod values;
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use cedar_policy::{
     Authorizer, Context, Decision as Outcome, Effect, Entities, Policy, PolicyId, PolicySet, Request,
     Response,
 };
 pub use file::AuthorizationSpec;
-pub(super) use file::read;
 
 pub(crate) use entities::{AccessedEntity, Caller};
 pub(crate) use values::{Arguments, ArgumentsError};
 
 use allowed_calls::AllowedCalls;
 use context::ContextAttributes;
-use entities::{EntityMapping, action};
+use entities::{ANNOTATIONS, EntityMapping, action};
 use list_policies::ListPolicies;
-use schema::SchemaNames;
+use schema::{SchemaNames, chain};
 
-use super::invalid;
-use crate::{Error, Result};
+use crate::{Error, Result, config_file::invalid};
 
-/// Tool annotations that policies may read (MCP 2025-11-25, `ToolAnnotations`).
-const ANNOTATIONS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
-/// Maximum length of a name or URI in bytes.
-const MAX_NAME_BYTES: usize = 8 << 10;
+/// Reads the file of `--authz-config`, and checks the policies in it, before anything is started.
+pub(super) fn read(path: &Path) -> Result<AuthorizationSpec> {
+    let spec = file::read(path)?;
+    Authorization::new(&spec, "server").map_err(|error| error.with("file", path.display()))?;
+    Ok(spec)
+}
 
 /// The loaded policies.
 pub(crate) struct Authorization {
@@ -308,17 +308,6 @@ fn bad_policy(number: usize, text: &str, error: &cedar_policy::ParseErrors) -> E
         format!(" at line {line}, column {column}")
     });
     invalid(format!("policy {number} cannot be parsed{place}: {}", chain(error)))
-}
-
-/// An error with its causes.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -9,8 +9,6 @@ use std::collections::BTreeSet;
 use cedar_policy::{Entities, EntityTypeName, Policy};
 use serde_json::Value;
 
-use super::chain;
-
 /// The entity types of requests, except that of groups.
 const TYPES: [&str; 6] = ["Action", "Client", "MCP", "Prompt", "Resource", "Tool"];
 /// The actions of requests.
@@ -103,6 +101,17 @@ fn distance(one: &str, other: &str) -> usize {
         }
     }
     row.last().copied().unwrap_or_default()
+}
+
+/// An error with its causes.
+pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }
 
 #[cfg(test)]

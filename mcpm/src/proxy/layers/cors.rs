@@ -1,6 +1,6 @@
 //! CORS headers for allowed origins (Fetch, "CORS protocol").
 //!
-//! [`Origin`](super::origin::Origin) has already checked the origin. The proxy sets the headers for itself and for
+//! [`OriginCheck`](super::origin::OriginCheck) has already checked the origin. The proxy sets the headers for itself and for
 //! the server: pages must be able to read errors, for example to find out where to log in. The layer is only in
 //! the stack if origins are configured or callers are authenticated. Otherwise pages on loopback origins get the
 //! server's CORS headers.
