@@ -25,7 +25,12 @@ fn an_audit_configuration_that_is_wrong_is_refused_before_anything_starts() {
     let proxy = ["proxy", "p", "--target-uri", "http://127.0.0.1:1/mcp"];
     for (code, config, more, says) in [
         (4, "missing.json", None, "cannot read audit configuration `missing.json`"),
-        (2, "unknown.json", None, "`unknown.json` is no audit configuration: unknown field `logfile`"),
+        (
+            2,
+            "unknown.json",
+            None,
+            "`unknown.json` is not a valid audit configuration: unknown field `logfile`",
+        ),
         (2, "size.yaml", None, "`maxDataSize` is 0; it must be from 1 to 1048576"),
         (2, "type.json", None, "the event type `tool_call` is unknown"),
         (2, "off.json", Some("--enable-audit"), "`enabled` in the configuration turns it off"),

@@ -133,7 +133,7 @@ async fn the_challenge_names_the_token_error() {
                 assert_eq!(name, if label == "expired" { "token_expires" } else { "token_begins" });
                 assert_eq!(time < explained.inputs["now"].as_str(), label == "expired", "{explained:?}");
             }
-            "no end" => assert_eq!(of_token, [("token_expires", "not said")]),
+            "no end" => assert_eq!(of_token, [("token_expires", "none")]),
             "another issuer" => assert_eq!(of_token, [("token_issuer", "https://evil.example")]),
             "another audience" => {
                 assert_eq!(of_token, [("token_audience", "https://x.example")]);

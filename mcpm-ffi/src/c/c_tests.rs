@@ -97,7 +97,7 @@ fn null_and_broken_text_are_refused() {
     assert_eq!(null, (Status::BadArgument, "`name` is null".to_owned()));
     let broken = CString::new([0xff]).unwrap();
     let broken = refused(|builder| set(builder, c"name", &broken));
-    assert_eq!(broken, (Status::BadArgument, "`name` is no UTF-8".to_owned()));
+    assert_eq!(broken, (Status::BadArgument, "`name` is not valid UTF-8".to_owned()));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_builder_is_good_for_one_start() {
         let mut other = ptr::null_mut();
         let refused = failed(mcpm_proxy_start(builder, &raw mut other, &raw mut error), error);
         assert_eq!((refused.status, other), (Status::BadArgument, ptr::null_mut()));
-        let message = "`builder` was used before; make a new one";
+        let message = "`builder` was used before; create a new one";
         assert_eq!(refused.message.as_deref(), Some(message));
         mcpm_proxy_builder_free(builder);
         mcpm_proxy_free(proxy);

@@ -368,7 +368,7 @@ mod tests {
             (r#"{"enabled": false, "maxDataSize": 0}"#, None, "`maxDataSize` is 0"),
             (r#"{"enabled": false}"#, Some(true), "`enabled` in the configuration turns it off"),
             (r#"{"enabled": true}"#, Some(false), "`enable_audit` set to `false` turns it off"),
-            ("- a", None, "is no audit configuration"),
+            ("- a", None, "is not a valid audit configuration"),
         ] {
             let error = read(text, enable).expect_err(text);
             assert_eq!(error.kind(), ErrorKind::InvalidOption, "{text}");

@@ -122,7 +122,7 @@ impl IncomingSpec {
              it names; set the issuer with `oidc_issuer`",
         );
         let silent = "no issuer is set: clients cannot discover where to log in (RFC 9728, `authorization_servers`), \
-                      so give them their tokens by other means, or name it with `oidc_issuer`";
+                      so give them their tokens by other means, or set it with `oidc_issuer`";
         trusts_keys.into_iter().chain([silent]).filter(|_| self.issuer.is_none())
     }
 

@@ -95,10 +95,10 @@ fn what_is_wrong_with_a_configuration_is_said_with_its_place() {
         (
             "{",
             ErrorKind::InvalidOption,
-            "is no authorization configuration: EOF while parsing an object at line 1",
+            "is not a valid authorization configuration: EOF while parsing an object at line 1",
         ),
-        ("", ErrorKind::InvalidOption, "is no authorization configuration"),
-        ("version: [", ErrorKind::InvalidOption, "is no authorization configuration"),
+        ("", ErrorKind::InvalidOption, "is not a valid authorization configuration"),
+        ("version: [", ErrorKind::InvalidOption, "is not a valid authorization configuration"),
         (r#"{"version":"1.0","type":"cedarv1","x":1}"#, ErrorKind::InvalidOption, "unknown field `x`"),
         (
             r#"{"type":"cedarv1","cedar":{"policies":[]}}"#,
@@ -131,14 +131,14 @@ fn what_is_wrong_with_a_configuration_is_said_with_its_place() {
         (
             &format!(r#"{{"version":"1.0","type":"cedarv1","cedar":{{{permit},"entities_json":"[{{]"}}}}"#),
             ErrorKind::InvalidOption,
-            "`entities_json` cannot be read",
+            "`entities_json` is invalid",
         ),
         (
             &format!(
                 r#"{{"version":"1.0","type":"cedarv1","cedar":{{{permit},"group_entity_type":"a b"}}}}"#
             ),
             ErrorKind::InvalidOption,
-            "`a b` is no entity type",
+            "`a b` is not a valid Cedar entity type",
         ),
         (
             &format!(
