@@ -170,8 +170,8 @@ impl GuardedClient {
         let url = self.guard.parse_url(ask.url.as_str())?;
         let request = request_for_url(ask.method, &url, ask.headers, ask.body)?;
         let (parts, body) = self.client.send(request).await?.into_parts();
-        let body = Limited::new(body, largest).collect().await.map_err(|error| {
-            failed(format!("the answer broke off, or is larger than {largest} bytes")).source(error)
+        let body = Limited::new(body, max_bytes).collect().await.map_err(|error| {
+            failed(format!("the response was interrupted, or is larger than {max_bytes} bytes")).source(error)
         })?;
         Ok(ProviderResponse { status: parts.status, body: body.to_bytes() })
     }

@@ -1,9 +1,8 @@
 //! Finds or builds the image of a package.
 //!
-//! An image that is here is used as it is, whatever newer version of the package there is: it was resolved once,
-//! and is resolved again when somebody asks for it. It is built in two steps. The first installs the package and
-//! says which version that is and which commands it has; the second says what is started and labels the image.
-//! Only the second gives it its name, so an image of that name is a whole one.
+//! An existing image is used even if the package has a newer version; `rebuild` resolves the version again. It is
+//! built in two steps. The first one installs the package and reports its version and its commands; the second one
+//! sets the entry point and the labels. Only the second one names the image, so an image of that name is complete.
 
 use std::{
     collections::BTreeMap,
@@ -18,11 +17,11 @@ use crate::{
     runtime::{BuildProgress, BuildRequest, ImageInfo, PullProgress, Runtime, UntaggedImage, labels},
 };
 
-/// The label that says which version of it was found.
+/// The label with the installed version.
 const VERSION_LABEL: &str = "mcpm-package-version";
-/// The label that says which base images it was built from.
+/// The label with the base images.
 const BASES_LABEL: &str = "mcpm-package-bases";
-/// Images that a build has left are kept no longer, whatever they were left for.
+/// Age after which images that builds left are removed.
 const MAX_LEFTOVER_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Whether an image is built.
@@ -97,13 +96,13 @@ pub(crate) async fn ensure(
         };
         bases.push(found.id);
     }
-    // Steps of a local project are found again by the next build of it; a package is installed once.
+    // The next build of a local project reuses its layers; a package is installed once.
     let build = match package.project() {
         Some(_) => package.to_string(),
         None => random_token()?,
     };
     let replaced = runtime.image(&recipe.image).await?;
-    // Without a list, nothing of another build that may go on is taken for a leftover.
+    // Without a list, no image of a concurrent build can be taken for a leftover.
     let before = runtime.untagged_images(labels::BUILD).await.unwrap_or_default();
     let outcome = run_build(runtime, recipe, &build, &bases, allowed, progress).await;
     let leftovers = Leftovers {
@@ -113,7 +112,7 @@ pub(crate) async fn ensure(
     };
     // A failure to clean up does not fail the build.
     if let Err(error) = leftovers.remove(runtime).await {
-        tracing::warn!(%error, "images of a build were left behind");
+        tracing::warn!(%error, "images of a build could not be removed");
     }
     outcome
 }
@@ -150,14 +149,14 @@ async fn run_build(
     Ok(BuiltImage { info: info.ok_or_else(gone)?, version: report.version })
 }
 
-/// Images without a name that builds have left: the stage that installs, the image that a rebuilt one replaced, and those
-/// of builds that were interrupted.
+/// Untagged images that builds have left: the install stage, the image that a rebuild replaced, and those of
+/// interrupted builds.
 struct Leftovers<'a> {
-    /// The labels of this build, and of that of the image which it replaced.
+    /// The labels of this build, and of the build of the replaced image.
     builds: Vec<&'a String>,
-    /// Whether it is of a local project, whose builds all have one label and may be done at the same time.
+    /// Whether it is a local project, whose builds have the same label and may run concurrently.
     is_project: bool,
-    /// Images that were there when it began.
+    /// Images that existed before the build.
     before: Vec<&'a String>,
 }
 
@@ -175,12 +174,12 @@ impl Leftovers<'_> {
     fn among(&self, mut found: Vec<UntaggedImage>, oldest: i64) -> Vec<UntaggedImage> {
         found.sort_by_key(|image| std::cmp::Reverse(image.created));
         let is_of_build = |image: &UntaggedImage| self.builds.contains(&&image.label_value);
-        // The next build of a local project finds the modules there that it has already fetched.
+        // The next build of a local project reuses the modules that were fetched.
         let newest = found.iter().find(|image| is_of_build(image)).map(|image| image.id.clone());
-        let kept = newest.filter(|_| self.is_project);
+        let reusable = newest.filter(|_| self.is_project);
         found.retain(|image| {
             let is_over = !self.is_project || self.before.contains(&&image.id);
-            (is_of_build(image) && is_over || image.created < oldest) && kept.as_ref() != Some(&image.id)
+            (is_of_build(image) && is_over || image.created < oldest) && reusable.as_ref() != Some(&image.id)
         });
         found
     }
@@ -204,7 +203,7 @@ async fn pull_base(
     }
 }
 
-/// Installs the package in an image without a name.
+/// Installs the package in an untagged image.
 async fn run_install_stage(
     runtime: &dyn Runtime,
     recipe: &Recipe,
@@ -212,7 +211,7 @@ async fn run_install_stage(
     allowed: BuildPolicy,
     progress: &(dyn Fn(PackageBuildProgress) + Send + Sync),
 ) -> Result<(String, InstallReport)> {
-    // A word that nothing which is installed can know.
+    // A random word, which an installed package cannot know.
     let word = random_token()?;
     let mut args = recipe.args.clone();
     args.insert(dockerfile::REPORT_ARG.to_owned(), word.clone());
@@ -220,7 +219,7 @@ async fn run_install_stage(
     let request = BuildRequest {
         context: recipe.context.clone(),
         args,
-        // The last stage may be based on nothing that has it.
+        // The last stage may be based on an image without it.
         labels: BTreeMap::from([(labels::BUILD.to_owned(), build.to_owned())]),
         no_cache: allowed.rebuild,
         ..BuildRequest::default()

@@ -9,9 +9,9 @@ use rustls::{
 
 use crate::{Error, ErrorKind, Result};
 
-/// Where a file with the authorities alone lies in an image, for programs that add them to their own.
+/// The path in an image of the file with the authorities only, for programs that add them to their own.
 pub(crate) const CA_FILE: &str = "/etc/mcpm/ca.pem";
-/// Where a file with them and the system's own lies, for programs that read one file only.
+/// The path in an image of the file with these and the system's authorities, for programs that read a single file.
 pub(crate) const CA_BUNDLE_FILE: &str = "/etc/mcpm/ca-bundle.pem";
 /// The variables that name these files to programs.
 pub(crate) const CA_VARIABLES: &[(&str, &str)] = &[
@@ -54,12 +54,12 @@ impl Certificates {
         if all.is_empty() { Err(broken("there is none".to_owned())) } else { Ok(Self(all)) }
     }
 
-    /// Returns each certificate as the text of a file of its own, which is what stores of systems take.
+    /// Returns each certificate as a PEM file of its own, as the certificate stores of systems require.
     pub(super) fn files(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|certificate| pem(certificate))
     }
 
-    /// Returns all of them as one text.
+    /// Returns all of them as one PEM text.
     pub(crate) fn text(&self) -> String {
         self.files().collect()
     }

@@ -1,4 +1,4 @@
-//! The tar archive that an image is built from: the same bytes for the same files.
+//! The build context: a tar archive with the same bytes for the same files.
 
 use std::{io, path::Path};
 
@@ -7,10 +7,10 @@ use tar::{Builder, EntryType, Header};
 
 use crate::{Error, ErrorKind, Result};
 
-/// The largest context: all of it is held in memory, so that what is built is what was hashed.
+/// The largest context, which is held in memory, so that the hashed bytes are built.
 pub(super) const MAX_CONTEXT_BYTES: usize = 256 * 1024 * 1024;
 
-/// A context that is being filled.
+/// A builder of a context.
 pub(super) struct BuildContext(Builder<Vec<u8>>);
 
 impl BuildContext {
@@ -42,13 +42,13 @@ impl BuildContext {
         self.0.append_link(&mut header, path, target).map_err(|error| broken(path, error))
     }
 
-    /// Ends it.
+    /// Finishes the archive.
     pub(super) fn finish(self) -> Result<Bytes> {
         self.0.into_inner().map(Bytes::from).map_err(|error| broken(Path::new("."), error))
     }
 }
 
-/// Times and owners say nothing about what is built.
+/// Times and owners do not affect the build.
 fn header(kind: EntryType, mode: u32) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);

@@ -1,35 +1,35 @@
-//! The Dockerfile of a package: a stage that is ready, one that installs, and one that is left with the result.
+//! The Dockerfile of a package: a prepared stage, an install stage, and the final stage.
 //!
-//! What a user wrote becomes an argument of a fixed script, as JSON, and is seen by no shell. The classic builder
-//! of every engine can build it: no mounts, no here-documents.
+//! User input is passed to a fixed script as a JSON argument, never through a shell. The classic builder of every
+//! engine can build it: there are no mounts and no here-documents.
 
 use std::fmt::Write as _;
 
 use super::{Ecosystem, certificates};
 use crate::{image::ImageReference, runtime::labels};
 
-/// The variable by which a report is told from all else that a build writes.
+/// The variable with the word that marks the report in the build's output.
 pub(super) const REPORT_ARG: &str = "MCPM_REPORT";
-/// The variable that says which build an image is of.
+/// The variable with the id of the build.
 pub(super) const BUILD_ARG: &str = "MCPM_BUILD";
-/// The user that servers run as, and its group.
+/// The user and the group that servers run as.
 const USER: &str = "65532:65532";
 
-/// What a Dockerfile is written from.
+/// The inputs of a Dockerfile.
 #[derive(Debug)]
 pub(super) struct DockerfileSpec<'a> {
     pub(super) ecosystem: Ecosystem,
     /// The image that the package is installed in.
     pub(super) builder: &'a ImageReference,
-    /// The image that it runs in, where that is another one; `None` is the builder's, or for Go none at all.
+    /// The image that it runs in, if it is another one; `None` for the builder's, or for none at all with Go.
     pub(super) runtime: Option<&'a ImageReference>,
-    /// What is installed, in the words of the ecosystem's tool; `None` for a local project.
+    /// The requirement, in the syntax of the ecosystem's tool; `None` for a local project.
     pub(super) requirement: Option<&'a str>,
     /// The package's name, or the folder of a local project.
     pub(super) name: &'a str,
     pub(super) packages: &'a [String],
     pub(super) has_certificates: bool,
-    /// Variables that the builder is told beside those for proxies.
+    /// Build arguments in addition to those for proxies.
     pub(super) args: Vec<&'a str>,
 }
 
@@ -50,7 +50,7 @@ impl DockerfileSpec<'_> {
         text
     }
 
-    /// A base with certificates, packages and the server's user.
+    /// The base with certificates, packages and the server's user.
     fn write_base_stage(&self, text: &mut String, base: &ImageReference, name: &str) {
         let _ = writeln!(text, "FROM {base} AS {name}\nUSER 0:0\nCOPY prepare.sh /mcpm/");
         if self.has_certificates {
@@ -62,11 +62,11 @@ impl DockerfileSpec<'_> {
         if self.has_certificates {
             self.write_ca_variables(text);
         }
-        // After the steps that builds have in common, which are not done again.
+        // After the steps that builds share, so that their layers are reused.
         let _ = writeln!(text, "ARG {BUILD_ARG}\nLABEL {}=\"${BUILD_ARG}\"\n", labels::BUILD);
     }
 
-    /// Tells programs of the certificates.
+    /// Sets the variables of the certificates.
     fn write_ca_variables(&self, text: &mut String) {
         let variables: Vec<_> =
             certificates::CA_VARIABLES.iter().map(|(name, path)| format!("{name}={path}")).collect();
@@ -103,14 +103,14 @@ impl DockerfileSpec<'_> {
         self.write_report_step(text, &["/bin/sh", "/mcpm/report_go.sh"]);
     }
 
-    /// Says what was installed, in every build anew: an engine does not say again what it did before.
+    /// Reports what was installed. It runs in every build, since engines do not repeat the output of cached steps.
     fn write_report_step(&self, text: &mut String, command: &[&str]) {
         let _ = writeln!(text, "ARG {REPORT_ARG}");
         run(text, command);
         text.push('\n');
     }
 
-    /// The stage that is left.
+    /// The final stage.
     fn write_final_stage(&self, text: &mut String) {
         match (self.ecosystem, self.runtime) {
             (Ecosystem::Go, None) => {
@@ -139,12 +139,12 @@ impl DockerfileSpec<'_> {
     }
 }
 
-/// The Dockerfile that makes a server of what was built: it starts this command.
+/// Returns the Dockerfile of the second step, which sets the entry point.
 pub(super) fn entrypoint_dockerfile(image: &str, command: &str) -> String {
     format!("FROM {image}\nENTRYPOINT {}\nCMD []\n", json(&[command]))
 }
 
-/// A command that no shell reads.
+/// Returns a command in exec form.
 fn run(text: &mut String, command: &[&str]) {
     let _ = writeln!(text, "RUN {}", json(command));
 }

@@ -1,12 +1,12 @@
-//! What names and versions of packages look like, by ecosystem.
+//! The syntax of package names and versions, by ecosystem.
 //!
-//! The rules are those of the package indexes where they are short, and never wider: what passes here is handed
-//! to package managers as an argument, so nothing may begin with `-` or mean a file, a URL or another package.
-//! Whether such a package exists is for the index to say.
+//! The rules are at least as strict as those of the package indexes: a name is passed to package managers as an
+//! argument, so it must not begin with `-` or mean a file, a URL or another package. Whether a package exists is up to
+//! the index.
 
-/// Most characters of a name: npm's limit, and longer than the others use.
+/// The longest name: npm's limit, which is more than others use.
 const MAX_NAME_LENGTH: usize = 214;
-/// Most characters of a version.
+/// The longest version.
 const MAX_VERSION_LENGTH: usize = 128;
 
 /// Tells whether it can name a distribution of the Python index, or an extra of one: letters and digits, with
@@ -50,7 +50,7 @@ pub(super) fn is_node_version(version: &str) -> bool {
         && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._+-".contains(&byte))
 }
 
-/// Says what breaks the grammar of a Go package's path.
+/// Returns which part of a Go package path is invalid.
 pub(super) fn check_go_path(path: &str) -> Result<(), &'static str> {
     let element = |element: &str| {
         let bytes = element.as_bytes();

@@ -1,10 +1,9 @@
 //! Packages as servers (`uvx://`, `npx://`, `go://`), for which images are built.
 //!
-//! [`PackageReference`] reads what was typed and refuses what no package of its ecosystem can be called. A
-//! `Recipe` is everything that goes into the image, and so its name; `build::ensure` finds the image or builds it.
-//! `dockerfile` says how, with the fixed scripts in `scripts/`; `project` says which files of a local project go
-//! in, `certificates` and `settings` what a build is told of the network it is in, `report` which command of the
-//! package is the server.
+//! [`PackageReference`] parses references and rejects invalid names. A `Recipe` has all inputs of the image, whose
+//! name is a hash of them; `build::ensure` finds or builds it. `dockerfile` renders the Dockerfile, with the fixed
+//! scripts in `scripts/`; `project` selects the files of a local project; `certificates` and `settings` describe the
+//! network of the build; `report` selects the command of the package.
 
 pub(crate) mod build;
 pub(crate) mod certificates;

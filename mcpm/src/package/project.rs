@@ -1,7 +1,7 @@
-//! A local Go project: where it begins, and which of its files go into a build.
+//! Local Go projects: finds the module, and selects the files for a build.
 //!
-//! Left out is what `.gitignore` and `.dockerignore` name, what Git keeps for itself, and links that lead out of
-//! the project. A `.gitignore` above the project counts as far as Git says so: up to the repository's root.
+//! Excluded are files that `.gitignore` and `.dockerignore` match, the `.git` folder, and links that lead out of the
+//! project. As in Git, `.gitignore` files apply up to the root of the repository.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use ignore::{
 use super::context::{BuildContext, MAX_CONTEXT_BYTES};
 use crate::{Error, ErrorKind, Result};
 
-/// A Go module on this machine, and the folder in it that is compiled.
+/// A Go module on this machine, and the package in it that is compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Project {
     /// Where `go.mod` is.
@@ -30,7 +30,7 @@ impl Project {
     /// Finds the module that a folder belongs to.
     ///
     /// # Errors
-    /// `NotFound` when there is no such folder, `InvalidOption` when it is in no Go module.
+    /// `NotFound` when there is no such folder, `InvalidOption` when it is not in a Go module.
     pub(super) fn find(folder: &Path) -> Result<Self> {
         let shown = folder.display();
         let cannot_read = |error: io::Error| {
@@ -62,8 +62,8 @@ impl Project {
         Ok(Self { root: root.to_owned(), package })
     }
 
-    /// Puts the project's files below a folder of the context, and returns what was left out though no pattern
-    /// says so.
+    /// Adds the project's files below a folder of the context, and returns notices about files that were excluded
+    /// without a pattern.
     ///
     /// # Errors
     /// `Io` when a file cannot be read, `InvalidOption` for a broken `.dockerignore` or a project that is too large.
@@ -96,11 +96,11 @@ impl Project {
         Ok(left_out)
     }
 
-    /// Returns the content of a file in the root, if it is there. A link could lead to what is not the project's, so
-    /// none is followed.
+    /// Returns the content of a file in the root, if it exists. Links are not followed, since they may lead out of the
+    /// project.
     ///
     /// # Errors
-    /// `InvalidOption` for what is no file, `Io` when it cannot be read.
+    /// `InvalidOption` if it is not a file, `Io` when it cannot be read.
     pub(super) fn root_file(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let path = self.root.join(name);
         let shown = path.display();
@@ -117,7 +117,7 @@ impl Project {
         }
     }
 
-    /// The files and links that are not ignored, in the order of their names.
+    /// Returns the files and links that are not ignored, in the order of their names.
     fn files(&self) -> Result<Vec<PathBuf>> {
         let docker = self.dockerignore()?;
         let in_git = self.root.ancestors().any(|folder| folder.join(".git").exists());
@@ -125,7 +125,7 @@ impl Project {
             .hidden(false)
             .ignore(false)
             .git_global(false)
-            // Without a repository, only what is in the project itself can be meant for it.
+            // Without a repository, only ignore files in the project itself apply.
             .parents(in_git)
             .require_git(in_git)
             .follow_links(false)
@@ -157,7 +157,7 @@ impl Project {
         let mut patterns = Vec::new();
         let text = match fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            // Files that nobody was to have are not sent because a list cannot be read.
+            // An unreadable ignore file is an error, since it may exclude secrets.
             text => text.map_err(|error| broken(error.into()))?,
         };
         for line in text.lines() {
@@ -169,7 +169,7 @@ impl Project {
             let lets_in = pattern.is_some();
             let pattern = pattern.unwrap_or(line).trim().trim_start_matches("./").trim_matches('/');
             if !pattern.is_empty() && pattern != "." {
-                // Patterns and paths are both taken from the root.
+                // Patterns and paths are both relative to the root.
                 let mut builder = GitignoreBuilder::new("");
                 builder.add_line(None, &format!("/{pattern}")).map_err(broken)?;
                 patterns.push((lets_in, builder.build().map_err(broken)?));
@@ -179,8 +179,8 @@ impl Project {
     }
 }
 
-/// The patterns of a `.dockerignore`, and whether each lets in. They begin at the root, unlike those of Git, and the
-/// last one that matches a path or a folder that it is in decides, wherever that folder is.
+/// The patterns of a `.dockerignore`, and whether each re-includes. Unlike those of Git, they are relative to the
+/// root, and the last one that matches a path or a parent folder decides.
 struct DockerIgnore(Vec<(bool, Gitignore)>);
 
 impl DockerIgnore {
@@ -190,8 +190,8 @@ impl DockerIgnore {
     }
 }
 
-/// Reads a file, and of one that is too large for a context no more than shows it. What became a link, or anything
-/// but a file, since it was looked at is not read.
+/// Reads a file, up to the size limit of a context. A file that has been replaced by a link or something else is not
+/// read.
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut options = fs::OpenOptions::new();
     options.read(true);

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{Error, ErrorKind, Result, image::ImageReference};
 
-/// Most characters of a package of the base image's distribution.
+/// The longest name of a package of the base image's distribution.
 const MAX_PACKAGE_NAME_LENGTH: usize = 128;
 /// Hexadecimal digits of the hash in a tag.
 const TAG_HASH_LENGTH: usize = 16;
@@ -22,7 +22,7 @@ const TAG_HASH_LENGTH: usize = 16;
 const PYTHON_IMAGE: &str = "python:3.14-slim";
 const NODE_IMAGE: &str = "node:24-slim";
 const GO_IMAGE: &str = "golang:1.26-alpine";
-/// What a Go program runs in that wants packages beside it.
+/// The image for Go programs that need distribution packages.
 const GO_RUNTIME_IMAGE: &str = "alpine:3.23";
 
 /// The inputs of a recipe.
@@ -34,7 +34,7 @@ pub(crate) struct RecipeInputs<'a> {
     pub(crate) runtime_image: Option<&'a str>,
     /// Packages of the base image's distribution.
     pub(crate) add_packages: &'a [String],
-    /// The command that is started, where the package has several.
+    /// The command to start, if the package has several.
     pub(crate) command: Option<&'a str>,
     /// Certificate authorities that the build and the server trust.
     pub(crate) ca_cert: Option<&'a Certificates>,
@@ -100,7 +100,7 @@ impl Recipe {
         }
         let mut warnings = Vec::new();
         if let Some(project) = &project {
-            // Apart from the rest, so that a change of the program does not fetch its modules again.
+            // Separate from the rest, so that a change of the program does not fetch its modules again.
             for name in ["go.mod", "go.sum"] {
                 if let Some(content) = project.root_file(name)? {
                     context.add_file(format!("module/{name}"), &content, false)?;
@@ -127,7 +127,7 @@ impl Recipe {
         })
     }
 
-    /// The context of the second build, which says what is started.
+    /// Returns the context of the second step, which sets the entry point.
     pub(super) fn entrypoint_context(image: &str, command: &str) -> Result<Bytes> {
         let mut context = BuildContext::new();
         context.add_file(
@@ -139,7 +139,7 @@ impl Recipe {
     }
 }
 
-/// The image that a package is installed in, and the one it runs in where that is another one.
+/// Returns the image that a package is installed in, and the one it runs in, if it is another one.
 fn base_images(ingredients: &RecipeInputs<'_>) -> Result<(ImageReference, Option<ImageReference>)> {
     let ecosystem = ingredients.package.ecosystem();
     let given = ingredients.runtime_image.map(ImageReference::parse).transpose();
@@ -151,7 +151,7 @@ fn base_images(ingredients: &RecipeInputs<'_>) -> Result<(ImageReference, Option
     })?;
     let runtime = match (ecosystem, &given) {
         (Ecosystem::Python | Ecosystem::Node, _) => None,
-        // A static program needs nothing around it.
+        // A static program needs no base image.
         (Ecosystem::Go, _) if ingredients.add_packages.is_empty() => None,
         (Ecosystem::Go, Some(given)) => Some(given.clone()),
         (Ecosystem::Go, None) => Some(ImageReference::parse(GO_RUNTIME_IMAGE)?),
@@ -159,7 +159,7 @@ fn base_images(ingredients: &RecipeInputs<'_>) -> Result<(ImageReference, Option
     Ok((given.unwrap_or(usual), runtime))
 }
 
-/// The fixed files of a build.
+/// Returns the fixed scripts of a build.
 fn scripts(ecosystem: Ecosystem) -> &'static [(&'static str, &'static str)] {
     const PREPARE: (&str, &str) = ("prepare.sh", include_str!("scripts/prepare.sh"));
     match ecosystem {
@@ -187,7 +187,7 @@ fn check_packages(packages: &[String]) -> Result<()> {
     let is_name = |name: &str| {
         name.len() <= MAX_PACKAGE_NAME_LENGTH
             && name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
-            // Installers take `name-` for one to be removed.
+            // Installers remove a package that is written as `name-`.
             && !name.ends_with('-')
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._+-".contains(&byte))
     };
@@ -204,11 +204,11 @@ fn check_packages(packages: &[String]) -> Result<()> {
     }
 }
 
-/// One hash over all that decides what the image becomes. How packages travel here decides nothing.
+/// Returns a hash of all inputs that affect the image. Proxies do not.
 fn hash(context: &[u8], mirrors: &BTreeMap<String, String>, command: Option<&str>) -> String {
     let mut hasher = Hasher::new(&SHA256);
     let mut add = |bytes: &[u8]| {
-        // With its length, so that no two lists of texts are the same bytes.
+        // With its length, so that no two lists have the same bytes.
         hasher.update(&(bytes.len() as u64).to_le_bytes());
         hasher.update(bytes);
     };
@@ -223,7 +223,7 @@ fn hash(context: &[u8], mirrors: &BTreeMap<String, String>, command: Option<&str
     hex.chars().take(TAG_HASH_LENGTH).collect()
 }
 
-/// The name of the image's repository: `uvx-mcp-server-time`.
+/// Returns the name of the image's repository, such as `uvx-mcp-server-time`.
 fn repository(package: &PackageReference) -> String {
     let name = match package.project() {
         Some(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -235,7 +235,7 @@ fn repository(package: &PackageReference) -> String {
         slug.push('-');
         slug.push_str(&word.to_ascii_lowercase());
     }
-    // The limit is of the whole name; the hash in the tag says what it is.
+    // The limit applies to the whole name; the hash in the tag identifies it.
     slug.truncate(MAX_PACKAGE_NAME_LENGTH);
     slug.trim_end_matches('-').to_owned()
 }

@@ -10,10 +10,10 @@ use super::grammar::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// The version that stands for the newest one.
+/// The version that means the newest one.
 const LATEST: &str = "latest";
 
-/// Where packages of a scheme come from, and what runs them.
+/// The ecosystem of a scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ecosystem {
     /// Python, with uv: `uvx://`.
@@ -71,7 +71,7 @@ impl PackageReference {
         }))
     }
 
-    /// Returns where the package comes from.
+    /// Returns the ecosystem.
     pub fn ecosystem(&self) -> Ecosystem {
         match self.kind {
             PackageKind::Python { .. } => Ecosystem::Python,
@@ -133,10 +133,10 @@ impl PackageReference {
         }
     }
 
-    /// Returns the name that a workload gets from the package: the package's text, or a project's folder.
+    /// Returns the workload name for the package: from its name, or from a project's folder.
     pub fn workload_name(&self) -> String {
         match self.project() {
-            // `..` says nothing; the caller makes the path absolute first.
+            // `..` has no name; the caller makes the path absolute first.
             Some(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             None => {
                 let (_, package) = self.as_written.split_once("://").unwrap_or_default();
@@ -152,7 +152,7 @@ impl fmt::Display for PackageReference {
     }
 }
 
-/// Why a text is no package, and how one is written.
+/// Returns the error for an invalid reference, with the valid syntax.
 struct ReferenceError {
     why: &'static str,
     hint: &'static str,
@@ -215,7 +215,7 @@ fn go(text: &str) -> Result<PackageKind, ReferenceError> {
     if version.is_some_and(|version| !is_go_version(version)) {
         return Err(broken("the part after `@` is a version, a branch or a commit"));
     }
-    // Go's versions have a `v`, which those of the other schemes have not.
+    // Go's versions have a `v`, unlike those of the other schemes.
     let dotted = |version: &str| version.contains('.') && version.as_bytes()[0].is_ascii_digit();
     let version =
         version.map(|version| if dotted(version) { format!("v{version}") } else { version.to_owned() });
@@ -230,12 +230,12 @@ fn split_version(text: &str, skipped: usize) -> (&str, Option<&str>) {
     }
 }
 
-/// The version unless it is the newest one, which is what no version means.
+/// Returns the version; `None` for the newest one, which is the default.
 fn pinned_version(version: Option<&str>) -> Option<&str> {
     version.filter(|version| *version != LATEST)
 }
 
-/// The path without `.` and `..`, as far as its text tells.
+/// Removes `.` and `..` from a path, without following links.
 fn normalized(path: &Path) -> PathBuf {
     let mut all = PathBuf::new();
     for component in path.components() {

@@ -7,29 +7,29 @@ use serde::Deserialize;
 use super::PackageReference;
 use crate::{Error, ErrorKind, Result};
 
-/// What was installed. It comes from the package, so nothing in it is believed to be well formed.
+/// The report. It is untrusted, since it comes from the package.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InstallReport {
-    /// The version that was found for what was asked.
+    /// The installed version.
     pub(super) version: String,
     /// The package's own commands, in the order of their names.
     pub(super) commands: Vec<PackageCommand>,
 }
 
-/// A command that a package brings.
+/// A command of a package.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PackageCommand {
     pub(super) name: String,
-    /// Where it is in the image.
+    /// Its path in the image.
     pub(super) path: String,
-    /// The file that it is in the end; two names of one program share it.
+    /// The file that its links lead to, which two names of one program share.
     file: String,
 }
 
 impl InstallReport {
-    /// Reads the line that begins with the build's own word.
+    /// Parses the line that begins with the word of the build.
     pub(super) fn read(line: &str, word: &str) -> Option<Self> {
         let report: Self = serde_json::from_str(line.strip_prefix(word)?.trim()).ok()?;
         let is_plain = |text: &str| text.len() <= 512 && !text.contains(char::is_control);
@@ -62,7 +62,7 @@ impl InstallReport {
         }
         let files: BTreeSet<&str> = self.commands.iter().map(|command| command.file.as_str()).collect();
         let like_package = package.name().and_then(|name| {
-            // The scope of npm and the host of Go are no part of a command's name.
+            // The scope of npm and the host of Go are not part of a command's name.
             named(name).or_else(|| named(name.rsplit('/').next()?))
         });
         match (self.commands.first(), like_package) {
@@ -79,7 +79,7 @@ impl InstallReport {
     }
 }
 
-/// Python's index takes `.`, `_` and `-` for the same, and so do people.
+/// Python's index does not distinguish `.`, `_` and `-`.
 fn names_match(one: &str, other: &str) -> bool {
     let plain = |name: &str| name.to_ascii_lowercase().replace(['.', '_'], "-");
     plain(one) == plain(other)

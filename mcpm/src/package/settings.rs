@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Ecosystem;
 
-/// Variables for proxies, in both spellings; engines hand them to every step of a build.
+/// Variables for proxies, in both spellings; engines pass them to every step of a build.
 const PROXY_VARIABLES: &[&str] = &[
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -30,26 +30,26 @@ const PYTHON_VARIABLES: &[&str] = &[
 const NODE_VARIABLES: &[&str] = &["NPM_CONFIG_REGISTRY", "npm_config_registry"];
 const GO_VARIABLES: &[&str] = &["GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOTOOLCHAIN"];
 
-/// Variables that package managers in a build are given: those for proxies, and for mirrors of package indexes.
+/// Variables for package managers in a build: proxies, and mirrors of package indexes.
 ///
-/// Values may hold logins. They are shown nowhere, and they are in no image; the engine keeps them with the steps
+/// Values may contain logins. They are never displayed and not part of an image; the engine stores them with the steps
 /// of the build.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct BuildSettings(BTreeMap<String, String>);
 
 impl BuildSettings {
-    /// Takes those variables that builds are given from `lookup`.
+    /// Reads the variables from `lookup`.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let names = [PROXY_VARIABLES, PYTHON_VARIABLES, NODE_VARIABLES, GO_VARIABLES].concat();
         Self(names.iter().filter_map(|name| Some(((*name).to_owned(), lookup(name)?))).collect())
     }
 
-    /// The variables for proxies.
+    /// Returns the variables for proxies.
     pub(super) fn proxies(&self) -> BTreeMap<String, String> {
         self.select(PROXY_VARIABLES)
     }
 
-    /// The variables that say where packages come from.
+    /// Returns the variables for mirrors.
     pub(super) fn mirrors(&self, ecosystem: Ecosystem) -> BTreeMap<String, String> {
         let mut all = self.select(match ecosystem {
             Ecosystem::Python => PYTHON_VARIABLES,

@@ -127,12 +127,12 @@ impl Cache {
 
     /// Stores a document, and ignores errors.
     fn store(&self, path: &Path, copy: &CachedDocument) {
-        let kept = serde_json::to_vec(copy).map_err(std::io::Error::other).and_then(|bytes| {
+        let written = serde_json::to_vec(copy).map_err(std::io::Error::other).and_then(|bytes| {
             fs::create_dir_all(&self.folder)?;
             crate::state::replace(path, &bytes)
         });
-        if let Err(error) = kept {
-            tracing::debug!(%error, "a copy of a registry's document is not kept");
+        if let Err(error) = written {
+            tracing::debug!(%error, "a registry document could not be cached");
         }
         self.evict();
     }

@@ -144,14 +144,14 @@ fn sorted(entries: Vec<RegistryEntry>) -> Vec<RegistryEntry> {
 
 /// Keeps one entry of each name: the one that is marked as the latest, else the one with the highest version.
 fn latest_versions(entries: Vec<RegistryEntry>) -> Vec<RegistryEntry> {
-    let mut kept: std::collections::BTreeMap<String, RegistryEntry> = std::collections::BTreeMap::new();
+    let mut latest: std::collections::BTreeMap<String, RegistryEntry> = std::collections::BTreeMap::new();
     for entry in entries {
-        match kept.get(&entry.name) {
+        match latest.get(&entry.name) {
             Some(other) if !entry.is_newer_than(other) => {}
             _ => {
-                kept.insert(entry.name.clone(), entry);
+                latest.insert(entry.name.clone(), entry);
             }
         }
     }
-    kept.into_values().collect()
+    latest.into_values().collect()
 }

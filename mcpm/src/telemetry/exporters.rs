@@ -207,14 +207,14 @@ struct OtlpHttpClient {
 
 impl OtlpHttpClient {
     fn new(collector: &ExporterFactory<'_>) -> Self {
-        let (headers, said) = (collector.headers.clone(), Arc::clone(&collector.status));
-        Self { client: HttpClient::new(collector.trust.clone()), headers, said }
+        let (headers, status) = (collector.headers.clone(), Arc::clone(&collector.status));
+        Self { client: HttpClient::new(collector.trust.clone()), headers, status }
     }
 }
 
 impl fmt::Debug for OtlpHttpClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("OverHttp").field(&self.client).finish()
+        f.debug_tuple("OtlpHttpClient").field(&self.client).finish()
     }
 }
 
@@ -230,7 +230,7 @@ impl OtelHttpClient for OtlpHttpClient {
         }
         let url = Url::parse(&parts.uri.to_string())?;
         let request = request_for_url(parts.method, &url, headers, body)?;
-        let sent = self.client.send(request).await.inspect_err(|error| self.said.set_cause(error));
+        let sent = self.client.send(request).await.inspect_err(|error| self.status.set_cause(error));
         let (parts, body) = sent?.into_parts();
         let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await?.to_bytes();
         Ok(Response::from_parts(parts, body))

@@ -238,9 +238,9 @@ impl Workload {
     /// [resolved](Self::resolve). They are not stored.
     #[must_use]
     pub fn with_prompted_secrets(&self, spec: &WorkloadSpec, mut secrets: SecretValues) -> SecretValues {
-        let typed =
+        let prompted =
             self.resolved_request.get().into_iter().flat_map(|request| request.prompted_secrets(&spec.name));
-        secrets.extend(typed.map(|(secret, value)| (secret.name, value.clone())).collect());
+        secrets.extend(prompted.map(|(secret, value)| (secret.name, value.clone())).collect());
         secrets
     }
 
@@ -250,7 +250,7 @@ impl Workload {
     /// # Errors
     /// `Io` when the records cannot be read.
     pub fn would_rename(&self, spec: &WorkloadSpec) -> Result<bool> {
-        let request = self.resolved_request.get().map_or(&self.request, |settled| settled);
+        let request = self.resolved_request.get().map_or(&self.request, |resolved| resolved);
         Ok(request.name_is_generated && self.name(request)? != spec.name)
     }
 

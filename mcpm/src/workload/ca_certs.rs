@@ -5,6 +5,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -64,13 +65,6 @@ fn folder(record: &Path) -> PathBuf {
     record.join("certificates")
 }
 
-#[cfg(unix)]
 fn set_mode(path: &Path, mode: u32) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
-}
-
-#[cfg(not(unix))]
-fn readable(_: &Path, _: u32) -> std::io::Result<()> {
-    Ok(())
 }

@@ -328,7 +328,7 @@ impl ProcessControl for ContainerControl {
         if self.extra
             && let Err(error) = self.containers.runtime.remove(&self.id).await
         {
-            tracing::warn!(%error, "a container was left behind");
+            tracing::warn!(%error, "a container could not be removed");
         }
     }
 }

@@ -67,26 +67,26 @@ struct ThrottleDecision {
 impl DenialThrottle {
     fn record(&mut self, denial: &EgressDenial, now: Instant) -> ThrottleDecision {
         let kind = (denial.rule, denial.port.is_none());
-        let begin = || ThrottleWindow { since: now, reported: HashMap::new(), suppressed: 0 };
-        let recent = self.0.entry(kind).or_insert_with(begin);
-        let mut news = ThrottleDecision::default();
-        if now.duration_since(recent.since) >= THROTTLE_PERIOD {
-            news.suppressed = recent.suppressed;
-            *recent = begin();
+        let new_window = || ThrottleWindow { since: now, reported: HashMap::new(), suppressed: 0 };
+        let window = self.0.entry(kind).or_insert_with(new_window);
+        let mut decision = ThrottleDecision::default();
+        if now.duration_since(window.since) >= THROTTLE_PERIOD {
+            decision.suppressed = window.suppressed;
+            *window = new_window();
         }
         let place = (denial.host.to_string(), denial.port);
-        news.denial_id = recent.reported.get(&place).cloned();
-        if news.denial_id.is_some() {
-            return news;
+        decision.denial_id = window.reported.get(&place).cloned();
+        if decision.denial_id.is_some() {
+            return decision;
         }
-        if recent.reported.len() < MAX_REPORTED_PER_KIND {
-            recent.reported.insert(place, denial.id.clone());
-            (news.report, news.denial_id) = (true, Some(denial.id.clone()));
+        if window.reported.len() < MAX_REPORTED_PER_KIND {
+            window.reported.insert(place, denial.id.clone());
+            (decision.report, decision.denial_id) = (true, Some(denial.id.clone()));
         } else {
-            news.limit_reached = recent.suppressed == 0;
-            recent.suppressed += 1;
+            decision.limit_reached = window.suppressed == 0;
+            window.suppressed += 1;
         }
-        news
+        decision
     }
 }
 
@@ -103,24 +103,24 @@ impl EgressDenialReporter {
             EgressDecision::LookedUp { host } => tracing::debug!(%host, "a name was looked up"),
             EgressDecision::Denied(denial) => {
                 // No code panics while it holds the lock.
-                let news = self
+                let decision = self
                     .throttle
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .record(denial, Instant::now());
-                if news.suppressed > 0 {
+                if decision.suppressed > 0 {
                     self.report_suppressed(
                         denial,
-                        &format!("{} more {}", news.suppressed, noun(denial, news.suppressed)),
+                        &format!("{} more {}", decision.suppressed, noun(denial, decision.suppressed)),
                     );
                 }
-                if news.limit_reached {
+                if decision.limit_reached {
                     self.report_suppressed(
                         denial,
                         &format!("more {} than are told one by one", noun(denial, 2)),
                     );
                 }
-                if news.report {
+                if decision.report {
                     self.report(denial)
                 } else {
                     tracing::debug!("{denial}")
@@ -128,7 +128,7 @@ impl EgressDenialReporter {
                 // The audit log gets every denial, and has a limit of its own. It gets only ids of denials that are on
                 // record.
                 if let Some(audit) = &self.audit {
-                    let (target, extra) = audit_fields(denial, news.denial_id);
+                    let (target, extra) = audit_fields(denial, decision.denial_id);
                     audit.connection_denied(target, extra);
                 }
             }
@@ -143,8 +143,8 @@ impl EgressDenialReporter {
 
     fn report(&self, denial: &EgressDenial) {
         tracing::warn!(refusal = denial.id, "{denial}");
-        if let Some(refused) = denial.to_record(&self.recent) {
-            self.recent.push(refused);
+        if let Some(record) = denial.to_record(&self.recent) {
+            self.recent.push(record);
         }
         self.events.emit(WorkloadEvent::ConnectionRefused {
             host: denial.host.to_string(),
@@ -192,44 +192,44 @@ mod tests {
 
     #[test]
     fn throttling_is_per_kind_and_counts_suppressed_denials() {
-        let mut told = DenialThrottle::default();
-        let begin = Instant::now();
-        let mut heard: Vec<ThrottleDecision> = (0..5000)
+        let mut throttle = DenialThrottle::default();
+        let start = Instant::now();
+        let mut decisions: Vec<ThrottleDecision> = (0..5000)
             .map(|number| denial(&format!("n{number}.example"), None, Rule::HostNotAllowed))
-            .map(|denial| told.record(&denial, begin))
+            .map(|denial| throttle.record(&denial, start))
             .collect();
         assert!(
-            heard[..MAX_REPORTED_PER_KIND]
+            decisions[..MAX_REPORTED_PER_KIND]
                 .iter()
-                .all(|news| news.report && news.denial_id.is_some() && !news.limit_reached)
+                .all(|decision| decision.report && decision.denial_id.is_some() && !decision.limit_reached)
         );
-        heard.drain(..MAX_REPORTED_PER_KIND);
-        assert_eq!(heard[0], ThrottleDecision { limit_reached: true, ..ThrottleDecision::default() });
-        assert!(heard[1..].iter().all(|news| *news == ThrottleDecision::default()));
+        decisions.drain(..MAX_REPORTED_PER_KIND);
+        assert_eq!(decisions[0], ThrottleDecision { limit_reached: true, ..ThrottleDecision::default() });
+        assert!(decisions[1..].iter().all(|decision| *decision == ThrottleDecision::default()));
         // What went to the same place before is remembered, and nothing beyond.
-        let size: usize = told.0.values().map(|recent| recent.reported.len()).sum();
+        let size: usize = throttle.0.values().map(|recent| recent.reported.len()).sum();
         assert_eq!(size, MAX_REPORTED_PER_KIND);
         for other in [
             denial("n9999.example", Some(443), Rule::HostNotAllowed),
             denial("n9999.example", Some(443), Rule::PortNotAllowed),
             denial("169.254.169.254", Some(80), Rule::MetadataAddress),
         ] {
-            assert!(told.record(&other, begin).report, "{other}");
-            assert!(!told.record(&other, begin).report, "{other}");
+            assert!(throttle.record(&other, start).report, "{other}");
+            assert!(!throttle.record(&other, start).report, "{other}");
         }
-        let later = begin + THROTTLE_PERIOD;
+        let later = start + THROTTLE_PERIOD;
         let one = denial("n9999.example", None, Rule::HostNotAllowed);
         let all = 5000 - MAX_REPORTED_PER_KIND as u64;
         let refusal = Some(one.id.clone());
-        let news = ThrottleDecision {
+        let decision = ThrottleDecision {
             suppressed: all,
             report: true,
             limit_reached: false,
             denial_id: refusal.clone(),
         };
-        assert_eq!(told.record(&one, later), news);
+        assert_eq!(throttle.record(&one, later), decision);
         assert_eq!(
-            told.record(&one, later),
+            throttle.record(&one, later),
             ThrottleDecision { denial_id: refusal, ..ThrottleDecision::default() }
         );
     }

@@ -83,7 +83,7 @@ impl ExecRelaySupervisor {
             match outcome {
                 Ok(()) => tracing::info!(container = %self.id, "the stream to an isolated container ended"),
                 Err(error) => {
-                    tracing::warn!(container = %self.id, %error, "an isolated container is cut off for now");
+                    tracing::warn!(container = %self.id, %error, "the connections of an isolated container are interrupted");
                 }
             }
             pause =
@@ -100,14 +100,14 @@ impl ExecRelaySupervisor {
                 Ok(chunk) if chunk.stream == LogStream::Stdout => Some(Ok(chunk.bytes)),
                 Ok(chunk) => {
                     let words = String::from_utf8_lossy(&chunk.bytes);
-                    tracing::debug!(container = %self.id, words = %words.trim_end(), "the shim complains");
+                    tracing::debug!(container = %self.id, words = %words.trim_end(), "output of the shim");
                     None
                 }
                 Err(error) => Some(Err(error)),
             })
         });
         if let Err(error) = self.carrier.serve(input, attached.stdin).await {
-            tracing::debug!(container = %self.id, %error, "the stream to an isolated container broke off");
+            tracing::debug!(container = %self.id, %error, "the stream to an isolated container failed");
         }
         Ok(())
     }

@@ -248,7 +248,7 @@ impl HttpServerSupervisor {
                     () = self.engine_back(&id) => {}
                     () = stop.cancelled() => return,
                 }
-                tracing::info!("the container engine answers again");
+                tracing::info!("the container engine responds again");
                 (self.on_event)(ServerEvent::EngineBack);
                 continue;
             }
@@ -290,7 +290,7 @@ impl HttpServerSupervisor {
             };
             lived = Duration::ZERO;
             let reason = &ended.reason;
-            tracing::warn!(reason, attempt, ?delay, "the server ended and is started again");
+            tracing::warn!(reason, attempt, ?delay, "the server exited and will be restarted");
             (self.on_event)(ServerEvent::Restarting { ended, attempt, delay });
             let again = async {
                 tokio::time::sleep(delay).await;

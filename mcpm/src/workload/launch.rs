@@ -148,10 +148,11 @@ impl Launch {
             record.events.emit(WorkloadEvent::Warning { message });
         }
         let denials = service.denials();
-        let refusals =
+        let denial_reporter =
             EgressDenialReporter::new(record.events.clone(), Arc::clone(denials), service.audit().cloned());
         // Boxed, since it would be most of the size of every caller's future.
-        let started = Box::pin(self.start_server(&record, refusals, &values, service.publicity())).await;
+        let started =
+            Box::pin(self.start_server(&record, denial_reporter, &values, service.publicity())).await;
         let (containers, server, endpoint) = match started {
             Ok(started) => started,
             Err(error) => {
@@ -238,7 +239,7 @@ impl Launch {
     async fn start_server(
         &self,
         record: &Arc<Record>,
-        refusals: EgressDenialReporter,
+        denial_reporter: EgressDenialReporter,
         values: &SecretValues,
         publicity: ExternalUrlConfig,
     ) -> Result<(Option<Containers>, ServerHandle, Box<dyn Endpoint>)> {
@@ -261,7 +262,7 @@ impl Launch {
         }
         let delivery = SecretDelivery::new(&self.spec.name, &self.spec.secrets, values, &self.environment)?;
         containers = containers.with_secrets(delivery);
-        containers.isolation = self.isolate(&containers, refusals).await?;
+        containers.isolation = self.isolate(&containers, denial_reporter).await?;
         let mut tidy = CleanupOnDrop { launch: self, armed: true };
         let event_record = Arc::clone(record);
         let on_event: OnEvent = Arc::new(move |event| event_record.on_event(event));
@@ -300,7 +301,7 @@ impl Launch {
                 if !self.recorded
                     && let Err(left) = containers.remove_all().await
                 {
-                    tracing::warn!(error = %left, "a container was left behind");
+                    tracing::warn!(error = %left, "a container could not be removed");
                 }
                 Err(error)
             }
@@ -311,7 +312,7 @@ impl Launch {
     async fn isolate(
         &self,
         containers: &Containers,
-        refusals: EgressDenialReporter,
+        denial_reporter: EgressDenialReporter,
     ) -> Result<Option<Arc<Isolation>>> {
         let Some(spec) = &self.spec.isolation else { return Ok(None) };
         let gateways = containers.runtime.gateways().await?;
@@ -321,7 +322,7 @@ impl Launch {
             permissions::profile_without_connections(&containers.spec, &self.spec.proxy.allowed_hosts, &own);
         let begin = if self.recorded { ProfileRecorder::resume } else { ProfileRecorder::create };
         let learner = spec.learn.as_ref().map(|path| begin(path, base)).transpose()?;
-        let tell = Arc::new(move |decision: EgressDecision| refusals.on_decision(&decision));
+        let on_decision = Arc::new(move |decision: EgressDecision| denial_reporter.on_decision(&decision));
         // Containers that a killed supervisor left behind have the same socket, whatever their slot.
         containers.stop_all(Duration::from_secs(2)).await?;
         let folder = isolation_folder(&store, &self.spec.name);
@@ -329,7 +330,7 @@ impl Launch {
         let carried = containers.spec.entry.as_ref().is_some_and(|entry| entry.volume.is_some());
         let architecture = containers.runtime.engine().await?.architecture;
         let folder = (!carried).then_some((folder.as_path(), architecture.as_str()));
-        Isolation::start(folder, spec, port, gateways, tell, learner)
+        Isolation::start(folder, spec, port, gateways, on_decision, learner)
             .map(|isolation| Some(Arc::new(isolation)))
     }
 
@@ -406,7 +407,7 @@ impl Drop for NewGroup {
         let removed =
             self.is_unused().and_then(|unused| if unused { self.groups.remove(&self.name) } else { Ok(()) });
         if let Err(error) = removed {
-            tracing::warn!(%error, "a group was left behind");
+            tracing::warn!(%error, "a group could not be removed");
         }
     }
 }
@@ -427,9 +428,9 @@ impl Drop for CleanupOnDrop<'_> {
 }
 
 /// Adds a hint with the last denied connection, which may be why the server did not start.
-fn with_last_denial(error: Error, refused: Option<DenialRecord>) -> Error {
-    let Some(refused) = refused else { return error };
-    let explanation = format!("the server was refused a connection: `mcpm explain {}` says why", refused.id);
+fn with_last_denial(error: Error, denial: Option<DenialRecord>) -> Error {
+    let Some(denial) = denial else { return error };
+    let explanation = format!("the server was refused a connection: `mcpm explain {}` says why", denial.id);
     let hint = error.next_step().map_or_else(|| explanation.clone(), |step| format!("{step}; {explanation}"));
     error.hint(hint)
 }

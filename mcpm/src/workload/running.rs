@@ -145,7 +145,7 @@ impl Drop for StopOnDrop {
         if self.ephemeral
             && let Err(error) = self.store.remove(&self.spec.name)
         {
-            tracing::warn!(%error, "a record was left behind");
+            tracing::warn!(%error, "a record could not be removed");
         }
     }
 }
@@ -167,11 +167,11 @@ pub(super) fn end_containers(spec: WorkloadSpec, environment: Environment, remov
                 if remove { containers.remove_all().await } else { Ok(()) }
             };
             if let Err(error) = ended.await {
-                tracing::warn!(%error, "a container was left behind");
+                tracing::warn!(%error, "a container could not be removed");
             }
         });
     });
     if ending.join().is_err() {
-        tracing::warn!("a workload could not be ended");
+        tracing::warn!("a workload could not be stopped");
     }
 }

@@ -64,27 +64,29 @@ pub(super) fn check(options: &WorkloadOptions) -> Result<()> {
 /// # Errors
 /// `NotFound` when a value is missing; `SecretsUnavailable`; `Interrupted`.
 pub(super) async fn read_values(spec: &WorkloadSpec, environment: &Environment) -> Result<SecretValues> {
-    let (mut kept, typed) = (spec.secret_names(), spec.prompted_secret_names());
-    if typed.is_empty() {
-        return secrets::read(&kept, environment).await;
+    let (mut stored, prompted) = (spec.secret_names(), spec.prompted_secret_names());
+    if prompted.is_empty() {
+        return secrets::read(&stored, environment).await;
     }
-    kept.retain(|name| !typed.contains(name));
+    stored.retain(|name| !prompted.contains(name));
     // Opened once, since that may prompt for a password.
     let secrets = Secrets::open(environment)?;
-    let mut values = if kept.is_empty() { SecretValues::default() } else { secrets.read(&kept).await? };
-    let (found, closed) = match secrets.find(&typed).await {
+    let mut values = if stored.is_empty() { SecretValues::default() } else { secrets.read(&stored).await? };
+    let (found, unavailable) = match secrets.find(&prompted).await {
         Ok(found) => (found, None),
         // A store that cannot be opened may not have the value, so the user is prompted.
         Err(error) if error.kind() == ErrorKind::SecretsUnavailable => (BTreeMap::new(), Some(error)),
         Err(error) => return Err(error),
     };
     values.extend(SecretValues::new(found));
-    for name in typed.iter().filter(|name| values.get(name).is_none()).collect::<Vec<_>>() {
+    for name in prompted.iter().filter(|name| values.get(name).is_none()).collect::<Vec<_>>() {
         let answer = match &environment.user_prompt {
             Some(prompt) => prompt.ask_secret(&prompt_for(spec, name)).await?,
             None => None,
         };
-        let Some(answer) = answer else { return Err(closed.unwrap_or_else(|| not_stored(&spec.name, name))) };
+        let Some(answer) = answer else {
+            return Err(unavailable.unwrap_or_else(|| not_stored(&spec.name, name)));
+        };
         if answer.expose().is_empty() {
             let message = format!("the server needs a value for `{name}`");
             return Err(Error::new(ErrorKind::InvalidOption, message));
@@ -258,7 +260,7 @@ fn remove(folder: &Path) {
     if let Err(error) = fs::remove_dir_all(folder)
         && error.kind() != io::ErrorKind::NotFound
     {
-        tracing::warn!(folder = %folder.display(), %error, "secrets were left behind");
+        tracing::warn!(folder = %folder.display(), %error, "files with secrets could not be removed");
     }
 }
 

@@ -286,8 +286,8 @@ impl Layer for Authenticate {
                     if let Some(exchange) = Exchange::of(request.extensions()) {
                         exchange.set_principal(&principal);
                     }
-                    if let Err(refusal) = gate.incoming.check_scopes(&principal) {
-                        return gate.deny(&refusal, request.headers());
+                    if let Err(refusal) = authenticator.incoming.check_scopes(&principal) {
+                        return authenticator.deny(&refusal, request.headers());
                     }
                     request.extensions_mut().insert(principal);
                     let mut response = next.handle(request).await;

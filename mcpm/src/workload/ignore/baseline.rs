@@ -38,23 +38,23 @@ pub(super) struct Baseline {
     version: u32,
     /// Folders that a server could write to.
     folders: BTreeSet<PathBuf>,
-    /// The ignore files in them that let in what they let in, and what they say.
+    /// The texts of the accepted ignore files in them.
     files: BTreeMap<PathBuf, String>,
-    /// What the user's own ignore file said when it was last in force.
+    /// The text of the global ignore file when it last applied.
     global: String,
     /// Covered files and folders.
     covered: Vec<CoveredPath>,
 }
 
-/// A file or a folder, whatever it is called. Numbers of devices are not the same after each boot, so they are no
-/// part of it; numbers of files are given again, and then to one that was made later.
+/// The identity of a file or a folder, independent of its name. Device numbers may change at a reboot, so they are not
+/// part of it; inode numbers are reused, but with a later creation time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CoveredPath {
     /// Its path.
     path: PathBuf,
     inode: u64,
-    /// When it was made, in nanoseconds since 1970; `None` where file systems do not tell.
+    /// Its creation time, in nanoseconds since 1970; `None` where file systems do not have it.
     made: Option<u64>,
     /// Whether only the global ignore file ignored it.
     global: bool,
@@ -76,7 +76,7 @@ impl Baseline {
     /// Reads the baseline.
     ///
     /// # Errors
-    /// `Io`; `CorruptState`, since without it nobody can tell what must stay covered.
+    /// `Io`; `CorruptState`, since it is not known then what must stay covered.
     pub(super) fn read(environment: &Environment) -> Result<Self> {
         let path = baseline_path(environment);
         match fs::read(&path) {
@@ -88,7 +88,7 @@ impl Baseline {
         }
     }
 
-    /// What is known of the ignore file at a path.
+    /// Returns the baseline of the ignore file at a path.
     pub(super) fn baseline_of(&self, file: &Path) -> BaselineText<'_> {
         match self.files.get(file) {
             Some(text) => BaselineText::Text(text),
@@ -102,8 +102,8 @@ impl Baseline {
         self.folders.iter().any(|folder| path.starts_with(folder))
     }
 
-    /// Tells whether what is at `path` was covered before and is to stay so. `global` is what the user's own ignore
-    /// file says, if that is in force.
+    /// Tells whether the file at `path` was covered before and must stay so. `global` is the text of the global ignore
+    /// file, if it applies.
     pub(super) fn still_covered(
         &self,
         inode: u64,
@@ -111,7 +111,7 @@ impl Baseline {
         global: Option<&str>,
     ) -> Result<Option<IgnoreVerdict>> {
         let held = |thing: &&CoveredPath| {
-            // What the user wrote where no server can, counts as it is now.
+            // The global ignore file cannot be changed by servers, so its current text applies.
             thing.inode == inode && (!thing.global || global == Some(self.global.as_str()))
         };
         let mut like = self.covered.iter().filter(held).peekable();
@@ -133,7 +133,7 @@ impl Baseline {
         let first = |file: &Path| below(file) && self.baseline_of(file) == BaselineText::Untracked;
         let new: Vec<_> = walked.texts.iter().filter(|(file, _)| first(file)).collect();
         let new: Vec<_> = new.into_iter().map(|(file, text)| (file.clone(), text.clone())).collect();
-        // Of one that is inside another, something may have been moved out.
+        // Files may have been moved out of a folder that is inside another.
         let whole: Vec<&PathBuf> = roots
             .iter()
             .filter(|root| !self.folders.iter().any(|known| root.starts_with(known) && known != *root))
@@ -227,7 +227,7 @@ fn change(environment: &Environment, change: impl FnOnce(&mut Baseline) -> Resul
     file::replace(&path, &bytes).map_err(|error| file_error("write", &path, error))
 }
 
-/// The lock of whoever changes what is known: a file of its own, since the other one is replaced.
+/// Locks the baseline for a change, with a separate lock file, since the baseline's file is replaced.
 fn lock(environment: &Environment) -> Result<File> {
     let path = baseline_path(environment).with_extension("lock");
     file::create_folders(&environment.state_dir)

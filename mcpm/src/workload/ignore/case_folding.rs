@@ -1,8 +1,7 @@
-//! File systems that ignore the case of letters, where a file has many names.
+//! Case-insensitive file systems, on which a file has many names.
 //!
-//! What covers a file is mounted over one name of it. A server could open it by another one: `.ENV` for `.env`. There
-//! are too many names to cover them all, since such file systems also take different sequences of Unicode characters
-//! for the same name.
+//! An overlay covers one name of a file. A server could open it by another one: `.ENV` for `.env`. There are too many
+//! names to cover them all, since such file systems also treat different Unicode sequences as the same name.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -11,7 +10,7 @@ use std::{
     path::Path,
 };
 
-/// Tells whether a folder ignores the case of letters, as far as its entries show it.
+/// Tells whether a folder is case-insensitive, as far as its entries show it.
 pub(super) fn ignores_case<I: Iterator<Item = OsString>>(folder: &Path, names: impl Fn() -> I) -> bool {
     let mut shown = names().filter_map(|name| has_case_variant(folder, &name, &names));
     shown.next().unwrap_or(false)
@@ -29,7 +28,8 @@ pub(super) fn has_case_variant_below(root: &Path, path: &Path) -> bool {
     ambiguous.any(|ambiguous| ambiguous)
 }
 
-/// Tells whether an entry has another name that differs in case; `None` for one that has no letters, or is gone.
+/// Tells whether an entry has another name that differs in case; `None` for one without letters, or that no longer
+/// exists.
 fn has_case_variant<I: Iterator<Item = OsString>>(
     folder: &Path,
     name: &OsStr,
@@ -43,7 +43,7 @@ fn has_case_variant<I: Iterator<Item = OsString>>(
     let is_another_name = |other: &OsString| {
         let found = fs::symlink_metadata(folder.join(other));
         let is_same = found.is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino()));
-        // Else it is another name of the same file, as on every file system.
+        // Otherwise it is a hard link, which every file system has.
         is_same && !names().any(|name| name == *other)
     };
     Some(others.iter().any(is_another_name))

@@ -1,10 +1,10 @@
 //! Hides ignored files and folders of mounted folders from servers.
 //!
-//! What the patterns match is covered in the container by an empty file or an empty folder, read-only. Folders are
-//! covered by a mounted folder and not by a tmpfs: one engine fills a tmpfs with what is below it. Whatever cannot
-//! be read or understood stops the start. The ignore files are mounted over themselves, read-only: a server that could
-//! change them would say what it sees after the next start. What it can do all the same, such as move folders and put
-//! files into them, uncovers nothing ([`known`]).
+//! Files and folders that match a pattern are covered in the container by an empty read-only file or folder. Folders
+//! are covered by a mounted folder and not by a tmpfs, since one engine copies the covered content into a tmpfs. A
+//! file that cannot be read, or an invalid pattern, fails the start. The ignore files are mounted over themselves,
+//! read-only, since a server that could change them would choose what it sees after the next start. Moving folders and
+//! adding files uncovers nothing either (`baseline`).
 
 use std::{
     collections::BTreeMap,
@@ -56,7 +56,7 @@ impl Overlays {
     /// Creates the sources of the overlays, and updates the baseline. Must be called before the server starts.
     ///
     /// # Errors
-    /// `Io`; `CorruptState` when what covers is not empty, or what was written down is damaged.
+    /// `Io`; `CorruptState` when a source of overlays is not empty, or the baseline is damaged.
     pub(super) fn prepare(&self, environment: &Environment) -> Result<()> {
         if !self.overlays.is_empty() {
             prepare(environment)?;
@@ -103,7 +103,7 @@ pub(super) fn compute_overlays(
         }
     }
     let covered = &walked.covered;
-    let mut kept: BTreeMap<&PathBuf, Vec<PathBuf>> = BTreeMap::new();
+    let mut still_covered: BTreeMap<&PathBuf, Vec<PathBuf>> = BTreeMap::new();
     let sources = EmptySources::below_state_dir(environment);
     let mut found: BTreeMap<String, Mount> = BTreeMap::new();
     // A folder may be mounted in two places, and a link of one may lead into another.
@@ -111,7 +111,7 @@ pub(super) fn compute_overlays(
         for (path, CoveredEntry { kind, verdict: why }) in covered {
             let Ok(below) = path.strip_prefix(root) else { continue };
             let outer = path.ancestors().skip(1).take_while(|outer| *outer != root);
-            // What is mounted by name is wanted, and what is in a covered folder is covered with it.
+            // A path that is mounted itself is not covered, and the content of a covered folder is covered with it.
             if below.as_os_str().is_empty() || outer.clone().any(|outer| covered.contains_key(outer)) {
                 continue;
             }
@@ -142,7 +142,7 @@ pub(super) fn compute_overlays(
                     }
                 };
                 if why.from_baseline {
-                    kept.entry(root).or_default().push(path.clone());
+                    still_covered.entry(root).or_default().push(path.clone());
                 }
                 found.insert(target.clone(), Mount { source, target, read_only: true, relabel: None });
             }
@@ -160,7 +160,10 @@ pub(super) fn compute_overlays(
         let message = format!("the ignore patterns take {} mounts, more than {MAX_OVERLAYS}", found.len());
         return Err(Error::new(ErrorKind::InvalidOption, message).hint("ignore whole folders"));
     }
-    let notices = kept.iter().filter_map(|(root, kept)| baseline::notice(kept, root)).collect();
+    let notices = still_covered
+        .iter()
+        .filter_map(|(root, still_covered)| baseline::notice(still_covered, root))
+        .collect();
     let overlays = found.into_values().collect();
     let mut writable: Vec<PathBuf> =
         folders.iter().filter(|(_, mount)| !mount.read_only).map(|(root, _)| root.clone()).collect();
@@ -173,7 +176,7 @@ pub(super) fn compute_overlays(
 /// Creates the sources of the overlays, once for all workloads.
 ///
 /// # Errors
-/// `Io` when it cannot be made; `CorruptState` when it is not empty.
+/// `Io` when they cannot be created; `CorruptState` when they are not empty.
 fn prepare(environment: &Environment) -> Result<()> {
     let EmptySources { folder, file } = EmptySources::below_state_dir(environment);
     let parent = environment.state_dir.join("overlays");
@@ -208,7 +211,7 @@ pub(super) fn is_ignore_file_overlay(overlay: &Mount) -> bool {
 const EMPTY_FOLDER_NAME: &str = "folder";
 const EMPTY_FILE_NAME: &str = "file";
 
-/// The empty things that cover others.
+/// The empty file and folder that are the sources of overlays.
 struct EmptySources {
     folder: PathBuf,
     file: PathBuf,
@@ -221,7 +224,7 @@ impl EmptySources {
     }
 }
 
-/// Where a path of a mounted folder is in the container.
+/// Returns the path in the container for a path in a mounted folder.
 fn target(mount: &Mount, below: &Path, path: &Path) -> Result<String> {
     let below = below.to_str().ok_or_else(|| {
         let message = format!("`{}` is ignored and cannot be covered: its name is not UTF-8", path.display());
@@ -230,7 +233,7 @@ fn target(mount: &Mount, below: &Path, path: &Path) -> Result<String> {
     Ok(format!("{}/{below}", mount.target.trim_end_matches('/')))
 }
 
-/// The volume that a path in the container belongs to: the innermost.
+/// Returns the innermost mount that a path in the container belongs to.
 fn innermost_mount<'a>(mounts: &'a [Mount], target: &str) -> Option<&'a Mount> {
     let holders = mounts.iter().filter(|mount| mount.target == target || is_below(target, &mount.target));
     holders.max_by_key(|mount| Path::new(&mount.target).components().count())

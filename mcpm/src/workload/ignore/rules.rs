@@ -1,6 +1,6 @@
-//! Ignore files, and which of their patterns decides: the last one that matches, in the innermost file. What the
-//! user's own file ignores stays so: what is mounted may be of others. Of a file that a server may have written, only
-//! what it ignores counts.
+//! Ignore files and the precedence of their patterns: the last match in the innermost file decides. Files that the
+//! global ignore file ignores stay ignored, since a mounted folder may come from others. In a file that a server may
+//! have written, only patterns that ignore apply.
 
 use std::{fs, io, path::Path, rc::Rc};
 
@@ -62,9 +62,9 @@ pub(in crate::workload) fn ignores(text: &str, folder: &Path, path: &Path) -> Re
 /// The patterns that apply in a folder.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rules {
-    /// Those that are there now, as Git would take them.
+    /// The current patterns, with the semantics of Git.
     current: RuleChain,
-    /// Those that the user is known to have written, and of others what they ignore.
+    /// The accepted patterns of the user, and of other patterns those that ignore.
     enforced: RuleChain,
 }
 
@@ -89,35 +89,35 @@ impl Rules {
         Ok(Self { current: chain.clone(), enforced: chain })
     }
 
-    /// Adds the patterns of `folder`'s own file, which are relative to it and go before those so far: what is there
-    /// now, and what is known of it.
+    /// Adds the patterns of the ignore file in `folder`, which are relative to it and take precedence over those so
+    /// far: the current text, and the baseline.
     pub(super) fn with(
         &self,
         folder: &Path,
-        there: Option<&IgnoreFile>,
-        said: BaselineText<'_>,
+        current_file: Option<&IgnoreFile>,
+        baseline: BaselineText<'_>,
     ) -> Result<Self> {
-        let Self { current: mut today, enforced: mut held } = self.clone();
-        let own = there.map(|patterns| compile(folder, patterns)).transpose()?;
+        let Self { mut current, mut enforced } = self.clone();
+        let own = current_file.map(|patterns| compile(folder, patterns)).transpose()?;
         if let Some(own) = &own {
-            today = today.add(Rc::clone(own), PatternAuthority::Full);
+            current = current.add(Rc::clone(own), PatternAuthority::Full);
         }
-        let is_known = |patterns: &IgnoreFile| match said {
+        let is_known = |patterns: &IgnoreFile| match baseline {
             BaselineText::Untracked => true,
             BaselineText::Text(text) => patterns.text == text,
             BaselineText::Absent => false,
         };
-        let is_known = there.is_some_and(is_known);
-        if let (BaselineText::Text(text), false) = (said, is_known) {
+        let is_known = current_file.is_some_and(is_known);
+        if let (BaselineText::Text(text), false) = (baseline, is_known) {
             let shown = format!("{} as it was", folder.join(IGNORE_FILE_NAME).display());
             let before = compile(folder, &IgnoreFile { text: text.to_owned(), shown })?;
-            held = held.add(before, PatternAuthority::Full);
+            enforced = enforced.add(before, PatternAuthority::Full);
         }
         if let Some(own) = own {
-            held =
-                held.add(own, if is_known { PatternAuthority::Full } else { PatternAuthority::IgnoreOnly });
+            enforced = enforced
+                .add(own, if is_known { PatternAuthority::Full } else { PatternAuthority::IgnoreOnly });
         }
-        Ok(Self { current: today, enforced: held })
+        Ok(Self { current, enforced })
     }
 
     /// Returns why a path is ignored, if it is. Patterns ignore case if the file system does.
@@ -127,13 +127,13 @@ impl Rules {
         is_folder: bool,
         case: CaseSensitivity,
     ) -> Option<IgnoreVerdict> {
-        let (today, held) =
+        let (current, enforced) =
             (self.current.decide(path, is_folder, case), self.enforced.decide(path, is_folder, case));
-        let kept = today.is_none();
-        today.or(held)?;
+        let kept = current.is_none();
+        current.or(enforced)?;
         Some(IgnoreVerdict {
             from_baseline: kept,
-            global: [today, held].iter().flatten().all(|by| *by == DecidedBy::Global),
+            global: [current, enforced].iter().flatten().all(|by| *by == DecidedBy::Global),
         })
     }
 }
@@ -145,14 +145,14 @@ pub(super) enum CaseSensitivity {
     Insensitive,
 }
 
-/// What a file's patterns can do.
+/// The effect of a file's patterns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PatternAuthority {
-    /// Ignore, and let in.
+    /// They can ignore and re-include.
     Full,
-    /// Ignore: what they let in is so among themselves alone.
+    /// They can ignore, and re-include only what they ignore themselves.
     IgnoreOnly,
-    /// Ignore, whatever inner files let in.
+    /// They ignore, and inner files cannot re-include.
     Final,
 }
 
@@ -162,7 +162,7 @@ enum DecidedBy {
     Local,
 }
 
-/// Files that count at the same time, inner ones first.
+/// Ignore files that apply together, inner ones first.
 #[derive(Debug, Clone, Default)]
 struct RuleChain(Option<Rc<ChainLink>>);
 
@@ -224,7 +224,7 @@ fn compile_for(folder: &Path, patterns: &IgnoreFile, case: CaseSensitivity) -> R
     };
     let mut builder = GitignoreBuilder::new(folder);
     builder.case_insensitive(case == CaseSensitivity::Insensitive).map_err(|error| refused(None, error))?;
-    // A class that is not closed is an error, not a name with a bracket.
+    // An unclosed character class is an error.
     builder.allow_unclosed_class(false);
     for (number, line) in patterns.text.trim_start_matches('\u{feff}').lines().enumerate() {
         builder.add_line(None, line).map_err(|error| refused(Some(number + 1), error))?;

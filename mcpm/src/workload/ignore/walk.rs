@@ -18,10 +18,10 @@ use super::{
 use crate::{Result, state::file::file_error};
 
 impl WalkResult {
-    /// Adds what is ignored in `root`, which has no link in its path.
+    /// Adds the ignored files and folders in `root`, a path without links.
     ///
-    /// The ignore files themselves are among it. An ignored folder is covered as a whole. A link that is ignored
-    /// cannot be covered itself: what it leads to is.
+    /// Ignore files are included. An ignored folder is covered as a whole. An ignored link cannot be covered itself,
+    /// so its target is.
     pub(super) fn walk(&mut self, root: &Path, global: Option<&IgnoreFile>, known: &Baseline) -> Result<()> {
         let rules = match global {
             Some(patterns) => Rules::global(root, patterns)?,
@@ -33,7 +33,7 @@ impl WalkResult {
             let file = folder.join(IGNORE_FILE_NAME);
             let there = match rules::read(&file) {
                 Ok(there) => there,
-                // Into a folder that this user may not enter, nobody has written patterns for this user.
+                // A folder that this user may not enter cannot contain patterns of this user.
                 Err(_) if outer.is_empty() && !may_enter(&folder) => continue,
                 Err(error) => return Err(error),
             };
@@ -73,15 +73,14 @@ impl WalkResult {
         Ok(())
     }
 
-    /// Covers what an ignored link leads to. A link to a folder counts as one, too: patterns that end with `/` are
-    /// meant for it.
+    /// Covers the target of an ignored link. Patterns that end with `/` also match a link to a folder.
     fn follow(&mut self, link: &Path, rules: &Rules, case: CaseSensitivity) -> Result<()> {
         if rules.is_empty() {
             return Ok(());
         }
         let end = match fs::metadata(link) {
             Ok(end) => end,
-            // To nothing, through a file, or in a circle: it leads nowhere in the container either.
+            // A dangling or circular link has no target in the container either.
             Err(error)
                 if matches!(error.kind(), IoErrorKind::NotFound | IoErrorKind::NotADirectory)
                     || error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) =>
@@ -94,7 +93,7 @@ impl WalkResult {
         let verdict = |is_folder| rules.verdict(link, is_folder, case);
         if let Some(why) = verdict(false).or_else(|| verdict(is_folder)) {
             let path = link.canonicalize().map_err(|error| file_error("follow", link, error))?;
-            // A folder that the link itself is in was not meant.
+            // A folder that contains the link itself is not covered.
             if !link.starts_with(&path) {
                 self.covered.insert(path, CoveredEntry::new(is_folder, why));
             }

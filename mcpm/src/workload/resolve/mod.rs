@@ -153,8 +153,8 @@ pub(super) fn resolve(
     // A built image contains the certificates.
     let trusts = options.ca_cert.is_some() && context.package.is_none();
     let mut env = variables(request, transport, target.as_ref(), trusts, &mut origins)?;
-    let typed = request.prompted_secrets(&name);
-    for secret in options.secret.iter().chain(typed.keys()) {
+    let prompted = request.prompted_secrets(&name);
+    for secret in options.secret.iter().chain(prompted.keys()) {
         // A secret takes precedence over environment files and over the variables that mcpm sets.
         if let SecretTarget::Variable(name) = secret.destination() {
             env.remove(name);
@@ -164,7 +164,7 @@ pub(super) fn resolve(
     if !options.secret.is_empty() {
         origins.insert("secret".to_owned(), request.origin("secret"));
     }
-    for secret in typed.keys() {
+    for secret in prompted.keys() {
         origins.insert(format!("secret.{}", secret.target), ValueOrigin::Answered);
     }
     let mut mounts = permissions.mounts(&options.volume, working_dir)?;
@@ -233,7 +233,7 @@ pub(super) fn resolve(
         proxy,
         target,
         place: Placement::Container(Box::new(container)),
-        secrets: options.secret.iter().chain(typed.keys()).cloned().collect(),
+        secrets: options.secret.iter().chain(prompted.keys()).cloned().collect(),
         isolation,
         warnings,
         package: context.package,

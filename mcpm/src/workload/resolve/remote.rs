@@ -70,8 +70,8 @@ pub(in crate::workload) fn resolve(
         origins.insert(format!("header.{header}"), *origin);
         headers.insert(header.clone(), value.clone());
     }
-    let typed = request.prompted_secrets(&name);
-    let secrets: Vec<SecretRef> = options.secret.iter().chain(typed.keys()).cloned().collect();
+    let prompted = request.prompted_secrets(&name);
+    let secrets: Vec<SecretRef> = options.secret.iter().chain(prompted.keys()).cloned().collect();
     headers::check(secrets.iter(), url)?;
     let mut warnings = ineffective_options::warnings(&request.options);
     if let Some(exchange) = &proxy.exchange {
@@ -87,7 +87,7 @@ pub(in crate::workload) fn resolve(
     if !options.secret.is_empty() {
         origins.insert("secret".to_owned(), request.origin("secret"));
     }
-    for secret in typed.keys() {
+    for secret in prompted.keys() {
         origins.insert(format!("secret.{}", secret.target), ValueOrigin::Answered);
     }
     Ok(WorkloadSpec {

@@ -113,12 +113,12 @@ impl WorkloadRequest {
 
     /// Returns the secrets that the user typed, with the references of the workload of that name.
     pub(in crate::workload) fn prompted_secrets(&self, name: &WorkloadName) -> BTreeMap<SecretRef, &Secret> {
-        let typed = self.registry_values.iter().flat_map(|registry_values| &registry_values.secrets);
+        let prompted = self.registry_values.iter().flat_map(|registry_values| &registry_values.secrets);
         let reference = |target: &str| match self.source {
             ServerSource::Remote(_) => SecretRef::in_header(format!("{name}/{target}"), target),
             _ => (format!("{name}/{target}"), target).into(),
         };
-        typed.map(|(target, value)| (reference(target), value)).collect()
+        prompted.map(|(target, value)| (reference(target), value)).collect()
     }
 
     pub(in crate::workload) fn without_defaults(&self) -> WorkloadOptions {

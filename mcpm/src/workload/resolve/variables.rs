@@ -32,13 +32,13 @@ pub(super) fn variables(
     origins: &mut BTreeMap<String, ValueOrigin>,
 ) -> Result<BTreeMap<String, String>> {
     let mut all = requested_variables(request)?;
-    let mut tell = |name: &str, value: String| {
+    let mut set_default = |name: &str, value: String| {
         all.entry(name.to_owned()).or_insert((value, ValueOrigin::Derived));
     };
-    tell("MCP_TRANSPORT", transport.to_string());
+    set_default("MCP_TRANSPORT", transport.to_string());
     if let Some(target) = target {
-        tell("MCP_PORT", target.port.to_string());
-        tell("FASTMCP_PORT", target.port.to_string());
+        set_default("MCP_PORT", target.port.to_string());
+        set_default("FASTMCP_PORT", target.port.to_string());
         // A server on the container's loopback could not be reached; in the machine's network it should stay on
         // loopback.
         let host = match &target.via {
@@ -46,10 +46,10 @@ pub(super) fn variables(
             Via::Inbound => Ipv4Addr::LOCALHOST.to_string(),
             Via::ContainerAddress | Via::PublishedPort => Ipv4Addr::UNSPECIFIED.to_string(),
         };
-        tell("MCP_HOST", host);
+        set_default("MCP_HOST", host);
     }
     for (name, path) in certificates::CA_VARIABLES.iter().filter(|_| trusts) {
-        tell(name, (*path).to_owned());
+        set_default(name, (*path).to_owned());
     }
     for (name, (_, origin)) in &all {
         origins.insert(format!("env.{name}"), *origin);
