@@ -30,20 +30,20 @@ complete -c mcpm -n "__fish_mcpm_needs_command" -s h -l help -d 'Print help (see
 complete -c mcpm -n "__fish_mcpm_needs_command" -s V -l version -d 'Print version'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "run" -d 'Run an MCP server as a managed workload'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "proxy" -d 'Start a transparent HTTP proxy in front of an MCP server'
-complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "list" -d 'Show the workloads and how they are'
-complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "ls" -d 'Show the workloads and how they are'
-complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "status" -d 'Show how a workload is'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "list" -d 'List workloads and their status'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "ls" -d 'List workloads and their status'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "status" -d 'Show one workload in detail'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "stop" -d 'Stop workloads'
-complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "start" -d 'Start workloads that were stopped'
-complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "restart" -d 'Stop workloads and start them again'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "start" -d 'Start stopped workloads'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "restart" -d 'Restart workloads'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "rm" -d 'Stop workloads and remove their containers and records'
-complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "logs" -d 'Show what a server wrote'
-complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "explain" -d 'Explain why something was refused'
-complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "export" -d 'Export a workload\'s configuration; secrets are left out'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "logs" -d 'Show the output of a server'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "explain" -d 'Explain why a request was denied'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "export" -d 'Export a workload\'s configuration, without secrets'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "group" -d 'Manage groups of workloads'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "ignore" -d 'Manage ignore files'
-complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "secret" -d 'Manage the secrets that servers get'
-complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "registry" -d 'Show the servers of a registry'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "secret" -d 'Manage secrets for servers'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "registry" -d 'List and search the servers of a registry'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "completion" -d 'Print the completion script of a shell'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "man" -d 'Print the manual page, or write one page per command'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -51,17 +51,17 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l debug -d 'Enable debug
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l name -d 'Name of the MCP server [default: generated from the image]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l group -d 'Group the workload belongs to [default: default]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s l -l label -d 'Label on the container' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l transport -d 'Transport mode of the server [default: that of the registry entry, or found out]' -r -f -a "sse\t'HTTP with server-sent events'
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s l -l label -d 'Label to add to the container' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l transport -d 'Transport mode of the server [default: from the registry entry, otherwise detected]' -r -f -a "sse\t'HTTP with server-sent events'
 streamable-http\t'Streamable HTTP'
 stdio\t'Standard input and output'"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l proxy-mode -d 'Proxy mode of a stdio server; `sse` is deprecated and will be removed [default: streamable-http]' -r -f -a "streamable-http\t'Streamable HTTP'
 sse\t'HTTP with server-sent events; deprecated and will be removed'"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l host -d 'IP or hostname the HTTP proxy listens on [default: 127.0.0.1]' -r -f -a "(__fish_print_hostnames)"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l proxy-port -d 'Port of this machine the HTTP proxy listens on; 0 picks a free one [default: a free port]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l proxy-port -d 'Host port the HTTP proxy listens on; 0 picks a free one [default: a free port]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l target-host -d 'Host that traffic is forwarded to, for the transports `sse` and `streamable-http` [default: 127.0.0.1]' -r -f -a "(__fish_print_hostnames)"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l target-port -d 'Port the container exposes, for the transports `sse` and `streamable-http` [default: the port the image exposes]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s p -l publish -d 'Publish a container port on this machine' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s p -l publish -d 'Publish a container port on the host' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l network -d 'Network mode of the container: `host`, `bridge`, or a network by name [default: bridge]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l isolate-network -d 'Isolate the container network from the host [default: false]' -r -f -a "true\t''
 false\t''"
@@ -71,9 +71,9 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s e -l env -d 'Environme
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l env-file -d 'Load environment variables from a file' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l env-file-dir -d 'Load environment variables from all files in a folder' -r -f -a "(__fish_complete_directories)"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l secret -d 'Secret fetched from the secrets manager and set as an environment variable' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s v -l volume -d 'Mount a file or folder of this machine into the container' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l permission-profile -d 'Permissions of the container [default: that of the registry entry, else `network`]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l learn -d 'Write a permission profile of what the server connects to, and nothing more, to a file' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s v -l volume -d 'Mount a host file or folder into the container' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l permission-profile -d 'Permissions of the container [default: from the registry entry, otherwise `network`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l learn -d 'Write a permission profile that allows exactly what the server connects to' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s f -l foreground -d 'Run in the foreground until the container exits [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l from-config -d 'Load the configuration from an exported file' -r -F
@@ -81,13 +81,13 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l ignore-globally -d 'Lo
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l print-resolved-overlays -d 'Print the container paths that overlays of ignored files and folders resolve to [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l image-verification -d 'Image verification mode [default: warn]' -r -f -a "warn\t'Starts it after a warning'
-enabled\t'Refuses it'
-disabled\t'Does not look'"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l image-verification-key -d 'PEM file with the public key that the image must be signed with' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l certificate-identity -d 'Name in the certificate of who must have signed the image: a mail address or a URI [default: what the registry entry says]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l certificate-oidc-issuer -d 'Issuer that must vouch for the certificate identity [default: what the registry entry says]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l sigstore-trusted-root -d 'Sigstore\'s `trusted_root.json`, with the certificates and logs that are believed [default: that of Sigstore\'s public instance]' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l image-verification -d 'Image verification mode [default: warn]' -r -f -a "warn\t'Warn and start'
+enabled\t'Refuse to start'
+disabled\t'Skip verification'"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l image-verification-key -d 'PEM file with the public key that must have signed the image' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l certificate-identity -d 'Required identity in the signer\'s certificate: an email address or a URI [default: from the registry entry]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l certificate-oidc-issuer -d 'Required OIDC issuer of the certificate identity [default: from the registry entry]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l sigstore-trusted-root -d 'Sigstore `trusted_root.json` with the trusted certificate authorities and logs [default: Sigstore\'s public instance]' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l ca-cert -d 'Custom CA certificate file used for container builds' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l mcpm-ca-bundle -d 'CA certificate bundle for mcpm\'s own HTTP requests (JWKS, OIDC discovery, etc.)' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l runtime-image -d 'Base image for protocol schemes' -r
@@ -95,29 +95,29 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l runtime-add-package -d
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l endpoint-prefix -d 'Path prefix prepended to SSE endpoint URLs' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l trust-proxy-headers -d 'Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l tools -d 'Tools of the server that are let through, all others are hidden' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l tools -d 'Tools to expose to clients; all others are hidden' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l tools-override -d 'JSON file that overrides tool names and descriptions' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l authz-config -d 'Authorization configuration file' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l audit-config -d 'Audit configuration file' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l enable-audit -d 'Enable audit logging with the default configuration [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l runtime -d 'Container engine to run on [default: auto]' -r -f -a "auto\t'The first engine that answers'
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l runtime -d 'Container engine to run on [default: auto]' -r -f -a "auto\t'The first engine that responds'
 docker\t'Docker'
 podman\t'Podman'"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l package-command -d 'Command of the package that is the server, when the package has several' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l rebuild -d 'Build the package\'s image again, with the newest version that its name stands for [default: false]' -r -f -a "true\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l package-command -d 'Command of the package that starts the server, if the package has several' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l rebuild -d 'Rebuild the package\'s image with the newest version that its name refers to [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l offline -d 'Fetch nothing: the image must be on this machine [default: false]' -r -f -a "true\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l offline -d 'Do not access the network to get the image; it must be present locally [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l allowed-origins -d 'Origins of browser pages that may call the proxy, beside its own' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l allowed-hosts -d 'Host names that clients may call the proxy by, beside the one it listens on' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l allowed-origins -d 'Additional origins of web pages that may call the proxy' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l allowed-hosts -d 'Additional hostnames that clients may use to reach the proxy' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: from the configuration, otherwise `embedded`]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-issuer -d 'OIDC issuer URL' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-audience -d 'Expected audience of the token [default: the resource URL, else the URL of the proxy]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-audience -d 'Expected audience of the token [default: the resource URL, otherwise the URL of the proxy]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-client-id -d 'OIDC client ID' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-client-secret -d 'OIDC client secret, for introspection [env: MCPM_OIDC_CLIENT_SECRET]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-introspection-url -d 'Token introspection endpoint URL [default: that of the issuer, with a client secret]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-jwks-url -d 'URL to fetch the JWKS from [default: that of the issuer]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-introspection-url -d 'Token introspection endpoint URL [default: from the issuer\'s metadata, with a client secret]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-jwks-url -d 'URL to fetch the JWKS from [default: from the issuer\'s metadata]' -r -f
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-scopes -d 'OAuth scopes advertised in the well-known endpoint (RFC 9728) [default: openid]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-required-scopes -d 'OAuth scopes that a token must have' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-insecure-allow-http -d 'Allow OIDC issuers without HTTPS, for local development and testing (insecure) [default: false]' -r -f -a "true\t''
@@ -128,16 +128,16 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l jwks-auth-token-file -
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth -d 'Enable OAuth/OIDC authentication to the remote server [default: false] [not supported yet]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-issuer -d 'OAuth/OIDC issuer URL [not supported yet]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-authorize-url -d 'Authorization endpoint, in place of the issuer for OAuth without OIDC [not supported yet]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-token-url -d 'Token endpoint, in place of the issuer for OAuth without OIDC [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-authorize-url -d 'Authorization endpoint, instead of the issuer, for OAuth without OIDC [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-token-url -d 'Token endpoint, instead of the issuer, for OAuth without OIDC [not supported yet]' -r -f
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-client-id -d 'OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591) [not supported yet]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-client-secret -d 'OAuth client secret; not needed with dynamic client registration or PKCE [env: MCPM_REMOTE_OAUTH_CLIENT_SECRET] [not supported yet]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-client-secret-file -d 'File with the OAuth client secret [not supported yet]' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-bearer-token -d 'Bearer token for the remote server, in place of OAuth [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-bearer-token -d 'Bearer token for the remote server, instead of OAuth [not supported yet]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-bearer-token-file -d 'File with the bearer token for the remote server [not supported yet]' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-scopes -d 'Scopes requested [default: `openid,profile,email` with OIDC] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-scopes -d 'Scopes to request [default: `openid,profile,email` with OIDC] [not supported yet]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-resource -d 'OAuth 2.0 resource indicator (RFC 8707) [not supported yet]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l resource-url -d 'Explicit resource URL for the OAuth discovery endpoint (RFC 9728) [default: where the proxy listens]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l resource-url -d 'Explicit resource URL for the OAuth discovery endpoint (RFC 9728) [default: the URL the proxy listens on]' -r -f
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-callback-port -d 'Port of the local OAuth callback server [default: 8666] [not supported yet]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-skip-browser -d 'Do not open a browser for the OAuth flow [default: false] [not supported yet]' -r -f -a "true\t''
 false\t''"
@@ -149,55 +149,55 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-audienc
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-client-id -d 'Client ID for token exchange' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-client-secret -d 'Client secret for token exchange [env: MCPM_TOKEN_EXCHANGE_CLIENT_SECRET]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-client-secret-file -d 'File with the client secret for token exchange' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-scopes -d 'Scopes requested for exchanged tokens' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-subject-token-type -d 'Kind of token that is exchanged [default: access_token]' -r -f -a "access_token\t'An access token'
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-scopes -d 'Scopes to request for exchanged tokens' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-subject-token-type -d 'Type of the token that is exchanged [default: access_token]' -r -f -a "access_token\t'An access token'
 id_token\t'An ID token, which some identity providers\' security token service requires'"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-header-name -d 'Header that carries the exchanged token [default: it replaces `Authorization`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-header-name -d 'Header that carries the exchanged token [default: `Authorization`, whose value it replaces]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-endpoint -d 'OTLP endpoint URL' -r -f
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-insecure -d 'Use HTTP instead of HTTPS for the OTLP endpoint [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-headers -d 'OTLP header' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-headers -d 'Header to add to OTLP requests' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-service-name -d 'Service name [default: `mcpm-<name>`]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-custom-attributes -d 'Custom resource attributes' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-custom-attributes -d 'Additional resource attributes' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-env-vars -d 'Names of environment variables to include in spans' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-tracing-enabled -d 'Distributed tracing, effective with an OTLP endpoint [default: true]' -r -f -a "true\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-tracing-enabled -d 'Distributed tracing; requires an OTLP endpoint [default: true]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-metrics-enabled -d 'OTLP metrics export, effective with an OTLP endpoint [default: true]' -r -f -a "true\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-metrics-enabled -d 'OTLP metrics export; requires an OTLP endpoint [default: true]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-sampling-rate -d 'Trace sampling rate, from 0.0 to 1.0 [default: 0.1]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-enable-prometheus-metrics-path -d 'Serve `/metrics` on the main transport port [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-use-legacy-attributes -d 'Emit legacy attribute names alongside the new semantic-convention names [default: true]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-prometheus-port -d 'Port of the loopback address on which `/metrics` is served without a token' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-protocol -d 'How OTLP is spoken [default: http]' -r -f -a "http\t'Protobuf over HTTP'
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-prometheus-port -d 'Loopback port on which `/metrics` is served without a token' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-protocol -d 'OTLP transport [default: http]' -r -f -a "http\t'Protobuf over HTTP'
 grpc\t'gRPC'"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l plan -d 'Show what would be started, and where each value comes from, and start nothing'
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l plan -d 'Show what would be started and the origin of each value, without starting it'
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l target-uri -d 'URI of the target MCP server' -r -f
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l host -d 'IP or hostname the HTTP proxy listens on [default: 127.0.0.1]' -r -f -a "(__fish_print_hostnames)"
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l port -d 'Port of this machine the proxy listens on; 0 picks a free one [default: a free port]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l port -d 'Host port the proxy listens on; 0 picks a free one [default: a free port]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l mcpm-ca-bundle -d 'CA certificate bundle for mcpm\'s own HTTP requests (JWKS, OIDC discovery, etc.)' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l trust-proxy-headers -d 'Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l tools -d 'Tools of the server that are let through, all others are hidden' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l tools -d 'Tools to expose to clients; all others are hidden' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l tools-override -d 'JSON file that overrides tool names and descriptions' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l authz-config -d 'Authorization configuration file' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l audit-config -d 'Audit configuration file' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l enable-audit -d 'Enable audit logging with the default configuration [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l allowed-origins -d 'Origins of browser pages that may call the proxy, beside its own' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l allowed-hosts -d 'Host names that clients may call the proxy by, beside the one it listens on' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l allowed-origins -d 'Additional origins of web pages that may call the proxy' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l allowed-hosts -d 'Additional hostnames that clients may use to reach the proxy' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-issuer -d 'OIDC issuer URL' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-audience -d 'Expected audience of the token [default: the resource URL, else the URL of the proxy]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-audience -d 'Expected audience of the token [default: the resource URL, otherwise the URL of the proxy]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-client-id -d 'OIDC client ID' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-client-secret -d 'OIDC client secret, for introspection [env: MCPM_OIDC_CLIENT_SECRET]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-introspection-url -d 'Token introspection endpoint URL [default: that of the issuer, with a client secret]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-jwks-url -d 'URL to fetch the JWKS from [default: that of the issuer]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-introspection-url -d 'Token introspection endpoint URL [default: from the issuer\'s metadata, with a client secret]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-jwks-url -d 'URL to fetch the JWKS from [default: from the issuer\'s metadata]' -r -f
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-scopes -d 'OAuth scopes advertised in the well-known endpoint (RFC 9728) [default: openid]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-required-scopes -d 'OAuth scopes that a token must have' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-insecure-allow-http -d 'Allow OIDC issuers without HTTPS, for local development and testing (insecure) [default: false]' -r -f -a "true\t''
@@ -208,16 +208,16 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l jwks-auth-token-file
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth -d 'Enable OAuth/OIDC authentication to the remote server [default: false] [not supported yet]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-issuer -d 'OAuth/OIDC issuer URL [not supported yet]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-authorize-url -d 'Authorization endpoint, in place of the issuer for OAuth without OIDC [not supported yet]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-token-url -d 'Token endpoint, in place of the issuer for OAuth without OIDC [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-authorize-url -d 'Authorization endpoint, instead of the issuer, for OAuth without OIDC [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-token-url -d 'Token endpoint, instead of the issuer, for OAuth without OIDC [not supported yet]' -r -f
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-client-id -d 'OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591) [not supported yet]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-client-secret -d 'OAuth client secret; not needed with dynamic client registration or PKCE [env: MCPM_REMOTE_OAUTH_CLIENT_SECRET] [not supported yet]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-client-secret-file -d 'File with the OAuth client secret [not supported yet]' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-bearer-token -d 'Bearer token for the remote server, in place of OAuth [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-bearer-token -d 'Bearer token for the remote server, instead of OAuth [not supported yet]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-bearer-token-file -d 'File with the bearer token for the remote server [not supported yet]' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-scopes -d 'Scopes requested [default: `openid,profile,email` with OIDC] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-scopes -d 'Scopes to request [default: `openid,profile,email` with OIDC] [not supported yet]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-resource -d 'OAuth 2.0 resource indicator (RFC 8707) [not supported yet]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l resource-url -d 'Explicit resource URL for the OAuth discovery endpoint (RFC 9728) [default: where the proxy listens]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l resource-url -d 'Explicit resource URL for the OAuth discovery endpoint (RFC 9728) [default: the URL the proxy listens on]' -r -f
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-callback-port -d 'Port of the local OAuth callback server [default: 8666] [not supported yet]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-skip-browser -d 'Do not open a browser for the OAuth flow [default: false] [not supported yet]' -r -f -a "true\t''
 false\t''"
@@ -229,61 +229,61 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-audie
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-client-id -d 'Client ID for token exchange' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-client-secret -d 'Client secret for token exchange [env: MCPM_TOKEN_EXCHANGE_CLIENT_SECRET]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-client-secret-file -d 'File with the client secret for token exchange' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-scopes -d 'Scopes requested for exchanged tokens' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-subject-token-type -d 'Kind of token that is exchanged [default: access_token]' -r -f -a "access_token\t'An access token'
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-scopes -d 'Scopes to request for exchanged tokens' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-subject-token-type -d 'Type of the token that is exchanged [default: access_token]' -r -f -a "access_token\t'An access token'
 id_token\t'An ID token, which some identity providers\' security token service requires'"
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-header-name -d 'Header that carries the exchanged token [default: it replaces `Authorization`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-header-name -d 'Header that carries the exchanged token [default: `Authorization`, whose value it replaces]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-endpoint -d 'OTLP endpoint URL' -r -f
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-insecure -d 'Use HTTP instead of HTTPS for the OTLP endpoint [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-headers -d 'OTLP header' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-headers -d 'Header to add to OTLP requests' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-service-name -d 'Service name [default: `mcpm-<name>`]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-custom-attributes -d 'Custom resource attributes' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-custom-attributes -d 'Additional resource attributes' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-env-vars -d 'Names of environment variables to include in spans' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-tracing-enabled -d 'Distributed tracing, effective with an OTLP endpoint [default: true]' -r -f -a "true\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-tracing-enabled -d 'Distributed tracing; requires an OTLP endpoint [default: true]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-metrics-enabled -d 'OTLP metrics export, effective with an OTLP endpoint [default: true]' -r -f -a "true\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-metrics-enabled -d 'OTLP metrics export; requires an OTLP endpoint [default: true]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-sampling-rate -d 'Trace sampling rate, from 0.0 to 1.0 [default: 0.1]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-enable-prometheus-metrics-path -d 'Serve `/metrics` on the main transport port [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-use-legacy-attributes -d 'Emit legacy attribute names alongside the new semantic-convention names [default: true]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-prometheus-port -d 'Port of the loopback address on which `/metrics` is served without a token' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-protocol -d 'How OTLP is spoken [default: http]' -r -f -a "http\t'Protobuf over HTTP'
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-prometheus-port -d 'Loopback port on which `/metrics` is served without a token' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-protocol -d 'OTLP transport [default: http]' -r -f -a "http\t'Protobuf over HTTP'
 grpc\t'gRPC'"
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand list" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand list" -l group -d 'Only those of a group' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand list" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand list" -l group -d 'Only workloads of this group' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand list" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''
 mcp-json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand ls" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand ls" -l group -d 'Only those of a group' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand ls" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand ls" -l group -d 'Only workloads of this group' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand ls" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''
 mcp-json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand ls" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand status" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand status" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand status" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand stop" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand stop" -l group -d 'All workloads of a group' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand stop" -l timeout -d 'How long a server may take to end by itself [default: 10]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand stop" -l timeout -d 'Seconds to wait before the server is killed [default: 10]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand stop" -l all -d 'All workloads'
 complete -c mcpm -n "__fish_mcpm_using_subcommand stop" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand start" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand start" -l group -d 'All workloads of a group' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand start" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand start" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand start" -l all -d 'All workloads'
 complete -c mcpm -n "__fish_mcpm_using_subcommand start" -s f -l foreground -d 'Run in the foreground until the container exits; for one workload'
@@ -291,27 +291,27 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand start" -s h -l help -d 'Print 
 complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -l group -d 'All workloads of a group' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -l timeout -d 'How long a server may take to end by itself [default: 10]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -l timeout -d 'Seconds to wait before the server is killed [default: 10]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -l all -d 'All workloads'
 complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -s f -l foreground -d 'Run in the foreground until the container exits; for one workload'
 complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand rm" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand rm" -l group -d 'All workloads of a group' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand rm" -l timeout -d 'How long a server may take to end by itself [default: 10]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand rm" -l timeout -d 'Seconds to wait before the server is killed [default: 10]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand rm" -l all -d 'All workloads'
 complete -c mcpm -n "__fish_mcpm_using_subcommand rm" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand logs" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand logs" -l tail -d 'Only that many last lines' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand logs" -s f -l follow -d 'Go on until the server ends'
-complete -c mcpm -n "__fish_mcpm_using_subcommand logs" -l proxy -d 'The log of the workload\'s proxy instead'
+complete -c mcpm -n "__fish_mcpm_using_subcommand logs" -l tail -d 'Number of lines to show from the end' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand logs" -s f -l follow -d 'Follow until the server exits'
+complete -c mcpm -n "__fish_mcpm_using_subcommand logs" -l proxy -d 'Show the log of the workload\'s proxy instead'
 complete -c mcpm -n "__fish_mcpm_using_subcommand logs" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand explain" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand explain" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand explain" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand export" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
@@ -320,51 +320,51 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand export" -s h -l help -d 'Print
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -f -a "create" -d 'Make a group'
-complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -f -a "list" -d 'Show the groups'
-complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -f -a "ls" -d 'Show the groups'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -f -a "create" -d 'Create a group'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -f -a "list" -d 'List groups'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -f -a "ls" -d 'List groups'
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -f -a "rm" -d 'Remove a group'
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from create" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from create" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from list" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from list" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from list" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from ls" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from ls" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from ls" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from rm" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from rm" -l with-workloads -d 'Remove its workloads too; without it, a group that has some stays'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from rm" -l with-workloads -d 'Also remove its workloads; otherwise only an empty group is removed'
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from rm" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from help" -f -a "create" -d 'Make a group'
-complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from help" -f -a "list" -d 'Show the groups'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from help" -f -a "create" -d 'Create a group'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from help" -f -a "list" -d 'List groups'
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from help" -f -a "rm" -d 'Remove a group'
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and not __fish_seen_subcommand_from accept help" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and not __fish_seen_subcommand_from accept help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and not __fish_seen_subcommand_from accept help" -f -a "accept" -d 'Let the ignore files of a folder count as they are now, and show those that changed'
+complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and not __fish_seen_subcommand_from accept help" -f -a "accept" -d 'Accept the current ignore files of a folder, and list those that changed'
 complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and not __fish_seen_subcommand_from accept help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and __fish_seen_subcommand_from accept" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and __fish_seen_subcommand_from accept" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and __fish_seen_subcommand_from help" -f -a "accept" -d 'Let the ignore files of a folder count as they are now, and show those that changed'
+complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and __fish_seen_subcommand_from help" -f -a "accept" -d 'Accept the current ignore files of a folder, and list those that changed'
 complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -f -a "set" -d 'Keep a value, which is read from standard input, or asked for on a terminal'
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -f -a "get" -d 'Print a value'
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -f -a "list" -d 'Show the names of the secrets, and where their values come from'
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -f -a "ls" -d 'Show the names of the secrets, and where their values come from'
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -f -a "rm" -d 'Forget values'
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -f -a "provider" -d 'Show or choose where secrets are kept'
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -f -a "set" -d 'Store a secret, read from stdin or prompted for'
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -f -a "get" -d 'Print a secret'
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -f -a "list" -d 'List the names of the secrets, and the sources of their values'
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -f -a "ls" -d 'List the names of the secrets, and the sources of their values'
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -f -a "rm" -d 'Remove secrets'
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -f -a "provider" -d 'Show or select the secret store'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from set" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
@@ -372,12 +372,12 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcom
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from get" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from get" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from list" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from list" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from list" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from ls" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from ls" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from ls" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
@@ -387,53 +387,53 @@ false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from rm" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from provider" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from provider" -l password-in-keyring -d 'For `encrypted`: let the keyring keep the password, once it was asked for'
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from provider" -l password-in-keyring -d 'For `encrypted`: save the password in the keyring after it was entered'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from provider" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from help" -f -a "set" -d 'Keep a value, which is read from standard input, or asked for on a terminal'
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from help" -f -a "get" -d 'Print a value'
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from help" -f -a "list" -d 'Show the names of the secrets, and where their values come from'
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from help" -f -a "rm" -d 'Forget values'
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from help" -f -a "provider" -d 'Show or choose where secrets are kept'
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from help" -f -a "set" -d 'Store a secret, read from stdin or prompted for'
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from help" -f -a "get" -d 'Print a secret'
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the names of the secrets, and the sources of their values'
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from help" -f -a "rm" -d 'Remove secrets'
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from help" -f -a "provider" -d 'Show or select the secret store'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -f -a "list" -d 'Show all servers'
-complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -f -a "ls" -d 'Show all servers'
-complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -f -a "search" -d 'Show the servers that have all words in their names, descriptions or tags'
-complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -f -a "info" -d 'Show one server'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -f -a "list" -d 'List all servers'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -f -a "ls" -d 'List all servers'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -f -a "search" -d 'List the servers whose name, description or tags contain all words'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -f -a "info" -d 'Show one server in detail'
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from list" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from list" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: from the configuration, otherwise `embedded`]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from list" -l mcpm-ca-bundle -d 'CA certificate bundle for mcpm\'s own HTTP requests (JWKS, OIDC discovery, etc.)' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from list" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from list" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from list" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from ls" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from ls" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: from the configuration, otherwise `embedded`]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from ls" -l mcpm-ca-bundle -d 'CA certificate bundle for mcpm\'s own HTTP requests (JWKS, OIDC discovery, etc.)' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from ls" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from ls" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from ls" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from search" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from search" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: from the configuration, otherwise `embedded`]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from search" -l mcpm-ca-bundle -d 'CA certificate bundle for mcpm\'s own HTTP requests (JWKS, OIDC discovery, etc.)' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from search" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from search" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from search" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from search" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from info" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from info" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: from the configuration, otherwise `embedded`]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from info" -l mcpm-ca-bundle -d 'CA certificate bundle for mcpm\'s own HTTP requests (JWKS, OIDC discovery, etc.)' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from info" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from info" -s o -l output -d 'Output format' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from info" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from info" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from help" -f -a "list" -d 'Show all servers'
-complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from help" -f -a "search" -d 'Show the servers that have all words in their names, descriptions or tags'
-complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from help" -f -a "info" -d 'Show one server'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from help" -f -a "list" -d 'List all servers'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from help" -f -a "search" -d 'List the servers whose name, description or tags contain all words'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from help" -f -a "info" -d 'Show one server in detail'
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mcpm -n "__fish_mcpm_using_subcommand completion" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
@@ -443,31 +443,31 @@ false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "run" -d 'Run an MCP server as a managed workload'
 complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "proxy" -d 'Start a transparent HTTP proxy in front of an MCP server'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "list" -d 'Show the workloads and how they are'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "status" -d 'Show how a workload is'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "list" -d 'List workloads and their status'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "status" -d 'Show one workload in detail'
 complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "stop" -d 'Stop workloads'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "start" -d 'Start workloads that were stopped'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "restart" -d 'Stop workloads and start them again'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "start" -d 'Start stopped workloads'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "restart" -d 'Restart workloads'
 complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "rm" -d 'Stop workloads and remove their containers and records'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "logs" -d 'Show what a server wrote'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "explain" -d 'Explain why something was refused'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "export" -d 'Export a workload\'s configuration; secrets are left out'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "logs" -d 'Show the output of a server'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "explain" -d 'Explain why a request was denied'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "export" -d 'Export a workload\'s configuration, without secrets'
 complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "group" -d 'Manage groups of workloads'
 complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "ignore" -d 'Manage ignore files'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "secret" -d 'Manage the secrets that servers get'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "registry" -d 'Show the servers of a registry'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "secret" -d 'Manage secrets for servers'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "registry" -d 'List and search the servers of a registry'
 complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "completion" -d 'Print the completion script of a shell'
 complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "man" -d 'Print the manual page, or write one page per command'
 complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from group" -f -a "create" -d 'Make a group'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from group" -f -a "list" -d 'Show the groups'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from group" -f -a "create" -d 'Create a group'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from group" -f -a "list" -d 'List groups'
 complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from group" -f -a "rm" -d 'Remove a group'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from ignore" -f -a "accept" -d 'Let the ignore files of a folder count as they are now, and show those that changed'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from secret" -f -a "set" -d 'Keep a value, which is read from standard input, or asked for on a terminal'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from secret" -f -a "get" -d 'Print a value'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from secret" -f -a "list" -d 'Show the names of the secrets, and where their values come from'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from secret" -f -a "rm" -d 'Forget values'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from secret" -f -a "provider" -d 'Show or choose where secrets are kept'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from registry" -f -a "list" -d 'Show all servers'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from registry" -f -a "search" -d 'Show the servers that have all words in their names, descriptions or tags'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from registry" -f -a "info" -d 'Show one server'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from ignore" -f -a "accept" -d 'Accept the current ignore files of a folder, and list those that changed'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from secret" -f -a "set" -d 'Store a secret, read from stdin or prompted for'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from secret" -f -a "get" -d 'Print a secret'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from secret" -f -a "list" -d 'List the names of the secrets, and the sources of their values'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from secret" -f -a "rm" -d 'Remove secrets'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from secret" -f -a "provider" -d 'Show or select the secret store'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from registry" -f -a "list" -d 'List all servers'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from registry" -f -a "search" -d 'List the servers whose name, description or tags contain all words'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from registry" -f -a "info" -d 'Show one server in detail'

@@ -26,31 +26,31 @@
 #include <stdint.h>
 
 /**
- * Outcome of a call. The numbers never change.
+ * The status of a call. The numbers never change.
  */
 typedef enum {
   /**
-   * Done.
+   * Success.
    */
   MCPM_STATUS_OK = 0,
   /**
-   * A pointer was null, a text was no UTF-8, or a builder was used before.
+   * A pointer was null, a string was not valid UTF-8, or a builder was used before.
    */
   MCPM_STATUS_BAD_ARGUMENT = 1,
   /**
-   * An option has a bad value, or options contradict each other.
+   * An option has an invalid value, or options contradict each other.
    */
   MCPM_STATUS_INVALID_OPTION = 2,
   /**
-   * An option or a form is known but not built yet.
+   * An option or a form of it is known but not implemented or not included in this build.
    */
   MCPM_STATUS_UNSUPPORTED = 3,
   /**
-   * No workload, group or file of that name exists.
+   * No workload, group or file with that name exists.
    */
   MCPM_STATUS_NOT_FOUND = 4,
   /**
-   * A workload or group of that name exists already.
+   * A workload or group with that name exists already.
    */
   MCPM_STATUS_NAME_TAKEN = 5,
   /**
@@ -58,15 +58,15 @@ typedef enum {
    */
   MCPM_STATUS_PORT_TAKEN = 6,
   /**
-   * No container engine answered, or it refused access.
+   * No container engine responded, or it denied access.
    */
   MCPM_STATUS_ENGINE_UNAVAILABLE = 7,
   /**
-   * The image is not on this machine and cannot be pulled.
+   * The image is not present locally and cannot be pulled.
    */
   MCPM_STATUS_IMAGE_UNAVAILABLE = 8,
   /**
-   * The server ended, or never answered, before it was ready.
+   * The server exited or did not respond before it was ready.
    */
   MCPM_STATUS_START_FAILED = 9,
   /**
@@ -74,90 +74,90 @@ typedef enum {
    */
   MCPM_STATUS_IO = 10,
   /**
-   * A stored file is damaged or of an unknown version.
+   * A stored file is damaged or of an unsupported version.
    */
   MCPM_STATUS_CORRUPT_STATE = 11,
   /**
-   * The engine refused an operation or answered nonsense.
+   * The engine rejected an operation or sent an invalid response.
    */
   MCPM_STATUS_ENGINE = 12,
   /**
-   * The MCP server behind the proxy failed.
+   * The MCP server or an identity provider failed.
    */
   MCPM_STATUS_UPSTREAM = 13,
   /**
-   * The operation was stopped by its caller.
+   * The operation was cancelled by its caller.
    */
   MCPM_STATUS_INTERRUPTED = 14,
   /**
-   * A defect in mcpm itself.
+   * A defect in mcpm.
    */
   MCPM_STATUS_INTERNAL = 15,
   /**
-   * The call waits, and an asynchronous task runs on this thread; call it from another.
+   * A blocking call was made on a thread that runs asynchronous tasks; call it from another thread.
    */
   MCPM_STATUS_NOT_HERE = 16,
   /**
-   * The store of secrets cannot be opened: a wrong password or none, no keyring, a program that fails.
+   * The secret store cannot be opened: a wrong or missing password, no keyring, or a failing program.
    */
   MCPM_STATUS_SECRETS_UNAVAILABLE = 17,
   /**
-   * The registry cannot be read, or what it says of a server cannot be used.
+   * The registry cannot be read, or its entry for a server is not usable.
    */
   MCPM_STATUS_REGISTRY = 18,
   /**
-   * The image must be signed, and has no signature that counts.
+   * The image must be signed, and has no valid signature.
    */
   MCPM_STATUS_IMAGE_UNVERIFIED = 19,
 } mcpm_status;
 
 /**
- * Where a workload or a proxy is in its life. The numbers never change.
+ * The phase of a workload's or a proxy's life cycle. The numbers never change.
  */
 typedef enum {
   /**
-   * On its way to its first answer.
+   * Starting; not ready yet.
    */
   MCPM_PHASE_STARTING = 0,
   /**
-   * Answering.
+   * Ready for requests.
    */
   MCPM_PHASE_RUNNING = 1,
   /**
-   * Its server ended and is being started again.
+   * The server exited and is being restarted.
    */
   MCPM_PHASE_RESTARTING = 2,
   /**
-   * On its way down, as asked.
+   * Stopping on request.
    */
   MCPM_PHASE_STOPPING = 3,
   /**
-   * Down, as asked.
+   * Stopped on request.
    */
   MCPM_PHASE_STOPPED = 4,
   /**
-   * Down for a reason that nobody asked for.
+   * Ended without a request to stop.
    */
   MCPM_PHASE_FAILED = 5,
 } mcpm_phase;
 
 /**
- * Why a call failed.
+ * An error of a call.
  */
 typedef struct mcpm_error mcpm_error;
 
 /**
- * Why something was refused. Its texts live as long as it does.
+ * The explanation of a denial. Its strings are valid as long as it exists.
  */
 typedef struct mcpm_explanation mcpm_explanation;
 
 /**
- * A proxy that was started in front of an MCP server.
+ * A running proxy in front of an MCP server.
  */
 typedef struct mcpm_proxy mcpm_proxy;
 
 /**
- * A workload that was started: an MCP server in a container, behind a proxy of its own.
+ * A started workload: an MCP server in a container, behind its own proxy.
  */
 typedef struct mcpm_workload mcpm_workload;
 
@@ -176,17 +176,18 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Returns the status of an error; that of a null pointer is `MCPM_STATUS_OK`.
+ * Returns the status of an error; `MCPM_STATUS_OK` for a null pointer.
  */
 mcpm_status mcpm_error_status(const mcpm_error *error);
 
 /**
- * Returns what went wrong in one line; it lives as long as the error. Null has no message and returns null.
+ * Returns the error's message in one line, including what to do next; valid as long as the error. Returns null
+ * for a null pointer.
  */
 const char *mcpm_error_message(const mcpm_error *error);
 
 /**
- * Frees a text that a function said to free; null is allowed.
+ * Frees a string that a function returned to be freed; null is allowed.
  */
 void mcpm_string_free(char *text);
 
@@ -196,20 +197,20 @@ void mcpm_string_free(char *text);
 void mcpm_error_free(mcpm_error *error);
 
 /**
- * Explains the id of a reason, such as `tools.not_listed`, or of a refusal that a workload or a `mcpm proxy` has on
- * record.
+ * Explains a reason, such as `tools.not_listed`, or a recorded denial of a workload or of `mcpm proxy`, by its
+ * id.
  *
- * Records are found through the environment variables of the process, as by the command line. On success
- * `explanation` gets what `mcpm_explanation_free` frees.
+ * Records are located by the environment variables of the process, as by the command line. On success,
+ * `explanation` is set; free it with `mcpm_explanation_free`.
  */
 mcpm_status mcpm_explain(const char *id,
                          mcpm_explanation **explanation,
                          mcpm_error **error);
 
 /**
- * Explains the id of a reason, or of one of the last refusals of a proxy.
+ * Explains a reason, or one of the last denials of a proxy, by its id.
  *
- * On success `explanation` gets what `mcpm_explanation_free` frees.
+ * On success, `explanation` is set; free it with `mcpm_explanation_free`.
  */
 mcpm_status mcpm_proxy_explain(const mcpm_proxy *proxy,
                                const char *id,
@@ -222,7 +223,7 @@ mcpm_status mcpm_proxy_explain(const mcpm_proxy *proxy,
 const char *mcpm_explanation_reason(const mcpm_explanation *explanation);
 
 /**
- * Returns the layer that refuses for it. Null returns null.
+ * Returns the layer that denies for this reason. Null returns null.
  */
 const char *mcpm_explanation_layer(const mcpm_explanation *explanation);
 
@@ -237,29 +238,30 @@ const char *mcpm_explanation_meaning(const mcpm_explanation *explanation);
 const char *mcpm_explanation_usual_fix(const mcpm_explanation *explanation);
 
 /**
- * Returns the smallest change that would have let it pass; null when it was a reason that was asked about.
+ * Returns the smallest change that would have allowed the request; null if a reason was explained.
  */
 const char *mcpm_explanation_fix(const mcpm_explanation *explanation);
 
 /**
- * Returns the rule that was gone by; null where the layer has one alone, or a reason was asked about.
+ * Returns the rule that applied; null if the layer has only one, or if a reason was explained.
  */
 const char *mcpm_explanation_rule(const mcpm_explanation *explanation);
 
 /**
- * Returns the server that it was about; null when it was a reason that was asked about.
+ * Returns the server that the request was for; null if a reason was explained.
  */
 const char *mcpm_explanation_server(const mcpm_explanation *explanation);
 
 /**
- * Returns when it was refused (RFC 3339); null when it was a reason that was asked about.
+ * Returns when the request was denied (RFC 3339); null if a reason was explained.
  */
 const char *mcpm_explanation_time(const mcpm_explanation *explanation);
 
 /**
- * Reads one of the things that the layer looked at, without secrets: they are counted from 0.
+ * Returns an input of the decision, redacted, by its index from 0.
  *
- * Returns false, and writes nothing, behind the last one. `name` and `value` live as long as the explanation.
+ * Returns false and writes nothing if the index is out of range. `name` and `value` are valid as long as the
+ * explanation.
  */
 bool mcpm_explanation_input(const mcpm_explanation *explanation,
                             size_t index,
@@ -272,12 +274,12 @@ bool mcpm_explanation_input(const mcpm_explanation *explanation,
 void mcpm_explanation_free(mcpm_explanation *explanation);
 
 /**
- * Returns a builder without options; free it with `mcpm_proxy_builder_free`.
+ * Creates a builder without options; free it with `mcpm_proxy_builder_free`.
  */
 mcpm_proxy_builder *mcpm_proxy_builder_new(void);
 
 /**
- * Sets the option of that name, such as `target-uri`, from a text as on a command line.
+ * Sets an option by name, such as `target-uri`, with its value in text form, as on the command line.
  */
 void mcpm_proxy_builder_set(mcpm_proxy_builder *builder, const char *name, const char *value);
 
@@ -289,49 +291,52 @@ void mcpm_proxy_builder_free(mcpm_proxy_builder *builder);
 /**
  * Starts a proxy and waits until clients can connect.
  *
- * It uses up the options of the builder, which is still to be freed. On success `proxy` gets a handle, which
- * `mcpm_proxy_free` frees.
+ * Consumes the options of the builder, which must still be freed. On success, `proxy` is set to a handle; free it
+ * with `mcpm_proxy_free`.
  */
-mcpm_status mcpm_proxy_start(mcpm_proxy_builder *builder, mcpm_proxy **proxy, mcpm_error **error);
+mcpm_status mcpm_proxy_start(mcpm_proxy_builder *builder,
+                             mcpm_proxy **proxy,
+                             mcpm_error **error);
 
 /**
- * Returns the name of the server; it lives as long as the handle. Null returns null.
+ * Returns the name of the server; valid as long as the handle. Null returns null.
  */
 const char *mcpm_proxy_name(const mcpm_proxy *proxy);
 
 /**
- * Returns where clients connect; it lives as long as the handle. Null returns null.
+ * Returns the URL for clients; valid as long as the handle. Null returns null.
  */
 const char *mcpm_proxy_url(const mcpm_proxy *proxy);
 
 /**
- * Returns a warning of the start, such as that callers are not authenticated, or that an option has no effect, by its number
- * from 0; it lives as long as the handle. Null and a number beyond the last one return null.
+ * Returns a warning of the start by its index from 0, for example that callers are not authenticated, or that an
+ * option has no effect; valid as long as the handle. Returns null for a null pointer and if the index is out of
+ * range.
  */
 const char *mcpm_proxy_warning(const mcpm_proxy *proxy,
                                size_t number);
 
 /**
- * Checks with one MCP exchange whether the target is an MCP server. The start does not need a target that is up, so it does
- * not check that.
+ * Checks with one MCP exchange whether the target is an MCP server. Starting does not check this, because the
+ * target need not be up then.
  */
-mcpm_status mcpm_proxy_check(const mcpm_proxy *proxy,
-                             mcpm_error **error);
+mcpm_status mcpm_proxy_check(const mcpm_proxy *proxy, mcpm_error **error);
 
 /**
- * Tells where a proxy is in its life.
+ * Returns the phase of a proxy.
  */
 mcpm_status mcpm_proxy_status(const mcpm_proxy *proxy, mcpm_phase *phase, mcpm_error **error);
 
 /**
- * Stops listening and lets answers under way finish for up to 2 s.
+ * Stops listening and waits up to 2 s for pending responses.
  *
- * Stopping twice does no harm. The handle is still to be freed.
+ * Stopping twice is allowed. The handle must still be freed.
  */
 mcpm_status mcpm_proxy_stop(mcpm_proxy *proxy, mcpm_error **error);
 
 /**
- * Frees a proxy; null is allowed. One that still runs ends a moment later; stop it first to wait for that.
+ * Frees a proxy; null is allowed. A running proxy is stopped shortly afterwards; call `mcpm_proxy_stop` first to
+ * wait for that.
  */
 void mcpm_proxy_free(mcpm_proxy *proxy);
 
@@ -339,8 +344,8 @@ void mcpm_proxy_free(mcpm_proxy *proxy);
  * Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
  *
  * A server name is looked up in the registry, which supplies transport, permissions and environment;
- * what is no name there is an image. `registry:NAME` and `image:IMAGE` say which of the two is meant.
- * An image is run as it is. For a package a container is generated that runs it; `go://./path` and
+ * anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
+ * meant. An image is run as it is. For a package, a container image is built; `go://./path` and
  * `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
  */
 void mcpm_workload_builder_server(mcpm_workload_builder *builder, const char *value);
@@ -367,7 +372,7 @@ void mcpm_workload_builder_name(mcpm_workload_builder *builder, const char *valu
 void mcpm_workload_builder_group(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Label on the container.
+ * Label to add to the container.
  */
 void mcpm_workload_builder_label(mcpm_workload_builder *builder, const char *value);
 
@@ -376,7 +381,7 @@ void mcpm_workload_builder_label(mcpm_workload_builder *builder, const char *val
  *
  * One of `sse`, `streamable-http`, `stdio`.
  *
- * Default: that of the registry entry, or found out.
+ * Default: from the registry entry, otherwise detected.
  */
 void mcpm_workload_builder_transport(mcpm_workload_builder *builder, const char *value);
 
@@ -397,7 +402,7 @@ void mcpm_workload_builder_proxy_mode(mcpm_workload_builder *builder, const char
 void mcpm_workload_builder_host(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Port of this machine the HTTP proxy listens on; 0 picks a free one.
+ * Host port the HTTP proxy listens on; 0 picks a free one.
  *
  * Default: a free port.
  */
@@ -418,10 +423,10 @@ void mcpm_workload_builder_target_host(mcpm_workload_builder *builder, const cha
 void mcpm_workload_builder_target_port(mcpm_workload_builder *builder, uint16_t value);
 
 /**
- * Publish a container port on this machine.
+ * Publish a container port on the host.
  *
- * It is published on the loopback address unless another is written before it. With the container's
- * port alone, any free port of this machine is taken. An IPv6 address stands in brackets.
+ * The port is bound to the loopback address unless another address precedes it. If only the container
+ * port is given, a free host port is chosen. IPv6 addresses are written in brackets.
  */
 void mcpm_workload_builder_publish(mcpm_workload_builder *builder, const char *value);
 
@@ -442,8 +447,8 @@ void mcpm_workload_builder_isolate_network(mcpm_workload_builder *builder, bool 
 /**
  * Let an isolated container connect to the container runtime's gateway addresses.
  *
- * Applies only with `--isolate-network`. The addresses are two host-gateway hostnames and
- * `172.17.0.1`. They are blocked otherwise, even when the permission profile has `insecure_allow_all`.
+ * Has an effect only with `--isolate-network`. The addresses are two host-gateway hostnames and
+ * `172.17.0.1`. Otherwise they are blocked, even if the permission profile has `insecure_allow_all`.
  *
  * Default: `false`.
  */
@@ -467,38 +472,38 @@ void mcpm_workload_builder_env_file_dir(mcpm_workload_builder *builder, const ch
 /**
  * Secret fetched from the secrets manager and set as an environment variable.
  *
- * `NAME` is what `mcpm secret set` was told. With `file:` and an absolute path as the target, the
+ * `NAME` is the name used with `mcpm secret set`. With the target `file:` and an absolute path, the
  * server gets a file in its container instead; with `header:` and a name, a remote server gets that
  * header with each request.
  */
 void mcpm_workload_builder_secret(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Mount a file or folder of this machine into the container.
+ * Mount a host file or folder into the container.
  *
- * After the container's path come `ro` or `rw`, and `z` (shared) or `Z` (private) for SELinux
- * relabelling, separated by commas. A relative path of this machine starts at the current folder.
+ * The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
+ * (private) for SELinux relabelling. A relative host path is based at the current folder.
  */
 void mcpm_workload_builder_volume(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Permissions of the container.
  *
- * Default: that of the registry entry, else `network`.
+ * Default: from the registry entry, otherwise `network`.
  */
 void mcpm_workload_builder_permission_profile(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Write a permission profile of what the server connects to, and nothing more, to a file.
+ * Write a permission profile that allows exactly what the server connects to.
  *
- * The server runs isolated and may connect to everything public meanwhile.
+ * The server runs isolated; meanwhile it may connect to any public address.
  */
 void mcpm_workload_builder_learn(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Run in the foreground until the container exits.
  *
- * Of the command line alone: what a program starts through the library always runs within it.
+ * CLI only; workloads that a library user starts always run in its process.
  *
  * Default: `false`.
  */
@@ -507,16 +512,16 @@ void mcpm_workload_builder_foreground(mcpm_workload_builder *builder, bool value
 /**
  * Load the configuration from an exported file.
  *
- * Of all other options, only `--name`, `--group`, `--proxy-port`, `--foreground` and `--debug` can be
- * given beside it. They take precedence over the file.
+ * Cannot be combined with other options, except `--name`, `--group`, `--proxy-port`, `--foreground`
+ * and `--debug`, which take precedence over the file.
  */
 void mcpm_workload_builder_from_config(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Load global ignore patterns from `~/.config/mcpm/mcpmignore`.
  *
- * What they match in mounted folders, and what the patterns of a `.mcpmignore` in a mounted folder
- * match, is covered in the container by empty files and folders. Patterns are written as for Git.
+ * Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
+ * folder, are hidden in the container by empty ones. The syntax is that of `.gitignore`.
  *
  * Default: `true`.
  */
@@ -525,7 +530,7 @@ void mcpm_workload_builder_ignore_globally(mcpm_workload_builder *builder, bool 
 /**
  * Print the container paths that overlays of ignored files and folders resolve to.
  *
- * Of the command line alone: a program finds them in the plan.
+ * CLI only; library users find them in the plan.
  *
  * Default: `false`.
  */
@@ -534,8 +539,8 @@ void mcpm_workload_builder_print_resolved_overlays(mcpm_workload_builder *builde
 /**
  * Image verification mode.
  *
- * The signature is looked for in the image's registry. It counts when it was made by whom the registry
- * entry, or the options below, say; the digest that it signs is what runs.
+ * The signature is read from the image's registry. It is valid if it was made by the signer that the
+ * registry entry, or the options below, require; the image is started by the signed digest.
  *
  * One of `warn`, `enabled`, `disabled`.
  *
@@ -544,45 +549,45 @@ void mcpm_workload_builder_print_resolved_overlays(mcpm_workload_builder *builde
 void mcpm_workload_builder_image_verification(mcpm_workload_builder *builder, const char *value);
 
 /**
- * PEM file with the public key that the image must be signed with.
+ * PEM file with the public key that must have signed the image.
  */
 void mcpm_workload_builder_image_verification_key(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Name in the certificate of who must have signed the image: a mail address or a URI.
+ * Required identity in the signer's certificate: an email address or a URI.
  *
- * Default: what the registry entry says.
+ * Default: from the registry entry.
  */
 void mcpm_workload_builder_certificate_identity(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Issuer that must vouch for the certificate identity.
+ * Required OIDC issuer of the certificate identity.
  *
- * Default: what the registry entry says.
+ * Default: from the registry entry.
  */
 void mcpm_workload_builder_certificate_oidc_issuer(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Sigstore's `trusted_root.json`, with the certificates and logs that are believed.
+ * Sigstore `trusted_root.json` with the trusted certificate authorities and logs.
  *
- * Default: that of Sigstore's public instance.
+ * Default: Sigstore's public instance.
  */
 void mcpm_workload_builder_sigstore_trusted_root(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Custom CA certificate file used for container builds.
  *
- * The certificates in it are trusted while a package is built and by its server. A server from an
- * image is offered them in a file, by the usual variables.
+ * Its certificates are trusted while a package is built, and by the package's server. A server from an
+ * image gets the file, and environment variables that point to it.
  */
 void mcpm_workload_builder_ca_cert(mcpm_workload_builder *builder, const char *value);
 
 /**
  * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
  *
- * The certificates in it are trusted beside those of this machine: for remote servers and targets,
- * registries of servers, image registries that signatures are read from, identity providers, token
- * exchange and telemetry. What the engine pulls is the engine's own to trust.
+ * Its certificates are trusted in addition to the system's: for remote servers and targets, server
+ * registries, image registries that signatures are read from, identity providers, token exchange and
+ * telemetry. Image pulls use the certificates of the container engine.
  */
 void mcpm_workload_builder_mcpm_ca_bundle(mcpm_workload_builder *builder, const char *value);
 
@@ -609,10 +614,11 @@ void mcpm_workload_builder_endpoint_prefix(mcpm_workload_builder *builder, const
 void mcpm_workload_builder_trust_proxy_headers(mcpm_workload_builder *builder, bool value);
 
 /**
- * Tools of the server that are let through, all others are hidden.
+ * Tools to expose to clients; all others are hidden.
  *
- * Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
- * before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
+ * Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
+ * after `!` is hidden, even if another one matches; if there are only such, all other tools are
+ * exposed.
  */
 void mcpm_workload_builder_tools(mcpm_workload_builder *builder, const char *value);
 
@@ -624,22 +630,22 @@ void mcpm_workload_builder_tools_override(mcpm_workload_builder *builder, const 
 /**
  * Authorization configuration file.
  *
- * In JSON or YAML, with policies in Cedar.
+ * JSON or YAML, with policies in Cedar.
  */
 void mcpm_workload_builder_authz_config(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Audit configuration file.
  *
- * In JSON or YAML; it turns audit logging on.
+ * JSON or YAML. Turns audit logging on.
  */
 void mcpm_workload_builder_audit_config(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Enable audit logging with the default configuration.
  *
- * Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
- * alone on standard output.
+ * Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
+ * on standard output.
  *
  * Default: `false`.
  */
@@ -648,7 +654,7 @@ void mcpm_workload_builder_enable_audit(mcpm_workload_builder *builder, bool val
 /**
  * Enable debug mode.
  *
- * Of the command line alone: the library's log goes where its program sends it.
+ * CLI only; library users configure `tracing` themselves.
  *
  * Default: `false`.
  */
@@ -664,67 +670,65 @@ void mcpm_workload_builder_debug(mcpm_workload_builder *builder, bool value);
 void mcpm_workload_builder_runtime(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Command of the package that is the server, when the package has several.
+ * Command of the package that starts the server, if the package has several.
  */
 void mcpm_workload_builder_package_command(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Build the package's image again, with the newest version that its name stands for.
+ * Rebuild the package's image with the newest version that its name refers to.
  *
  * Default: `false`.
  */
 void mcpm_workload_builder_rebuild(mcpm_workload_builder *builder, bool value);
 
 /**
- * Fetch nothing: the image must be on this machine.
+ * Do not access the network to get the image; it must be present locally.
  *
  * Default: `false`.
  */
 void mcpm_workload_builder_offline(mcpm_workload_builder *builder, bool value);
 
 /**
- * Origins of browser pages that may call the proxy, beside its own.
+ * Additional origins of web pages that may call the proxy.
  */
 void mcpm_workload_builder_allowed_origins(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Host names that clients may call the proxy by, beside the one it listens on.
+ * Additional hostnames that clients may use to reach the proxy.
  *
- * Without authentication, a request that names another host is refused, since a web page whose name
- * was pointed here could send it. Addresses and loopback names need not be listed.
+ * Without authentication, a request with another name in `Host` is rejected, as protection against DNS
+ * rebinding. IP addresses and loopback names need not be listed.
  */
 void mcpm_workload_builder_allowed_hosts(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Registry that server names are looked up in: `embedded`, a file, or a URL.
  *
- * A URL whose path ends in `.json` is that of a document, any other is the base of a registry's REST
- * API.
+ * A URL whose path ends in `.json` is a document; any other URL is the base of a registry's REST API.
  *
- * Default: that of the settings, else `embedded`.
+ * Default: from the configuration, otherwise `embedded`.
  */
 void mcpm_workload_builder_registry(mcpm_workload_builder *builder, const char *value);
 
 /**
  * OIDC issuer URL.
  *
- * Each request then needs a token of that issuer. It is compared letter for letter with what tokens
- * say.
+ * Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+ * claim.
  */
 void mcpm_workload_builder_oidc_issuer(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Expected audience of the token.
  *
- * Default: the resource URL, else the URL of the proxy.
+ * Default: the resource URL, otherwise the URL of the proxy.
  */
 void mcpm_workload_builder_oidc_audience(mcpm_workload_builder *builder, const char *value);
 
 /**
  * OIDC client ID.
  *
- * With it, and with the client secret, the identity provider is asked about tokens that are not
- * signed.
+ * With a client secret, it enables introspection of tokens that are not JWTs.
  */
 void mcpm_workload_builder_oidc_client_id(mcpm_workload_builder *builder, const char *value);
 
@@ -736,20 +740,19 @@ void mcpm_workload_builder_oidc_client_secret(mcpm_workload_builder *builder, co
 /**
  * Token introspection endpoint URL.
  *
- * With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
- * asked about.
+ * If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
+ * introspection.
  *
- * Default: that of the issuer, with a client secret.
+ * Default: from the issuer's metadata, with a client secret.
  */
 void mcpm_workload_builder_oidc_introspection_url(mcpm_workload_builder *builder, const char *value);
 
 /**
  * URL to fetch the JWKS from.
  *
- * Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
- * name.
+ * Without `--oidc-issuer`, tokens signed with these keys are accepted from any issuer.
  *
- * Default: that of the issuer.
+ * Default: from the issuer's metadata.
  */
 void mcpm_workload_builder_oidc_jwks_url(mcpm_workload_builder *builder, const char *value);
 
@@ -801,14 +804,14 @@ void mcpm_workload_builder_remote_auth(mcpm_workload_builder *builder, bool valu
 void mcpm_workload_builder_remote_auth_issuer(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Authorization endpoint, in place of the issuer for OAuth without OIDC.
+ * Authorization endpoint, instead of the issuer, for OAuth without OIDC.
  *
  * Not supported yet.
  */
 void mcpm_workload_builder_remote_auth_authorize_url(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Token endpoint, in place of the issuer for OAuth without OIDC.
+ * Token endpoint, instead of the issuer, for OAuth without OIDC.
  *
  * Not supported yet.
  */
@@ -824,8 +827,8 @@ void mcpm_workload_builder_remote_auth_client_id(mcpm_workload_builder *builder,
 /**
  * OAuth client secret; not needed with dynamic client registration or PKCE.
  *
- * It goes before `--remote-auth-client-secret-file`, which goes before the environment variable. Not
- * for production: other users of the machine may see it in the list of processes.
+ * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
+ * environment variable. Not for production: other users of the machine may see it in the process list.
  *
  * Not supported yet.
  */
@@ -839,7 +842,7 @@ void mcpm_workload_builder_remote_auth_client_secret(mcpm_workload_builder *buil
 void mcpm_workload_builder_remote_auth_client_secret_file(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Bearer token for the remote server, in place of OAuth.
+ * Bearer token for the remote server, instead of OAuth.
  *
  * Not supported yet.
  */
@@ -853,7 +856,7 @@ void mcpm_workload_builder_remote_auth_bearer_token(mcpm_workload_builder *build
 void mcpm_workload_builder_remote_auth_bearer_token_file(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Scopes requested.
+ * Scopes to request.
  *
  * Default: `openid,profile,email` with OIDC.
  *
@@ -871,7 +874,7 @@ void mcpm_workload_builder_remote_auth_resource(mcpm_workload_builder *builder, 
 /**
  * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
  *
- * Default: where the proxy listens.
+ * Default: the URL the proxy listens on.
  */
 void mcpm_workload_builder_resource_url(mcpm_workload_builder *builder, const char *value);
 
@@ -919,8 +922,8 @@ void mcpm_workload_builder_remote_forward_headers_secret(mcpm_workload_builder *
 /**
  * OAuth 2.0 token exchange endpoint; enables token exchange.
  *
- * The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
- * Callers must be asked who they are, with `--oidc-issuer`.
+ * The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+ * Requires incoming authentication (`--oidc-issuer`).
  */
 void mcpm_workload_builder_token_exchange_url(mcpm_workload_builder *builder, const char *value);
 
@@ -937,8 +940,8 @@ void mcpm_workload_builder_token_exchange_client_id(mcpm_workload_builder *build
 /**
  * Client secret for token exchange.
  *
- * It goes before the environment variable, as does a file. Not for production: other users of the
- * machine may see it in the list of processes.
+ * Takes precedence over the environment variable, as does a file. Not for production: other users of
+ * the machine may see it in the process list.
  */
 void mcpm_workload_builder_token_exchange_client_secret(mcpm_workload_builder *builder, const char *value);
 
@@ -951,14 +954,14 @@ void mcpm_workload_builder_token_exchange_client_secret_file(mcpm_workload_build
                                                              const char *value);
 
 /**
- * Scopes requested for exchanged tokens.
+ * Scopes to request for exchanged tokens.
  */
 void mcpm_workload_builder_token_exchange_scopes(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Kind of token that is exchanged.
+ * Type of the token that is exchanged.
  *
- * With `id_token`, callers are let in with ID tokens too.
+ * With `id_token`, ID tokens are accepted from callers as well.
  *
  * One of `access_token`, `id_token`.
  *
@@ -970,14 +973,14 @@ void mcpm_workload_builder_token_exchange_subject_token_type(mcpm_workload_build
 /**
  * Header that carries the exchanged token.
  *
- * Default: it replaces `Authorization`.
+ * Default: `Authorization`, whose value it replaces.
  */
 void mcpm_workload_builder_token_exchange_header_name(mcpm_workload_builder *builder, const char *value);
 
 /**
  * OTLP endpoint URL.
  *
- * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+ * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
  * `https`.
  */
 void mcpm_workload_builder_otel_endpoint(mcpm_workload_builder *builder, const char *value);
@@ -990,7 +993,7 @@ void mcpm_workload_builder_otel_endpoint(mcpm_workload_builder *builder, const c
 void mcpm_workload_builder_otel_insecure(mcpm_workload_builder *builder, bool value);
 
 /**
- * OTLP header.
+ * Header to add to OTLP requests.
  */
 void mcpm_workload_builder_otel_headers(mcpm_workload_builder *builder, const char *value);
 
@@ -1002,26 +1005,26 @@ void mcpm_workload_builder_otel_headers(mcpm_workload_builder *builder, const ch
 void mcpm_workload_builder_otel_service_name(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Custom resource attributes.
+ * Additional resource attributes.
  */
 void mcpm_workload_builder_otel_custom_attributes(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Names of environment variables to include in spans.
  *
- * They are those of mcpm, not those of the server; `MCPM_*` is refused.
+ * These are variables of the mcpm process, not of the server; `MCPM_*` is not allowed.
  */
 void mcpm_workload_builder_otel_env_vars(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Distributed tracing, effective with an OTLP endpoint.
+ * Distributed tracing; requires an OTLP endpoint.
  *
  * Default: `true`.
  */
 void mcpm_workload_builder_otel_tracing_enabled(mcpm_workload_builder *builder, bool value);
 
 /**
- * OTLP metrics export, effective with an OTLP endpoint.
+ * OTLP metrics export; requires an OTLP endpoint.
  *
  * Default: `true`.
  */
@@ -1037,7 +1040,7 @@ void mcpm_workload_builder_otel_sampling_rate(mcpm_workload_builder *builder, do
 /**
  * Serve `/metrics` on the main transport port.
  *
- * With incoming authentication it takes a token as everything else does.
+ * With incoming authentication, it requires a token like any other path.
  *
  * Default: `false`.
  */
@@ -1051,12 +1054,12 @@ void mcpm_workload_builder_otel_enable_prometheus_metrics_path(mcpm_workload_bui
 void mcpm_workload_builder_otel_use_legacy_attributes(mcpm_workload_builder *builder, bool value);
 
 /**
- * Port of the loopback address on which `/metrics` is served without a token.
+ * Loopback port on which `/metrics` is served without a token.
  */
 void mcpm_workload_builder_otel_prometheus_port(mcpm_workload_builder *builder, uint16_t value);
 
 /**
- * How OTLP is spoken.
+ * OTLP transport.
  *
  * One of `http`, `grpc`.
  *
@@ -1082,7 +1085,7 @@ void mcpm_proxy_builder_target_uri(mcpm_proxy_builder *builder, const char *valu
 void mcpm_proxy_builder_host(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Port of this machine the proxy listens on; 0 picks a free one.
+ * Host port the proxy listens on; 0 picks a free one.
  *
  * Default: a free port.
  */
@@ -1091,7 +1094,7 @@ void mcpm_proxy_builder_port(mcpm_proxy_builder *builder, uint16_t value);
 /**
  * Enable debug mode.
  *
- * Of the command line alone: the library's log goes where its program sends it.
+ * CLI only; library users configure `tracing` themselves.
  *
  * Default: `false`.
  */
@@ -1100,9 +1103,9 @@ void mcpm_proxy_builder_debug(mcpm_proxy_builder *builder, bool value);
 /**
  * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
  *
- * The certificates in it are trusted beside those of this machine: for remote servers and targets,
- * registries of servers, image registries that signatures are read from, identity providers, token
- * exchange and telemetry. What the engine pulls is the engine's own to trust.
+ * Its certificates are trusted in addition to the system's: for remote servers and targets, server
+ * registries, image registries that signatures are read from, identity providers, token exchange and
+ * telemetry. Image pulls use the certificates of the container engine.
  */
 void mcpm_proxy_builder_mcpm_ca_bundle(mcpm_proxy_builder *builder, const char *value);
 
@@ -1114,10 +1117,11 @@ void mcpm_proxy_builder_mcpm_ca_bundle(mcpm_proxy_builder *builder, const char *
 void mcpm_proxy_builder_trust_proxy_headers(mcpm_proxy_builder *builder, bool value);
 
 /**
- * Tools of the server that are let through, all others are hidden.
+ * Tools to expose to clients; all others are hidden.
  *
- * Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
- * before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
+ * Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
+ * after `!` is hidden, even if another one matches; if there are only such, all other tools are
+ * exposed.
  */
 void mcpm_proxy_builder_tools(mcpm_proxy_builder *builder, const char *value);
 
@@ -1129,60 +1133,59 @@ void mcpm_proxy_builder_tools_override(mcpm_proxy_builder *builder, const char *
 /**
  * Authorization configuration file.
  *
- * In JSON or YAML, with policies in Cedar.
+ * JSON or YAML, with policies in Cedar.
  */
 void mcpm_proxy_builder_authz_config(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * Audit configuration file.
  *
- * In JSON or YAML; it turns audit logging on.
+ * JSON or YAML. Turns audit logging on.
  */
 void mcpm_proxy_builder_audit_config(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * Enable audit logging with the default configuration.
  *
- * Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
- * alone on standard output.
+ * Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
+ * on standard output.
  *
  * Default: `false`.
  */
 void mcpm_proxy_builder_enable_audit(mcpm_proxy_builder *builder, bool value);
 
 /**
- * Origins of browser pages that may call the proxy, beside its own.
+ * Additional origins of web pages that may call the proxy.
  */
 void mcpm_proxy_builder_allowed_origins(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Host names that clients may call the proxy by, beside the one it listens on.
+ * Additional hostnames that clients may use to reach the proxy.
  *
- * Without authentication, a request that names another host is refused, since a web page whose name
- * was pointed here could send it. Addresses and loopback names need not be listed.
+ * Without authentication, a request with another name in `Host` is rejected, as protection against DNS
+ * rebinding. IP addresses and loopback names need not be listed.
  */
 void mcpm_proxy_builder_allowed_hosts(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * OIDC issuer URL.
  *
- * Each request then needs a token of that issuer. It is compared letter for letter with what tokens
- * say.
+ * Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+ * claim.
  */
 void mcpm_proxy_builder_oidc_issuer(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * Expected audience of the token.
  *
- * Default: the resource URL, else the URL of the proxy.
+ * Default: the resource URL, otherwise the URL of the proxy.
  */
 void mcpm_proxy_builder_oidc_audience(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * OIDC client ID.
  *
- * With it, and with the client secret, the identity provider is asked about tokens that are not
- * signed.
+ * With a client secret, it enables introspection of tokens that are not JWTs.
  */
 void mcpm_proxy_builder_oidc_client_id(mcpm_proxy_builder *builder, const char *value);
 
@@ -1194,20 +1197,19 @@ void mcpm_proxy_builder_oidc_client_secret(mcpm_proxy_builder *builder, const ch
 /**
  * Token introspection endpoint URL.
  *
- * With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
- * asked about.
+ * If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
+ * introspection.
  *
- * Default: that of the issuer, with a client secret.
+ * Default: from the issuer's metadata, with a client secret.
  */
 void mcpm_proxy_builder_oidc_introspection_url(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * URL to fetch the JWKS from.
  *
- * Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
- * name.
+ * Without `--oidc-issuer`, tokens signed with these keys are accepted from any issuer.
  *
- * Default: that of the issuer.
+ * Default: from the issuer's metadata.
  */
 void mcpm_proxy_builder_oidc_jwks_url(mcpm_proxy_builder *builder, const char *value);
 
@@ -1259,14 +1261,14 @@ void mcpm_proxy_builder_remote_auth(mcpm_proxy_builder *builder, bool value);
 void mcpm_proxy_builder_remote_auth_issuer(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Authorization endpoint, in place of the issuer for OAuth without OIDC.
+ * Authorization endpoint, instead of the issuer, for OAuth without OIDC.
  *
  * Not supported yet.
  */
 void mcpm_proxy_builder_remote_auth_authorize_url(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Token endpoint, in place of the issuer for OAuth without OIDC.
+ * Token endpoint, instead of the issuer, for OAuth without OIDC.
  *
  * Not supported yet.
  */
@@ -1282,8 +1284,8 @@ void mcpm_proxy_builder_remote_auth_client_id(mcpm_proxy_builder *builder, const
 /**
  * OAuth client secret; not needed with dynamic client registration or PKCE.
  *
- * It goes before `--remote-auth-client-secret-file`, which goes before the environment variable. Not
- * for production: other users of the machine may see it in the list of processes.
+ * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
+ * environment variable. Not for production: other users of the machine may see it in the process list.
  *
  * Not supported yet.
  */
@@ -1297,7 +1299,7 @@ void mcpm_proxy_builder_remote_auth_client_secret(mcpm_proxy_builder *builder, c
 void mcpm_proxy_builder_remote_auth_client_secret_file(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Bearer token for the remote server, in place of OAuth.
+ * Bearer token for the remote server, instead of OAuth.
  *
  * Not supported yet.
  */
@@ -1311,7 +1313,7 @@ void mcpm_proxy_builder_remote_auth_bearer_token(mcpm_proxy_builder *builder, co
 void mcpm_proxy_builder_remote_auth_bearer_token_file(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Scopes requested.
+ * Scopes to request.
  *
  * Default: `openid,profile,email` with OIDC.
  *
@@ -1329,7 +1331,7 @@ void mcpm_proxy_builder_remote_auth_resource(mcpm_proxy_builder *builder, const 
 /**
  * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
  *
- * Default: where the proxy listens.
+ * Default: the URL the proxy listens on.
  */
 void mcpm_proxy_builder_resource_url(mcpm_proxy_builder *builder, const char *value);
 
@@ -1377,8 +1379,8 @@ void mcpm_proxy_builder_remote_forward_headers_secret(mcpm_proxy_builder *builde
 /**
  * OAuth 2.0 token exchange endpoint; enables token exchange.
  *
- * The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
- * Callers must be asked who they are, with `--oidc-issuer`.
+ * The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+ * Requires incoming authentication (`--oidc-issuer`).
  */
 void mcpm_proxy_builder_token_exchange_url(mcpm_proxy_builder *builder, const char *value);
 
@@ -1395,8 +1397,8 @@ void mcpm_proxy_builder_token_exchange_client_id(mcpm_proxy_builder *builder, co
 /**
  * Client secret for token exchange.
  *
- * It goes before the environment variable, as does a file. Not for production: other users of the
- * machine may see it in the list of processes.
+ * Takes precedence over the environment variable, as does a file. Not for production: other users of
+ * the machine may see it in the process list.
  */
 void mcpm_proxy_builder_token_exchange_client_secret(mcpm_proxy_builder *builder, const char *value);
 
@@ -1408,14 +1410,14 @@ void mcpm_proxy_builder_token_exchange_client_secret(mcpm_proxy_builder *builder
 void mcpm_proxy_builder_token_exchange_client_secret_file(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Scopes requested for exchanged tokens.
+ * Scopes to request for exchanged tokens.
  */
 void mcpm_proxy_builder_token_exchange_scopes(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Kind of token that is exchanged.
+ * Type of the token that is exchanged.
  *
- * With `id_token`, callers are let in with ID tokens too.
+ * With `id_token`, ID tokens are accepted from callers as well.
  *
  * One of `access_token`, `id_token`.
  *
@@ -1426,14 +1428,14 @@ void mcpm_proxy_builder_token_exchange_subject_token_type(mcpm_proxy_builder *bu
 /**
  * Header that carries the exchanged token.
  *
- * Default: it replaces `Authorization`.
+ * Default: `Authorization`, whose value it replaces.
  */
 void mcpm_proxy_builder_token_exchange_header_name(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * OTLP endpoint URL.
  *
- * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+ * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
  * `https`.
  */
 void mcpm_proxy_builder_otel_endpoint(mcpm_proxy_builder *builder, const char *value);
@@ -1446,7 +1448,7 @@ void mcpm_proxy_builder_otel_endpoint(mcpm_proxy_builder *builder, const char *v
 void mcpm_proxy_builder_otel_insecure(mcpm_proxy_builder *builder, bool value);
 
 /**
- * OTLP header.
+ * Header to add to OTLP requests.
  */
 void mcpm_proxy_builder_otel_headers(mcpm_proxy_builder *builder, const char *value);
 
@@ -1458,26 +1460,26 @@ void mcpm_proxy_builder_otel_headers(mcpm_proxy_builder *builder, const char *va
 void mcpm_proxy_builder_otel_service_name(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Custom resource attributes.
+ * Additional resource attributes.
  */
 void mcpm_proxy_builder_otel_custom_attributes(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * Names of environment variables to include in spans.
  *
- * They are those of mcpm, not those of the server; `MCPM_*` is refused.
+ * These are variables of the mcpm process, not of the server; `MCPM_*` is not allowed.
  */
 void mcpm_proxy_builder_otel_env_vars(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Distributed tracing, effective with an OTLP endpoint.
+ * Distributed tracing; requires an OTLP endpoint.
  *
  * Default: `true`.
  */
 void mcpm_proxy_builder_otel_tracing_enabled(mcpm_proxy_builder *builder, bool value);
 
 /**
- * OTLP metrics export, effective with an OTLP endpoint.
+ * OTLP metrics export; requires an OTLP endpoint.
  *
  * Default: `true`.
  */
@@ -1493,7 +1495,7 @@ void mcpm_proxy_builder_otel_sampling_rate(mcpm_proxy_builder *builder, double v
 /**
  * Serve `/metrics` on the main transport port.
  *
- * With incoming authentication it takes a token as everything else does.
+ * With incoming authentication, it requires a token like any other path.
  *
  * Default: `false`.
  */
@@ -1507,12 +1509,12 @@ void mcpm_proxy_builder_otel_enable_prometheus_metrics_path(mcpm_proxy_builder *
 void mcpm_proxy_builder_otel_use_legacy_attributes(mcpm_proxy_builder *builder, bool value);
 
 /**
- * Port of the loopback address on which `/metrics` is served without a token.
+ * Loopback port on which `/metrics` is served without a token.
  */
 void mcpm_proxy_builder_otel_prometheus_port(mcpm_proxy_builder *builder, uint16_t value);
 
 /**
- * How OTLP is spoken.
+ * OTLP transport.
  *
  * One of `http`, `grpc`.
  *
@@ -1521,20 +1523,20 @@ void mcpm_proxy_builder_otel_prometheus_port(mcpm_proxy_builder *builder, uint16
 void mcpm_proxy_builder_otel_protocol(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Ends every workload and proxy of the process, and the threads of mcpm; starts under way are undone.
+ * Stops all workloads and proxies of the process, and mcpm's threads; starts in progress are rolled back.
  *
- * Call it before the process ends, or workloads that still run stay behind. Handles are still to be freed. The
- * next start starts new threads. The status is that of the first workload that could not be ended.
+ * Call it before the process exits; otherwise running workloads are left behind. Handles must still be freed. A
+ * later start creates new threads. Returns the status of the first workload that could not be stopped.
  */
 mcpm_status mcpm_shutdown(mcpm_error **error);
 
 /**
- * Returns a builder without options; free it with `mcpm_workload_builder_free`.
+ * Creates a builder without options; free it with `mcpm_workload_builder_free`.
  */
 mcpm_workload_builder *mcpm_workload_builder_new(void);
 
 /**
- * Sets the option of that name, such as `proxy-port`, from a text as on a command line.
+ * Sets an option by name, such as `proxy-port`, with its value in text form, as on the command line.
  */
 void mcpm_workload_builder_set(mcpm_workload_builder *builder, const char *name, const char *value);
 
@@ -1546,28 +1548,29 @@ void mcpm_workload_builder_free(mcpm_workload_builder *builder);
 /**
  * Starts a workload and waits until clients can connect.
  *
- * It uses up the options of the builder, which is still to be freed. Records and the engine are found through the
- * environment variables of the process, as by the command line. On success `workload` gets a handle, which
- * `mcpm_workload_free` frees.
+ * Consumes the options of the builder, which must still be freed. Records and the engine are located by the
+ * environment variables of the process, as by the command line. On success, `workload` is set to a handle; free
+ * it with `mcpm_workload_free`.
  */
 mcpm_status mcpm_workload_start(mcpm_workload_builder *builder,
                                 mcpm_workload **workload,
                                 mcpm_error **error);
 
 /**
- * Returns the name of a workload; it lives as long as the handle. Null returns null.
+ * Returns the name of a workload; valid as long as the handle. Null returns null.
  */
 const char *mcpm_workload_name(const mcpm_workload *workload);
 
 /**
- * Returns where clients connect; it lives as long as the handle. Null returns null.
+ * Returns the URL for clients; valid as long as the handle. Null returns null.
  */
 const char *mcpm_workload_url(const mcpm_workload *workload);
 
 /**
- * Tells how a workload is.
+ * Returns the phase of a workload.
  *
- * `reason` gets why, or null when that is plain; free it with `mcpm_string_free`. The pointer to it may be null.
+ * `reason` is set to the reason, or to null if it is obvious; free it with `mcpm_string_free`. `reason` may be
+ * null.
  */
 mcpm_status mcpm_workload_status(const mcpm_workload *workload,
                                  mcpm_phase *phase,
@@ -1575,10 +1578,10 @@ mcpm_status mcpm_workload_status(const mcpm_workload *workload,
                                  mcpm_error **error);
 
 /**
- * Ends a workload and waits until it is over: its server gets so many seconds to end by itself.
+ * Stops a workload and waits until it has stopped: the server is killed after this many seconds.
  *
- * Its container and its record stay, so that the command line can start it again. Stopping twice does no harm.
- * The handle is still to be freed.
+ * The container and the record remain, so that the command line can start the workload again. Stopping twice is
+ * allowed. The handle must still be freed.
  */
 mcpm_status mcpm_workload_stop(mcpm_workload *workload,
                                uint32_t grace_seconds,
@@ -1587,7 +1590,8 @@ mcpm_status mcpm_workload_stop(mcpm_workload *workload,
 /**
  * Frees a workload; null is allowed.
  *
- * One that still runs is ended: its server at once, its port a moment later. Stop it first to wait for both.
+ * A running workload is ended: the server is killed, and the port is closed shortly afterwards. Call
+ * `mcpm_workload_stop` first to wait for both.
  */
 void mcpm_workload_free(mcpm_workload *workload);
 

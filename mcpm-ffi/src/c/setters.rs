@@ -8,8 +8,8 @@ use super::{ProxyBuilder, WorkloadBuilder, builder};
 /// Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
 ///
 /// A server name is looked up in the registry, which supplies transport, permissions and environment;
-/// what is no name there is an image. `registry:NAME` and `image:IMAGE` say which of the two is meant.
-/// An image is run as it is. For a package a container is generated that runs it; `go://./path` and
+/// anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
+/// meant. An image is run as it is. For a package, a container image is built; `go://./path` and
 /// `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_server(builder: *mut WorkloadBuilder, value: *const c_char) {
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_group(builder: *mut WorkloadBuild
     unsafe { builder::set_text(builder, "group", value) }
 }
 
-/// Label on the container.
+/// Label to add to the container.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_label(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_label(builder: *mut WorkloadBuild
 ///
 /// One of `sse`, `streamable-http`, `stdio`.
 ///
-/// Default: that of the registry entry, or found out.
+/// Default: from the registry entry, otherwise detected.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_transport(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_host(builder: *mut WorkloadBuilde
     unsafe { builder::set_text(builder, "host", value) }
 }
 
-/// Port of this machine the HTTP proxy listens on; 0 picks a free one.
+/// Host port the HTTP proxy listens on; 0 picks a free one.
 ///
 /// Default: a free port.
 #[unsafe(no_mangle)]
@@ -109,10 +109,10 @@ pub unsafe extern "C" fn mcpm_workload_builder_target_port(builder: *mut Workloa
     unsafe { builder::set(builder, |options| { options.target_port = Some(value); Ok(()) }) }
 }
 
-/// Publish a container port on this machine.
+/// Publish a container port on the host.
 ///
-/// It is published on the loopback address unless another is written before it. With the container's
-/// port alone, any free port of this machine is taken. An IPv6 address stands in brackets.
+/// The port is bound to the loopback address unless another address precedes it. If only the container
+/// port is given, a free host port is chosen. IPv6 addresses are written in brackets.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_publish(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -139,8 +139,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_isolate_network(builder: *mut Wor
 
 /// Let an isolated container connect to the container runtime's gateway addresses.
 ///
-/// Applies only with `--isolate-network`. The addresses are two host-gateway hostnames and
-/// `172.17.0.1`. They are blocked otherwise, even when the permission profile has `insecure_allow_all`.
+/// Has an effect only with `--isolate-network`. The addresses are two host-gateway hostnames and
+/// `172.17.0.1`. Otherwise they are blocked, even if the permission profile has `insecure_allow_all`.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_env_file_dir(builder: *mut Worklo
 
 /// Secret fetched from the secrets manager and set as an environment variable.
 ///
-/// `NAME` is what `mcpm secret set` was told. With `file:` and an absolute path as the target, the
+/// `NAME` is the name used with `mcpm secret set`. With the target `file:` and an absolute path, the
 /// server gets a file in its container instead; with `header:` and a name, a remote server gets that
 /// header with each request.
 #[unsafe(no_mangle)]
@@ -181,10 +181,10 @@ pub unsafe extern "C" fn mcpm_workload_builder_secret(builder: *mut WorkloadBuil
     unsafe { builder::set_text(builder, "secret", value) }
 }
 
-/// Mount a file or folder of this machine into the container.
+/// Mount a host file or folder into the container.
 ///
-/// After the container's path come `ro` or `rw`, and `z` (shared) or `Z` (private) for SELinux
-/// relabelling, separated by commas. A relative path of this machine starts at the current folder.
+/// The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
+/// (private) for SELinux relabelling. A relative host path is based at the current folder.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_volume(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -193,16 +193,16 @@ pub unsafe extern "C" fn mcpm_workload_builder_volume(builder: *mut WorkloadBuil
 
 /// Permissions of the container.
 ///
-/// Default: that of the registry entry, else `network`.
+/// Default: from the registry entry, otherwise `network`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_permission_profile(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "permission_profile", value) }
 }
 
-/// Write a permission profile of what the server connects to, and nothing more, to a file.
+/// Write a permission profile that allows exactly what the server connects to.
 ///
-/// The server runs isolated and may connect to everything public meanwhile.
+/// The server runs isolated; meanwhile it may connect to any public address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_learn(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_learn(builder: *mut WorkloadBuild
 
 /// Run in the foreground until the container exits.
 ///
-/// Of the command line alone: what a program starts through the library always runs within it.
+/// CLI only; workloads that a library user starts always run in its process.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -222,8 +222,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_foreground(builder: *mut Workload
 
 /// Load the configuration from an exported file.
 ///
-/// Of all other options, only `--name`, `--group`, `--proxy-port`, `--foreground` and `--debug` can be
-/// given beside it. They take precedence over the file.
+/// Cannot be combined with other options, except `--name`, `--group`, `--proxy-port`, `--foreground`
+/// and `--debug`, which take precedence over the file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_from_config(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -232,8 +232,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_from_config(builder: *mut Workloa
 
 /// Load global ignore patterns from `~/.config/mcpm/mcpmignore`.
 ///
-/// What they match in mounted folders, and what the patterns of a `.mcpmignore` in a mounted folder
-/// match, is covered in the container by empty files and folders. Patterns are written as for Git.
+/// Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
+/// folder, are hidden in the container by empty ones. The syntax is that of `.gitignore`.
 ///
 /// Default: `true`.
 #[unsafe(no_mangle)]
@@ -244,7 +244,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_ignore_globally(builder: *mut Wor
 
 /// Print the container paths that overlays of ignored files and folders resolve to.
 ///
-/// Of the command line alone: a program finds them in the plan.
+/// CLI only; library users find them in the plan.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -255,8 +255,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_print_resolved_overlays(builder: 
 
 /// Image verification mode.
 ///
-/// The signature is looked for in the image's registry. It counts when it was made by whom the registry
-/// entry, or the options below, say; the digest that it signs is what runs.
+/// The signature is read from the image's registry. It is valid if it was made by the signer that the
+/// registry entry, or the options below, require; the image is started by the signed digest.
 ///
 /// One of `warn`, `enabled`, `disabled`.
 ///
@@ -267,34 +267,34 @@ pub unsafe extern "C" fn mcpm_workload_builder_image_verification(builder: *mut 
     unsafe { builder::set_text(builder, "image_verification", value) }
 }
 
-/// PEM file with the public key that the image must be signed with.
+/// PEM file with the public key that must have signed the image.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_image_verification_key(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "image_verification_key", value) }
 }
 
-/// Name in the certificate of who must have signed the image: a mail address or a URI.
+/// Required identity in the signer's certificate: an email address or a URI.
 ///
-/// Default: what the registry entry says.
+/// Default: from the registry entry.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_certificate_identity(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "certificate_identity", value) }
 }
 
-/// Issuer that must vouch for the certificate identity.
+/// Required OIDC issuer of the certificate identity.
 ///
-/// Default: what the registry entry says.
+/// Default: from the registry entry.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_certificate_oidc_issuer(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "certificate_oidc_issuer", value) }
 }
 
-/// Sigstore's `trusted_root.json`, with the certificates and logs that are believed.
+/// Sigstore `trusted_root.json` with the trusted certificate authorities and logs.
 ///
-/// Default: that of Sigstore's public instance.
+/// Default: Sigstore's public instance.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_sigstore_trusted_root(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -303,8 +303,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_sigstore_trusted_root(builder: *m
 
 /// Custom CA certificate file used for container builds.
 ///
-/// The certificates in it are trusted while a package is built and by its server. A server from an
-/// image is offered them in a file, by the usual variables.
+/// Its certificates are trusted while a package is built, and by the package's server. A server from an
+/// image gets the file, and environment variables that point to it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_ca_cert(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -313,9 +313,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_ca_cert(builder: *mut WorkloadBui
 
 /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
 ///
-/// The certificates in it are trusted beside those of this machine: for remote servers and targets,
-/// registries of servers, image registries that signatures are read from, identity providers, token
-/// exchange and telemetry. What the engine pulls is the engine's own to trust.
+/// Its certificates are trusted in addition to the system's: for remote servers and targets, server
+/// registries, image registries that signatures are read from, identity providers, token exchange and
+/// telemetry. Image pulls use the certificates of the container engine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_mcpm_ca_bundle(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -352,10 +352,11 @@ pub unsafe extern "C" fn mcpm_workload_builder_trust_proxy_headers(builder: *mut
     unsafe { builder::set(builder, |options| { options.trust_proxy_headers = Some(value); Ok(()) }) }
 }
 
-/// Tools of the server that are let through, all others are hidden.
+/// Tools to expose to clients; all others are hidden.
 ///
-/// Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
-/// before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
+/// Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
+/// after `!` is hidden, even if another one matches; if there are only such, all other tools are
+/// exposed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_tools(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -371,7 +372,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_tools_override(builder: *mut Work
 
 /// Authorization configuration file.
 ///
-/// In JSON or YAML, with policies in Cedar.
+/// JSON or YAML, with policies in Cedar.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_authz_config(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -380,7 +381,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_authz_config(builder: *mut Worklo
 
 /// Audit configuration file.
 ///
-/// In JSON or YAML; it turns audit logging on.
+/// JSON or YAML. Turns audit logging on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_audit_config(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -389,8 +390,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_audit_config(builder: *mut Worklo
 
 /// Enable audit logging with the default configuration.
 ///
-/// Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
-/// alone on standard output.
+/// Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
+/// on standard output.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -401,7 +402,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_enable_audit(builder: *mut Worklo
 
 /// Enable debug mode.
 ///
-/// Of the command line alone: the library's log goes where its program sends it.
+/// CLI only; library users configure `tracing` themselves.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -421,14 +422,14 @@ pub unsafe extern "C" fn mcpm_workload_builder_runtime(builder: *mut WorkloadBui
     unsafe { builder::set_text(builder, "runtime", value) }
 }
 
-/// Command of the package that is the server, when the package has several.
+/// Command of the package that starts the server, if the package has several.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_package_command(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "package_command", value) }
 }
 
-/// Build the package's image again, with the newest version that its name stands for.
+/// Rebuild the package's image with the newest version that its name refers to.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -437,7 +438,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_rebuild(builder: *mut WorkloadBui
     unsafe { builder::set(builder, |options| { options.rebuild = Some(value); Ok(()) }) }
 }
 
-/// Fetch nothing: the image must be on this machine.
+/// Do not access the network to get the image; it must be present locally.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -446,17 +447,17 @@ pub unsafe extern "C" fn mcpm_workload_builder_offline(builder: *mut WorkloadBui
     unsafe { builder::set(builder, |options| { options.offline = Some(value); Ok(()) }) }
 }
 
-/// Origins of browser pages that may call the proxy, beside its own.
+/// Additional origins of web pages that may call the proxy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_allowed_origins(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "allowed_origins", value) }
 }
 
-/// Host names that clients may call the proxy by, beside the one it listens on.
+/// Additional hostnames that clients may use to reach the proxy.
 ///
-/// Without authentication, a request that names another host is refused, since a web page whose name
-/// was pointed here could send it. Addresses and loopback names need not be listed.
+/// Without authentication, a request with another name in `Host` is rejected, as protection against DNS
+/// rebinding. IP addresses and loopback names need not be listed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_allowed_hosts(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -465,10 +466,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_allowed_hosts(builder: *mut Workl
 
 /// Registry that server names are looked up in: `embedded`, a file, or a URL.
 ///
-/// A URL whose path ends in `.json` is that of a document, any other is the base of a registry's REST
-/// API.
+/// A URL whose path ends in `.json` is a document; any other URL is the base of a registry's REST API.
 ///
-/// Default: that of the settings, else `embedded`.
+/// Default: from the configuration, otherwise `embedded`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_registry(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -477,8 +477,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_registry(builder: *mut WorkloadBu
 
 /// OIDC issuer URL.
 ///
-/// Each request then needs a token of that issuer. It is compared letter for letter with what tokens
-/// say.
+/// Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+/// claim.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_oidc_issuer(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -487,7 +487,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_issuer(builder: *mut Workloa
 
 /// Expected audience of the token.
 ///
-/// Default: the resource URL, else the URL of the proxy.
+/// Default: the resource URL, otherwise the URL of the proxy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_oidc_audience(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -496,8 +496,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_audience(builder: *mut Workl
 
 /// OIDC client ID.
 ///
-/// With it, and with the client secret, the identity provider is asked about tokens that are not
-/// signed.
+/// With a client secret, it enables introspection of tokens that are not JWTs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_oidc_client_id(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -513,10 +512,10 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_client_secret(builder: *mut 
 
 /// Token introspection endpoint URL.
 ///
-/// With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
-/// asked about.
+/// If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
+/// introspection.
 ///
-/// Default: that of the issuer, with a client secret.
+/// Default: from the issuer's metadata, with a client secret.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_oidc_introspection_url(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -525,10 +524,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_introspection_url(builder: *
 
 /// URL to fetch the JWKS from.
 ///
-/// Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
-/// name.
+/// Without `--oidc-issuer`, tokens signed with these keys are accepted from any issuer.
 ///
-/// Default: that of the issuer.
+/// Default: from the issuer's metadata.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_oidc_jwks_url(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -596,7 +594,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_issuer(builder: *mut 
     unsafe { builder::set_text(builder, "remote_auth_issuer", value) }
 }
 
-/// Authorization endpoint, in place of the issuer for OAuth without OIDC.
+/// Authorization endpoint, instead of the issuer, for OAuth without OIDC.
 ///
 /// Not supported yet.
 #[unsafe(no_mangle)]
@@ -605,7 +603,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_authorize_url(builder
     unsafe { builder::set_text(builder, "remote_auth_authorize_url", value) }
 }
 
-/// Token endpoint, in place of the issuer for OAuth without OIDC.
+/// Token endpoint, instead of the issuer, for OAuth without OIDC.
 ///
 /// Not supported yet.
 #[unsafe(no_mangle)]
@@ -625,8 +623,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_id(builder: *m
 
 /// OAuth client secret; not needed with dynamic client registration or PKCE.
 ///
-/// It goes before `--remote-auth-client-secret-file`, which goes before the environment variable. Not
-/// for production: other users of the machine may see it in the list of processes.
+/// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
+/// environment variable. Not for production: other users of the machine may see it in the process list.
 ///
 /// Not supported yet.
 #[unsafe(no_mangle)]
@@ -644,7 +642,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_secret_file(bu
     unsafe { builder::set_text(builder, "remote_auth_client_secret_file", value) }
 }
 
-/// Bearer token for the remote server, in place of OAuth.
+/// Bearer token for the remote server, instead of OAuth.
 ///
 /// Not supported yet.
 #[unsafe(no_mangle)]
@@ -662,7 +660,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_bearer_token_file(bui
     unsafe { builder::set_text(builder, "remote_auth_bearer_token_file", value) }
 }
 
-/// Scopes requested.
+/// Scopes to request.
 ///
 /// Default: `openid,profile,email` with OIDC.
 ///
@@ -684,7 +682,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_resource(builder: *mu
 
 /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
 ///
-/// Default: where the proxy listens.
+/// Default: the URL the proxy listens on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_resource_url(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -744,8 +742,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_forward_headers_secret(bui
 
 /// OAuth 2.0 token exchange endpoint; enables token exchange.
 ///
-/// The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
-/// Callers must be asked who they are, with `--oidc-issuer`.
+/// The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+/// Requires incoming authentication (`--oidc-issuer`).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_url(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -768,8 +766,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_id(builder:
 
 /// Client secret for token exchange.
 ///
-/// It goes before the environment variable, as does a file. Not for production: other users of the
-/// machine may see it in the list of processes.
+/// Takes precedence over the environment variable, as does a file. Not for production: other users of
+/// the machine may see it in the process list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -785,16 +783,16 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_secret_file
     unsafe { builder::set_text(builder, "token_exchange_client_secret_file", value) }
 }
 
-/// Scopes requested for exchanged tokens.
+/// Scopes to request for exchanged tokens.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_scopes(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "token_exchange_scopes", value) }
 }
 
-/// Kind of token that is exchanged.
+/// Type of the token that is exchanged.
 ///
-/// With `id_token`, callers are let in with ID tokens too.
+/// With `id_token`, ID tokens are accepted from callers as well.
 ///
 /// One of `access_token`, `id_token`.
 ///
@@ -807,7 +805,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_subject_token_type
 
 /// Header that carries the exchanged token.
 ///
-/// Default: it replaces `Authorization`.
+/// Default: `Authorization`, whose value it replaces.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_header_name(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -816,7 +814,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_header_name(builde
 
 /// OTLP endpoint URL.
 ///
-/// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+/// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
 /// `https`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_endpoint(builder: *mut WorkloadBuilder, value: *const c_char) {
@@ -833,7 +831,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_insecure(builder: *mut Workl
     unsafe { builder::set(builder, |options| { options.otel_insecure = Some(value); Ok(()) }) }
 }
 
-/// OTLP header.
+/// Header to add to OTLP requests.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_headers(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -849,7 +847,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_service_name(builder: *mut W
     unsafe { builder::set_text(builder, "otel_service_name", value) }
 }
 
-/// Custom resource attributes.
+/// Additional resource attributes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_custom_attributes(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -858,14 +856,14 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_custom_attributes(builder: *
 
 /// Names of environment variables to include in spans.
 ///
-/// They are those of mcpm, not those of the server; `MCPM_*` is refused.
+/// These are variables of the mcpm process, not of the server; `MCPM_*` is not allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_env_vars(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "otel_env_vars", value) }
 }
 
-/// Distributed tracing, effective with an OTLP endpoint.
+/// Distributed tracing; requires an OTLP endpoint.
 ///
 /// Default: `true`.
 #[unsafe(no_mangle)]
@@ -874,7 +872,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_tracing_enabled(builder: *mu
     unsafe { builder::set(builder, |options| { options.otel_tracing_enabled = Some(value); Ok(()) }) }
 }
 
-/// OTLP metrics export, effective with an OTLP endpoint.
+/// OTLP metrics export; requires an OTLP endpoint.
 ///
 /// Default: `true`.
 #[unsafe(no_mangle)]
@@ -894,7 +892,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_sampling_rate(builder: *mut 
 
 /// Serve `/metrics` on the main transport port.
 ///
-/// With incoming authentication it takes a token as everything else does.
+/// With incoming authentication, it requires a token like any other path.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -912,14 +910,14 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_use_legacy_attributes(builde
     unsafe { builder::set(builder, |options| { options.otel_use_legacy_attributes = Some(value); Ok(()) }) }
 }
 
-/// Port of the loopback address on which `/metrics` is served without a token.
+/// Loopback port on which `/metrics` is served without a token.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_prometheus_port(builder: *mut WorkloadBuilder, value: u16) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set(builder, |options| { options.otel_prometheus_port = Some(value); Ok(()) }) }
 }
 
-/// How OTLP is spoken.
+/// OTLP transport.
 ///
 /// One of `http`, `grpc`.
 ///
@@ -953,7 +951,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_host(builder: *mut ProxyBuilder, val
     unsafe { builder::set_text(builder, "host", value) }
 }
 
-/// Port of this machine the proxy listens on; 0 picks a free one.
+/// Host port the proxy listens on; 0 picks a free one.
 ///
 /// Default: a free port.
 #[unsafe(no_mangle)]
@@ -964,7 +962,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_port(builder: *mut ProxyBuilder, val
 
 /// Enable debug mode.
 ///
-/// Of the command line alone: the library's log goes where its program sends it.
+/// CLI only; library users configure `tracing` themselves.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -975,9 +973,9 @@ pub unsafe extern "C" fn mcpm_proxy_builder_debug(builder: *mut ProxyBuilder, va
 
 /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
 ///
-/// The certificates in it are trusted beside those of this machine: for remote servers and targets,
-/// registries of servers, image registries that signatures are read from, identity providers, token
-/// exchange and telemetry. What the engine pulls is the engine's own to trust.
+/// Its certificates are trusted in addition to the system's: for remote servers and targets, server
+/// registries, image registries that signatures are read from, identity providers, token exchange and
+/// telemetry. Image pulls use the certificates of the container engine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_mcpm_ca_bundle(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -993,10 +991,11 @@ pub unsafe extern "C" fn mcpm_proxy_builder_trust_proxy_headers(builder: *mut Pr
     unsafe { builder::set(builder, |options| { options.trust_proxy_headers = Some(value); Ok(()) }) }
 }
 
-/// Tools of the server that are let through, all others are hidden.
+/// Tools to expose to clients; all others are hidden.
 ///
-/// Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
-/// before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
+/// Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
+/// after `!` is hidden, even if another one matches; if there are only such, all other tools are
+/// exposed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_tools(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1012,7 +1011,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_tools_override(builder: *mut ProxyBu
 
 /// Authorization configuration file.
 ///
-/// In JSON or YAML, with policies in Cedar.
+/// JSON or YAML, with policies in Cedar.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_authz_config(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1021,7 +1020,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_authz_config(builder: *mut ProxyBuil
 
 /// Audit configuration file.
 ///
-/// In JSON or YAML; it turns audit logging on.
+/// JSON or YAML. Turns audit logging on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_audit_config(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1030,8 +1029,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_audit_config(builder: *mut ProxyBuil
 
 /// Enable audit logging with the default configuration.
 ///
-/// Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
-/// alone on standard output.
+/// Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
+/// on standard output.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -1040,17 +1039,17 @@ pub unsafe extern "C" fn mcpm_proxy_builder_enable_audit(builder: *mut ProxyBuil
     unsafe { builder::set(builder, |options| { options.enable_audit = Some(value); Ok(()) }) }
 }
 
-/// Origins of browser pages that may call the proxy, beside its own.
+/// Additional origins of web pages that may call the proxy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_allowed_origins(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "allowed_origins", value) }
 }
 
-/// Host names that clients may call the proxy by, beside the one it listens on.
+/// Additional hostnames that clients may use to reach the proxy.
 ///
-/// Without authentication, a request that names another host is refused, since a web page whose name
-/// was pointed here could send it. Addresses and loopback names need not be listed.
+/// Without authentication, a request with another name in `Host` is rejected, as protection against DNS
+/// rebinding. IP addresses and loopback names need not be listed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_allowed_hosts(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1059,8 +1058,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_allowed_hosts(builder: *mut ProxyBui
 
 /// OIDC issuer URL.
 ///
-/// Each request then needs a token of that issuer. It is compared letter for letter with what tokens
-/// say.
+/// Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+/// claim.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_oidc_issuer(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1069,7 +1068,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_oidc_issuer(builder: *mut ProxyBuild
 
 /// Expected audience of the token.
 ///
-/// Default: the resource URL, else the URL of the proxy.
+/// Default: the resource URL, otherwise the URL of the proxy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_oidc_audience(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1078,8 +1077,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_oidc_audience(builder: *mut ProxyBui
 
 /// OIDC client ID.
 ///
-/// With it, and with the client secret, the identity provider is asked about tokens that are not
-/// signed.
+/// With a client secret, it enables introspection of tokens that are not JWTs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_oidc_client_id(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1095,10 +1093,10 @@ pub unsafe extern "C" fn mcpm_proxy_builder_oidc_client_secret(builder: *mut Pro
 
 /// Token introspection endpoint URL.
 ///
-/// With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
-/// asked about.
+/// If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
+/// introspection.
 ///
-/// Default: that of the issuer, with a client secret.
+/// Default: from the issuer's metadata, with a client secret.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_oidc_introspection_url(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1107,10 +1105,9 @@ pub unsafe extern "C" fn mcpm_proxy_builder_oidc_introspection_url(builder: *mut
 
 /// URL to fetch the JWKS from.
 ///
-/// Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
-/// name.
+/// Without `--oidc-issuer`, tokens signed with these keys are accepted from any issuer.
 ///
-/// Default: that of the issuer.
+/// Default: from the issuer's metadata.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_oidc_jwks_url(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1178,7 +1175,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_issuer(builder: *mut Pro
     unsafe { builder::set_text(builder, "remote_auth_issuer", value) }
 }
 
-/// Authorization endpoint, in place of the issuer for OAuth without OIDC.
+/// Authorization endpoint, instead of the issuer, for OAuth without OIDC.
 ///
 /// Not supported yet.
 #[unsafe(no_mangle)]
@@ -1187,7 +1184,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_authorize_url(builder: *
     unsafe { builder::set_text(builder, "remote_auth_authorize_url", value) }
 }
 
-/// Token endpoint, in place of the issuer for OAuth without OIDC.
+/// Token endpoint, instead of the issuer, for OAuth without OIDC.
 ///
 /// Not supported yet.
 #[unsafe(no_mangle)]
@@ -1207,8 +1204,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_id(builder: *mut 
 
 /// OAuth client secret; not needed with dynamic client registration or PKCE.
 ///
-/// It goes before `--remote-auth-client-secret-file`, which goes before the environment variable. Not
-/// for production: other users of the machine may see it in the list of processes.
+/// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
+/// environment variable. Not for production: other users of the machine may see it in the process list.
 ///
 /// Not supported yet.
 #[unsafe(no_mangle)]
@@ -1226,7 +1223,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_secret_file(build
     unsafe { builder::set_text(builder, "remote_auth_client_secret_file", value) }
 }
 
-/// Bearer token for the remote server, in place of OAuth.
+/// Bearer token for the remote server, instead of OAuth.
 ///
 /// Not supported yet.
 #[unsafe(no_mangle)]
@@ -1244,7 +1241,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_bearer_token_file(builde
     unsafe { builder::set_text(builder, "remote_auth_bearer_token_file", value) }
 }
 
-/// Scopes requested.
+/// Scopes to request.
 ///
 /// Default: `openid,profile,email` with OIDC.
 ///
@@ -1266,7 +1263,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_resource(builder: *mut P
 
 /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
 ///
-/// Default: where the proxy listens.
+/// Default: the URL the proxy listens on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_resource_url(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1326,8 +1323,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_forward_headers_secret(builde
 
 /// OAuth 2.0 token exchange endpoint; enables token exchange.
 ///
-/// The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
-/// Callers must be asked who they are, with `--oidc-issuer`.
+/// The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+/// Requires incoming authentication (`--oidc-issuer`).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_url(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1350,8 +1347,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_id(builder: *m
 
 /// Client secret for token exchange.
 ///
-/// It goes before the environment variable, as does a file. Not for production: other users of the
-/// machine may see it in the list of processes.
+/// Takes precedence over the environment variable, as does a file. Not for production: other users of
+/// the machine may see it in the process list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_secret(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1367,16 +1364,16 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_secret_file(bu
     unsafe { builder::set_text(builder, "token_exchange_client_secret_file", value) }
 }
 
-/// Scopes requested for exchanged tokens.
+/// Scopes to request for exchanged tokens.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_scopes(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "token_exchange_scopes", value) }
 }
 
-/// Kind of token that is exchanged.
+/// Type of the token that is exchanged.
 ///
-/// With `id_token`, callers are let in with ID tokens too.
+/// With `id_token`, ID tokens are accepted from callers as well.
 ///
 /// One of `access_token`, `id_token`.
 ///
@@ -1389,7 +1386,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_subject_token_type(bu
 
 /// Header that carries the exchanged token.
 ///
-/// Default: it replaces `Authorization`.
+/// Default: `Authorization`, whose value it replaces.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_header_name(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1398,7 +1395,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_header_name(builder: 
 
 /// OTLP endpoint URL.
 ///
-/// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+/// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
 /// `https`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_otel_endpoint(builder: *mut ProxyBuilder, value: *const c_char) {
@@ -1415,7 +1412,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_otel_insecure(builder: *mut ProxyBui
     unsafe { builder::set(builder, |options| { options.otel_insecure = Some(value); Ok(()) }) }
 }
 
-/// OTLP header.
+/// Header to add to OTLP requests.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_otel_headers(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1431,7 +1428,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_otel_service_name(builder: *mut Prox
     unsafe { builder::set_text(builder, "otel_service_name", value) }
 }
 
-/// Custom resource attributes.
+/// Additional resource attributes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_otel_custom_attributes(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1440,14 +1437,14 @@ pub unsafe extern "C" fn mcpm_proxy_builder_otel_custom_attributes(builder: *mut
 
 /// Names of environment variables to include in spans.
 ///
-/// They are those of mcpm, not those of the server; `MCPM_*` is refused.
+/// These are variables of the mcpm process, not of the server; `MCPM_*` is not allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_otel_env_vars(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "otel_env_vars", value) }
 }
 
-/// Distributed tracing, effective with an OTLP endpoint.
+/// Distributed tracing; requires an OTLP endpoint.
 ///
 /// Default: `true`.
 #[unsafe(no_mangle)]
@@ -1456,7 +1453,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_otel_tracing_enabled(builder: *mut P
     unsafe { builder::set(builder, |options| { options.otel_tracing_enabled = Some(value); Ok(()) }) }
 }
 
-/// OTLP metrics export, effective with an OTLP endpoint.
+/// OTLP metrics export; requires an OTLP endpoint.
 ///
 /// Default: `true`.
 #[unsafe(no_mangle)]
@@ -1476,7 +1473,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_otel_sampling_rate(builder: *mut Pro
 
 /// Serve `/metrics` on the main transport port.
 ///
-/// With incoming authentication it takes a token as everything else does.
+/// With incoming authentication, it requires a token like any other path.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -1494,14 +1491,14 @@ pub unsafe extern "C" fn mcpm_proxy_builder_otel_use_legacy_attributes(builder: 
     unsafe { builder::set(builder, |options| { options.otel_use_legacy_attributes = Some(value); Ok(()) }) }
 }
 
-/// Port of the loopback address on which `/metrics` is served without a token.
+/// Loopback port on which `/metrics` is served without a token.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_otel_prometheus_port(builder: *mut ProxyBuilder, value: u16) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set(builder, |options| { options.otel_prometheus_port = Some(value); Ok(()) }) }
 }
 
-/// How OTLP is spoken.
+/// OTLP transport.
 ///
 /// One of `http`, `grpc`.
 ///

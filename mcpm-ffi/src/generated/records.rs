@@ -6,8 +6,8 @@ pub struct WorkloadOptions {
     /// Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
     ///
     /// A server name is looked up in the registry, which supplies transport, permissions and environment;
-    /// what is no name there is an image. `registry:NAME` and `image:IMAGE` say which of the two is meant.
-    /// An image is run as it is. For a package a container is generated that runs it; `go://./path` and
+    /// anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
+    /// meant. An image is run as it is. For a package, a container image is built; `go://./path` and
     /// `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
     #[uniffi(default)]
     pub server: Option<String>,
@@ -26,14 +26,14 @@ pub struct WorkloadOptions {
     /// Default: `default`.
     #[uniffi(default)]
     pub group: Option<String>,
-    /// Label on the container.
+    /// Label to add to the container.
     #[uniffi(default)]
     pub label: Vec<KeyValue>,
     /// Transport mode of the server.
     ///
     /// One of `sse`, `streamable-http`, `stdio`.
     ///
-    /// Default: that of the registry entry, or found out.
+    /// Default: from the registry entry, otherwise detected.
     #[uniffi(default)]
     pub transport: Option<Transport>,
     /// Proxy mode of a stdio server; `sse` is deprecated and will be removed.
@@ -48,7 +48,7 @@ pub struct WorkloadOptions {
     /// Default: `127.0.0.1`.
     #[uniffi(default)]
     pub host: Option<String>,
-    /// Port of this machine the HTTP proxy listens on; 0 picks a free one.
+    /// Host port the HTTP proxy listens on; 0 picks a free one.
     ///
     /// Default: a free port.
     #[uniffi(default)]
@@ -63,10 +63,10 @@ pub struct WorkloadOptions {
     /// Default: the port the image exposes.
     #[uniffi(default)]
     pub target_port: Option<u16>,
-    /// Publish a container port on this machine.
+    /// Publish a container port on the host.
     ///
-    /// It is published on the loopback address unless another is written before it. With the container's
-    /// port alone, any free port of this machine is taken. An IPv6 address stands in brackets.
+    /// The port is bound to the loopback address unless another address precedes it. If only the container
+    /// port is given, a free host port is chosen. IPv6 addresses are written in brackets.
     #[uniffi(default)]
     pub publish: Vec<PublishSpec>,
     /// Network mode of the container: `host`, `bridge`, or a network by name.
@@ -81,8 +81,8 @@ pub struct WorkloadOptions {
     pub isolate_network: Option<bool>,
     /// Let an isolated container connect to the container runtime's gateway addresses.
     ///
-    /// Applies only with `--isolate-network`. The addresses are two host-gateway hostnames and
-    /// `172.17.0.1`. They are blocked otherwise, even when the permission profile has `insecure_allow_all`.
+    /// Has an effect only with `--isolate-network`. The addresses are two host-gateway hostnames and
+    /// `172.17.0.1`. Otherwise they are blocked, even if the permission profile has `insecure_allow_all`.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -98,94 +98,94 @@ pub struct WorkloadOptions {
     pub env_file_dir: Option<PathBuf>,
     /// Secret fetched from the secrets manager and set as an environment variable.
     ///
-    /// `NAME` is what `mcpm secret set` was told. With `file:` and an absolute path as the target, the
+    /// `NAME` is the name used with `mcpm secret set`. With the target `file:` and an absolute path, the
     /// server gets a file in its container instead; with `header:` and a name, a remote server gets that
     /// header with each request.
     #[uniffi(default)]
     pub secret: Vec<SecretRef>,
-    /// Mount a file or folder of this machine into the container.
+    /// Mount a host file or folder into the container.
     ///
-    /// After the container's path come `ro` or `rw`, and `z` (shared) or `Z` (private) for SELinux
-    /// relabelling, separated by commas. A relative path of this machine starts at the current folder.
+    /// The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
+    /// (private) for SELinux relabelling. A relative host path is based at the current folder.
     #[uniffi(default)]
     pub volume: Vec<VolumeSpec>,
     /// Permissions of the container.
     ///
-    /// Default: that of the registry entry, else `network`.
+    /// Default: from the registry entry, otherwise `network`.
     #[uniffi(default)]
     pub permission_profile: Option<PermissionProfile>,
-    /// Write a permission profile of what the server connects to, and nothing more, to a file.
+    /// Write a permission profile that allows exactly what the server connects to.
     ///
-    /// The server runs isolated and may connect to everything public meanwhile.
+    /// The server runs isolated; meanwhile it may connect to any public address.
     #[uniffi(default)]
     pub learn: Option<PathBuf>,
     /// Run in the foreground until the container exits.
     ///
-    /// Of the command line alone: what a program starts through the library always runs within it.
+    /// CLI only; workloads that a library user starts always run in its process.
     ///
     /// Default: `false`.
     #[uniffi(default)]
     pub foreground: Option<bool>,
     /// Load the configuration from an exported file.
     ///
-    /// Of all other options, only `--name`, `--group`, `--proxy-port`, `--foreground` and `--debug` can be
-    /// given beside it. They take precedence over the file.
+    /// Cannot be combined with other options, except `--name`, `--group`, `--proxy-port`, `--foreground`
+    /// and `--debug`, which take precedence over the file.
     #[uniffi(default)]
     pub from_config: Option<PathBuf>,
     /// Load global ignore patterns from `~/.config/mcpm/mcpmignore`.
     ///
-    /// What they match in mounted folders, and what the patterns of a `.mcpmignore` in a mounted folder
-    /// match, is covered in the container by empty files and folders. Patterns are written as for Git.
+    /// Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
+    /// folder, are hidden in the container by empty ones. The syntax is that of `.gitignore`.
     ///
     /// Default: `true`.
     #[uniffi(default)]
     pub ignore_globally: Option<bool>,
     /// Print the container paths that overlays of ignored files and folders resolve to.
     ///
-    /// Of the command line alone: a program finds them in the plan.
+    /// CLI only; library users find them in the plan.
     ///
     /// Default: `false`.
     #[uniffi(default)]
     pub print_resolved_overlays: Option<bool>,
     /// Image verification mode.
     ///
-    /// The signature is looked for in the image's registry. It counts when it was made by whom the registry
-    /// entry, or the options below, say; the digest that it signs is what runs.
+    /// The signature is read from the image's registry. It is valid if it was made by the signer that the
+    /// registry entry, or the options below, require; the image is started by the signed digest.
     ///
     /// One of `warn`, `enabled`, `disabled`.
     ///
     /// Default: `warn`.
     #[uniffi(default)]
     pub image_verification: Option<ImageVerification>,
-    /// PEM file with the public key that the image must be signed with.
+    /// PEM file with the public key that must have signed the image.
     #[uniffi(default)]
     pub image_verification_key: Option<PathBuf>,
-    /// Name in the certificate of who must have signed the image: a mail address or a URI.
+    /// Required identity in the signer's certificate: an email address or a URI.
     ///
-    /// Default: what the registry entry says.
+    /// Default: from the registry entry.
     #[uniffi(default)]
     pub certificate_identity: Option<String>,
-    /// Issuer that must vouch for the certificate identity.
+    /// Required OIDC issuer of the certificate identity.
     ///
-    /// Default: what the registry entry says.
+    /// Default: from the registry entry.
     #[uniffi(default)]
     pub certificate_oidc_issuer: Option<String>,
-    /// Sigstore's `trusted_root.json`, with the certificates and logs that are believed.
+    /// Sigstore `trusted_root.json` with the trusted certificate authorities and logs.
     ///
-    /// Default: that of Sigstore's public instance.
+    /// Default: Sigstore's public instance.
     #[uniffi(default)]
     pub sigstore_trusted_root: Option<PathBuf>,
     /// Custom CA certificate file used for container builds.
     ///
-    /// The certificates in it are trusted while a package is built and by its server. A server from an
-    /// image is offered them in a file, by the usual variables.
+    /// Its certificates are trusted while a package is built, and by the package's server. A server from an
+    /// image gets the file, and environment variables that point to it.
     #[uniffi(default)]
     pub ca_cert: Option<PathBuf>,
     /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
     ///
-    /// The certificates in it are trusted beside those of this machine: for remote servers and targets,
-    /// registries of servers, image registries that signatures are read from, identity providers, token
-    /// exchange and telemetry. What the engine pulls is the engine's own to trust.
+    /// Its certificates are trusted in addition to the system's: for remote servers and targets, server
+    /// registries, image registries that signatures are read from, identity providers, token exchange and
+    /// telemetry. Image pulls use the certificates of the container engine.
     #[uniffi(default)]
     pub mcpm_ca_bundle: Option<PathBuf>,
     /// Base image for protocol schemes.
@@ -202,10 +202,11 @@ pub struct WorkloadOptions {
     /// Default: `false`.
     #[uniffi(default)]
     pub trust_proxy_headers: Option<bool>,
-    /// Tools of the server that are let through, all others are hidden.
+    /// Tools to expose to clients; all others are hidden.
     ///
-    /// Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
-    /// before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
+    /// Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
+    /// after `!` is hidden, even if another one matches; if there are only such, all other tools are
+    /// exposed.
     #[uniffi(default)]
     pub tools: Vec<String>,
     /// JSON file that overrides tool names and descriptions.
@@ -213,25 +214,25 @@ pub struct WorkloadOptions {
     pub tools_override: Option<PathBuf>,
     /// Authorization configuration file.
     ///
-    /// In JSON or YAML, with policies in Cedar.
+    /// JSON or YAML, with policies in Cedar.
     #[uniffi(default)]
     pub authz_config: Option<PathBuf>,
     /// Audit configuration file.
     ///
-    /// In JSON or YAML; it turns audit logging on.
+    /// JSON or YAML. Turns audit logging on.
     #[uniffi(default)]
     pub audit_config: Option<PathBuf>,
     /// Enable audit logging with the default configuration.
     ///
-    /// Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
-    /// alone on standard output.
+    /// Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
+    /// on standard output.
     ///
     /// Default: `false`.
     #[uniffi(default)]
     pub enable_audit: Option<bool>,
     /// Enable debug mode.
     ///
-    /// Of the command line alone: the library's log goes where its program sends it.
+    /// CLI only; library users configure `tracing` themselves.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -243,51 +244,49 @@ pub struct WorkloadOptions {
     /// Default: `auto`.
     #[uniffi(default)]
     pub runtime: Option<RuntimeChoice>,
-    /// Command of the package that is the server, when the package has several.
+    /// Command of the package that starts the server, if the package has several.
     #[uniffi(default)]
     pub package_command: Option<String>,
-    /// Build the package's image again, with the newest version that its name stands for.
+    /// Rebuild the package's image with the newest version that its name refers to.
     ///
     /// Default: `false`.
     #[uniffi(default)]
     pub rebuild: Option<bool>,
-    /// Fetch nothing: the image must be on this machine.
+    /// Do not access the network to get the image; it must be present locally.
     ///
     /// Default: `false`.
     #[uniffi(default)]
     pub offline: Option<bool>,
-    /// Origins of browser pages that may call the proxy, beside its own.
+    /// Additional origins of web pages that may call the proxy.
     #[uniffi(default)]
     pub allowed_origins: Vec<String>,
-    /// Host names that clients may call the proxy by, beside the one it listens on.
+    /// Additional hostnames that clients may use to reach the proxy.
     ///
-    /// Without authentication, a request that names another host is refused, since a web page whose name
-    /// was pointed here could send it. Addresses and loopback names need not be listed.
+    /// Without authentication, a request with another name in `Host` is rejected, as protection against DNS
+    /// rebinding. IP addresses and loopback names need not be listed.
     #[uniffi(default)]
     pub allowed_hosts: Vec<String>,
     /// Registry that server names are looked up in: `embedded`, a file, or a URL.
     ///
-    /// A URL whose path ends in `.json` is that of a document, any other is the base of a registry's REST
-    /// API.
+    /// A URL whose path ends in `.json` is a document; any other URL is the base of a registry's REST API.
     ///
-    /// Default: that of the settings, else `embedded`.
+    /// Default: from the configuration, otherwise `embedded`.
     #[uniffi(default)]
     pub registry: Option<String>,
     /// OIDC issuer URL.
     ///
-    /// Each request then needs a token of that issuer. It is compared letter for letter with what tokens
-    /// say.
+    /// Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+    /// claim.
     #[uniffi(default)]
     pub oidc_issuer: Option<String>,
     /// Expected audience of the token.
     ///
-    /// Default: the resource URL, else the URL of the proxy.
+    /// Default: the resource URL, otherwise the URL of the proxy.
     #[uniffi(default)]
     pub oidc_audience: Option<String>,
     /// OIDC client ID.
     ///
-    /// With it, and with the client secret, the identity provider is asked about tokens that are not
-    /// signed.
+    /// With a client secret, it enables introspection of tokens that are not JWTs.
     #[uniffi(default)]
     pub oidc_client_id: Option<String>,
     /// OIDC client secret, for introspection.
@@ -295,18 +294,17 @@ pub struct WorkloadOptions {
     pub oidc_client_secret: Option<Secret>,
     /// Token introspection endpoint URL.
     ///
-    /// With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
-    /// asked about.
+    /// If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
+    /// introspection.
     ///
-    /// Default: that of the issuer, with a client secret.
+    /// Default: from the issuer's metadata, with a client secret.
     #[uniffi(default)]
     pub oidc_introspection_url: Option<String>,
     /// URL to fetch the JWKS from.
     ///
-    /// Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
-    /// name.
+    /// Without `--oidc-issuer`, tokens signed with these keys are accepted from any issuer.
     ///
-    /// Default: that of the issuer.
+    /// Default: from the issuer's metadata.
     #[uniffi(default)]
     pub oidc_jwks_url: Option<String>,
     /// OAuth scopes advertised in the well-known endpoint (RFC 9728).
@@ -342,12 +340,12 @@ pub struct WorkloadOptions {
     /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_issuer: Option<String>,
-    /// Authorization endpoint, in place of the issuer for OAuth without OIDC.
+    /// Authorization endpoint, instead of the issuer, for OAuth without OIDC.
     ///
     /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_authorize_url: Option<String>,
-    /// Token endpoint, in place of the issuer for OAuth without OIDC.
+    /// Token endpoint, instead of the issuer, for OAuth without OIDC.
     ///
     /// Not supported yet.
     #[uniffi(default)]
@@ -359,8 +357,8 @@ pub struct WorkloadOptions {
     pub remote_auth_client_id: Option<String>,
     /// OAuth client secret; not needed with dynamic client registration or PKCE.
     ///
-    /// It goes before `--remote-auth-client-secret-file`, which goes before the environment variable. Not
-    /// for production: other users of the machine may see it in the list of processes.
+    /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
+    /// environment variable. Not for production: other users of the machine may see it in the process list.
     ///
     /// Not supported yet.
     #[uniffi(default)]
@@ -370,7 +368,7 @@ pub struct WorkloadOptions {
     /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_client_secret_file: Option<PathBuf>,
-    /// Bearer token for the remote server, in place of OAuth.
+    /// Bearer token for the remote server, instead of OAuth.
     ///
     /// Not supported yet.
     #[uniffi(default)]
@@ -380,7 +378,7 @@ pub struct WorkloadOptions {
     /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_bearer_token_file: Option<PathBuf>,
-    /// Scopes requested.
+    /// Scopes to request.
     ///
     /// Default: `openid,profile,email` with OIDC.
     ///
@@ -394,7 +392,7 @@ pub struct WorkloadOptions {
     pub remote_auth_resource: Option<String>,
     /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
     ///
-    /// Default: where the proxy listens.
+    /// Default: the URL the proxy listens on.
     #[uniffi(default)]
     pub resource_url: Option<String>,
     /// Port of the local OAuth callback server.
@@ -430,8 +428,8 @@ pub struct WorkloadOptions {
     pub remote_forward_headers_secret: Vec<HeaderSecret>,
     /// OAuth 2.0 token exchange endpoint; enables token exchange.
     ///
-    /// The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
-    /// Callers must be asked who they are, with `--oidc-issuer`.
+    /// The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+    /// Requires incoming authentication (`--oidc-issuer`).
     #[uniffi(default)]
     pub token_exchange_url: Option<String>,
     /// Target audience of exchanged tokens.
@@ -442,8 +440,8 @@ pub struct WorkloadOptions {
     pub token_exchange_client_id: Option<String>,
     /// Client secret for token exchange.
     ///
-    /// It goes before the environment variable, as does a file. Not for production: other users of the
-    /// machine may see it in the list of processes.
+    /// Takes precedence over the environment variable, as does a file. Not for production: other users of
+    /// the machine may see it in the process list.
     #[uniffi(default)]
     pub token_exchange_client_secret: Option<Secret>,
     /// File with the client secret for token exchange.
@@ -451,12 +449,12 @@ pub struct WorkloadOptions {
     /// It is read for each exchange.
     #[uniffi(default)]
     pub token_exchange_client_secret_file: Option<PathBuf>,
-    /// Scopes requested for exchanged tokens.
+    /// Scopes to request for exchanged tokens.
     #[uniffi(default)]
     pub token_exchange_scopes: Vec<String>,
-    /// Kind of token that is exchanged.
+    /// Type of the token that is exchanged.
     ///
-    /// With `id_token`, callers are let in with ID tokens too.
+    /// With `id_token`, ID tokens are accepted from callers as well.
     ///
     /// One of `access_token`, `id_token`.
     ///
@@ -465,12 +463,12 @@ pub struct WorkloadOptions {
     pub token_exchange_subject_token_type: Option<SubjectTokenType>,
     /// Header that carries the exchanged token.
     ///
-    /// Default: it replaces `Authorization`.
+    /// Default: `Authorization`, whose value it replaces.
     #[uniffi(default)]
     pub token_exchange_header_name: Option<String>,
     /// OTLP endpoint URL.
     ///
-    /// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+    /// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
     /// `https`.
     #[uniffi(default)]
     pub otel_endpoint: Option<String>,
@@ -479,7 +477,7 @@ pub struct WorkloadOptions {
     /// Default: `false`.
     #[uniffi(default)]
     pub otel_insecure: Option<bool>,
-    /// OTLP header.
+    /// Header to add to OTLP requests.
     #[uniffi(default)]
     pub otel_headers: Vec<Header>,
     /// Service name.
@@ -487,20 +485,20 @@ pub struct WorkloadOptions {
     /// Default: `mcpm-<name>`.
     #[uniffi(default)]
     pub otel_service_name: Option<String>,
-    /// Custom resource attributes.
+    /// Additional resource attributes.
     #[uniffi(default)]
     pub otel_custom_attributes: Option<Attributes>,
     /// Names of environment variables to include in spans.
     ///
-    /// They are those of mcpm, not those of the server; `MCPM_*` is refused.
+    /// These are variables of the mcpm process, not of the server; `MCPM_*` is not allowed.
     #[uniffi(default)]
     pub otel_env_vars: Vec<String>,
-    /// Distributed tracing, effective with an OTLP endpoint.
+    /// Distributed tracing; requires an OTLP endpoint.
     ///
     /// Default: `true`.
     #[uniffi(default)]
     pub otel_tracing_enabled: Option<bool>,
-    /// OTLP metrics export, effective with an OTLP endpoint.
+    /// OTLP metrics export; requires an OTLP endpoint.
     ///
     /// Default: `true`.
     #[uniffi(default)]
@@ -512,7 +510,7 @@ pub struct WorkloadOptions {
     pub otel_sampling_rate: Option<f64>,
     /// Serve `/metrics` on the main transport port.
     ///
-    /// With incoming authentication it takes a token as everything else does.
+    /// With incoming authentication, it requires a token like any other path.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -522,10 +520,10 @@ pub struct WorkloadOptions {
     /// Default: `true`.
     #[uniffi(default)]
     pub otel_use_legacy_attributes: Option<bool>,
-    /// Port of the loopback address on which `/metrics` is served without a token.
+    /// Loopback port on which `/metrics` is served without a token.
     #[uniffi(default)]
     pub otel_prometheus_port: Option<u16>,
-    /// How OTLP is spoken.
+    /// OTLP transport.
     ///
     /// One of `http`, `grpc`.
     ///
@@ -548,23 +546,23 @@ pub struct ProxyOptions {
     /// Default: `127.0.0.1`.
     #[uniffi(default)]
     pub host: Option<String>,
-    /// Port of this machine the proxy listens on; 0 picks a free one.
+    /// Host port the proxy listens on; 0 picks a free one.
     ///
     /// Default: a free port.
     #[uniffi(default)]
     pub port: Option<u16>,
     /// Enable debug mode.
     ///
-    /// Of the command line alone: the library's log goes where its program sends it.
+    /// CLI only; library users configure `tracing` themselves.
     ///
     /// Default: `false`.
     #[uniffi(default)]
     pub debug: Option<bool>,
     /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
     ///
-    /// The certificates in it are trusted beside those of this machine: for remote servers and targets,
-    /// registries of servers, image registries that signatures are read from, identity providers, token
-    /// exchange and telemetry. What the engine pulls is the engine's own to trust.
+    /// Its certificates are trusted in addition to the system's: for remote servers and targets, server
+    /// registries, image registries that signatures are read from, identity providers, token exchange and
+    /// telemetry. Image pulls use the certificates of the container engine.
     #[uniffi(default)]
     pub mcpm_ca_bundle: Option<PathBuf>,
     /// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
@@ -572,10 +570,11 @@ pub struct ProxyOptions {
     /// Default: `false`.
     #[uniffi(default)]
     pub trust_proxy_headers: Option<bool>,
-    /// Tools of the server that are let through, all others are hidden.
+    /// Tools to expose to clients; all others are hidden.
     ///
-    /// Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
-    /// before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
+    /// Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
+    /// after `!` is hidden, even if another one matches; if there are only such, all other tools are
+    /// exposed.
     #[uniffi(default)]
     pub tools: Vec<String>,
     /// JSON file that overrides tool names and descriptions.
@@ -583,46 +582,45 @@ pub struct ProxyOptions {
     pub tools_override: Option<PathBuf>,
     /// Authorization configuration file.
     ///
-    /// In JSON or YAML, with policies in Cedar.
+    /// JSON or YAML, with policies in Cedar.
     #[uniffi(default)]
     pub authz_config: Option<PathBuf>,
     /// Audit configuration file.
     ///
-    /// In JSON or YAML; it turns audit logging on.
+    /// JSON or YAML. Turns audit logging on.
     #[uniffi(default)]
     pub audit_config: Option<PathBuf>,
     /// Enable audit logging with the default configuration.
     ///
-    /// Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
-    /// alone on standard output.
+    /// Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
+    /// on standard output.
     ///
     /// Default: `false`.
     #[uniffi(default)]
     pub enable_audit: Option<bool>,
-    /// Origins of browser pages that may call the proxy, beside its own.
+    /// Additional origins of web pages that may call the proxy.
     #[uniffi(default)]
     pub allowed_origins: Vec<String>,
-    /// Host names that clients may call the proxy by, beside the one it listens on.
+    /// Additional hostnames that clients may use to reach the proxy.
     ///
-    /// Without authentication, a request that names another host is refused, since a web page whose name
-    /// was pointed here could send it. Addresses and loopback names need not be listed.
+    /// Without authentication, a request with another name in `Host` is rejected, as protection against DNS
+    /// rebinding. IP addresses and loopback names need not be listed.
     #[uniffi(default)]
     pub allowed_hosts: Vec<String>,
     /// OIDC issuer URL.
     ///
-    /// Each request then needs a token of that issuer. It is compared letter for letter with what tokens
-    /// say.
+    /// Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+    /// claim.
     #[uniffi(default)]
     pub oidc_issuer: Option<String>,
     /// Expected audience of the token.
     ///
-    /// Default: the resource URL, else the URL of the proxy.
+    /// Default: the resource URL, otherwise the URL of the proxy.
     #[uniffi(default)]
     pub oidc_audience: Option<String>,
     /// OIDC client ID.
     ///
-    /// With it, and with the client secret, the identity provider is asked about tokens that are not
-    /// signed.
+    /// With a client secret, it enables introspection of tokens that are not JWTs.
     #[uniffi(default)]
     pub oidc_client_id: Option<String>,
     /// OIDC client secret, for introspection.
@@ -630,18 +628,17 @@ pub struct ProxyOptions {
     pub oidc_client_secret: Option<Secret>,
     /// Token introspection endpoint URL.
     ///
-    /// With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
-    /// asked about.
+    /// If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
+    /// introspection.
     ///
-    /// Default: that of the issuer, with a client secret.
+    /// Default: from the issuer's metadata, with a client secret.
     #[uniffi(default)]
     pub oidc_introspection_url: Option<String>,
     /// URL to fetch the JWKS from.
     ///
-    /// Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
-    /// name.
+    /// Without `--oidc-issuer`, tokens signed with these keys are accepted from any issuer.
     ///
-    /// Default: that of the issuer.
+    /// Default: from the issuer's metadata.
     #[uniffi(default)]
     pub oidc_jwks_url: Option<String>,
     /// OAuth scopes advertised in the well-known endpoint (RFC 9728).
@@ -677,12 +674,12 @@ pub struct ProxyOptions {
     /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_issuer: Option<String>,
-    /// Authorization endpoint, in place of the issuer for OAuth without OIDC.
+    /// Authorization endpoint, instead of the issuer, for OAuth without OIDC.
     ///
     /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_authorize_url: Option<String>,
-    /// Token endpoint, in place of the issuer for OAuth without OIDC.
+    /// Token endpoint, instead of the issuer, for OAuth without OIDC.
     ///
     /// Not supported yet.
     #[uniffi(default)]
@@ -694,8 +691,8 @@ pub struct ProxyOptions {
     pub remote_auth_client_id: Option<String>,
     /// OAuth client secret; not needed with dynamic client registration or PKCE.
     ///
-    /// It goes before `--remote-auth-client-secret-file`, which goes before the environment variable. Not
-    /// for production: other users of the machine may see it in the list of processes.
+    /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
+    /// environment variable. Not for production: other users of the machine may see it in the process list.
     ///
     /// Not supported yet.
     #[uniffi(default)]
@@ -705,7 +702,7 @@ pub struct ProxyOptions {
     /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_client_secret_file: Option<PathBuf>,
-    /// Bearer token for the remote server, in place of OAuth.
+    /// Bearer token for the remote server, instead of OAuth.
     ///
     /// Not supported yet.
     #[uniffi(default)]
@@ -715,7 +712,7 @@ pub struct ProxyOptions {
     /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_bearer_token_file: Option<PathBuf>,
-    /// Scopes requested.
+    /// Scopes to request.
     ///
     /// Default: `openid,profile,email` with OIDC.
     ///
@@ -729,7 +726,7 @@ pub struct ProxyOptions {
     pub remote_auth_resource: Option<String>,
     /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
     ///
-    /// Default: where the proxy listens.
+    /// Default: the URL the proxy listens on.
     #[uniffi(default)]
     pub resource_url: Option<String>,
     /// Port of the local OAuth callback server.
@@ -765,8 +762,8 @@ pub struct ProxyOptions {
     pub remote_forward_headers_secret: Vec<HeaderSecret>,
     /// OAuth 2.0 token exchange endpoint; enables token exchange.
     ///
-    /// The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
-    /// Callers must be asked who they are, with `--oidc-issuer`.
+    /// The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+    /// Requires incoming authentication (`--oidc-issuer`).
     #[uniffi(default)]
     pub token_exchange_url: Option<String>,
     /// Target audience of exchanged tokens.
@@ -777,8 +774,8 @@ pub struct ProxyOptions {
     pub token_exchange_client_id: Option<String>,
     /// Client secret for token exchange.
     ///
-    /// It goes before the environment variable, as does a file. Not for production: other users of the
-    /// machine may see it in the list of processes.
+    /// Takes precedence over the environment variable, as does a file. Not for production: other users of
+    /// the machine may see it in the process list.
     #[uniffi(default)]
     pub token_exchange_client_secret: Option<Secret>,
     /// File with the client secret for token exchange.
@@ -786,12 +783,12 @@ pub struct ProxyOptions {
     /// It is read for each exchange.
     #[uniffi(default)]
     pub token_exchange_client_secret_file: Option<PathBuf>,
-    /// Scopes requested for exchanged tokens.
+    /// Scopes to request for exchanged tokens.
     #[uniffi(default)]
     pub token_exchange_scopes: Vec<String>,
-    /// Kind of token that is exchanged.
+    /// Type of the token that is exchanged.
     ///
-    /// With `id_token`, callers are let in with ID tokens too.
+    /// With `id_token`, ID tokens are accepted from callers as well.
     ///
     /// One of `access_token`, `id_token`.
     ///
@@ -800,12 +797,12 @@ pub struct ProxyOptions {
     pub token_exchange_subject_token_type: Option<SubjectTokenType>,
     /// Header that carries the exchanged token.
     ///
-    /// Default: it replaces `Authorization`.
+    /// Default: `Authorization`, whose value it replaces.
     #[uniffi(default)]
     pub token_exchange_header_name: Option<String>,
     /// OTLP endpoint URL.
     ///
-    /// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+    /// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
     /// `https`.
     #[uniffi(default)]
     pub otel_endpoint: Option<String>,
@@ -814,7 +811,7 @@ pub struct ProxyOptions {
     /// Default: `false`.
     #[uniffi(default)]
     pub otel_insecure: Option<bool>,
-    /// OTLP header.
+    /// Header to add to OTLP requests.
     #[uniffi(default)]
     pub otel_headers: Vec<Header>,
     /// Service name.
@@ -822,20 +819,20 @@ pub struct ProxyOptions {
     /// Default: `mcpm-<name>`.
     #[uniffi(default)]
     pub otel_service_name: Option<String>,
-    /// Custom resource attributes.
+    /// Additional resource attributes.
     #[uniffi(default)]
     pub otel_custom_attributes: Option<Attributes>,
     /// Names of environment variables to include in spans.
     ///
-    /// They are those of mcpm, not those of the server; `MCPM_*` is refused.
+    /// These are variables of the mcpm process, not of the server; `MCPM_*` is not allowed.
     #[uniffi(default)]
     pub otel_env_vars: Vec<String>,
-    /// Distributed tracing, effective with an OTLP endpoint.
+    /// Distributed tracing; requires an OTLP endpoint.
     ///
     /// Default: `true`.
     #[uniffi(default)]
     pub otel_tracing_enabled: Option<bool>,
-    /// OTLP metrics export, effective with an OTLP endpoint.
+    /// OTLP metrics export; requires an OTLP endpoint.
     ///
     /// Default: `true`.
     #[uniffi(default)]
@@ -847,7 +844,7 @@ pub struct ProxyOptions {
     pub otel_sampling_rate: Option<f64>,
     /// Serve `/metrics` on the main transport port.
     ///
-    /// With incoming authentication it takes a token as everything else does.
+    /// With incoming authentication, it requires a token like any other path.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -857,10 +854,10 @@ pub struct ProxyOptions {
     /// Default: `true`.
     #[uniffi(default)]
     pub otel_use_legacy_attributes: Option<bool>,
-    /// Port of the loopback address on which `/metrics` is served without a token.
+    /// Loopback port on which `/metrics` is served without a token.
     #[uniffi(default)]
     pub otel_prometheus_port: Option<u16>,
-    /// How OTLP is spoken.
+    /// OTLP transport.
     ///
     /// One of `http`, `grpc`.
     ///

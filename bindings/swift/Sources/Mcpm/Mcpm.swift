@@ -644,20 +644,20 @@ fileprivate struct FfiConverterDuration: FfiConverterRustBuffer {
 
 
 /**
- * What happens to one workload, to be pulled with `next`.
+ * The events of one workload, which `next` returns.
  */
 public protocol EventsProtocol: AnyObject, Sendable {
     
     /**
-     * Waits for the next event; none once the workload is gone, or was not started.
+     * Waits for the next event; none after the end of the workload, or if it was not started.
      *
-     * A reader that is more than 256 events behind misses the oldest.
+     * A subscriber that is more than 256 events behind loses the oldest.
      */
     func next() async  -> WorkloadEvent?
     
 }
 /**
- * What happens to one workload, to be pulled with `next`.
+ * The events of one workload, which `next` returns.
  */
 open class Events: EventsProtocol, @unchecked Sendable {
     fileprivate let handle: UInt64
@@ -699,7 +699,7 @@ open class Events: EventsProtocol, @unchecked Sendable {
         return try! rustCall { uniffi_mcpm_ffi_fn_clone_events(self.handle, $0) }
     }
     /**
-     * Makes events that are given to the start of one workload.
+     * Creates an object that is passed to the start of one workload.
      */
 public convenience init() {
     let handle =
@@ -724,9 +724,9 @@ public convenience init() {
 
     
     /**
-     * Waits for the next event; none once the workload is gone, or was not started.
+     * Waits for the next event; none after the end of the workload, or if it was not started.
      *
-     * A reader that is more than 256 events behind misses the oldest.
+     * A subscriber that is more than 256 events behind loses the oldest.
      */
 open func next()async  -> WorkloadEvent?  {
     return
@@ -796,20 +796,21 @@ public func FfiConverterTypeEvents_lower(_ value: Events) -> UInt64 {
 
 
 /**
- * A proxy that listens in front of an MCP server.
+ * A running proxy in front of an MCP server.
  *
- * It lives as long as this object and this process, so keep it.
+ * It runs as long as this object and this process exist, so keep a reference.
  */
 public protocol ProxyProtocol: AnyObject, Sendable {
     
     /**
-     * Checks with one MCP exchange whether the target is an MCP server, and returns what there is to say of one that passes,
-     * such as that it requires a login. The start does not need a target that is up, so it does not check that.
+     * Checks with one MCP exchange whether the target is an MCP server, and returns a remark about one that
+     * passes, for example that it requires a login. Starting does not check this, because the target need not be
+     * up then.
      */
     func check() async throws  -> String?
     
     /**
-     * Explains the id of a reason, or of one of the last refusals of this proxy.
+     * Explains a reason, or one of the last denials of this proxy, by its id.
      */
     func explain(id: String) throws  -> Explanation
     
@@ -819,30 +820,31 @@ public protocol ProxyProtocol: AnyObject, Sendable {
     func name()  -> String
     
     /**
-     * Returns where it is in its life.
+     * Returns the phase of the proxy.
      */
     func status()  -> Phase
     
     /**
-     * Stops listening and lets answers under way finish for up to 2 s. Stopping twice does no harm.
+     * Stops listening and waits up to 2 s for pending responses. Stopping twice is allowed.
      */
     func stop() async throws 
     
     /**
-     * Returns where clients connect.
+     * Returns the URL for clients.
      */
     func url()  -> String
     
     /**
-     * Returns what the start warned of, such as that callers are not authenticated, or that an option has no effect.
+     * Returns the warnings of the start, for example that callers are not authenticated, or that an option has no
+     * effect.
      */
     func warnings()  -> [String]
     
 }
 /**
- * A proxy that listens in front of an MCP server.
+ * A running proxy in front of an MCP server.
  *
- * It lives as long as this object and this process, so keep it.
+ * It runs as long as this object and this process exist, so keep a reference.
  */
 open class Proxy: ProxyProtocol, @unchecked Sendable {
     fileprivate let handle: UInt64
@@ -916,8 +918,9 @@ public static func start(options: ProxyOptions)async throws  -> Proxy  {
 
     
     /**
-     * Checks with one MCP exchange whether the target is an MCP server, and returns what there is to say of one that passes,
-     * such as that it requires a login. The start does not need a target that is up, so it does not check that.
+     * Checks with one MCP exchange whether the target is an MCP server, and returns a remark about one that
+     * passes, for example that it requires a login. Starting does not check this, because the target need not be
+     * up then.
      */
 open func check()async throws  -> String?  {
     return
@@ -936,7 +939,7 @@ open func check()async throws  -> String?  {
 }
     
     /**
-     * Explains the id of a reason, or of one of the last refusals of this proxy.
+     * Explains a reason, or one of the last denials of this proxy, by its id.
      */
 open func explain(id: String)throws  -> Explanation  {
     return try  FfiConverterTypeExplanation_lift(try rustCallWithError(FfiConverterTypeMcpmError_lift) {
@@ -961,7 +964,7 @@ open func name() -> String  {
 }
     
     /**
-     * Returns where it is in its life.
+     * Returns the phase of the proxy.
      */
 open func status() -> Phase  {
     return try!  FfiConverterTypePhase_lift(try! rustCall() {
@@ -973,7 +976,7 @@ open func status() -> Phase  {
 }
     
     /**
-     * Stops listening and lets answers under way finish for up to 2 s. Stopping twice does no harm.
+     * Stops listening and waits up to 2 s for pending responses. Stopping twice is allowed.
      */
 open func stop()async throws   {
     return
@@ -992,7 +995,7 @@ open func stop()async throws   {
 }
     
     /**
-     * Returns where clients connect.
+     * Returns the URL for clients.
      */
 open func url() -> String  {
     return try!  FfiConverterString.lift(try! rustCall() {
@@ -1004,7 +1007,8 @@ open func url() -> String  {
 }
     
     /**
-     * Returns what the start warned of, such as that callers are not authenticated, or that an option has no effect.
+     * Returns the warnings of the start, for example that callers are not authenticated, or that an option has no
+     * effect.
      */
 open func warnings() -> [String]  {
     return try!  FfiConverterSequenceString.lift(try! rustCall() {
@@ -1066,45 +1070,46 @@ public func FfiConverterTypeProxy_lower(_ value: Proxy) -> UInt64 {
 
 
 /**
- * A workload that runs: an MCP server in a container, behind a proxy of its own.
+ * A running workload: an MCP server in a container, behind its own proxy.
  *
- * It lives as long as this object and this process, so keep it; the end of either ends it at once. Stop it to
- * let its server end by itself.
+ * It runs as long as this object and this process exist, so keep a reference; at the end of either, the server is
+ * killed. Call `stop` to let the server exit by itself.
  */
 public protocol WorkloadProtocol: AnyObject, Sendable {
     
     /**
-     * Listens to what happens from now on.
+     * Subscribes to the events from now on.
      */
     func events()  -> Events
     
     /**
-     * Returns its name.
+     * Returns the name.
      */
     func name()  -> String
     
     /**
-     * Returns how it is.
+     * Returns the status.
      */
     func status()  -> WorkloadStatus
     
     /**
-     * Ends it: its server gets `grace` to end by itself. Its container and its record stay, so that the command
-     * line can start it again. Stopping twice does no harm; a stop whose caller is cancelled goes on.
+     * Stops the workload: the server is killed after `grace`. The container and the record remain, so that the
+     * command line can start the workload again. Stopping twice is allowed; if the caller is cancelled, stopping
+     * continues.
      */
     func stop(grace: TimeInterval) async throws 
     
     /**
-     * Returns where clients connect.
+     * Returns the URL for clients.
      */
     func url()  -> String
     
 }
 /**
- * A workload that runs: an MCP server in a container, behind a proxy of its own.
+ * A running workload: an MCP server in a container, behind its own proxy.
  *
- * It lives as long as this object and this process, so keep it; the end of either ends it at once. Stop it to
- * let its server end by itself.
+ * It runs as long as this object and this process exist, so keep a reference; at the end of either, the server is
+ * killed. Call `stop` to let the server exit by itself.
  */
 open class Workload: WorkloadProtocol, @unchecked Sendable {
     fileprivate let handle: UInt64
@@ -1158,11 +1163,11 @@ open class Workload: WorkloadProtocol, @unchecked Sendable {
 
     
     /**
-     * Starts a workload and returns once clients can connect. Its record and the engine are found through the
-     * variables of this process, as by the command line.
+     * Starts a workload and returns once clients can connect. Its record and the engine are located by the
+     * environment variables of this process, as by the command line.
      *
-     * `events` get what happens meanwhile, the pull of the image included. A start that is cancelled is undone;
-     * its name is free again when that is done.
+     * `events` receives the events meanwhile, including those of the image pull. A start that is cancelled is
+     * rolled back; its name is free again when that is done.
      */
 public static func start(options: WorkloadOptions, events: Events? = nil)async throws  -> Workload  {
     return
@@ -1182,7 +1187,7 @@ public static func start(options: WorkloadOptions, events: Events? = nil)async t
 
     
     /**
-     * Listens to what happens from now on.
+     * Subscribes to the events from now on.
      */
 open func events() -> Events  {
     return try!  FfiConverterTypeEvents_lift(try! rustCall() {
@@ -1194,7 +1199,7 @@ open func events() -> Events  {
 }
     
     /**
-     * Returns its name.
+     * Returns the name.
      */
 open func name() -> String  {
     return try!  FfiConverterString.lift(try! rustCall() {
@@ -1206,7 +1211,7 @@ open func name() -> String  {
 }
     
     /**
-     * Returns how it is.
+     * Returns the status.
      */
 open func status() -> WorkloadStatus  {
     return try!  FfiConverterTypeWorkloadStatus_lift(try! rustCall() {
@@ -1218,8 +1223,9 @@ open func status() -> WorkloadStatus  {
 }
     
     /**
-     * Ends it: its server gets `grace` to end by itself. Its container and its record stay, so that the command
-     * line can start it again. Stopping twice does no harm; a stop whose caller is cancelled goes on.
+     * Stops the workload: the server is killed after `grace`. The container and the record remain, so that the
+     * command line can start the workload again. Stopping twice is allowed; if the caller is cancelled, stopping
+     * continues.
      */
 open func stop(grace: TimeInterval)async throws   {
     return
@@ -1238,7 +1244,7 @@ open func stop(grace: TimeInterval)async throws   {
 }
     
     /**
-     * Returns where clients connect.
+     * Returns the URL for clients.
      */
 open func url() -> String  {
     return try!  FfiConverterString.lift(try! rustCall() {
@@ -1298,11 +1304,11 @@ public func FfiConverterTypeWorkload_lower(_ value: Workload) -> UInt64 {
 
 
 /**
- * Custom resource attributes.
+ * Additional resource attributes.
  */
 public struct Attributes: Equatable, Hashable {
     /**
-     * The attributes in their order.
+     * The attributes in their original order.
      */
     public var entries: [KeyValue]
 
@@ -1310,7 +1316,7 @@ public struct Attributes: Equatable, Hashable {
     // declare one manually.
     public init(
         /**
-         * The attributes in their order.
+         * The attributes in their original order.
          */entries: [KeyValue]) {
         self.entries = entries
     }
@@ -1357,15 +1363,15 @@ public func FfiConverterTypeAttributes_lower(_ value: Attributes) -> RustBuffer 
 
 
 /**
- * One environment variable of the server.
+ * An environment variable of the server.
  */
 public struct EnvVar: Equatable, Hashable {
     /**
-     * Its name; never empty.
+     * The name; never empty.
      */
     public var name: String
     /**
-     * Its value; may be empty.
+     * The value; may be empty.
      */
     public var value: String
 
@@ -1373,10 +1379,10 @@ public struct EnvVar: Equatable, Hashable {
     // declare one manually.
     public init(
         /**
-         * Its name; never empty.
+         * The name; never empty.
          */name: String, 
         /**
-         * Its value; may be empty.
+         * The value; may be empty.
          */value: String) {
         self.name = name
         self.value = value
@@ -1426,19 +1432,19 @@ public func FfiConverterTypeEnvVar_lower(_ value: EnvVar) -> RustBuffer {
 
 
 /**
- * Why something was refused.
+ * The explanation of a denial.
  */
 public struct Explanation: Equatable, Hashable {
     /**
-     * Id of the reason.
+     * The id of the reason.
      */
     public var reason: String
     /**
-     * The layer that refuses for it.
+     * The layer that denies for this reason.
      */
     public var layer: String
     /**
-     * What it means.
+     * What the reason means.
      */
     public var meaning: String
     /**
@@ -1446,7 +1452,7 @@ public struct Explanation: Equatable, Hashable {
      */
     public var usualFix: String
     /**
-     * The refusal that was asked about, where it was one.
+     * The denial, if the id was that of one.
      */
     public var refusal: Refused?
 
@@ -1454,19 +1460,19 @@ public struct Explanation: Equatable, Hashable {
     // declare one manually.
     public init(
         /**
-         * Id of the reason.
+         * The id of the reason.
          */reason: String, 
         /**
-         * The layer that refuses for it.
+         * The layer that denies for this reason.
          */layer: String, 
         /**
-         * What it means.
+         * What the reason means.
          */meaning: String, 
         /**
          * What usually helps.
          */usualFix: String, 
         /**
-         * The refusal that was asked about, where it was one.
+         * The denial, if the id was that of one.
          */refusal: Refused?) {
         self.reason = reason
         self.layer = layer
@@ -1525,15 +1531,15 @@ public func FfiConverterTypeExplanation_lower(_ value: Explanation) -> RustBuffe
 
 
 /**
- * One HTTP header; its value is treated as a secret.
+ * An HTTP header; its value is treated as a secret.
  */
 public struct Header: Equatable, Hashable {
     /**
-     * Its name.
+     * The name.
      */
     public var name: String
     /**
-     * Its value.
+     * The value.
      */
     public var value: Secret
 
@@ -1541,10 +1547,10 @@ public struct Header: Equatable, Hashable {
     // declare one manually.
     public init(
         /**
-         * Its name.
+         * The name.
          */name: String, 
         /**
-         * Its value.
+         * The value.
          */value: Secret) {
         self.name = name
         self.value = value
@@ -1594,15 +1600,15 @@ public func FfiConverterTypeHeader_lower(_ value: Header) -> RustBuffer {
 
 
 /**
- * One HTTP header whose value is in the secrets manager.
+ * An HTTP header whose value is in the secret store.
  */
 public struct HeaderSecret: Equatable, Hashable {
     /**
-     * Its name.
+     * The name.
      */
     public var name: String
     /**
-     * Name of the secret that is its value.
+     * The name of the secret that contains the value.
      */
     public var secret: String
 
@@ -1610,10 +1616,10 @@ public struct HeaderSecret: Equatable, Hashable {
     // declare one manually.
     public init(
         /**
-         * Its name.
+         * The name.
          */name: String, 
         /**
-         * Name of the secret that is its value.
+         * The name of the secret that contains the value.
          */secret: String) {
         self.name = name
         self.secret = secret
@@ -1663,15 +1669,15 @@ public func FfiConverterTypeHeaderSecret_lower(_ value: HeaderSecret) -> RustBuf
 
 
 /**
- * One `key=value`.
+ * A `key=value` pair.
  */
 public struct KeyValue: Equatable, Hashable {
     /**
-     * Its key; never empty.
+     * The key; never empty.
      */
     public var key: String
     /**
-     * Its value; may be empty.
+     * The value; may be empty.
      */
     public var value: String
 
@@ -1679,10 +1685,10 @@ public struct KeyValue: Equatable, Hashable {
     // declare one manually.
     public init(
         /**
-         * Its key; never empty.
+         * The key; never empty.
          */key: String, 
         /**
-         * Its value; may be empty.
+         * The value; may be empty.
          */value: String) {
         self.key = key
         self.value = value
@@ -1750,7 +1756,7 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var host: String?
     /**
-     * Port of this machine the proxy listens on; 0 picks a free one.
+     * Host port the proxy listens on; 0 picks a free one.
      *
      * Default: a free port.
      */
@@ -1758,7 +1764,7 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Enable debug mode.
      *
-     * Of the command line alone: the library's log goes where its program sends it.
+     * CLI only; library users configure `tracing` themselves.
      *
      * Default: `false`.
      */
@@ -1766,9 +1772,9 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
      *
-     * The certificates in it are trusted beside those of this machine: for remote servers and targets,
-     * registries of servers, image registries that signatures are read from, identity providers, token
-     * exchange and telemetry. What the engine pulls is the engine's own to trust.
+     * Its certificates are trusted in addition to the system's: for remote servers and targets, server
+     * registries, image registries that signatures are read from, identity providers, token exchange and
+     * telemetry. Image pulls use the certificates of the container engine.
      */
     public var mcpmCaBundle: PathBuf?
     /**
@@ -1778,10 +1784,11 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var trustProxyHeaders: Bool?
     /**
-     * Tools of the server that are let through, all others are hidden.
+     * Tools to expose to clients; all others are hidden.
      *
-     * Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
-     * before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
+     * Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
+     * after `!` is hidden, even if another one matches; if there are only such, all other tools are
+     * exposed.
      */
     public var tools: [String]
     /**
@@ -1791,53 +1798,52 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Authorization configuration file.
      *
-     * In JSON or YAML, with policies in Cedar.
+     * JSON or YAML, with policies in Cedar.
      */
     public var authzConfig: PathBuf?
     /**
      * Audit configuration file.
      *
-     * In JSON or YAML; it turns audit logging on.
+     * JSON or YAML. Turns audit logging on.
      */
     public var auditConfig: PathBuf?
     /**
      * Enable audit logging with the default configuration.
      *
-     * Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
-     * alone on standard output.
+     * Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
+     * on standard output.
      *
      * Default: `false`.
      */
     public var enableAudit: Bool?
     /**
-     * Origins of browser pages that may call the proxy, beside its own.
+     * Additional origins of web pages that may call the proxy.
      */
     public var allowedOrigins: [String]
     /**
-     * Host names that clients may call the proxy by, beside the one it listens on.
+     * Additional hostnames that clients may use to reach the proxy.
      *
-     * Without authentication, a request that names another host is refused, since a web page whose name
-     * was pointed here could send it. Addresses and loopback names need not be listed.
+     * Without authentication, a request with another name in `Host` is rejected, as protection against DNS
+     * rebinding. IP addresses and loopback names need not be listed.
      */
     public var allowedHosts: [String]
     /**
      * OIDC issuer URL.
      *
-     * Each request then needs a token of that issuer. It is compared letter for letter with what tokens
-     * say.
+     * Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+     * claim.
      */
     public var oidcIssuer: String?
     /**
      * Expected audience of the token.
      *
-     * Default: the resource URL, else the URL of the proxy.
+     * Default: the resource URL, otherwise the URL of the proxy.
      */
     public var oidcAudience: String?
     /**
      * OIDC client ID.
      *
-     * With it, and with the client secret, the identity provider is asked about tokens that are not
-     * signed.
+     * With a client secret, it enables introspection of tokens that are not JWTs.
      */
     public var oidcClientId: String?
     /**
@@ -1847,19 +1853,18 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Token introspection endpoint URL.
      *
-     * With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
-     * asked about.
+     * If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
+     * introspection.
      *
-     * Default: that of the issuer, with a client secret.
+     * Default: from the issuer's metadata, with a client secret.
      */
     public var oidcIntrospectionUrl: String?
     /**
      * URL to fetch the JWKS from.
      *
-     * Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
-     * name.
+     * Without `--oidc-issuer`, tokens signed with these keys are accepted from any issuer.
      *
-     * Default: that of the issuer.
+     * Default: from the issuer's metadata.
      */
     public var oidcJwksUrl: String?
     /**
@@ -1903,13 +1908,13 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var remoteAuthIssuer: String?
     /**
-     * Authorization endpoint, in place of the issuer for OAuth without OIDC.
+     * Authorization endpoint, instead of the issuer, for OAuth without OIDC.
      *
      * Not supported yet.
      */
     public var remoteAuthAuthorizeUrl: String?
     /**
-     * Token endpoint, in place of the issuer for OAuth without OIDC.
+     * Token endpoint, instead of the issuer, for OAuth without OIDC.
      *
      * Not supported yet.
      */
@@ -1923,8 +1928,8 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * OAuth client secret; not needed with dynamic client registration or PKCE.
      *
-     * It goes before `--remote-auth-client-secret-file`, which goes before the environment variable. Not
-     * for production: other users of the machine may see it in the list of processes.
+     * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
+     * environment variable. Not for production: other users of the machine may see it in the process list.
      *
      * Not supported yet.
      */
@@ -1936,7 +1941,7 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var remoteAuthClientSecretFile: PathBuf?
     /**
-     * Bearer token for the remote server, in place of OAuth.
+     * Bearer token for the remote server, instead of OAuth.
      *
      * Not supported yet.
      */
@@ -1948,7 +1953,7 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var remoteAuthBearerTokenFile: PathBuf?
     /**
-     * Scopes requested.
+     * Scopes to request.
      *
      * Default: `openid,profile,email` with OIDC.
      *
@@ -1964,7 +1969,7 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
      *
-     * Default: where the proxy listens.
+     * Default: the URL the proxy listens on.
      */
     public var resourceUrl: String?
     /**
@@ -2006,8 +2011,8 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * OAuth 2.0 token exchange endpoint; enables token exchange.
      *
-     * The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
-     * Callers must be asked who they are, with `--oidc-issuer`.
+     * The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+     * Requires incoming authentication (`--oidc-issuer`).
      */
     public var tokenExchangeUrl: String?
     /**
@@ -2021,8 +2026,8 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Client secret for token exchange.
      *
-     * It goes before the environment variable, as does a file. Not for production: other users of the
-     * machine may see it in the list of processes.
+     * Takes precedence over the environment variable, as does a file. Not for production: other users of
+     * the machine may see it in the process list.
      */
     public var tokenExchangeClientSecret: Secret?
     /**
@@ -2032,13 +2037,13 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var tokenExchangeClientSecretFile: PathBuf?
     /**
-     * Scopes requested for exchanged tokens.
+     * Scopes to request for exchanged tokens.
      */
     public var tokenExchangeScopes: [String]
     /**
-     * Kind of token that is exchanged.
+     * Type of the token that is exchanged.
      *
-     * With `id_token`, callers are let in with ID tokens too.
+     * With `id_token`, ID tokens are accepted from callers as well.
      *
      * One of `access_token`, `id_token`.
      *
@@ -2048,13 +2053,13 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Header that carries the exchanged token.
      *
-     * Default: it replaces `Authorization`.
+     * Default: `Authorization`, whose value it replaces.
      */
     public var tokenExchangeHeaderName: String?
     /**
      * OTLP endpoint URL.
      *
-     * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+     * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
      * `https`.
      */
     public var otelEndpoint: String?
@@ -2065,7 +2070,7 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var otelInsecure: Bool?
     /**
-     * OTLP header.
+     * Header to add to OTLP requests.
      */
     public var otelHeaders: [Header]
     /**
@@ -2075,23 +2080,23 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var otelServiceName: String?
     /**
-     * Custom resource attributes.
+     * Additional resource attributes.
      */
     public var otelCustomAttributes: Attributes?
     /**
      * Names of environment variables to include in spans.
      *
-     * They are those of mcpm, not those of the server; `MCPM_*` is refused.
+     * These are variables of the mcpm process, not of the server; `MCPM_*` is not allowed.
      */
     public var otelEnvVars: [String]
     /**
-     * Distributed tracing, effective with an OTLP endpoint.
+     * Distributed tracing; requires an OTLP endpoint.
      *
      * Default: `true`.
      */
     public var otelTracingEnabled: Bool?
     /**
-     * OTLP metrics export, effective with an OTLP endpoint.
+     * OTLP metrics export; requires an OTLP endpoint.
      *
      * Default: `true`.
      */
@@ -2105,7 +2110,7 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Serve `/metrics` on the main transport port.
      *
-     * With incoming authentication it takes a token as everything else does.
+     * With incoming authentication, it requires a token like any other path.
      *
      * Default: `false`.
      */
@@ -2117,11 +2122,11 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var otelUseLegacyAttributes: Bool?
     /**
-     * Port of the loopback address on which `/metrics` is served without a token.
+     * Loopback port on which `/metrics` is served without a token.
      */
     public var otelPrometheusPort: UInt16?
     /**
-     * How OTLP is spoken.
+     * OTLP transport.
      *
      * One of `http`, `grpc`.
      *
@@ -2144,23 +2149,23 @@ public struct ProxyOptions: Equatable, Hashable {
          * Default: `127.0.0.1`.
          */host: String? = nil, 
         /**
-         * Port of this machine the proxy listens on; 0 picks a free one.
+         * Host port the proxy listens on; 0 picks a free one.
          *
          * Default: a free port.
          */port: UInt16? = nil, 
         /**
          * Enable debug mode.
          *
-         * Of the command line alone: the library's log goes where its program sends it.
+         * CLI only; library users configure `tracing` themselves.
          *
          * Default: `false`.
          */debug: Bool? = nil, 
         /**
          * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
          *
-         * The certificates in it are trusted beside those of this machine: for remote servers and targets,
-         * registries of servers, image registries that signatures are read from, identity providers, token
-         * exchange and telemetry. What the engine pulls is the engine's own to trust.
+         * Its certificates are trusted in addition to the system's: for remote servers and targets, server
+         * registries, image registries that signatures are read from, identity providers, token exchange and
+         * telemetry. Image pulls use the certificates of the container engine.
          */mcpmCaBundle: PathBuf? = nil, 
         /**
          * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
@@ -2168,10 +2173,11 @@ public struct ProxyOptions: Equatable, Hashable {
          * Default: `false`.
          */trustProxyHeaders: Bool? = nil, 
         /**
-         * Tools of the server that are let through, all others are hidden.
+         * Tools to expose to clients; all others are hidden.
          *
-         * Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
-         * before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
+         * Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
+         * after `!` is hidden, even if another one matches; if there are only such, all other tools are
+         * exposed.
          */tools: [String] = [], 
         /**
          * JSON file that overrides tool names and descriptions.
@@ -2179,46 +2185,45 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Authorization configuration file.
          *
-         * In JSON or YAML, with policies in Cedar.
+         * JSON or YAML, with policies in Cedar.
          */authzConfig: PathBuf? = nil, 
         /**
          * Audit configuration file.
          *
-         * In JSON or YAML; it turns audit logging on.
+         * JSON or YAML. Turns audit logging on.
          */auditConfig: PathBuf? = nil, 
         /**
          * Enable audit logging with the default configuration.
          *
-         * Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
-         * alone on standard output.
+         * Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
+         * on standard output.
          *
          * Default: `false`.
          */enableAudit: Bool? = nil, 
         /**
-         * Origins of browser pages that may call the proxy, beside its own.
+         * Additional origins of web pages that may call the proxy.
          */allowedOrigins: [String] = [], 
         /**
-         * Host names that clients may call the proxy by, beside the one it listens on.
+         * Additional hostnames that clients may use to reach the proxy.
          *
-         * Without authentication, a request that names another host is refused, since a web page whose name
-         * was pointed here could send it. Addresses and loopback names need not be listed.
+         * Without authentication, a request with another name in `Host` is rejected, as protection against DNS
+         * rebinding. IP addresses and loopback names need not be listed.
          */allowedHosts: [String] = [], 
         /**
          * OIDC issuer URL.
          *
-         * Each request then needs a token of that issuer. It is compared letter for letter with what tokens
-         * say.
+         * Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+         * claim.
          */oidcIssuer: String? = nil, 
         /**
          * Expected audience of the token.
          *
-         * Default: the resource URL, else the URL of the proxy.
+         * Default: the resource URL, otherwise the URL of the proxy.
          */oidcAudience: String? = nil, 
         /**
          * OIDC client ID.
          *
-         * With it, and with the client secret, the identity provider is asked about tokens that are not
-         * signed.
+         * With a client secret, it enables introspection of tokens that are not JWTs.
          */oidcClientId: String? = nil, 
         /**
          * OIDC client secret, for introspection.
@@ -2226,18 +2231,17 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Token introspection endpoint URL.
          *
-         * With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
-         * asked about.
+         * If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
+         * introspection.
          *
-         * Default: that of the issuer, with a client secret.
+         * Default: from the issuer's metadata, with a client secret.
          */oidcIntrospectionUrl: String? = nil, 
         /**
          * URL to fetch the JWKS from.
          *
-         * Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
-         * name.
+         * Without `--oidc-issuer`, tokens signed with these keys are accepted from any issuer.
          *
-         * Default: that of the issuer.
+         * Default: from the issuer's metadata.
          */oidcJwksUrl: String? = nil, 
         /**
          * OAuth scopes advertised in the well-known endpoint (RFC 9728).
@@ -2273,12 +2277,12 @@ public struct ProxyOptions: Equatable, Hashable {
          * Not supported yet.
          */remoteAuthIssuer: String? = nil, 
         /**
-         * Authorization endpoint, in place of the issuer for OAuth without OIDC.
+         * Authorization endpoint, instead of the issuer, for OAuth without OIDC.
          *
          * Not supported yet.
          */remoteAuthAuthorizeUrl: String? = nil, 
         /**
-         * Token endpoint, in place of the issuer for OAuth without OIDC.
+         * Token endpoint, instead of the issuer, for OAuth without OIDC.
          *
          * Not supported yet.
          */remoteAuthTokenUrl: String? = nil, 
@@ -2290,8 +2294,8 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * OAuth client secret; not needed with dynamic client registration or PKCE.
          *
-         * It goes before `--remote-auth-client-secret-file`, which goes before the environment variable. Not
-         * for production: other users of the machine may see it in the list of processes.
+         * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
+         * environment variable. Not for production: other users of the machine may see it in the process list.
          *
          * Not supported yet.
          */remoteAuthClientSecret: Secret? = nil, 
@@ -2301,7 +2305,7 @@ public struct ProxyOptions: Equatable, Hashable {
          * Not supported yet.
          */remoteAuthClientSecretFile: PathBuf? = nil, 
         /**
-         * Bearer token for the remote server, in place of OAuth.
+         * Bearer token for the remote server, instead of OAuth.
          *
          * Not supported yet.
          */remoteAuthBearerToken: Secret? = nil, 
@@ -2311,7 +2315,7 @@ public struct ProxyOptions: Equatable, Hashable {
          * Not supported yet.
          */remoteAuthBearerTokenFile: PathBuf? = nil, 
         /**
-         * Scopes requested.
+         * Scopes to request.
          *
          * Default: `openid,profile,email` with OIDC.
          *
@@ -2325,7 +2329,7 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
          *
-         * Default: where the proxy listens.
+         * Default: the URL the proxy listens on.
          */resourceUrl: String? = nil, 
         /**
          * Port of the local OAuth callback server.
@@ -2361,8 +2365,8 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * OAuth 2.0 token exchange endpoint; enables token exchange.
          *
-         * The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
-         * Callers must be asked who they are, with `--oidc-issuer`.
+         * The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+         * Requires incoming authentication (`--oidc-issuer`).
          */tokenExchangeUrl: String? = nil, 
         /**
          * Target audience of exchanged tokens.
@@ -2373,8 +2377,8 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Client secret for token exchange.
          *
-         * It goes before the environment variable, as does a file. Not for production: other users of the
-         * machine may see it in the list of processes.
+         * Takes precedence over the environment variable, as does a file. Not for production: other users of
+         * the machine may see it in the process list.
          */tokenExchangeClientSecret: Secret? = nil, 
         /**
          * File with the client secret for token exchange.
@@ -2382,12 +2386,12 @@ public struct ProxyOptions: Equatable, Hashable {
          * It is read for each exchange.
          */tokenExchangeClientSecretFile: PathBuf? = nil, 
         /**
-         * Scopes requested for exchanged tokens.
+         * Scopes to request for exchanged tokens.
          */tokenExchangeScopes: [String] = [], 
         /**
-         * Kind of token that is exchanged.
+         * Type of the token that is exchanged.
          *
-         * With `id_token`, callers are let in with ID tokens too.
+         * With `id_token`, ID tokens are accepted from callers as well.
          *
          * One of `access_token`, `id_token`.
          *
@@ -2396,12 +2400,12 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Header that carries the exchanged token.
          *
-         * Default: it replaces `Authorization`.
+         * Default: `Authorization`, whose value it replaces.
          */tokenExchangeHeaderName: String? = nil, 
         /**
          * OTLP endpoint URL.
          *
-         * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+         * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
          * `https`.
          */otelEndpoint: String? = nil, 
         /**
@@ -2410,7 +2414,7 @@ public struct ProxyOptions: Equatable, Hashable {
          * Default: `false`.
          */otelInsecure: Bool? = nil, 
         /**
-         * OTLP header.
+         * Header to add to OTLP requests.
          */otelHeaders: [Header] = [], 
         /**
          * Service name.
@@ -2418,20 +2422,20 @@ public struct ProxyOptions: Equatable, Hashable {
          * Default: `mcpm-<name>`.
          */otelServiceName: String? = nil, 
         /**
-         * Custom resource attributes.
+         * Additional resource attributes.
          */otelCustomAttributes: Attributes? = nil, 
         /**
          * Names of environment variables to include in spans.
          *
-         * They are those of mcpm, not those of the server; `MCPM_*` is refused.
+         * These are variables of the mcpm process, not of the server; `MCPM_*` is not allowed.
          */otelEnvVars: [String] = [], 
         /**
-         * Distributed tracing, effective with an OTLP endpoint.
+         * Distributed tracing; requires an OTLP endpoint.
          *
          * Default: `true`.
          */otelTracingEnabled: Bool? = nil, 
         /**
-         * OTLP metrics export, effective with an OTLP endpoint.
+         * OTLP metrics export; requires an OTLP endpoint.
          *
          * Default: `true`.
          */otelMetricsEnabled: Bool? = nil, 
@@ -2443,7 +2447,7 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Serve `/metrics` on the main transport port.
          *
-         * With incoming authentication it takes a token as everything else does.
+         * With incoming authentication, it requires a token like any other path.
          *
          * Default: `false`.
          */otelEnablePrometheusMetricsPath: Bool? = nil, 
@@ -2453,10 +2457,10 @@ public struct ProxyOptions: Equatable, Hashable {
          * Default: `true`.
          */otelUseLegacyAttributes: Bool? = nil, 
         /**
-         * Port of the loopback address on which `/metrics` is served without a token.
+         * Loopback port on which `/metrics` is served without a token.
          */otelPrometheusPort: UInt16? = nil, 
         /**
-         * How OTLP is spoken.
+         * OTLP transport.
          *
          * One of `http`, `grpc`.
          *
@@ -2693,23 +2697,23 @@ public func FfiConverterTypeProxyOptions_lower(_ value: ProxyOptions) -> RustBuf
 
 
 /**
- * A container port that is published on this machine.
+ * A published container port.
  */
 public struct PublishSpec: Equatable, Hashable {
     /**
-     * Address to bind; the loopback address when left out.
+     * The host address to bind; by default the loopback address.
      */
     public var hostIp: IpAddr?
     /**
-     * Port on this machine; any free one when left out.
+     * The port on the host; by default any free port.
      */
     public var hostPort: UInt16?
     /**
-     * Port in the container.
+     * The port in the container.
      */
     public var containerPort: UInt16
     /**
-     * Protocol of both.
+     * The protocol.
      */
     public var `protocol`: Protocol
 
@@ -2717,16 +2721,16 @@ public struct PublishSpec: Equatable, Hashable {
     // declare one manually.
     public init(
         /**
-         * Address to bind; the loopback address when left out.
+         * The host address to bind; by default the loopback address.
          */hostIp: IpAddr? = nil, 
         /**
-         * Port on this machine; any free one when left out.
+         * The port on the host; by default any free port.
          */hostPort: UInt16? = nil, 
         /**
-         * Port in the container.
+         * The port in the container.
          */containerPort: UInt16, 
         /**
-         * Protocol of both.
+         * The protocol.
          */`protocol`: Protocol) {
         self.hostIp = hostIp
         self.hostPort = hostPort
@@ -2782,31 +2786,31 @@ public func FfiConverterTypePublishSpec_lower(_ value: PublishSpec) -> RustBuffe
 
 
 /**
- * One refusal.
+ * A denial.
  */
 public struct Refused: Equatable, Hashable {
     /**
-     * Its id.
+     * The id of the denial.
      */
     public var id: String
     /**
-     * When it was refused.
+     * When the request was denied (RFC 3339).
      */
     public var time: String
     /**
-     * The server that it was about.
+     * The server that the request was for.
      */
     public var server: String
     /**
-     * The rule that was gone by, where the layer has several.
+     * The rule that applied, if the layer has several.
      */
     public var rule: String?
     /**
-     * What the layer looked at, without secrets.
+     * What the decision was based on, redacted.
      */
     public var inputs: [String: String]
     /**
-     * The smallest change that would have let it pass.
+     * The smallest change that would have allowed the request.
      */
     public var fix: String
 
@@ -2814,22 +2818,22 @@ public struct Refused: Equatable, Hashable {
     // declare one manually.
     public init(
         /**
-         * Its id.
+         * The id of the denial.
          */id: String, 
         /**
-         * When it was refused.
+         * When the request was denied (RFC 3339).
          */time: String, 
         /**
-         * The server that it was about.
+         * The server that the request was for.
          */server: String, 
         /**
-         * The rule that was gone by, where the layer has several.
+         * The rule that applied, if the layer has several.
          */rule: String?, 
         /**
-         * What the layer looked at, without secrets.
+         * What the decision was based on, redacted.
          */inputs: [String: String], 
         /**
-         * The smallest change that would have let it pass.
+         * The smallest change that would have allowed the request.
          */fix: String) {
         self.id = id
         self.time = time
@@ -2891,15 +2895,15 @@ public func FfiConverterTypeRefused_lower(_ value: Refused) -> RustBuffer {
 
 
 /**
- * A secret of the secrets manager that the server gets as an environment variable or as a file.
+ * A reference to a secret in the secret store, which the server gets as an environment variable or as a file.
  */
 public struct SecretRef: Equatable, Hashable {
     /**
-     * Name of the secret.
+     * The name of the secret.
      */
     public var name: String
     /**
-     * Name of the environment variable, or `file:` and an absolute path in the container.
+     * The name of the environment variable, or `file:` and an absolute path in the container.
      */
     public var target: String
 
@@ -2907,10 +2911,10 @@ public struct SecretRef: Equatable, Hashable {
     // declare one manually.
     public init(
         /**
-         * Name of the secret.
+         * The name of the secret.
          */name: String, 
         /**
-         * Name of the environment variable, or `file:` and an absolute path in the container.
+         * The name of the environment variable, or `file:` and an absolute path in the container.
          */target: String) {
         self.name = name
         self.target = target
@@ -2960,23 +2964,23 @@ public func FfiConverterTypeSecretRef_lower(_ value: SecretRef) -> RustBuffer {
 
 
 /**
- * A file or folder of this machine that the container sees.
+ * A bind mount of a host file or folder.
  */
 public struct VolumeSpec: Equatable, Hashable {
     /**
-     * Path on this machine; a relative one is resolved when the workload starts.
+     * The host path; a relative one is resolved when the workload starts.
      */
     public var hostPath: PathBuf
     /**
-     * Absolute path in the container.
+     * The absolute path in the container.
      */
     public var containerPath: String
     /**
-     * Whether the container may only read it.
+     * Whether the mount is read-only.
      */
     public var readOnly: Bool
     /**
-     * SELinux relabelling.
+     * The SELinux relabelling.
      */
     public var relabel: Relabel?
 
@@ -2984,16 +2988,16 @@ public struct VolumeSpec: Equatable, Hashable {
     // declare one manually.
     public init(
         /**
-         * Path on this machine; a relative one is resolved when the workload starts.
+         * The host path; a relative one is resolved when the workload starts.
          */hostPath: PathBuf, 
         /**
-         * Absolute path in the container.
+         * The absolute path in the container.
          */containerPath: String, 
         /**
-         * Whether the container may only read it.
+         * Whether the mount is read-only.
          */readOnly: Bool = false, 
         /**
-         * SELinux relabelling.
+         * The SELinux relabelling.
          */relabel: Relabel? = nil) {
         self.hostPath = hostPath
         self.containerPath = containerPath
@@ -3056,8 +3060,8 @@ public struct WorkloadOptions: Equatable, Hashable {
      * Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
      *
      * A server name is looked up in the registry, which supplies transport, permissions and environment;
-     * what is no name there is an image. `registry:NAME` and `image:IMAGE` say which of the two is meant.
-     * An image is run as it is. For a package a container is generated that runs it; `go://./path` and
+     * anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
+     * meant. An image is run as it is. For a package, a container image is built; `go://./path` and
      * `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
      */
     public var server: String?
@@ -3080,7 +3084,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var group: String?
     /**
-     * Label on the container.
+     * Label to add to the container.
      */
     public var label: [KeyValue]
     /**
@@ -3088,7 +3092,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      *
      * One of `sse`, `streamable-http`, `stdio`.
      *
-     * Default: that of the registry entry, or found out.
+     * Default: from the registry entry, otherwise detected.
      */
     public var transport: Transport?
     /**
@@ -3106,7 +3110,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var host: String?
     /**
-     * Port of this machine the HTTP proxy listens on; 0 picks a free one.
+     * Host port the HTTP proxy listens on; 0 picks a free one.
      *
      * Default: a free port.
      */
@@ -3124,10 +3128,10 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var targetPort: UInt16?
     /**
-     * Publish a container port on this machine.
+     * Publish a container port on the host.
      *
-     * It is published on the loopback address unless another is written before it. With the container's
-     * port alone, any free port of this machine is taken. An IPv6 address stands in brackets.
+     * The port is bound to the loopback address unless another address precedes it. If only the container
+     * port is given, a free host port is chosen. IPv6 addresses are written in brackets.
      */
     public var publish: [PublishSpec]
     /**
@@ -3145,8 +3149,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Let an isolated container connect to the container runtime's gateway addresses.
      *
-     * Applies only with `--isolate-network`. The addresses are two host-gateway hostnames and
-     * `172.17.0.1`. They are blocked otherwise, even when the permission profile has `insecure_allow_all`.
+     * Has an effect only with `--isolate-network`. The addresses are two host-gateway hostnames and
+     * `172.17.0.1`. Otherwise they are blocked, even if the permission profile has `insecure_allow_all`.
      *
      * Default: `false`.
      */
@@ -3166,34 +3170,34 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Secret fetched from the secrets manager and set as an environment variable.
      *
-     * `NAME` is what `mcpm secret set` was told. With `file:` and an absolute path as the target, the
+     * `NAME` is the name used with `mcpm secret set`. With the target `file:` and an absolute path, the
      * server gets a file in its container instead; with `header:` and a name, a remote server gets that
      * header with each request.
      */
     public var secret: [SecretRef]
     /**
-     * Mount a file or folder of this machine into the container.
+     * Mount a host file or folder into the container.
      *
-     * After the container's path come `ro` or `rw`, and `z` (shared) or `Z` (private) for SELinux
-     * relabelling, separated by commas. A relative path of this machine starts at the current folder.
+     * The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
+     * (private) for SELinux relabelling. A relative host path is based at the current folder.
      */
     public var volume: [VolumeSpec]
     /**
      * Permissions of the container.
      *
-     * Default: that of the registry entry, else `network`.
+     * Default: from the registry entry, otherwise `network`.
      */
     public var permissionProfile: PermissionProfile?
     /**
-     * Write a permission profile of what the server connects to, and nothing more, to a file.
+     * Write a permission profile that allows exactly what the server connects to.
      *
-     * The server runs isolated and may connect to everything public meanwhile.
+     * The server runs isolated; meanwhile it may connect to any public address.
      */
     public var learn: PathBuf?
     /**
      * Run in the foreground until the container exits.
      *
-     * Of the command line alone: what a program starts through the library always runs within it.
+     * CLI only; workloads that a library user starts always run in its process.
      *
      * Default: `false`.
      */
@@ -3201,15 +3205,15 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Load the configuration from an exported file.
      *
-     * Of all other options, only `--name`, `--group`, `--proxy-port`, `--foreground` and `--debug` can be
-     * given beside it. They take precedence over the file.
+     * Cannot be combined with other options, except `--name`, `--group`, `--proxy-port`, `--foreground`
+     * and `--debug`, which take precedence over the file.
      */
     public var fromConfig: PathBuf?
     /**
      * Load global ignore patterns from `~/.config/mcpm/mcpmignore`.
      *
-     * What they match in mounted folders, and what the patterns of a `.mcpmignore` in a mounted folder
-     * match, is covered in the container by empty files and folders. Patterns are written as for Git.
+     * Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
+     * folder, are hidden in the container by empty ones. The syntax is that of `.gitignore`.
      *
      * Default: `true`.
      */
@@ -3217,7 +3221,7 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Print the container paths that overlays of ignored files and folders resolve to.
      *
-     * Of the command line alone: a program finds them in the plan.
+     * CLI only; library users find them in the plan.
      *
      * Default: `false`.
      */
@@ -3225,8 +3229,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Image verification mode.
      *
-     * The signature is looked for in the image's registry. It counts when it was made by whom the registry
-     * entry, or the options below, say; the digest that it signs is what runs.
+     * The signature is read from the image's registry. It is valid if it was made by the signer that the
+     * registry entry, or the options below, require; the image is started by the signed digest.
      *
      * One of `warn`, `enabled`, `disabled`.
      *
@@ -3234,40 +3238,40 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var imageVerification: ImageVerification?
     /**
-     * PEM file with the public key that the image must be signed with.
+     * PEM file with the public key that must have signed the image.
      */
     public var imageVerificationKey: PathBuf?
     /**
-     * Name in the certificate of who must have signed the image: a mail address or a URI.
+     * Required identity in the signer's certificate: an email address or a URI.
      *
-     * Default: what the registry entry says.
+     * Default: from the registry entry.
      */
     public var certificateIdentity: String?
     /**
-     * Issuer that must vouch for the certificate identity.
+     * Required OIDC issuer of the certificate identity.
      *
-     * Default: what the registry entry says.
+     * Default: from the registry entry.
      */
     public var certificateOidcIssuer: String?
     /**
-     * Sigstore's `trusted_root.json`, with the certificates and logs that are believed.
+     * Sigstore `trusted_root.json` with the trusted certificate authorities and logs.
      *
-     * Default: that of Sigstore's public instance.
+     * Default: Sigstore's public instance.
      */
     public var sigstoreTrustedRoot: PathBuf?
     /**
      * Custom CA certificate file used for container builds.
      *
-     * The certificates in it are trusted while a package is built and by its server. A server from an
-     * image is offered them in a file, by the usual variables.
+     * Its certificates are trusted while a package is built, and by the package's server. A server from an
+     * image gets the file, and environment variables that point to it.
      */
     public var caCert: PathBuf?
     /**
      * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
      *
-     * The certificates in it are trusted beside those of this machine: for remote servers and targets,
-     * registries of servers, image registries that signatures are read from, identity providers, token
-     * exchange and telemetry. What the engine pulls is the engine's own to trust.
+     * Its certificates are trusted in addition to the system's: for remote servers and targets, server
+     * registries, image registries that signatures are read from, identity providers, token exchange and
+     * telemetry. Image pulls use the certificates of the container engine.
      */
     public var mcpmCaBundle: PathBuf?
     /**
@@ -3289,10 +3293,11 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var trustProxyHeaders: Bool?
     /**
-     * Tools of the server that are let through, all others are hidden.
+     * Tools to expose to clients; all others are hidden.
      *
-     * Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
-     * before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
+     * Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
+     * after `!` is hidden, even if another one matches; if there are only such, all other tools are
+     * exposed.
      */
     public var tools: [String]
     /**
@@ -3302,20 +3307,20 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Authorization configuration file.
      *
-     * In JSON or YAML, with policies in Cedar.
+     * JSON or YAML, with policies in Cedar.
      */
     public var authzConfig: PathBuf?
     /**
      * Audit configuration file.
      *
-     * In JSON or YAML; it turns audit logging on.
+     * JSON or YAML. Turns audit logging on.
      */
     public var auditConfig: PathBuf?
     /**
      * Enable audit logging with the default configuration.
      *
-     * Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
-     * alone on standard output.
+     * Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
+     * on standard output.
      *
      * Default: `false`.
      */
@@ -3323,7 +3328,7 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Enable debug mode.
      *
-     * Of the command line alone: the library's log goes where its program sends it.
+     * CLI only; library users configure `tracing` themselves.
      *
      * Default: `false`.
      */
@@ -3337,59 +3342,57 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var runtime: RuntimeChoice?
     /**
-     * Command of the package that is the server, when the package has several.
+     * Command of the package that starts the server, if the package has several.
      */
     public var packageCommand: String?
     /**
-     * Build the package's image again, with the newest version that its name stands for.
+     * Rebuild the package's image with the newest version that its name refers to.
      *
      * Default: `false`.
      */
     public var rebuild: Bool?
     /**
-     * Fetch nothing: the image must be on this machine.
+     * Do not access the network to get the image; it must be present locally.
      *
      * Default: `false`.
      */
     public var offline: Bool?
     /**
-     * Origins of browser pages that may call the proxy, beside its own.
+     * Additional origins of web pages that may call the proxy.
      */
     public var allowedOrigins: [String]
     /**
-     * Host names that clients may call the proxy by, beside the one it listens on.
+     * Additional hostnames that clients may use to reach the proxy.
      *
-     * Without authentication, a request that names another host is refused, since a web page whose name
-     * was pointed here could send it. Addresses and loopback names need not be listed.
+     * Without authentication, a request with another name in `Host` is rejected, as protection against DNS
+     * rebinding. IP addresses and loopback names need not be listed.
      */
     public var allowedHosts: [String]
     /**
      * Registry that server names are looked up in: `embedded`, a file, or a URL.
      *
-     * A URL whose path ends in `.json` is that of a document, any other is the base of a registry's REST
-     * API.
+     * A URL whose path ends in `.json` is a document; any other URL is the base of a registry's REST API.
      *
-     * Default: that of the settings, else `embedded`.
+     * Default: from the configuration, otherwise `embedded`.
      */
     public var registry: String?
     /**
      * OIDC issuer URL.
      *
-     * Each request then needs a token of that issuer. It is compared letter for letter with what tokens
-     * say.
+     * Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+     * claim.
      */
     public var oidcIssuer: String?
     /**
      * Expected audience of the token.
      *
-     * Default: the resource URL, else the URL of the proxy.
+     * Default: the resource URL, otherwise the URL of the proxy.
      */
     public var oidcAudience: String?
     /**
      * OIDC client ID.
      *
-     * With it, and with the client secret, the identity provider is asked about tokens that are not
-     * signed.
+     * With a client secret, it enables introspection of tokens that are not JWTs.
      */
     public var oidcClientId: String?
     /**
@@ -3399,19 +3402,18 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Token introspection endpoint URL.
      *
-     * With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
-     * asked about.
+     * If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
+     * introspection.
      *
-     * Default: that of the issuer, with a client secret.
+     * Default: from the issuer's metadata, with a client secret.
      */
     public var oidcIntrospectionUrl: String?
     /**
      * URL to fetch the JWKS from.
      *
-     * Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
-     * name.
+     * Without `--oidc-issuer`, tokens signed with these keys are accepted from any issuer.
      *
-     * Default: that of the issuer.
+     * Default: from the issuer's metadata.
      */
     public var oidcJwksUrl: String?
     /**
@@ -3455,13 +3457,13 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var remoteAuthIssuer: String?
     /**
-     * Authorization endpoint, in place of the issuer for OAuth without OIDC.
+     * Authorization endpoint, instead of the issuer, for OAuth without OIDC.
      *
      * Not supported yet.
      */
     public var remoteAuthAuthorizeUrl: String?
     /**
-     * Token endpoint, in place of the issuer for OAuth without OIDC.
+     * Token endpoint, instead of the issuer, for OAuth without OIDC.
      *
      * Not supported yet.
      */
@@ -3475,8 +3477,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * OAuth client secret; not needed with dynamic client registration or PKCE.
      *
-     * It goes before `--remote-auth-client-secret-file`, which goes before the environment variable. Not
-     * for production: other users of the machine may see it in the list of processes.
+     * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
+     * environment variable. Not for production: other users of the machine may see it in the process list.
      *
      * Not supported yet.
      */
@@ -3488,7 +3490,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var remoteAuthClientSecretFile: PathBuf?
     /**
-     * Bearer token for the remote server, in place of OAuth.
+     * Bearer token for the remote server, instead of OAuth.
      *
      * Not supported yet.
      */
@@ -3500,7 +3502,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var remoteAuthBearerTokenFile: PathBuf?
     /**
-     * Scopes requested.
+     * Scopes to request.
      *
      * Default: `openid,profile,email` with OIDC.
      *
@@ -3516,7 +3518,7 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
      *
-     * Default: where the proxy listens.
+     * Default: the URL the proxy listens on.
      */
     public var resourceUrl: String?
     /**
@@ -3558,8 +3560,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * OAuth 2.0 token exchange endpoint; enables token exchange.
      *
-     * The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
-     * Callers must be asked who they are, with `--oidc-issuer`.
+     * The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+     * Requires incoming authentication (`--oidc-issuer`).
      */
     public var tokenExchangeUrl: String?
     /**
@@ -3573,8 +3575,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Client secret for token exchange.
      *
-     * It goes before the environment variable, as does a file. Not for production: other users of the
-     * machine may see it in the list of processes.
+     * Takes precedence over the environment variable, as does a file. Not for production: other users of
+     * the machine may see it in the process list.
      */
     public var tokenExchangeClientSecret: Secret?
     /**
@@ -3584,13 +3586,13 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var tokenExchangeClientSecretFile: PathBuf?
     /**
-     * Scopes requested for exchanged tokens.
+     * Scopes to request for exchanged tokens.
      */
     public var tokenExchangeScopes: [String]
     /**
-     * Kind of token that is exchanged.
+     * Type of the token that is exchanged.
      *
-     * With `id_token`, callers are let in with ID tokens too.
+     * With `id_token`, ID tokens are accepted from callers as well.
      *
      * One of `access_token`, `id_token`.
      *
@@ -3600,13 +3602,13 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Header that carries the exchanged token.
      *
-     * Default: it replaces `Authorization`.
+     * Default: `Authorization`, whose value it replaces.
      */
     public var tokenExchangeHeaderName: String?
     /**
      * OTLP endpoint URL.
      *
-     * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+     * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
      * `https`.
      */
     public var otelEndpoint: String?
@@ -3617,7 +3619,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var otelInsecure: Bool?
     /**
-     * OTLP header.
+     * Header to add to OTLP requests.
      */
     public var otelHeaders: [Header]
     /**
@@ -3627,23 +3629,23 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var otelServiceName: String?
     /**
-     * Custom resource attributes.
+     * Additional resource attributes.
      */
     public var otelCustomAttributes: Attributes?
     /**
      * Names of environment variables to include in spans.
      *
-     * They are those of mcpm, not those of the server; `MCPM_*` is refused.
+     * These are variables of the mcpm process, not of the server; `MCPM_*` is not allowed.
      */
     public var otelEnvVars: [String]
     /**
-     * Distributed tracing, effective with an OTLP endpoint.
+     * Distributed tracing; requires an OTLP endpoint.
      *
      * Default: `true`.
      */
     public var otelTracingEnabled: Bool?
     /**
-     * OTLP metrics export, effective with an OTLP endpoint.
+     * OTLP metrics export; requires an OTLP endpoint.
      *
      * Default: `true`.
      */
@@ -3657,7 +3659,7 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Serve `/metrics` on the main transport port.
      *
-     * With incoming authentication it takes a token as everything else does.
+     * With incoming authentication, it requires a token like any other path.
      *
      * Default: `false`.
      */
@@ -3669,11 +3671,11 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var otelUseLegacyAttributes: Bool?
     /**
-     * Port of the loopback address on which `/metrics` is served without a token.
+     * Loopback port on which `/metrics` is served without a token.
      */
     public var otelPrometheusPort: UInt16?
     /**
-     * How OTLP is spoken.
+     * OTLP transport.
      *
      * One of `http`, `grpc`.
      *
@@ -3688,8 +3690,8 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
          *
          * A server name is looked up in the registry, which supplies transport, permissions and environment;
-         * what is no name there is an image. `registry:NAME` and `image:IMAGE` say which of the two is meant.
-         * An image is run as it is. For a package a container is generated that runs it; `go://./path` and
+         * anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
+         * meant. An image is run as it is. For a package, a container image is built; `go://./path` and
          * `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
          */server: String? = nil, 
         /**
@@ -3708,14 +3710,14 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: `default`.
          */group: String? = nil, 
         /**
-         * Label on the container.
+         * Label to add to the container.
          */label: [KeyValue] = [], 
         /**
          * Transport mode of the server.
          *
          * One of `sse`, `streamable-http`, `stdio`.
          *
-         * Default: that of the registry entry, or found out.
+         * Default: from the registry entry, otherwise detected.
          */transport: Transport? = nil, 
         /**
          * Proxy mode of a stdio server; `sse` is deprecated and will be removed.
@@ -3730,7 +3732,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: `127.0.0.1`.
          */host: String? = nil, 
         /**
-         * Port of this machine the HTTP proxy listens on; 0 picks a free one.
+         * Host port the HTTP proxy listens on; 0 picks a free one.
          *
          * Default: a free port.
          */proxyPort: UInt16? = nil, 
@@ -3745,10 +3747,10 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: the port the image exposes.
          */targetPort: UInt16? = nil, 
         /**
-         * Publish a container port on this machine.
+         * Publish a container port on the host.
          *
-         * It is published on the loopback address unless another is written before it. With the container's
-         * port alone, any free port of this machine is taken. An IPv6 address stands in brackets.
+         * The port is bound to the loopback address unless another address precedes it. If only the container
+         * port is given, a free host port is chosen. IPv6 addresses are written in brackets.
          */publish: [PublishSpec] = [], 
         /**
          * Network mode of the container: `host`, `bridge`, or a network by name.
@@ -3763,8 +3765,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Let an isolated container connect to the container runtime's gateway addresses.
          *
-         * Applies only with `--isolate-network`. The addresses are two host-gateway hostnames and
-         * `172.17.0.1`. They are blocked otherwise, even when the permission profile has `insecure_allow_all`.
+         * Has an effect only with `--isolate-network`. The addresses are two host-gateway hostnames and
+         * `172.17.0.1`. Otherwise they are blocked, even if the permission profile has `insecure_allow_all`.
          *
          * Default: `false`.
          */allowRuntimeGateway: Bool? = nil, 
@@ -3780,94 +3782,94 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Secret fetched from the secrets manager and set as an environment variable.
          *
-         * `NAME` is what `mcpm secret set` was told. With `file:` and an absolute path as the target, the
+         * `NAME` is the name used with `mcpm secret set`. With the target `file:` and an absolute path, the
          * server gets a file in its container instead; with `header:` and a name, a remote server gets that
          * header with each request.
          */secret: [SecretRef] = [], 
         /**
-         * Mount a file or folder of this machine into the container.
+         * Mount a host file or folder into the container.
          *
-         * After the container's path come `ro` or `rw`, and `z` (shared) or `Z` (private) for SELinux
-         * relabelling, separated by commas. A relative path of this machine starts at the current folder.
+         * The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
+         * (private) for SELinux relabelling. A relative host path is based at the current folder.
          */volume: [VolumeSpec] = [], 
         /**
          * Permissions of the container.
          *
-         * Default: that of the registry entry, else `network`.
+         * Default: from the registry entry, otherwise `network`.
          */permissionProfile: PermissionProfile? = nil, 
         /**
-         * Write a permission profile of what the server connects to, and nothing more, to a file.
+         * Write a permission profile that allows exactly what the server connects to.
          *
-         * The server runs isolated and may connect to everything public meanwhile.
+         * The server runs isolated; meanwhile it may connect to any public address.
          */learn: PathBuf? = nil, 
         /**
          * Run in the foreground until the container exits.
          *
-         * Of the command line alone: what a program starts through the library always runs within it.
+         * CLI only; workloads that a library user starts always run in its process.
          *
          * Default: `false`.
          */foreground: Bool? = nil, 
         /**
          * Load the configuration from an exported file.
          *
-         * Of all other options, only `--name`, `--group`, `--proxy-port`, `--foreground` and `--debug` can be
-         * given beside it. They take precedence over the file.
+         * Cannot be combined with other options, except `--name`, `--group`, `--proxy-port`, `--foreground`
+         * and `--debug`, which take precedence over the file.
          */fromConfig: PathBuf? = nil, 
         /**
          * Load global ignore patterns from `~/.config/mcpm/mcpmignore`.
          *
-         * What they match in mounted folders, and what the patterns of a `.mcpmignore` in a mounted folder
-         * match, is covered in the container by empty files and folders. Patterns are written as for Git.
+         * Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
+         * folder, are hidden in the container by empty ones. The syntax is that of `.gitignore`.
          *
          * Default: `true`.
          */ignoreGlobally: Bool? = nil, 
         /**
          * Print the container paths that overlays of ignored files and folders resolve to.
          *
-         * Of the command line alone: a program finds them in the plan.
+         * CLI only; library users find them in the plan.
          *
          * Default: `false`.
          */printResolvedOverlays: Bool? = nil, 
         /**
          * Image verification mode.
          *
-         * The signature is looked for in the image's registry. It counts when it was made by whom the registry
-         * entry, or the options below, say; the digest that it signs is what runs.
+         * The signature is read from the image's registry. It is valid if it was made by the signer that the
+         * registry entry, or the options below, require; the image is started by the signed digest.
          *
          * One of `warn`, `enabled`, `disabled`.
          *
          * Default: `warn`.
          */imageVerification: ImageVerification? = nil, 
         /**
-         * PEM file with the public key that the image must be signed with.
+         * PEM file with the public key that must have signed the image.
          */imageVerificationKey: PathBuf? = nil, 
         /**
-         * Name in the certificate of who must have signed the image: a mail address or a URI.
+         * Required identity in the signer's certificate: an email address or a URI.
          *
-         * Default: what the registry entry says.
+         * Default: from the registry entry.
          */certificateIdentity: String? = nil, 
         /**
-         * Issuer that must vouch for the certificate identity.
+         * Required OIDC issuer of the certificate identity.
          *
-         * Default: what the registry entry says.
+         * Default: from the registry entry.
          */certificateOidcIssuer: String? = nil, 
         /**
-         * Sigstore's `trusted_root.json`, with the certificates and logs that are believed.
+         * Sigstore `trusted_root.json` with the trusted certificate authorities and logs.
          *
-         * Default: that of Sigstore's public instance.
+         * Default: Sigstore's public instance.
          */sigstoreTrustedRoot: PathBuf? = nil, 
         /**
          * Custom CA certificate file used for container builds.
          *
-         * The certificates in it are trusted while a package is built and by its server. A server from an
-         * image is offered them in a file, by the usual variables.
+         * Its certificates are trusted while a package is built, and by the package's server. A server from an
+         * image gets the file, and environment variables that point to it.
          */caCert: PathBuf? = nil, 
         /**
          * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
          *
-         * The certificates in it are trusted beside those of this machine: for remote servers and targets,
-         * registries of servers, image registries that signatures are read from, identity providers, token
-         * exchange and telemetry. What the engine pulls is the engine's own to trust.
+         * Its certificates are trusted in addition to the system's: for remote servers and targets, server
+         * registries, image registries that signatures are read from, identity providers, token exchange and
+         * telemetry. Image pulls use the certificates of the container engine.
          */mcpmCaBundle: PathBuf? = nil, 
         /**
          * Base image for protocol schemes.
@@ -3884,10 +3886,11 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: `false`.
          */trustProxyHeaders: Bool? = nil, 
         /**
-         * Tools of the server that are let through, all others are hidden.
+         * Tools to expose to clients; all others are hidden.
          *
-         * Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
-         * before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
+         * Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
+         * after `!` is hidden, even if another one matches; if there are only such, all other tools are
+         * exposed.
          */tools: [String] = [], 
         /**
          * JSON file that overrides tool names and descriptions.
@@ -3895,25 +3898,25 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Authorization configuration file.
          *
-         * In JSON or YAML, with policies in Cedar.
+         * JSON or YAML, with policies in Cedar.
          */authzConfig: PathBuf? = nil, 
         /**
          * Audit configuration file.
          *
-         * In JSON or YAML; it turns audit logging on.
+         * JSON or YAML. Turns audit logging on.
          */auditConfig: PathBuf? = nil, 
         /**
          * Enable audit logging with the default configuration.
          *
-         * Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
-         * alone on standard output.
+         * Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
+         * on standard output.
          *
          * Default: `false`.
          */enableAudit: Bool? = nil, 
         /**
          * Enable debug mode.
          *
-         * Of the command line alone: the library's log goes where its program sends it.
+         * CLI only; library users configure `tracing` themselves.
          *
          * Default: `false`.
          */debug: Bool? = nil, 
@@ -3925,51 +3928,49 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: `auto`.
          */runtime: RuntimeChoice? = nil, 
         /**
-         * Command of the package that is the server, when the package has several.
+         * Command of the package that starts the server, if the package has several.
          */packageCommand: String? = nil, 
         /**
-         * Build the package's image again, with the newest version that its name stands for.
+         * Rebuild the package's image with the newest version that its name refers to.
          *
          * Default: `false`.
          */rebuild: Bool? = nil, 
         /**
-         * Fetch nothing: the image must be on this machine.
+         * Do not access the network to get the image; it must be present locally.
          *
          * Default: `false`.
          */offline: Bool? = nil, 
         /**
-         * Origins of browser pages that may call the proxy, beside its own.
+         * Additional origins of web pages that may call the proxy.
          */allowedOrigins: [String] = [], 
         /**
-         * Host names that clients may call the proxy by, beside the one it listens on.
+         * Additional hostnames that clients may use to reach the proxy.
          *
-         * Without authentication, a request that names another host is refused, since a web page whose name
-         * was pointed here could send it. Addresses and loopback names need not be listed.
+         * Without authentication, a request with another name in `Host` is rejected, as protection against DNS
+         * rebinding. IP addresses and loopback names need not be listed.
          */allowedHosts: [String] = [], 
         /**
          * Registry that server names are looked up in: `embedded`, a file, or a URL.
          *
-         * A URL whose path ends in `.json` is that of a document, any other is the base of a registry's REST
-         * API.
+         * A URL whose path ends in `.json` is a document; any other URL is the base of a registry's REST API.
          *
-         * Default: that of the settings, else `embedded`.
+         * Default: from the configuration, otherwise `embedded`.
          */registry: String? = nil, 
         /**
          * OIDC issuer URL.
          *
-         * Each request then needs a token of that issuer. It is compared letter for letter with what tokens
-         * say.
+         * Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+         * claim.
          */oidcIssuer: String? = nil, 
         /**
          * Expected audience of the token.
          *
-         * Default: the resource URL, else the URL of the proxy.
+         * Default: the resource URL, otherwise the URL of the proxy.
          */oidcAudience: String? = nil, 
         /**
          * OIDC client ID.
          *
-         * With it, and with the client secret, the identity provider is asked about tokens that are not
-         * signed.
+         * With a client secret, it enables introspection of tokens that are not JWTs.
          */oidcClientId: String? = nil, 
         /**
          * OIDC client secret, for introspection.
@@ -3977,18 +3978,17 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Token introspection endpoint URL.
          *
-         * With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
-         * asked about.
+         * If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
+         * introspection.
          *
-         * Default: that of the issuer, with a client secret.
+         * Default: from the issuer's metadata, with a client secret.
          */oidcIntrospectionUrl: String? = nil, 
         /**
          * URL to fetch the JWKS from.
          *
-         * Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
-         * name.
+         * Without `--oidc-issuer`, tokens signed with these keys are accepted from any issuer.
          *
-         * Default: that of the issuer.
+         * Default: from the issuer's metadata.
          */oidcJwksUrl: String? = nil, 
         /**
          * OAuth scopes advertised in the well-known endpoint (RFC 9728).
@@ -4024,12 +4024,12 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Not supported yet.
          */remoteAuthIssuer: String? = nil, 
         /**
-         * Authorization endpoint, in place of the issuer for OAuth without OIDC.
+         * Authorization endpoint, instead of the issuer, for OAuth without OIDC.
          *
          * Not supported yet.
          */remoteAuthAuthorizeUrl: String? = nil, 
         /**
-         * Token endpoint, in place of the issuer for OAuth without OIDC.
+         * Token endpoint, instead of the issuer, for OAuth without OIDC.
          *
          * Not supported yet.
          */remoteAuthTokenUrl: String? = nil, 
@@ -4041,8 +4041,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * OAuth client secret; not needed with dynamic client registration or PKCE.
          *
-         * It goes before `--remote-auth-client-secret-file`, which goes before the environment variable. Not
-         * for production: other users of the machine may see it in the list of processes.
+         * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
+         * environment variable. Not for production: other users of the machine may see it in the process list.
          *
          * Not supported yet.
          */remoteAuthClientSecret: Secret? = nil, 
@@ -4052,7 +4052,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Not supported yet.
          */remoteAuthClientSecretFile: PathBuf? = nil, 
         /**
-         * Bearer token for the remote server, in place of OAuth.
+         * Bearer token for the remote server, instead of OAuth.
          *
          * Not supported yet.
          */remoteAuthBearerToken: Secret? = nil, 
@@ -4062,7 +4062,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Not supported yet.
          */remoteAuthBearerTokenFile: PathBuf? = nil, 
         /**
-         * Scopes requested.
+         * Scopes to request.
          *
          * Default: `openid,profile,email` with OIDC.
          *
@@ -4076,7 +4076,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
          *
-         * Default: where the proxy listens.
+         * Default: the URL the proxy listens on.
          */resourceUrl: String? = nil, 
         /**
          * Port of the local OAuth callback server.
@@ -4112,8 +4112,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * OAuth 2.0 token exchange endpoint; enables token exchange.
          *
-         * The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
-         * Callers must be asked who they are, with `--oidc-issuer`.
+         * The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+         * Requires incoming authentication (`--oidc-issuer`).
          */tokenExchangeUrl: String? = nil, 
         /**
          * Target audience of exchanged tokens.
@@ -4124,8 +4124,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Client secret for token exchange.
          *
-         * It goes before the environment variable, as does a file. Not for production: other users of the
-         * machine may see it in the list of processes.
+         * Takes precedence over the environment variable, as does a file. Not for production: other users of
+         * the machine may see it in the process list.
          */tokenExchangeClientSecret: Secret? = nil, 
         /**
          * File with the client secret for token exchange.
@@ -4133,12 +4133,12 @@ public struct WorkloadOptions: Equatable, Hashable {
          * It is read for each exchange.
          */tokenExchangeClientSecretFile: PathBuf? = nil, 
         /**
-         * Scopes requested for exchanged tokens.
+         * Scopes to request for exchanged tokens.
          */tokenExchangeScopes: [String] = [], 
         /**
-         * Kind of token that is exchanged.
+         * Type of the token that is exchanged.
          *
-         * With `id_token`, callers are let in with ID tokens too.
+         * With `id_token`, ID tokens are accepted from callers as well.
          *
          * One of `access_token`, `id_token`.
          *
@@ -4147,12 +4147,12 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Header that carries the exchanged token.
          *
-         * Default: it replaces `Authorization`.
+         * Default: `Authorization`, whose value it replaces.
          */tokenExchangeHeaderName: String? = nil, 
         /**
          * OTLP endpoint URL.
          *
-         * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+         * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
          * `https`.
          */otelEndpoint: String? = nil, 
         /**
@@ -4161,7 +4161,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: `false`.
          */otelInsecure: Bool? = nil, 
         /**
-         * OTLP header.
+         * Header to add to OTLP requests.
          */otelHeaders: [Header] = [], 
         /**
          * Service name.
@@ -4169,20 +4169,20 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: `mcpm-<name>`.
          */otelServiceName: String? = nil, 
         /**
-         * Custom resource attributes.
+         * Additional resource attributes.
          */otelCustomAttributes: Attributes? = nil, 
         /**
          * Names of environment variables to include in spans.
          *
-         * They are those of mcpm, not those of the server; `MCPM_*` is refused.
+         * These are variables of the mcpm process, not of the server; `MCPM_*` is not allowed.
          */otelEnvVars: [String] = [], 
         /**
-         * Distributed tracing, effective with an OTLP endpoint.
+         * Distributed tracing; requires an OTLP endpoint.
          *
          * Default: `true`.
          */otelTracingEnabled: Bool? = nil, 
         /**
-         * OTLP metrics export, effective with an OTLP endpoint.
+         * OTLP metrics export; requires an OTLP endpoint.
          *
          * Default: `true`.
          */otelMetricsEnabled: Bool? = nil, 
@@ -4194,7 +4194,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Serve `/metrics` on the main transport port.
          *
-         * With incoming authentication it takes a token as everything else does.
+         * With incoming authentication, it requires a token like any other path.
          *
          * Default: `false`.
          */otelEnablePrometheusMetricsPath: Bool? = nil, 
@@ -4204,10 +4204,10 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: `true`.
          */otelUseLegacyAttributes: Bool? = nil, 
         /**
-         * Port of the loopback address on which `/metrics` is served without a token.
+         * Loopback port on which `/metrics` is served without a token.
          */otelPrometheusPort: UInt16? = nil, 
         /**
-         * How OTLP is spoken.
+         * OTLP transport.
          *
          * One of `http`, `grpc`.
          *
@@ -4552,23 +4552,23 @@ public func FfiConverterTypeWorkloadOptions_lower(_ value: WorkloadOptions) -> R
 
 
 /**
- * How a workload is.
+ * The status of a workload.
  */
 public struct WorkloadStatus: Equatable, Hashable {
     /**
-     * Where it is in its life.
+     * The phase of the life cycle.
      */
     public var phase: Phase
     /**
-     * Why it is there, when that is not plain.
+     * The reason for the phase, if it is not obvious.
      */
     public var reason: String?
     /**
-     * How often its server was started again.
+     * How often the server was restarted.
      */
     public var restarts: UInt32
     /**
-     * How its server last ended.
+     * The exit code of the server's last run.
      */
     public var exitCode: Int64?
 
@@ -4576,16 +4576,16 @@ public struct WorkloadStatus: Equatable, Hashable {
     // declare one manually.
     public init(
         /**
-         * Where it is in its life.
+         * The phase of the life cycle.
          */phase: Phase, 
         /**
-         * Why it is there, when that is not plain.
+         * The reason for the phase, if it is not obvious.
          */reason: String?, 
         /**
-         * How often its server was started again.
+         * How often the server was restarted.
          */restarts: UInt32, 
         /**
-         * How its server last ended.
+         * The exit code of the server's last run.
          */exitCode: Int64?) {
         self.phase = phase
         self.reason = reason
@@ -4641,21 +4641,21 @@ public func FfiConverterTypeWorkloadStatus_lower(_ value: WorkloadStatus) -> Rus
 
 
 /**
- * What happens to an image whose provenance cannot be verified.
+ * What to do if the signature of an image is missing or invalid.
  */
 
 public enum ImageVerification: Equatable, Hashable {
     
     /**
-     * Starts it after a warning.
+     * Warn and start.
      */
     case warn
     /**
-     * Refuses it.
+     * Refuse to start.
      */
     case enabled
     /**
-     * Does not look.
+     * Skip verification.
      */
     case disabled
 
@@ -4726,7 +4726,7 @@ public func FfiConverterTypeImageVerification_lower(_ value: ImageVerification) 
 
 
 /**
- * Why an operation failed.
+ * An error of an operation.
  */
 public 
 enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
@@ -4734,35 +4734,35 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     
     
     /**
-     * An option has a bad value, or options contradict each other.
+     * An option has an invalid value, or options contradict each other.
      */
     case InvalidOption(
         /**
-         * What went wrong and what to do next, in one line.
+         * What happened and what to do next, in one line.
          */message: String
     )
     /**
-     * An option or a form is known but not built yet.
+     * An option or a form of it is known but not implemented or not included in this build.
      */
     case Unsupported(
         /**
-         * What went wrong and what to do next, in one line.
+         * What happened and what to do next, in one line.
          */message: String
     )
     /**
-     * No workload, group or file of that name exists.
+     * No workload, group or file with that name exists.
      */
     case NotFound(
         /**
-         * What went wrong and what to do next, in one line.
+         * What happened and what to do next, in one line.
          */message: String
     )
     /**
-     * A workload or group of that name exists already.
+     * A workload or group with that name exists already.
      */
     case NameTaken(
         /**
-         * What went wrong and what to do next, in one line.
+         * What happened and what to do next, in one line.
          */message: String
     )
     /**
@@ -4770,47 +4770,47 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
      */
     case PortTaken(
         /**
-         * What went wrong and what to do next, in one line.
+         * What happened and what to do next, in one line.
          */message: String
     )
     /**
-     * No container engine answered, or it refused access.
+     * No container engine responded, or it denied access.
      */
     case EngineUnavailable(
         /**
-         * What went wrong and what to do next, in one line.
+         * What happened and what to do next, in one line.
          */message: String
     )
     /**
-     * The image is not on this machine and cannot be pulled.
+     * The image is not present locally and cannot be pulled.
      */
     case ImageUnavailable(
         /**
-         * What went wrong and what to do next, in one line.
+         * What happened and what to do next, in one line.
          */message: String
     )
     /**
-     * The image must be signed, and has no signature that counts.
+     * The image must be signed, and has no valid signature.
      */
     case ImageUnverified(
         /**
-         * What went wrong and what to do next, in one line.
+         * What happened and what to do next, in one line.
          */message: String
     )
     /**
-     * The store of secrets cannot be opened: a wrong password or none, no keyring, a program that fails.
+     * The secret store cannot be opened: a wrong or missing password, no keyring, or a failing program.
      */
     case SecretsUnavailable(
         /**
-         * What went wrong and what to do next, in one line.
+         * What happened and what to do next, in one line.
          */message: String
     )
     /**
-     * The server ended, or never answered, before it was ready.
+     * The server exited or did not respond before it was ready.
      */
     case StartFailed(
         /**
-         * What went wrong and what to do next, in one line.
+         * What happened and what to do next, in one line.
          */message: String
     )
     /**
@@ -4818,61 +4818,61 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
      */
     case Io(
         /**
-         * What went wrong and what to do next, in one line.
+         * What happened and what to do next, in one line.
          */message: String
     )
     /**
-     * A stored file is damaged or of an unknown version.
+     * A stored file is damaged or of an unsupported version.
      */
     case CorruptState(
         /**
-         * What went wrong and what to do next, in one line.
+         * What happened and what to do next, in one line.
          */message: String
     )
     /**
-     * The engine refused an operation or answered nonsense.
+     * The engine rejected an operation or sent an invalid response.
      */
     case Engine(
         /**
-         * What went wrong and what to do next, in one line.
+         * What happened and what to do next, in one line.
          */message: String
     )
     /**
-     * The registry cannot be read, or what it says of a server cannot be used.
+     * The registry cannot be read, or its entry for a server is not usable.
      */
     case Registry(
         /**
-         * What went wrong and what to do next, in one line.
+         * What happened and what to do next, in one line.
          */message: String
     )
     /**
-     * The MCP server behind the proxy failed.
+     * The MCP server or an identity provider failed.
      */
     case Upstream(
         /**
-         * What went wrong and what to do next, in one line.
+         * What happened and what to do next, in one line.
          */message: String
     )
     /**
-     * The operation was stopped by its caller.
+     * The operation was cancelled by its caller.
      */
     case Interrupted(
         /**
-         * What went wrong and what to do next, in one line.
+         * What happened and what to do next, in one line.
          */message: String
     )
     /**
-     * A defect in mcpm itself.
+     * A defect in mcpm.
      */
     case Internal(
         /**
-         * What went wrong and what to do next, in one line.
+         * What happened and what to do next, in one line.
          */message: String
     )
 
     
     /**
-     * Returns the stable name of the kind of failure, as printed in JSON output.
+     * Returns the stable name of the kind, as printed in JSON output.
      */
 public func kind() -> String  {
     return try!  FfiConverterString.lift(try! rustCall() {
@@ -5089,7 +5089,7 @@ public func FfiConverterTypeMcpmError_lower(_ value: McpmError) -> RustBuffer {
 
 
 /**
- * How telemetry travels to its collector.
+ * The transport of OTLP.
  */
 
 public enum OtlpProtocol: Equatable, Hashable {
@@ -5164,21 +5164,21 @@ public func FfiConverterTypeOtlpProtocol_lower(_ value: OtlpProtocol) -> RustBuf
 
 
 /**
- * What a container may do.
+ * The permissions of a container.
  */
 
 public enum PermissionProfile: Equatable, Hashable {
     
     /**
-     * Nothing beyond the container itself.
+     * No permissions beyond the container itself.
      */
     case nothing
     /**
-     * Any network.
+     * Access to any network.
      */
     case network
     /**
-     * What a JSON file says.
+     * The profile in a JSON file.
      */
     case file(PathBuf
     )
@@ -5252,33 +5252,33 @@ public func FfiConverterTypePermissionProfile_lower(_ value: PermissionProfile) 
 
 
 /**
- * Where a workload or a proxy is in its life.
+ * The phase of a workload's or a proxy's life cycle.
  */
 
 public enum Phase: Equatable, Hashable {
     
     /**
-     * On its way to its first answer.
+     * Starting; not ready yet.
      */
     case starting
     /**
-     * Answering.
+     * Ready for requests.
      */
     case running
     /**
-     * Its server ended and is being started again.
+     * The server exited and is being restarted.
      */
     case restarting
     /**
-     * On its way down, as asked.
+     * Stopping on request.
      */
     case stopping
     /**
-     * Down, as asked.
+     * Stopped on request.
      */
     case stopped
     /**
-     * Down for a reason that nobody asked for.
+     * Ended without a request to stop.
      */
     case failed
 
@@ -5367,7 +5367,7 @@ public func FfiConverterTypePhase_lower(_ value: Phase) -> RustBuffer {
 
 
 /**
- * Protocol of a published port.
+ * The protocol of a published port.
  */
 
 public enum Protocol: Equatable, Hashable {
@@ -5442,7 +5442,7 @@ public func FfiConverterTypeProtocol_lower(_ value: Protocol) -> RustBuffer {
 
 
 /**
- * How the proxy of a stdio server speaks MCP to its clients.
+ * The transport that the proxy of a stdio server offers to clients.
  */
 
 public enum ProxyMode: Equatable, Hashable {
@@ -5517,7 +5517,7 @@ public func FfiConverterTypeProxyMode_lower(_ value: ProxyMode) -> RustBuffer {
 
 
 /**
- * SELinux relabelling of a volume.
+ * The SELinux relabelling of a volume.
  */
 
 public enum Relabel: Equatable, Hashable {
@@ -5592,13 +5592,13 @@ public func FfiConverterTypeRelabel_lower(_ value: Relabel) -> RustBuffer {
 
 
 /**
- * The container engine a workload runs on.
+ * The container engine that a workload runs on.
  */
 
 public enum RuntimeChoice: Equatable, Hashable {
     
     /**
-     * The first engine that answers.
+     * The first engine that responds.
      */
     case auto
     /**
@@ -5677,7 +5677,7 @@ public func FfiConverterTypeRuntimeChoice_lower(_ value: RuntimeChoice) -> RustB
 
 
 /**
- * The kind of token that is exchanged for another.
+ * The type of the token that is exchanged.
  */
 
 public enum SubjectTokenType: Equatable, Hashable {
@@ -5752,7 +5752,7 @@ public func FfiConverterTypeSubjectTokenType_lower(_ value: SubjectTokenType) ->
 
 
 /**
- * How the server speaks MCP.
+ * The MCP transport of the server.
  */
 
 public enum Transport: Equatable, Hashable {
@@ -5837,7 +5837,7 @@ public func FfiConverterTypeTransport_lower(_ value: Transport) -> RustBuffer {
 
 
 /**
- * Something that happened to a workload.
+ * An event of a workload.
  */
 
 public enum WorkloadEvent: Equatable, Hashable {
@@ -5857,24 +5857,24 @@ public enum WorkloadEvent: Equatable, Hashable {
          */total: UInt64
     )
     /**
-     * A step of the build of a package's image begins.
+     * A step of a package's image build starts.
      */
     case building(
         /**
          * The package.
          */package: String, 
         /**
-         * Which step it is, from 1 on.
+         * The number of the step, from 1.
          */step: UInt32, 
         /**
-         * How many there are.
+         * The number of steps.
          */steps: UInt32, 
         /**
-         * What the step does, as an instruction of a Dockerfile.
+         * The Dockerfile instruction of the step.
          */instruction: String
     )
     /**
-     * A build wrote a line.
+     * The image build wrote a line.
      */
     case buildOutput(
         /**
@@ -5882,11 +5882,11 @@ public enum WorkloadEvent: Equatable, Hashable {
          */line: String
     )
     /**
-     * Something the user should know that stops nothing.
+     * A warning.
      */
     case warning(
         /**
-         * A sentence.
+         * The message.
          */message: String
     )
     /**
@@ -5894,7 +5894,7 @@ public enum WorkloadEvent: Equatable, Hashable {
      */
     case starting(
         /**
-         * Name of the workload.
+         * The name of the workload.
          */name: String
     )
     /**
@@ -5902,98 +5902,98 @@ public enum WorkloadEvent: Equatable, Hashable {
      */
     case ready(
         /**
-         * Name of the workload.
+         * The name of the workload.
          */name: String, 
         /**
-         * Where clients connect.
+         * The URL for clients.
          */url: String
     )
     /**
-     * The server ended and is started again.
+     * The server exited and will be restarted.
      */
     case restarting(
         /**
-         * How it ended.
+         * How it exited.
          */reason: String, 
         /**
-         * Which restart in a row this is.
+         * The number of consecutive restarts, including this one.
          */attempt: UInt32, 
         /**
-         * Milliseconds until then.
+         * The delay before the restart in milliseconds.
          */delayMs: UInt64
     )
     /**
-     * One of several processes of the server ended and is started again, while another one is ready.
+     * One of several processes of the server exited and will be restarted, while another one is ready.
      */
     case processRestarting(
         /**
-         * Which process, from 0 on.
+         * The index of the process, from 0.
          */process: UInt32, 
         /**
-         * How it ended.
+         * How it exited.
          */reason: String, 
         /**
-         * Which restart in a row this is.
+         * The number of consecutive restarts, including this one.
          */attempt: UInt32, 
         /**
-         * Milliseconds until then.
+         * The delay before the restart in milliseconds.
          */delayMs: UInt64
     )
     /**
-     * One of several processes of the server is ready, as another one was before.
+     * One of several processes of the server is ready; another one was ready before.
      */
     case processReady(
         /**
-         * Which process, from 0 on.
+         * The index of the process, from 0.
          */process: UInt32
     )
     /**
-     * One of several processes of the server ended for good, while another one lives on.
+     * One of several processes of the server exited and is not restarted, while another one is running.
      */
     case processEnded(
         /**
-         * Which process, from 0 on.
+         * The index of the process, from 0.
          */process: UInt32, 
         /**
-         * How it ended.
+         * How it exited.
          */reason: String
     )
     /**
-     * The server answers again.
+     * The server responds again.
      */
     case recovered
     /**
-     * A connection of an isolated server was refused.
+     * A connection of an isolated server was denied.
      */
     case connectionRefused(
         /**
-         * The host as the server named it.
+         * The host that the server named.
          */host: String, 
         /**
-         * The port; `None` for a name that was looked up.
+         * The port; none for a name resolution.
          */port: UInt16?, 
         /**
-         * The address that was the reason.
+         * The address that caused the denial.
          */address: String?, 
         /**
-         * The rule.
+         * The rule that applied.
          */rule: String, 
         /**
-         * The smallest change that would allow it.
+         * The smallest change that would allow the connection.
          */fix: String, 
         /**
-         * Id by which `mcpm explain` knows it.
+         * The id for `mcpm explain`.
          */refusal: String
     )
     /**
-     * The workload is down for good.
+     * The workload has ended.
      */
     case ended(
         /**
-         * Why.
+         * The reason.
          */reason: String, 
         /**
-         * The server's exit code, when it ended by itself.
+         * The server's exit code, if it exited by itself.
          */exitCode: Int64?
     )
 
@@ -7068,8 +7068,8 @@ fileprivate func uniffiFutureContinuationCallback(handle: UInt64, pollResult: In
     }
 }
 /**
- * Explains the id of a reason, such as `tools.not_listed`, or of a refusal that a workload or a `mcpm proxy` has on
- * record. Records are found through the variables of this process, as by the command line.
+ * Explains a reason, such as `tools.not_listed`, or a recorded denial of a workload or of `mcpm proxy`, by its
+ * id. Records are located by the environment variables of this process, as by the command line.
  */
 public func explain(id: String)throws  -> Explanation  {
     return try  FfiConverterTypeExplanation_lift(try rustCallWithError(FfiConverterTypeMcpmError_lift) {
@@ -7080,8 +7080,8 @@ public func explain(id: String)throws  -> Explanation  {
 })
 }
 /**
- * Ends every workload and proxy of this process, and the threads of mcpm. Call it before the process ends; the
- * Python package does it by itself.
+ * Stops all workloads and proxies of this process, and mcpm's threads. Call it before the process exits; the
+ * Python package does so by itself.
  */
 public func shutdown()throws   {try rustCallWithError(FfiConverterTypeMcpmError_lift) {
         uniffiCallStatus in
@@ -7105,58 +7105,58 @@ private let initializationResult: InitializationResult = {
     if bindings_contract_version != scaffolding_contract_version {
         return InitializationResult.contractVersionMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_func_explain() != 34379) {
+    if (uniffi_mcpm_ffi_checksum_func_explain() != 14593) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_func_shutdown() != 57498) {
+    if (uniffi_mcpm_ffi_checksum_func_shutdown() != 53923) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_events_next() != 25907) {
+    if (uniffi_mcpm_ffi_checksum_method_events_next() != 68) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_proxy_check() != 51917) {
+    if (uniffi_mcpm_ffi_checksum_method_proxy_check() != 60847) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_proxy_explain() != 6249) {
+    if (uniffi_mcpm_ffi_checksum_method_proxy_explain() != 38603) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_proxy_name() != 50073) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_proxy_status() != 15255) {
+    if (uniffi_mcpm_ffi_checksum_method_proxy_status() != 42190) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_proxy_stop() != 32732) {
+    if (uniffi_mcpm_ffi_checksum_method_proxy_stop() != 53185) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_proxy_url() != 18628) {
+    if (uniffi_mcpm_ffi_checksum_method_proxy_url() != 31578) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_proxy_warnings() != 64811) {
+    if (uniffi_mcpm_ffi_checksum_method_proxy_warnings() != 53826) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_workload_events() != 41037) {
+    if (uniffi_mcpm_ffi_checksum_method_workload_events() != 5461) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_workload_name() != 3899) {
+    if (uniffi_mcpm_ffi_checksum_method_workload_name() != 64172) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_workload_status() != 5350) {
+    if (uniffi_mcpm_ffi_checksum_method_workload_status() != 25232) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_workload_stop() != 46981) {
+    if (uniffi_mcpm_ffi_checksum_method_workload_stop() != 57720) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_workload_url() != 18259) {
+    if (uniffi_mcpm_ffi_checksum_method_workload_url() != 51093) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_constructor_events_new() != 6966) {
+    if (uniffi_mcpm_ffi_checksum_constructor_events_new() != 54106) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 30588) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_constructor_workload_start() != 30981) {
+    if (uniffi_mcpm_ffi_checksum_constructor_workload_start() != 54591) {
         return InitializationResult.apiChecksumMismatch
     }
 

@@ -526,41 +526,41 @@ def _uniffi_check_contract_api_version(lib):
         raise InternalError("UniFFI contract version mismatch: try cleaning and rebuilding your project")
 
 def _uniffi_check_api_checksums(lib):
-    if lib.uniffi_mcpm_ffi_checksum_func_explain() != 34379:
+    if lib.uniffi_mcpm_ffi_checksum_func_explain() != 14593:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_func_shutdown() != 57498:
+    if lib.uniffi_mcpm_ffi_checksum_func_shutdown() != 53923:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_events_next() != 25907:
+    if lib.uniffi_mcpm_ffi_checksum_method_events_next() != 68:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_constructor_events_new() != 6966:
+    if lib.uniffi_mcpm_ffi_checksum_constructor_events_new() != 54106:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_proxy_check() != 51917:
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_check() != 60847:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_proxy_explain() != 6249:
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_explain() != 38603:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_name() != 50073:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_proxy_status() != 15255:
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_status() != 42190:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_proxy_stop() != 32732:
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_stop() != 53185:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_proxy_url() != 18628:
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_url() != 31578:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_proxy_warnings() != 64811:
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_warnings() != 53826:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 30588:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_workload_events() != 41037:
+    if lib.uniffi_mcpm_ffi_checksum_method_workload_events() != 5461:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_workload_name() != 3899:
+    if lib.uniffi_mcpm_ffi_checksum_method_workload_name() != 64172:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_workload_status() != 5350:
+    if lib.uniffi_mcpm_ffi_checksum_method_workload_status() != 25232:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_workload_stop() != 46981:
+    if lib.uniffi_mcpm_ffi_checksum_method_workload_stop() != 57720:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_workload_url() != 18259:
+    if lib.uniffi_mcpm_ffi_checksum_method_workload_url() != 51093:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_constructor_workload_start() != 30981:
+    if lib.uniffi_mcpm_ffi_checksum_constructor_workload_start() != 54591:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
 
 # A ctypes library to expose the extern-C FFI definitions.
@@ -1106,7 +1106,7 @@ class _UniffiFfiConverterString:
 @dataclass
 class KeyValue:
     """
-    One `key=value`.
+    A `key=value` pair.
 """
     def __init__(self, *, key:str, value:str):
         self.key = key
@@ -1168,7 +1168,7 @@ class _UniffiFfiConverterSequenceTypeKeyValue(_UniffiConverterRustBuffer):
 @dataclass
 class Attributes:
     """
-    Custom resource attributes.
+    Additional resource attributes.
 """
     def __init__(self, *, entries:typing.List[KeyValue]):
         self.entries = entries
@@ -1201,7 +1201,7 @@ class _UniffiFfiConverterTypeAttributes(_UniffiConverterRustBuffer):
 @dataclass
 class EnvVar:
     """
-    One environment variable of the server.
+    An environment variable of the server.
 """
     def __init__(self, *, name:str, value:str):
         self.name = name
@@ -1296,7 +1296,7 @@ class _UniffiFfiConverterMapStringString(_UniffiConverterRustBuffer):
 @dataclass
 class Refused:
     """
-    One refusal.
+    A denial.
 """
     def __init__(self, *, id:str, time:str, server:str, rule:typing.Optional[str], inputs:dict[str, str], fix:str):
         self.id = id
@@ -1384,7 +1384,7 @@ class _UniffiFfiConverterOptionalTypeRefused(_UniffiConverterRustBuffer):
 @dataclass
 class Explanation:
     """
-    Why something was refused.
+    The explanation of a denial.
 """
     def __init__(self, *, reason:str, layer:str, meaning:str, usual_fix:str, refusal:typing.Optional[Refused]):
         self.reason = reason
@@ -1472,7 +1472,7 @@ class _UniffiFfiConverterTypeSecret:
 @dataclass
 class Header:
     """
-    One HTTP header; its value is treated as a secret.
+    An HTTP header; its value is treated as a secret.
 """
     def __init__(self, *, name:str, value:Secret):
         self.name = name
@@ -1511,7 +1511,7 @@ class _UniffiFfiConverterTypeHeader(_UniffiConverterRustBuffer):
 @dataclass
 class HeaderSecret:
     """
-    One HTTP header whose value is in the secrets manager.
+    An HTTP header whose value is in the secret store.
 """
     def __init__(self, *, name:str, secret:str):
         self.name = name
@@ -1834,7 +1834,7 @@ class _UniffiFfiConverterSequenceTypeHeaderSecret(_UniffiConverterRustBuffer):
 
 class SubjectTokenType(enum.Enum):
     """
-    The kind of token that is exchanged for another.
+    The type of the token that is exchanged.
 """
     
     ACCESS_TOKEN = 0
@@ -1967,7 +1967,7 @@ class _UniffiFfiConverterOptionalFloat64(_UniffiConverterRustBuffer):
 
 class OtlpProtocol(enum.Enum):
     """
-    How telemetry travels to its collector.
+    The transport of OTLP.
 """
     
     HTTP = 0
@@ -2530,7 +2530,7 @@ class _UniffiFfiConverterOptionalTypeIpAddr(_UniffiConverterRustBuffer):
 
 class Protocol(enum.Enum):
     """
-    Protocol of a published port.
+    The protocol of a published port.
 """
     
     TCP = 0
@@ -2575,7 +2575,7 @@ class _UniffiFfiConverterTypeProtocol(_UniffiConverterRustBuffer):
 @dataclass
 class PublishSpec:
     """
-    A container port that is published on this machine.
+    A published container port.
 """
     def __init__(self, *, host_ip:typing.Optional[IpAddr] = None, host_port:typing.Optional[int] = None, container_port:int, protocol:Protocol):
         self.host_ip = host_ip
@@ -2626,7 +2626,7 @@ class _UniffiFfiConverterTypePublishSpec(_UniffiConverterRustBuffer):
 @dataclass
 class SecretRef:
     """
-    A secret of the secrets manager that the server gets as an environment variable or as a file.
+    A reference to a secret in the secret store, which the server gets as an environment variable or as a file.
 """
     def __init__(self, *, name:str, target:str):
         self.name = name
@@ -2669,7 +2669,7 @@ class _UniffiFfiConverterTypeSecretRef(_UniffiConverterRustBuffer):
 
 class Relabel(enum.Enum):
     """
-    SELinux relabelling of a volume.
+    The SELinux relabelling of a volume.
 """
     
     SHARED = 0
@@ -2739,7 +2739,7 @@ class _UniffiFfiConverterOptionalTypeRelabel(_UniffiConverterRustBuffer):
 @dataclass
 class VolumeSpec:
     """
-    A file or folder of this machine that the container sees.
+    A bind mount of a host file or folder.
 """
     def __init__(self, *, host_path:PathBuf, container_path:str, read_only:bool = False, relabel:typing.Optional[Relabel] = None):
         self.host_path = host_path
@@ -2794,7 +2794,7 @@ class _UniffiFfiConverterTypeVolumeSpec(_UniffiConverterRustBuffer):
 
 class Transport(enum.Enum):
     """
-    How the server speaks MCP.
+    The MCP transport of the server.
 """
     
     SSE = 0
@@ -2879,7 +2879,7 @@ class _UniffiFfiConverterOptionalTypeTransport(_UniffiConverterRustBuffer):
 
 class ProxyMode(enum.Enum):
     """
-    How the proxy of a stdio server speaks MCP to its clients.
+    The transport that the proxy of a stdio server offers to clients.
 """
     
     STREAMABLE_HTTP = 0
@@ -3045,7 +3045,7 @@ class _UniffiFfiConverterSequenceTypeVolumeSpec(_UniffiConverterRustBuffer):
 
 class PermissionProfile:
     """
-    What a container may do.
+    The permissions of a container.
 """
     def __init__(self):
         raise RuntimeError("PermissionProfile cannot be instantiated directly")
@@ -3054,7 +3054,7 @@ class PermissionProfile:
     @dataclass
     class NOTHING:
         """
-        Nothing beyond the container itself.
+        No permissions beyond the container itself.
 """
         
         def __init__(self, ):
@@ -3076,7 +3076,7 @@ class PermissionProfile:
     @dataclass
     class NETWORK:
         """
-        Any network.
+        Access to any network.
 """
         
         def __init__(self, ):
@@ -3098,7 +3098,7 @@ class PermissionProfile:
     @dataclass
     class FILE:
         """
-        What a JSON file says.
+        The profile in a JSON file.
 """
         
         def __init__(self, *values):
@@ -3222,22 +3222,22 @@ class _UniffiFfiConverterOptionalTypePermissionProfile(_UniffiConverterRustBuffe
 
 class ImageVerification(enum.Enum):
     """
-    What happens to an image whose provenance cannot be verified.
+    What to do if the signature of an image is missing or invalid.
 """
     
     WARN = 0
     """
-    Starts it after a warning.
+    Warn and start.
 """
     
     ENABLED = 1
     """
-    Refuses it.
+    Refuse to start.
 """
     
     DISABLED = 2
     """
-    Does not look.
+    Skip verification.
 """
     
 
@@ -3307,12 +3307,12 @@ class _UniffiFfiConverterOptionalTypeImageVerification(_UniffiConverterRustBuffe
 
 class RuntimeChoice(enum.Enum):
     """
-    The container engine a workload runs on.
+    The container engine that a workload runs on.
 """
     
     AUTO = 0
     """
-    The first engine that answers.
+    The first engine that responds.
 """
     
     DOCKER = 1
@@ -4067,37 +4067,37 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
 
 class Phase(enum.Enum):
     """
-    Where a workload or a proxy is in its life.
+    The phase of a workload's or a proxy's life cycle.
 """
     
     STARTING = 0
     """
-    On its way to its first answer.
+    Starting; not ready yet.
 """
     
     RUNNING = 1
     """
-    Answering.
+    Ready for requests.
 """
     
     RESTARTING = 2
     """
-    Its server ended and is being started again.
+    The server exited and is being restarted.
 """
     
     STOPPING = 3
     """
-    On its way down, as asked.
+    Stopping on request.
 """
     
     STOPPED = 4
     """
-    Down, as asked.
+    Stopped on request.
 """
     
     FAILED = 5
     """
-    Down for a reason that nobody asked for.
+    Ended without a request to stop.
 """
     
 
@@ -4207,7 +4207,7 @@ class _UniffiFfiConverterOptionalInt64(_UniffiConverterRustBuffer):
 @dataclass
 class WorkloadStatus:
     """
-    How a workload is.
+    The status of a workload.
 """
     def __init__(self, *, phase:Phase, reason:typing.Optional[str], restarts:int, exit_code:typing.Optional[int]):
         self.phase = phase
@@ -4265,7 +4265,7 @@ class _UniffiFfiConverterTypeWorkloadStatus(_UniffiConverterRustBuffer):
 # namespace.
 class McpmError(Exception):
     """
-    Why an operation failed.
+    An error of an operation.
 """
     pass
 
@@ -4273,12 +4273,12 @@ _UniffiTempMcpmError = McpmError
 
 class McpmError:  # type: ignore
     """
-    Why an operation failed.
+    An error of an operation.
 """
     
     class InvalidOption(_UniffiTempMcpmError):
         """
-        An option has a bad value, or options contradict each other.
+        An option has an invalid value, or options contradict each other.
 """
         
         def __init__(self, message):
@@ -4291,7 +4291,7 @@ class McpmError:  # type: ignore
             return "McpmError.InvalidOption({})".format(str(self))
         def kind(self, ) -> str:
             """
-            Returns the stable name of the kind of failure, as printed in JSON output.
+            Returns the stable name of the kind, as printed in JSON output.
 """
             _uniffi_lowered_args = (
                 _UniffiFfiConverterTypeMcpmError.lower(self),
@@ -4307,7 +4307,7 @@ class McpmError:  # type: ignore
     _UniffiTempMcpmError.InvalidOption = InvalidOption # type: ignore
     class Unsupported(_UniffiTempMcpmError):
         """
-        An option or a form is known but not built yet.
+        An option or a form of it is known but not implemented or not included in this build.
 """
         
         def __init__(self, message):
@@ -4320,7 +4320,7 @@ class McpmError:  # type: ignore
             return "McpmError.Unsupported({})".format(str(self))
         def kind(self, ) -> str:
             """
-            Returns the stable name of the kind of failure, as printed in JSON output.
+            Returns the stable name of the kind, as printed in JSON output.
 """
             _uniffi_lowered_args = (
                 _UniffiFfiConverterTypeMcpmError.lower(self),
@@ -4336,7 +4336,7 @@ class McpmError:  # type: ignore
     _UniffiTempMcpmError.Unsupported = Unsupported # type: ignore
     class NotFound(_UniffiTempMcpmError):
         """
-        No workload, group or file of that name exists.
+        No workload, group or file with that name exists.
 """
         
         def __init__(self, message):
@@ -4349,7 +4349,7 @@ class McpmError:  # type: ignore
             return "McpmError.NotFound({})".format(str(self))
         def kind(self, ) -> str:
             """
-            Returns the stable name of the kind of failure, as printed in JSON output.
+            Returns the stable name of the kind, as printed in JSON output.
 """
             _uniffi_lowered_args = (
                 _UniffiFfiConverterTypeMcpmError.lower(self),
@@ -4365,7 +4365,7 @@ class McpmError:  # type: ignore
     _UniffiTempMcpmError.NotFound = NotFound # type: ignore
     class NameTaken(_UniffiTempMcpmError):
         """
-        A workload or group of that name exists already.
+        A workload or group with that name exists already.
 """
         
         def __init__(self, message):
@@ -4378,7 +4378,7 @@ class McpmError:  # type: ignore
             return "McpmError.NameTaken({})".format(str(self))
         def kind(self, ) -> str:
             """
-            Returns the stable name of the kind of failure, as printed in JSON output.
+            Returns the stable name of the kind, as printed in JSON output.
 """
             _uniffi_lowered_args = (
                 _UniffiFfiConverterTypeMcpmError.lower(self),
@@ -4407,7 +4407,7 @@ class McpmError:  # type: ignore
             return "McpmError.PortTaken({})".format(str(self))
         def kind(self, ) -> str:
             """
-            Returns the stable name of the kind of failure, as printed in JSON output.
+            Returns the stable name of the kind, as printed in JSON output.
 """
             _uniffi_lowered_args = (
                 _UniffiFfiConverterTypeMcpmError.lower(self),
@@ -4423,7 +4423,7 @@ class McpmError:  # type: ignore
     _UniffiTempMcpmError.PortTaken = PortTaken # type: ignore
     class EngineUnavailable(_UniffiTempMcpmError):
         """
-        No container engine answered, or it refused access.
+        No container engine responded, or it denied access.
 """
         
         def __init__(self, message):
@@ -4436,7 +4436,7 @@ class McpmError:  # type: ignore
             return "McpmError.EngineUnavailable({})".format(str(self))
         def kind(self, ) -> str:
             """
-            Returns the stable name of the kind of failure, as printed in JSON output.
+            Returns the stable name of the kind, as printed in JSON output.
 """
             _uniffi_lowered_args = (
                 _UniffiFfiConverterTypeMcpmError.lower(self),
@@ -4452,7 +4452,7 @@ class McpmError:  # type: ignore
     _UniffiTempMcpmError.EngineUnavailable = EngineUnavailable # type: ignore
     class ImageUnavailable(_UniffiTempMcpmError):
         """
-        The image is not on this machine and cannot be pulled.
+        The image is not present locally and cannot be pulled.
 """
         
         def __init__(self, message):
@@ -4465,7 +4465,7 @@ class McpmError:  # type: ignore
             return "McpmError.ImageUnavailable({})".format(str(self))
         def kind(self, ) -> str:
             """
-            Returns the stable name of the kind of failure, as printed in JSON output.
+            Returns the stable name of the kind, as printed in JSON output.
 """
             _uniffi_lowered_args = (
                 _UniffiFfiConverterTypeMcpmError.lower(self),
@@ -4481,7 +4481,7 @@ class McpmError:  # type: ignore
     _UniffiTempMcpmError.ImageUnavailable = ImageUnavailable # type: ignore
     class ImageUnverified(_UniffiTempMcpmError):
         """
-        The image must be signed, and has no signature that counts.
+        The image must be signed, and has no valid signature.
 """
         
         def __init__(self, message):
@@ -4494,7 +4494,7 @@ class McpmError:  # type: ignore
             return "McpmError.ImageUnverified({})".format(str(self))
         def kind(self, ) -> str:
             """
-            Returns the stable name of the kind of failure, as printed in JSON output.
+            Returns the stable name of the kind, as printed in JSON output.
 """
             _uniffi_lowered_args = (
                 _UniffiFfiConverterTypeMcpmError.lower(self),
@@ -4510,7 +4510,7 @@ class McpmError:  # type: ignore
     _UniffiTempMcpmError.ImageUnverified = ImageUnverified # type: ignore
     class SecretsUnavailable(_UniffiTempMcpmError):
         """
-        The store of secrets cannot be opened: a wrong password or none, no keyring, a program that fails.
+        The secret store cannot be opened: a wrong or missing password, no keyring, or a failing program.
 """
         
         def __init__(self, message):
@@ -4523,7 +4523,7 @@ class McpmError:  # type: ignore
             return "McpmError.SecretsUnavailable({})".format(str(self))
         def kind(self, ) -> str:
             """
-            Returns the stable name of the kind of failure, as printed in JSON output.
+            Returns the stable name of the kind, as printed in JSON output.
 """
             _uniffi_lowered_args = (
                 _UniffiFfiConverterTypeMcpmError.lower(self),
@@ -4539,7 +4539,7 @@ class McpmError:  # type: ignore
     _UniffiTempMcpmError.SecretsUnavailable = SecretsUnavailable # type: ignore
     class StartFailed(_UniffiTempMcpmError):
         """
-        The server ended, or never answered, before it was ready.
+        The server exited or did not respond before it was ready.
 """
         
         def __init__(self, message):
@@ -4552,7 +4552,7 @@ class McpmError:  # type: ignore
             return "McpmError.StartFailed({})".format(str(self))
         def kind(self, ) -> str:
             """
-            Returns the stable name of the kind of failure, as printed in JSON output.
+            Returns the stable name of the kind, as printed in JSON output.
 """
             _uniffi_lowered_args = (
                 _UniffiFfiConverterTypeMcpmError.lower(self),
@@ -4581,7 +4581,7 @@ class McpmError:  # type: ignore
             return "McpmError.Io({})".format(str(self))
         def kind(self, ) -> str:
             """
-            Returns the stable name of the kind of failure, as printed in JSON output.
+            Returns the stable name of the kind, as printed in JSON output.
 """
             _uniffi_lowered_args = (
                 _UniffiFfiConverterTypeMcpmError.lower(self),
@@ -4597,7 +4597,7 @@ class McpmError:  # type: ignore
     _UniffiTempMcpmError.Io = Io # type: ignore
     class CorruptState(_UniffiTempMcpmError):
         """
-        A stored file is damaged or of an unknown version.
+        A stored file is damaged or of an unsupported version.
 """
         
         def __init__(self, message):
@@ -4610,7 +4610,7 @@ class McpmError:  # type: ignore
             return "McpmError.CorruptState({})".format(str(self))
         def kind(self, ) -> str:
             """
-            Returns the stable name of the kind of failure, as printed in JSON output.
+            Returns the stable name of the kind, as printed in JSON output.
 """
             _uniffi_lowered_args = (
                 _UniffiFfiConverterTypeMcpmError.lower(self),
@@ -4626,7 +4626,7 @@ class McpmError:  # type: ignore
     _UniffiTempMcpmError.CorruptState = CorruptState # type: ignore
     class Engine(_UniffiTempMcpmError):
         """
-        The engine refused an operation or answered nonsense.
+        The engine rejected an operation or sent an invalid response.
 """
         
         def __init__(self, message):
@@ -4639,7 +4639,7 @@ class McpmError:  # type: ignore
             return "McpmError.Engine({})".format(str(self))
         def kind(self, ) -> str:
             """
-            Returns the stable name of the kind of failure, as printed in JSON output.
+            Returns the stable name of the kind, as printed in JSON output.
 """
             _uniffi_lowered_args = (
                 _UniffiFfiConverterTypeMcpmError.lower(self),
@@ -4655,7 +4655,7 @@ class McpmError:  # type: ignore
     _UniffiTempMcpmError.Engine = Engine # type: ignore
     class Registry(_UniffiTempMcpmError):
         """
-        The registry cannot be read, or what it says of a server cannot be used.
+        The registry cannot be read, or its entry for a server is not usable.
 """
         
         def __init__(self, message):
@@ -4668,7 +4668,7 @@ class McpmError:  # type: ignore
             return "McpmError.Registry({})".format(str(self))
         def kind(self, ) -> str:
             """
-            Returns the stable name of the kind of failure, as printed in JSON output.
+            Returns the stable name of the kind, as printed in JSON output.
 """
             _uniffi_lowered_args = (
                 _UniffiFfiConverterTypeMcpmError.lower(self),
@@ -4684,7 +4684,7 @@ class McpmError:  # type: ignore
     _UniffiTempMcpmError.Registry = Registry # type: ignore
     class Upstream(_UniffiTempMcpmError):
         """
-        The MCP server behind the proxy failed.
+        The MCP server or an identity provider failed.
 """
         
         def __init__(self, message):
@@ -4697,7 +4697,7 @@ class McpmError:  # type: ignore
             return "McpmError.Upstream({})".format(str(self))
         def kind(self, ) -> str:
             """
-            Returns the stable name of the kind of failure, as printed in JSON output.
+            Returns the stable name of the kind, as printed in JSON output.
 """
             _uniffi_lowered_args = (
                 _UniffiFfiConverterTypeMcpmError.lower(self),
@@ -4713,7 +4713,7 @@ class McpmError:  # type: ignore
     _UniffiTempMcpmError.Upstream = Upstream # type: ignore
     class Interrupted(_UniffiTempMcpmError):
         """
-        The operation was stopped by its caller.
+        The operation was cancelled by its caller.
 """
         
         def __init__(self, message):
@@ -4726,7 +4726,7 @@ class McpmError:  # type: ignore
             return "McpmError.Interrupted({})".format(str(self))
         def kind(self, ) -> str:
             """
-            Returns the stable name of the kind of failure, as printed in JSON output.
+            Returns the stable name of the kind, as printed in JSON output.
 """
             _uniffi_lowered_args = (
                 _UniffiFfiConverterTypeMcpmError.lower(self),
@@ -4742,7 +4742,7 @@ class McpmError:  # type: ignore
     _UniffiTempMcpmError.Interrupted = Interrupted # type: ignore
     class Internal(_UniffiTempMcpmError):
         """
-        A defect in mcpm itself.
+        A defect in mcpm.
 """
         
         def __init__(self, message):
@@ -4755,7 +4755,7 @@ class McpmError:  # type: ignore
             return "McpmError.Internal({})".format(str(self))
         def kind(self, ) -> str:
             """
-            Returns the stable name of the kind of failure, as printed in JSON output.
+            Returns the stable name of the kind, as printed in JSON output.
 """
             _uniffi_lowered_args = (
                 _UniffiFfiConverterTypeMcpmError.lower(self),
@@ -4976,7 +4976,7 @@ class _UniffiFfiConverterUInt64(_UniffiConverterPrimitiveInt):
 
 class WorkloadEvent:
     """
-    Something that happened to a workload.
+    An event of a workload.
 """
     def __init__(self):
         raise RuntimeError("WorkloadEvent cannot be instantiated directly")
@@ -5031,7 +5031,7 @@ class WorkloadEvent:
     @dataclass
     class BUILDING:
         """
-        A step of the build of a package's image begins.
+        A step of a package's image build starts.
 """
         
         def __init__(self, package:str, step:int, steps:int, instruction:str):
@@ -5044,19 +5044,19 @@ class WorkloadEvent:
             self.step = step
             
             """
-        Which step it is, from 1 on.
+        The number of the step, from 1.
 """
         
             self.steps = steps
             
             """
-        How many there are.
+        The number of steps.
 """
         
             self.instruction = instruction
             
             """
-        What the step does, as an instruction of a Dockerfile.
+        The Dockerfile instruction of the step.
 """
         
             pass
@@ -5085,7 +5085,7 @@ class WorkloadEvent:
     @dataclass
     class BUILD_OUTPUT:
         """
-        A build wrote a line.
+        The image build wrote a line.
 """
         
         def __init__(self, line:str):
@@ -5115,14 +5115,14 @@ class WorkloadEvent:
     @dataclass
     class WARNING:
         """
-        Something the user should know that stops nothing.
+        A warning.
 """
         
         def __init__(self, message:str):
             self.message = message
             
             """
-        A sentence.
+        The message.
 """
         
             pass
@@ -5152,7 +5152,7 @@ class WorkloadEvent:
             self.name = name
             
             """
-        Name of the workload.
+        The name of the workload.
 """
         
             pass
@@ -5182,13 +5182,13 @@ class WorkloadEvent:
             self.name = name
             
             """
-        Name of the workload.
+        The name of the workload.
 """
         
             self.url = url
             
             """
-        Where clients connect.
+        The URL for clients.
 """
         
             pass
@@ -5213,26 +5213,26 @@ class WorkloadEvent:
     @dataclass
     class RESTARTING:
         """
-        The server ended and is started again.
+        The server exited and will be restarted.
 """
         
         def __init__(self, reason:str, attempt:int, delay_ms:int):
             self.reason = reason
             
             """
-        How it ended.
+        How it exited.
 """
         
             self.attempt = attempt
             
             """
-        Which restart in a row this is.
+        The number of consecutive restarts, including this one.
 """
         
             self.delay_ms = delay_ms
             
             """
-        Milliseconds until then.
+        The delay before the restart in milliseconds.
 """
         
             pass
@@ -5259,32 +5259,32 @@ class WorkloadEvent:
     @dataclass
     class PROCESS_RESTARTING:
         """
-        One of several processes of the server ended and is started again, while another one is ready.
+        One of several processes of the server exited and will be restarted, while another one is ready.
 """
         
         def __init__(self, process:int, reason:str, attempt:int, delay_ms:int):
             self.process = process
             
             """
-        Which process, from 0 on.
+        The index of the process, from 0.
 """
         
             self.reason = reason
             
             """
-        How it ended.
+        How it exited.
 """
         
             self.attempt = attempt
             
             """
-        Which restart in a row this is.
+        The number of consecutive restarts, including this one.
 """
         
             self.delay_ms = delay_ms
             
             """
-        Milliseconds until then.
+        The delay before the restart in milliseconds.
 """
         
             pass
@@ -5313,14 +5313,14 @@ class WorkloadEvent:
     @dataclass
     class PROCESS_READY:
         """
-        One of several processes of the server is ready, as another one was before.
+        One of several processes of the server is ready; another one was ready before.
 """
         
         def __init__(self, process:int):
             self.process = process
             
             """
-        Which process, from 0 on.
+        The index of the process, from 0.
 """
         
             pass
@@ -5343,20 +5343,20 @@ class WorkloadEvent:
     @dataclass
     class PROCESS_ENDED:
         """
-        One of several processes of the server ended for good, while another one lives on.
+        One of several processes of the server exited and is not restarted, while another one is running.
 """
         
         def __init__(self, process:int, reason:str):
             self.process = process
             
             """
-        Which process, from 0 on.
+        The index of the process, from 0.
 """
         
             self.reason = reason
             
             """
-        How it ended.
+        How it exited.
 """
         
             pass
@@ -5381,7 +5381,7 @@ class WorkloadEvent:
     @dataclass
     class RECOVERED:
         """
-        The server answers again.
+        The server responds again.
 """
         
         def __init__(self, ):
@@ -5403,44 +5403,44 @@ class WorkloadEvent:
     @dataclass
     class CONNECTION_REFUSED:
         """
-        A connection of an isolated server was refused.
+        A connection of an isolated server was denied.
 """
         
         def __init__(self, host:str, port:typing.Optional[int], address:typing.Optional[str], rule:str, fix:str, refusal:str):
             self.host = host
             
             """
-        The host as the server named it.
+        The host that the server named.
 """
         
             self.port = port
             
             """
-        The port; `None` for a name that was looked up.
+        The port; none for a name resolution.
 """
         
             self.address = address
             
             """
-        The address that was the reason.
+        The address that caused the denial.
 """
         
             self.rule = rule
             
             """
-        The rule.
+        The rule that applied.
 """
         
             self.fix = fix
             
             """
-        The smallest change that would allow it.
+        The smallest change that would allow the connection.
 """
         
             self.refusal = refusal
             
             """
-        Id by which `mcpm explain` knows it.
+        The id for `mcpm explain`.
 """
         
             pass
@@ -5473,20 +5473,20 @@ class WorkloadEvent:
     @dataclass
     class ENDED:
         """
-        The workload is down for good.
+        The workload has ended.
 """
         
         def __init__(self, reason:str, exit_code:typing.Optional[int]):
             self.reason = reason
             
             """
-        Why.
+        The reason.
 """
         
             self.exit_code = exit_code
             
             """
-        The server's exit code, when it ended by itself.
+        The server's exit code, if it exited by itself.
 """
         
             pass
@@ -5810,26 +5810,26 @@ class _UniffiFfiConverterOptionalTypeWorkloadEvent(_UniffiConverterRustBuffer):
 
 class EventsProtocol(typing.Protocol):
     """
-    What happens to one workload, to be pulled with `next`.
+    The events of one workload, which `next` returns.
 """
     
     async def next(self, ) -> typing.Optional[WorkloadEvent]:
         """
-        Waits for the next event; none once the workload is gone, or was not started.
+        Waits for the next event; none after the end of the workload, or if it was not started.
 
-        A reader that is more than 256 events behind misses the oldest.
+        A subscriber that is more than 256 events behind loses the oldest.
 """
         raise NotImplementedError
 
 class Events(EventsProtocol):
     """
-    What happens to one workload, to be pulled with `next`.
+    The events of one workload, which `next` returns.
 """
     
     _handle: ctypes.c_uint64
     def __init__(self, ):
         """
-        Makes events that are given to the start of one workload.
+        Creates an object that is passed to the start of one workload.
 """
         _uniffi_lowered_args = (
         )
@@ -5861,9 +5861,9 @@ class Events(EventsProtocol):
         return inst
     async def next(self, ) -> typing.Optional[WorkloadEvent]:
         """
-        Waits for the next event; none once the workload is gone, or was not started.
+        Waits for the next event; none after the end of the workload, or if it was not started.
 
-        A reader that is more than 256 events behind misses the oldest.
+        A subscriber that is more than 256 events behind loses the oldest.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -5911,20 +5911,21 @@ class _UniffiFfiConverterTypeEvents:
 
 class ProxyProtocol(typing.Protocol):
     """
-    A proxy that listens in front of an MCP server.
+    A running proxy in front of an MCP server.
 
-    It lives as long as this object and this process, so keep it.
+    It runs as long as this object and this process exist, so keep a reference.
 """
     
     async def check(self, ) -> typing.Optional[str]:
         """
-        Checks with one MCP exchange whether the target is an MCP server, and returns what there is to say of one that passes,
-        such as that it requires a login. The start does not need a target that is up, so it does not check that.
+        Checks with one MCP exchange whether the target is an MCP server, and returns a remark about one that
+        passes, for example that it requires a login. Starting does not check this, because the target need not be
+        up then.
 """
         raise NotImplementedError
     def explain(self, id: str) -> Explanation:
         """
-        Explains the id of a reason, or of one of the last refusals of this proxy.
+        Explains a reason, or one of the last denials of this proxy, by its id.
 """
         raise NotImplementedError
     def name(self, ) -> str:
@@ -5934,30 +5935,31 @@ class ProxyProtocol(typing.Protocol):
         raise NotImplementedError
     def status(self, ) -> Phase:
         """
-        Returns where it is in its life.
+        Returns the phase of the proxy.
 """
         raise NotImplementedError
     async def stop(self, ) -> None:
         """
-        Stops listening and lets answers under way finish for up to 2 s. Stopping twice does no harm.
+        Stops listening and waits up to 2 s for pending responses. Stopping twice is allowed.
 """
         raise NotImplementedError
     def url(self, ) -> str:
         """
-        Returns where clients connect.
+        Returns the URL for clients.
 """
         raise NotImplementedError
     def warnings(self, ) -> typing.List[str]:
         """
-        Returns what the start warned of, such as that callers are not authenticated, or that an option has no effect.
+        Returns the warnings of the start, for example that callers are not authenticated, or that an option has no
+        effect.
 """
         raise NotImplementedError
 
 class Proxy(ProxyProtocol):
     """
-    A proxy that listens in front of an MCP server.
+    A running proxy in front of an MCP server.
 
-    It lives as long as this object and this process, so keep it.
+    It runs as long as this object and this process exist, so keep a reference.
 """
     
     _handle: ctypes.c_uint64
@@ -6004,8 +6006,9 @@ class Proxy(ProxyProtocol):
         return inst
     async def check(self, ) -> typing.Optional[str]:
         """
-        Checks with one MCP exchange whether the target is an MCP server, and returns what there is to say of one that passes,
-        such as that it requires a login. The start does not need a target that is up, so it does not check that.
+        Checks with one MCP exchange whether the target is an MCP server, and returns a remark about one that
+        passes, for example that it requires a login. Starting does not check this, because the target need not be
+        up then.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -6022,7 +6025,7 @@ class Proxy(ProxyProtocol):
         )
     def explain(self, id: str) -> Explanation:
         """
-        Explains the id of a reason, or of one of the last refusals of this proxy.
+        Explains a reason, or one of the last denials of this proxy, by its id.
 """
         
         _UniffiFfiConverterString.check_lower(id)
@@ -6055,7 +6058,7 @@ class Proxy(ProxyProtocol):
         return _uniffi_lift_return(_uniffi_ffi_result)
     def status(self, ) -> Phase:
         """
-        Returns where it is in its life.
+        Returns the phase of the proxy.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -6070,7 +6073,7 @@ class Proxy(ProxyProtocol):
         return _uniffi_lift_return(_uniffi_ffi_result)
     async def stop(self, ) -> None:
         """
-        Stops listening and lets answers under way finish for up to 2 s. Stopping twice does no harm.
+        Stops listening and waits up to 2 s for pending responses. Stopping twice is allowed.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -6087,7 +6090,7 @@ class Proxy(ProxyProtocol):
         )
     def url(self, ) -> str:
         """
-        Returns where clients connect.
+        Returns the URL for clients.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -6102,7 +6105,8 @@ class Proxy(ProxyProtocol):
         return _uniffi_lift_return(_uniffi_ffi_result)
     def warnings(self, ) -> typing.List[str]:
         """
-        Returns what the start warned of, such as that callers are not authenticated, or that an option has no effect.
+        Returns the warnings of the start, for example that callers are not authenticated, or that an option has no
+        effect.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -6148,56 +6152,57 @@ class _UniffiFfiConverterTypeProxy:
 
 class WorkloadProtocol(typing.Protocol):
     """
-    A workload that runs: an MCP server in a container, behind a proxy of its own.
+    A running workload: an MCP server in a container, behind its own proxy.
 
-    It lives as long as this object and this process, so keep it; the end of either ends it at once. Stop it to
-    let its server end by itself.
+    It runs as long as this object and this process exist, so keep a reference; at the end of either, the server is
+    killed. Call `stop` to let the server exit by itself.
 """
     
     def events(self, ) -> Events:
         """
-        Listens to what happens from now on.
+        Subscribes to the events from now on.
 """
         raise NotImplementedError
     def name(self, ) -> str:
         """
-        Returns its name.
+        Returns the name.
 """
         raise NotImplementedError
     def status(self, ) -> WorkloadStatus:
         """
-        Returns how it is.
+        Returns the status.
 """
         raise NotImplementedError
     async def stop(self, grace: Duration) -> None:
         """
-        Ends it: its server gets `grace` to end by itself. Its container and its record stay, so that the command
-        line can start it again. Stopping twice does no harm; a stop whose caller is cancelled goes on.
+        Stops the workload: the server is killed after `grace`. The container and the record remain, so that the
+        command line can start the workload again. Stopping twice is allowed; if the caller is cancelled, stopping
+        continues.
 """
         raise NotImplementedError
     def url(self, ) -> str:
         """
-        Returns where clients connect.
+        Returns the URL for clients.
 """
         raise NotImplementedError
 
 class Workload(WorkloadProtocol):
     """
-    A workload that runs: an MCP server in a container, behind a proxy of its own.
+    A running workload: an MCP server in a container, behind its own proxy.
 
-    It lives as long as this object and this process, so keep it; the end of either ends it at once. Stop it to
-    let its server end by itself.
+    It runs as long as this object and this process exist, so keep a reference; at the end of either, the server is
+    killed. Call `stop` to let the server exit by itself.
 """
     
     _handle: ctypes.c_uint64
     @classmethod
     async def start(cls, options: WorkloadOptions,events: typing.Union[object, typing.Optional[Events]] = _DEFAULT) -> Workload:
         """
-        Starts a workload and returns once clients can connect. Its record and the engine are found through the
-        variables of this process, as by the command line.
+        Starts a workload and returns once clients can connect. Its record and the engine are located by the
+        environment variables of this process, as by the command line.
 
-        `events` get what happens meanwhile, the pull of the image included. A start that is cancelled is undone;
-        its name is free again when that is done.
+        `events` receives the events meanwhile, including those of the image pull. A start that is cancelled is
+        rolled back; its name is free again when that is done.
 """
         
         _UniffiFfiConverterTypeWorkloadOptions.check_lower(options)
@@ -6242,7 +6247,7 @@ class Workload(WorkloadProtocol):
         return inst
     def events(self, ) -> Events:
         """
-        Listens to what happens from now on.
+        Subscribes to the events from now on.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -6257,7 +6262,7 @@ class Workload(WorkloadProtocol):
         return _uniffi_lift_return(_uniffi_ffi_result)
     def name(self, ) -> str:
         """
-        Returns its name.
+        Returns the name.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -6272,7 +6277,7 @@ class Workload(WorkloadProtocol):
         return _uniffi_lift_return(_uniffi_ffi_result)
     def status(self, ) -> WorkloadStatus:
         """
-        Returns how it is.
+        Returns the status.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -6287,8 +6292,9 @@ class Workload(WorkloadProtocol):
         return _uniffi_lift_return(_uniffi_ffi_result)
     async def stop(self, grace: Duration) -> None:
         """
-        Ends it: its server gets `grace` to end by itself. Its container and its record stay, so that the command
-        line can start it again. Stopping twice does no harm; a stop whose caller is cancelled goes on.
+        Stops the workload: the server is killed after `grace`. The container and the record remain, so that the
+        command line can start the workload again. Stopping twice is allowed; if the caller is cancelled, stopping
+        continues.
 """
         
         _UniffiFfiConverterDuration.check_lower(grace)
@@ -6308,7 +6314,7 @@ class Workload(WorkloadProtocol):
         )
     def url(self, ) -> str:
         """
-        Returns where clients connect.
+        Returns the URL for clients.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -6377,8 +6383,8 @@ class _UniffiFfiConverterOptionalTypeEvents(_UniffiConverterRustBuffer):
             raise InternalError("Unexpected flag byte for optional type")
 def explain(id: str) -> Explanation:
     """
-    Explains the id of a reason, such as `tools.not_listed`, or of a refusal that a workload or a `mcpm proxy` has on
-    record. Records are found through the variables of this process, as by the command line.
+    Explains a reason, such as `tools.not_listed`, or a recorded denial of a workload or of `mcpm proxy`, by its
+    id. Records are located by the environment variables of this process, as by the command line.
 """
     
     _UniffiFfiConverterString.check_lower(id)
@@ -6395,8 +6401,8 @@ def explain(id: str) -> Explanation:
     return _uniffi_lift_return(_uniffi_ffi_result)
 def shutdown() -> None:
     """
-    Ends every workload and proxy of this process, and the threads of mcpm. Call it before the process ends; the
-    Python package does it by itself.
+    Stops all workloads and proxies of this process, and mcpm's threads. Call it before the process exits; the
+    Python package does so by itself.
 """
     _uniffi_lowered_args = (
     )
