@@ -126,7 +126,7 @@ impl TokenVerifier {
     }
 
     async fn principal(&self, token: &str) -> std::result::Result<Arc<Principal>, TokenError> {
-        let key = TokenDigest::of(token);
+        let key = self.verified.digest(token);
         if let Some(principal) = self.keys.fresh().and_then(|keys| self.verified.get(&key, &keys)) {
             return Ok(principal);
         }

@@ -1,40 +1,82 @@
-//! A cache of tokens whose signature was verified, so that it is not verified again at each request.
+//! Remembers the principals of tokens whose signatures were verified, so that each is verified once and not per request.
 //!
-//! An entry is valid only with the key set that verified it, because a set fetched later may lack the key, and no
-//! longer than the token itself.
+//! An entry is valid only with the very set of keys with which the token was verified, since a key may be missing in a
+//! set that was fetched later, and no longer than the token itself.
+//!
+//! The cache is keyed by digests. The digest of a known token is not computed again: the token is found by a keyed hash,
+//! which is cheaper for a token of a kilobyte, and compared in full.
 
 use std::{
-    sync::{Arc, Weak},
+    collections::HashMap,
+    hash::{BuildHasher as _, RandomState},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
 use super::{Principal, jwks::JwkSet, principal::LEEWAY};
 use crate::auth::token_cache::{CachedToken, TokenCache, TokenDigest};
 
-/// Maximum age of an entry; key sets are fetched again more often.
+/// How long an entry is valid at most; sets of keys are fetched more often.
 const MAX_AGE: Duration = Duration::from_secs(3600);
+
+/// Most tokens that are found by their hash.
+const MAX_HASHED_TOKENS: usize = 10_000;
 
 /// The principals of verified tokens.
 #[derive(Debug, Default)]
-pub(super) struct VerifiedTokens(Box<TokenCache<(Weak<JwkSet>, Arc<Principal>)>>);
+pub(super) struct VerifiedTokens {
+    principals: Box<TokenCache<(Weak<JwkSet>, Arc<Principal>)>>,
+    hasher: RandomState,
+    /// By the hash of the token, which the principal holds.
+    digests: Mutex<HashMap<u64, (Weak<Principal>, TokenDigest)>>,
+}
 
 impl VerifiedTokens {
+    /// Returns the digest of a token.
+    pub(super) fn digest(&self, token: &str) -> TokenDigest {
+        let known = self.known_digest(token);
+        known.unwrap_or_else(|| TokenDigest::of(token))
+    }
+
+    fn known_digest(&self, token: &str) -> Option<TokenDigest> {
+        let hash = self.hasher.hash_one(token);
+        let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        let (principal, digest) = digests.get(&hash)?;
+        // Only who knows the hasher's key could choose a token with that hash, so the time of the comparison reveals
+        // nothing of the other token.
+        (principal.upgrade()?.token.expose() == token).then_some(*digest)
+    }
+
+    fn remember_digest(&self, digest: TokenDigest, principal: &Arc<Principal>) {
+        let hash = self.hasher.hash_one(principal.token.expose());
+        let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        if digests.len() == digests.capacity() {
+            // Before the map grows: tokens that are no longer valid.
+            digests.retain(|_, (principal, _)| principal.strong_count() > 0);
+        }
+        if digests.len() >= MAX_HASHED_TOKENS {
+            digests.clear();
+        }
+        digests.insert(hash, (Arc::downgrade(principal), digest));
+    }
+
     /// Returns the principal of a token that was verified with these keys.
     pub(super) fn get(&self, token: &TokenDigest, keys: &Arc<JwkSet>) -> Option<Arc<Principal>> {
-        let (with, principal) = self.0.get(token)?;
+        let (with, principal) = self.principals.get(token)?;
         std::ptr::eq(with.as_ptr(), Arc::as_ptr(keys)).then_some(principal)
     }
 
-    /// Stores the principal of a token that was verified with these keys.
+    /// Remembers the principal of a token that was verified with these keys.
     pub(super) fn insert(&self, token: TokenDigest, keys: &Arc<JwkSet>, principal: &Arc<Principal>) {
-        self.0.insert(
+        self.remember_digest(token, principal);
+        self.principals.insert(
             token,
             CachedToken {
                 value: (Arc::downgrade(keys), Arc::clone(principal)),
                 ttl: MAX_AGE,
                 expires_at: principal.expires.checked_add(LEEWAY),
                 is_positive: true,
-                // An estimate: the token, its claims, and the principal made of them.
+                // The claims and the prepared entities have about the size of the token each.
                 size: 3 * principal.token.expose().len(),
             },
         );
@@ -66,6 +108,22 @@ mod tests {
             expires,
             token: Secret::from("x"),
         })
+    }
+
+    #[test]
+    fn a_token_has_the_same_digest_whether_it_is_known_or_not() {
+        let (checked, keys) = (VerifiedTokens::default(), keys());
+        let principal = principal(SystemTime::now() + LEEWAY);
+        assert_eq!(checked.digest("x"), TokenDigest::of("x"));
+        checked.insert(TokenDigest::of("x"), &keys, &principal);
+        assert_eq!(checked.known_digest("x"), Some(TokenDigest::of("x")));
+        assert_eq!(checked.known_digest("y"), None);
+        // Another token with the same hash.
+        let digests: Vec<_> =
+            checked.digests.lock().expect("digests").drain().map(|(_, known)| known).collect();
+        let hash = checked.hasher.hash_one("y");
+        checked.digests.lock().expect("digests").extend(digests.into_iter().map(|known| (hash, known)));
+        assert_eq!(checked.digest("y"), TokenDigest::of("y"));
     }
 
     #[tokio::test(start_paused = true)]
