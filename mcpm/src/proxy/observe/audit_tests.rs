@@ -15,7 +15,7 @@ fn request(uri: &str, body: &'static str) -> RequestAudit {
 
 fn request_in(audit: &Arc<Audit>, uri: &str, body: &'static str) -> RequestAudit {
     let request = http::Request::post(uri).body(Body::empty()).expect("a request");
-    let facts = Arc::new(RequestFacts::from_request(&request, &ExternalUrlConfig::default()));
+    let facts = Arc::new(RequestFacts::from_request(&request, &ExternalUrlConfig::default(), false));
     let audited = RequestAudit::new(audit, &facts, None, &request, false);
     audited.set_messages(&RequestMessages::read(request.headers(), body.into()).expect("a message"));
     audited

@@ -30,19 +30,22 @@ pub(super) struct RequestFacts {
     pub(super) path: String,
     /// Path and query, which may hold the id of a session.
     pub(super) path_and_query: String,
-    /// Scheme and host as clients see them, in front of all trusted proxies.
+    /// The scheme as clients see it, in front of all trusted proxies.
     pub(super) scheme: &'static str,
+    /// The host as clients see it; only for spans.
     pub(super) host: Option<String>,
     pub(super) version: &'static str,
     /// The address at the other end of the connection.
     pub(super) peer: Option<SocketAddr>,
     /// The client of a trusted proxy in front.
     pub(super) forwarded: Option<IpAddr>,
+    /// Only for spans.
     pub(super) user_agent: Option<String>,
     /// Size of the body, if known in advance.
     pub(super) size: Option<u64>,
     pub(super) session: Option<String>,
     pub(super) protocol: Option<String>,
+    /// Only for spans.
     pub(super) trace_context: TraceContext,
     /// Whether `Accept` names event streams, and whether it allows them.
     pub(super) names_events: bool,
@@ -50,7 +53,8 @@ pub(super) struct RequestFacts {
 }
 
 impl RequestFacts {
-    pub(super) fn from_request(request: &Request, external_url: &ExternalUrlConfig) -> Self {
+    /// Reads the head of a request. What only spans show is left out unless the request `is_traced`.
+    pub(super) fn from_request(request: &Request, external_url: &ExternalUrlConfig, is_traced: bool) -> Self {
         let headers = request.headers();
         let text = |name: &str| {
             headers.get(name).and_then(|value| value.to_str().ok()).map(|value| cut(value).to_owned())
@@ -60,7 +64,7 @@ impl RequestFacts {
         let (scheme, host) = match origin.as_deref().and_then(|origin| origin.split_once("://")) {
             Some(("https", host)) => ("https", Some(cut(host).to_owned())),
             Some((_, host)) => ("http", Some(cut(host).to_owned())),
-            None => ("http", text(header::HOST.as_str())),
+            None => ("http", if is_traced { text(header::HOST.as_str()) } else { None }),
         };
         let uri = request.uri();
         let (names_events, accepts_events) = event_streams(headers);
@@ -74,11 +78,15 @@ impl RequestFacts {
             version: if request.version() == Version::HTTP_10 { "1.0" } else { "1.1" },
             peer: request.extensions().get::<Peer>().map(|peer| peer.0),
             forwarded: if trusted { forwarded_client(headers) } else { None },
-            user_agent: text(header::USER_AGENT.as_str()),
+            user_agent: if is_traced { text(header::USER_AGENT.as_str()) } else { None },
             size: request.body().size_hint().exact(),
             session: text(MCP_SESSION_ID),
             protocol: text(MCP_PROTOCOL_VERSION),
-            trace_context: TraceContext::from_headers(headers),
+            trace_context: if is_traced {
+                TraceContext::from_headers(headers)
+            } else {
+                TraceContext::default()
+            },
             names_events,
             accepts_events,
         }

@@ -48,8 +48,10 @@ pub(crate) struct SsePendingRequests(Arc<SsePending>);
 
 impl ObserveLayer {
     async fn observe(&self, mut request: Request, next: Next<'_>, is_measured: bool) -> Response {
-        let facts = Arc::new(RequestFacts::from_request(&request, &self.external_url));
-        let telemetry = self.telemetry.as_ref().filter(|_| is_measured).map(|telemetry| {
+        let telemetry = self.telemetry.as_ref().filter(|_| is_measured);
+        let is_traced = telemetry.is_some_and(|telemetry| telemetry.tracer.is_some());
+        let facts = Arc::new(RequestFacts::from_request(&request, &self.external_url, is_traced));
+        let telemetry = telemetry.map(|telemetry| {
             Arc::new(RequestTelemetry::start(
                 Arc::clone(telemetry),
                 Arc::clone(&facts),

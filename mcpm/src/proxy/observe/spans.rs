@@ -92,6 +92,9 @@ impl RequestTelemetry {
 
     /// Begins a phase, which ends the one before.
     pub(super) fn begin_phase(&self, phase: &'static str) {
+        if self.telemetry.tracer.is_none() {
+            return;
+        }
         self.state().phases.push((phase, Instant::now()));
     }
 
@@ -129,13 +132,15 @@ impl RequestTelemetry {
             (parent, _) if state.is_unauthenticated => (None, parent),
             both => both,
         };
-        let name = match state.record.single() {
-            Some(one) => one.span_name(),
-            None => http_method(&self.facts.method).into(),
-        };
+        let single = state.record.single();
+        let name = single.map_or(http_method(&self.facts.method), |one| one.label);
         let builder =
             SpanBuilder::from_name(name).with_kind(SpanKind::Server).with_start_time(self.facts.began.0);
         let mut span = tracer.build_with_context(builder, &child_context(parent));
+        if let Some(one) = single.filter(|_| span.is_recording()) {
+            // Only now, since most requests are not sampled.
+            span.update_name(one.span_name());
+        }
         if let Some(link) = link {
             span.add_link(link, Vec::new());
         }
@@ -415,7 +420,7 @@ mod tests {
             let mut request = Request::new(Body::empty());
             let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
             request.headers_mut().insert("traceparent", parent.parse().expect("a value"));
-            let facts = Arc::new(RequestFacts::from_request(&request, &ExternalUrlConfig::default()));
+            let facts = Arc::new(RequestFacts::from_request(&request, &ExternalUrlConfig::default(), true));
             let observed = RequestTelemetry::start(
                 Arc::clone(&telemetry),
                 facts,
