@@ -1,8 +1,7 @@
-//! Holds the modules' dependencies against `docs/architecture.md`.
+//! Compares the dependencies between modules and files with `docs/architecture.md`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     path::Path,
 };
 
@@ -10,7 +9,7 @@ use crate::testing::each_source;
 
 const PAGE: &str = include_str!("../../docs/architecture.md");
 
-/// What any module may use.
+/// Modules that every module may use.
 const SHARED_MODULES: [&str; 8] =
     ["config_file", "environment", "error", "memory", "options", "rate_limit", "redact", "timers"];
 
@@ -184,76 +183,63 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     all
 }
 
-/// The first names in `use root::a` and `use root::{a, b::c}`, which rustfmt writes in one way only.
-fn used(text: &str, root: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    let mut inside = false;
-    let first = |part: &str| part.split([':', ',', ';', '}', ' ']).next().unwrap_or_default().to_owned();
-    for line in text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")) {
-        if let Some(rest) = line.trim_start_matches("pub(crate) ").strip_prefix(&format!("use {root}::")) {
-            match rest.strip_prefix('{') {
-                Some("") => inside = true,
-                Some(list) => {
-                    let mut depth = 0;
-                    for part in list.split_inclusive(['{', ',', '}']) {
-                        if depth == 0 {
-                            found.insert(first(part.trim_start()));
-                        }
-                        depth += i32::from(part.ends_with('{')) - i32::from(part.ends_with('}'));
-                    }
-                }
-                None => drop(found.insert(first(rest))),
-            }
-        } else if inside {
-            match line.strip_prefix("    ") {
-                Some(part) if part.starts_with(char::is_alphabetic) => {
-                    // A line holds one tree, or several plain names.
-                    let names = if part.contains("::") { vec![part] } else { part.split(", ").collect() };
-                    found.extend(names.into_iter().map(first));
-                }
-                Some(_) => {}
-                None => inside = false,
+#[test]
+fn modules_depend_only_on_those_that_the_page_lists() {
+    let (sources, allowed) = (Sources::read(), allowed());
+    let mut used: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut unlisted = Vec::new();
+    for (file, others) in
+        sources.dependencies().iter().filter(|(file, _)| !["lib", "fuzzing"].contains(&room(file)))
+    {
+        for other in others.iter().filter(|other| room(other) != room(file)) {
+            used.entry(room(file)).or_default().insert(room(other));
+            let is_listed = allowed.get(room(file)).is_some_and(|listed| listed.contains(room(other)));
+            if !is_listed && !SHARED_MODULES.contains(&room(other)) {
+                unlisted.push(format!("{file} -> {other}"));
             }
         }
     }
-    found
-}
-
-/// The modules of the library, but for what holds them together.
-fn modules(root: &Path) -> Vec<String> {
-    let entries = fs::read_dir(root).expect("a folder").map(|entry| entry.expect("an entry").path());
-    let names = entries.map(|path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
-    names.filter(|name| !name.ends_with("_tests") && !["lib", "fuzzing"].contains(&name.as_str())).collect()
-}
-
-fn module(root: &Path, name: &str) -> std::path::PathBuf {
-    let folder = root.join(name);
-    if folder.is_dir() { folder } else { root.join(format!("{name}.rs")) }
+    assert!(unlisted.is_empty(), "not in docs/architecture.md:\n{}", unlisted.join("\n"));
+    let stale = allowed.iter().flat_map(|(name, others)| others.iter().map(move |other| (name, other)));
+    let stale: Vec<_> =
+        stale.filter(|(name, other)| !used.get(*name).is_some_and(|used| used.contains(*other))).collect();
+    assert!(stale.is_empty(), "in docs/architecture.md, but not in the code: {stale:?}");
 }
 
 #[test]
-fn modules_use_what_the_architecture_says() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let allowed = allowed();
-    let mut seen = 0;
-    for name in modules(&root).into_iter().filter(|name| !SHARED_MODULES.contains(&name.as_str())) {
-        let uses = allowed.get(name.as_str());
-        each_source(&module(&root, &name), &mut |_, text| {
-            for used in used(text, "crate").iter().filter(|used| module(&root, used).exists()) {
-                seen += 1;
-                let free = *used == name || SHARED_MODULES.contains(&used.as_str());
-                let said = uses.is_some_and(|uses| uses.contains(used.as_str()));
-                assert!(free || said, "`{name}` uses `{used}`");
-            }
-        });
-    }
-    assert!(seen > 100, "{seen}");
+fn files_import_each_other_only_where_the_page_gives_a_reason() {
+    let sources = Sources::read();
+    let uses = sources.dependencies();
+    let reachable: BTreeMap<&str, BTreeSet<&str>> =
+        uses.keys().map(|file| (*file, reachable(&uses, file))).collect();
+    let circle = |file: &&str| -> BTreeSet<&str> {
+        reachable[file].iter().copied().filter(|other| reachable[other].contains(file)).collect()
+    };
+    let circles: BTreeSet<BTreeSet<&str>> =
+        uses.keys().map(circle).filter(|circle| circle.len() > 1).collect();
+    let rows = PAGE.split("### Circles").nth(1).expect("the section").split("\n#").next().unwrap_or_default();
+    let listed: Vec<Vec<&str>> = rows
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `"))
+        .map(|row| row.split('|').next().unwrap_or_default().split('`').step_by(2).collect())
+        .collect();
+    let covers = |row: &Vec<&str>, circle: &BTreeSet<&str>| {
+        circle
+            .iter()
+            .all(|file| row.iter().any(|part| part == file || part.ends_with('/') && file.starts_with(part)))
+    };
+    let unlisted: Vec<_> =
+        circles.iter().filter(|circle| !listed.iter().any(|row| covers(row, circle))).collect();
+    assert!(unlisted.is_empty(), "not in docs/architecture.md: {unlisted:#?}");
+    let stale: Vec<_> =
+        listed.iter().filter(|row| !circles.iter().any(|circle| covers(row, circle))).collect();
+    assert!(stale.is_empty(), "in docs/architecture.md, but not in the code: {stale:?}");
 }
 
 #[test]
 fn each_module_is_listed_in_the_architecture_page() {
-    for name in modules(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
-        let lines = [format!("`mcpm/src/{name}/`"), format!("`mcpm/src/{name}.rs`")];
-        assert!(lines.iter().any(|line| PAGE.contains(line)), "`{name}` is not in docs/architecture.md");
+    for file in Sources::read().0.values().map(|source| room(&source.file)).filter(|room| *room != "lib") {
+        let lines = [format!("`mcpm/src/{file}/`"), format!("`mcpm/src/{file}.rs`")];
+        assert!(lines.iter().any(|line| PAGE.contains(line)), "`{file}` is not in docs/architecture.md");
     }
 }

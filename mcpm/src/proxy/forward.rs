@@ -7,12 +7,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, StatusCode, header, request::Parts};
+use http::{Method, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use memchr::memmem::Finder;
 
 use super::{
     body_errors,
+    check_outcome::{Finding, Passed},
     endpoint_event::{EndpointObservers, EndpointRewritingBody},
     external_url::{ExternalUrl, ExternalUrlConfig},
     health_probe::HealthProbe,
@@ -22,8 +23,8 @@ use super::{
     messages::is_encoded,
     observe::Exchange,
     recoverable_sessions::{MCP_SESSION_ID, RecoverableSessions, SavedInitialize, SessionLookup},
-    respond::{self, Request, Response},
-    server_check::{CHECK_TIMEOUT, ExpectedServer, Finding, Passed},
+    respond::{self, Request, Response, is_event_stream},
+    server_check::{CHECK_TIMEOUT, ExpectedServer},
     session_recovery::{self, RecoveryOutcome, SessionRequest},
     target::{Target, TargetInstance},
 };
@@ -325,13 +326,6 @@ fn is_forwarding_header(name: &str) -> bool {
             | "x-forwarded-prefix"
             | "x-forwarded-proto"
     )
-}
-
-const EVENT_STREAM: &[u8] = b"text/event-stream";
-
-pub(super) fn is_event_stream(value: &HeaderValue) -> bool {
-    let value = value.as_bytes().trim_ascii_start();
-    value.get(..EVENT_STREAM.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(EVENT_STREAM))
 }
 
 /// The response if the server cannot be reached (503) or the connection broke (502).

@@ -13,7 +13,7 @@ use std::{
 use http::StatusCode;
 use tokio::time::Instant;
 
-use super::server_check::{Finding, Passed};
+use super::check_outcome::{Finding, Passed};
 
 /// Lifetime of a failed check: `/health` does not repeat it earlier.
 const FAILED_CHECK_TTL: Duration = Duration::from_secs(10);

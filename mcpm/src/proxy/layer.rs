@@ -5,9 +5,9 @@ use std::{future::Future, pin::Pin};
 use http::StatusCode;
 
 use super::{
+    check_outcome::{Finding, Passed},
     last_seen::LastExchange,
     respond::{self, Request, Response},
-    server_check::{Finding, Passed},
 };
 
 /// A future response.

@@ -9,6 +9,7 @@ pub(crate) mod body;
 mod body_errors;
 pub(crate) mod bridge;
 mod builder;
+pub(crate) mod check_outcome;
 pub(crate) mod denial;
 mod endpoint_event;
 mod expiring_stream;

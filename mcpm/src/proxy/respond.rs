@@ -21,10 +21,19 @@ pub(crate) type Request = http::Request<Body>;
 /// A response in the stack.
 pub(crate) type Response = HttpResponse<Body>;
 
+/// Whether a `Content-Type` is that of server-sent events.
+pub(super) fn is_event_stream(value: &HeaderValue) -> bool {
+    let value = value.as_bytes().trim_ascii_start();
+    value
+        .get(..EVENT_STREAM_TYPE.len())
+        .is_some_and(|kind| kind.eq_ignore_ascii_case(EVENT_STREAM_TYPE.as_bytes()))
+}
+
 /// Seconds after which a client may retry while the server restarts.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
-pub(crate) const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+pub(crate) const EVENT_STREAM: HeaderValue = HeaderValue::from_static(EVENT_STREAM_TYPE);
+const EVENT_STREAM_TYPE: &str = "text/event-stream";
 
 /// The id of a denial, for clients that do not read the body.
 const MCPM_REFUSAL: HeaderName = HeaderName::from_static("mcpm-refusal");

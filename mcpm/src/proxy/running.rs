@@ -8,7 +8,7 @@ use std::{
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::{server_check::Passed, stack::Stack};
+use super::{check_outcome::Passed, stack::Stack};
 use crate::{
     Result,
     audit::Audit,

@@ -6,6 +6,7 @@ use futures_util::FutureExt as _;
 use http::StatusCode;
 
 use super::{
+    check_outcome::{Finding, Passed},
     denial::Denial,
     external_url::ExternalUrlConfig,
     layer::{Endpoint, Layer, Next, NotFound},
@@ -27,7 +28,6 @@ use super::{
     },
     observe::{AuditPreflight, ObserveLayer, PhaseMarker, PropagateContext, SsePendingRequests},
     respond::{self, Failure, Request, Response},
-    server_check::{Finding, Passed},
     service::ProxyService,
     session_owners::SessionOwners,
     target::MCP_PATH,

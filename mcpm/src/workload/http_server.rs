@@ -15,7 +15,8 @@ use crate::{
     Error, ErrorKind, Result,
     options::Transport,
     proxy::{
-        server_check::{CHECK_TIMEOUT, ExpectedServer, Finding, Passed},
+        check_outcome::{Finding, Passed},
+        server_check::{CHECK_TIMEOUT, ExpectedServer},
         target::{Target, TargetInstance},
     },
     runtime::{ContainerId, ContainerInfo, ContainerState, Network},

@@ -15,9 +15,10 @@ use crate::{
     Result,
     proxy::{
         Endpoint, LastExchange, ResponseFuture,
+        check_outcome::{Finding, Passed},
         forward::Forward,
         respond::{Request, Response},
-        server_check::{CHECK_TIMEOUT, ExpectedServer, Finding, Passed},
+        server_check::{CHECK_TIMEOUT, ExpectedServer},
         target::Target,
     },
 };
