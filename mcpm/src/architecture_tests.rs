@@ -132,7 +132,8 @@ fn flatten(tree: &str, prefix: &[String], into: &mut Vec<(ItemPath, String)>) {
     for part in parts.map(str::trim).filter(|part| !part.is_empty()) {
         let (head, inner) = part.split_once('{').map_or((part, None), |(head, inner)| (head, Some(inner)));
         let (head, alias) = head.split_once(" as ").map_or((head, None), |(head, alias)| (head, Some(alias)));
-        let names = head.trim().trim_end_matches("::").split("::").filter(|name| *name != "self");
+        let names =
+            head.trim().trim_end_matches("::").split("::").filter(|name| !["", "self"].contains(name));
         let path: ItemPath = prefix.iter().cloned().chain(names.map(str::to_owned)).collect();
         match inner {
             Some(inner) => flatten(inner.strip_suffix('}').unwrap_or(inner), &path, into),
@@ -174,11 +175,11 @@ fn room(file: &str) -> &str {
 /// What each module may use of the others, as the page lists it: `module -> others   remark`.
 fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let mut all: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-    for (name, others) in PAGE.lines().filter_map(|line| line.split_once(" -> ")) {
-        if name.trim_end().bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') {
-            let others = others.split("  ").next().unwrap_or_default();
-            all.entry(name.trim_end()).or_default().extend(others.split(", ").map(str::trim));
-        }
+    let list = PAGE.split("a test compares them with the code:").nth(1).expect("the list");
+    let lines = list.split("```").nth(1).unwrap_or_default().lines();
+    for (name, others) in lines.filter_map(|line| line.split_once(" -> ")) {
+        let others = others.split("  ").next().unwrap_or_default();
+        all.entry(name.trim_end()).or_default().extend(others.split(", ").map(str::trim));
     }
     all
 }

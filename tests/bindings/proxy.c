@@ -128,7 +128,7 @@ static void a_refusal_is_explained(void)
     CHECK(strcmp(mcpm_explanation_reason(explanation), "tools.not_listed") == 0);
     CHECK(strcmp(mcpm_explanation_layer(explanation), "tools") == 0);
     CHECK(strcmp(mcpm_explanation_server(explanation), "everything") == 0);
-    CHECK(strstr(mcpm_explanation_fix(explanation), "take `!test_simple_text` out of") != NULL);
+    CHECK(strstr(mcpm_explanation_fix(explanation), "remove `!test_simple_text` from") != NULL);
     CHECK(strlen(mcpm_explanation_time(explanation)) == strlen("2026-01-01T00:00:00.000Z"));
     CHECK(strcmp(mcpm_explanation_rule(explanation), "!test_simple_text") == 0);
     const char *name = NULL, *value = NULL;

@@ -72,7 +72,7 @@ async def main() -> None:
     assert (refused_for.id, refused_for.server) == (refusal, "everything"), explained
     assert refused_for.rule == "!test_simple_text", explained
     assert refused_for.inputs == {"method": "tools/call", "tool": "test_simple_text"}, explained
-    assert "take `!test_simple_text` out of" in refused_for.fix and refused_for.time.endswith("Z"), explained
+    assert "remove `!test_simple_text` from" in refused_for.fix and refused_for.time.endswith("Z"), explained
     assert mcpm.explain("origin.not_allowed").refusal is None
     # It is kept beyond the proxy too.
     assert mcpm.explain(refusal).reason == "tools.not_listed"

@@ -42,7 +42,7 @@ fn an_audit_configuration_that_is_wrong_is_refused_before_anything_starts() {
         ),
         (2, "lost.yaml", None, "`events_lost` cannot be excluded"),
         (2, "nothing.yaml", None, "`eventTypes` and `excludeEventTypes` leave nothing to record"),
-        (1, "nowhere.json", None, "the audit log `nowhere/audit.jsonl` cannot be written"),
+        (1, "nowhere.json", None, "cannot write the audit log `nowhere/audit.jsonl`"),
     ] {
         let args = [&proxy[..], &["--audit-config", config], more.as_slice()].concat();
         let outcome = home.run(&args);
@@ -105,13 +105,9 @@ fn a_proxy_writes_its_audit_log_to_standard_output_and_its_refusals_are_explaine
             0,
             &["origin.not_allowed", "my front", "https://evil.example"][..],
         ),
-        (&["explain", "tools.not_listed"], 0, &["usual fix", "call a tool by the name that lists show"]),
+        (&["explain", "tools.not_listed"], 0, &["usual fix", "call a tool by its name in the tool list"]),
         (&["explain", "tools.not_listed", "-o", "json"], 0, &[r#""layer": "tools""#]),
-        (
-            &["explain", "0123456789abcdef0123"],
-            4,
-            &["the id of no reason, and of no refusal that is still kept"],
-        ),
+        (&["explain", "0123456789abcdef0123"], 4, &["no denial or reason"]),
         (&["explain", "../../etc/passwd"], 4, &["`Mcpm-Refusal`"]),
         (&["explain"], 2, &["<ID>"]),
     ] {
@@ -149,6 +145,6 @@ fn a_workload_is_recorded_in_its_folder_until_it_is_removed() {
     let outcome =
         home.run(&["run", "mcpm-test/everything:1", "--name", &name, "--audit-config", "stdout.json"]);
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
-    assert!(outcome.stderr.contains("name a `logFile`"), "{outcome:?}");
+    assert!(outcome.stderr.contains("set `logFile`"), "{outcome:?}");
     home.assert_nothing_left();
 }
