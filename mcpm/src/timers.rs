@@ -83,8 +83,8 @@ impl TimerSet {
 
     /// Makes the task check the timers at that time.
     fn schedule_driver(self: &Arc<Self>, waiting: &mut TimerSetState, time: Instant) {
-        let keeper = tokio::spawn(drive(Arc::downgrade(self), time)).abort_handle();
-        if let Some((replaced, _)) = waiting.driver.replace((keeper, time)) {
+        let task = tokio::spawn(drive(Arc::downgrade(self), time)).abort_handle();
+        if let Some((replaced, _)) = waiting.driver.replace((task, time)) {
             replaced.abort();
         }
     }
@@ -92,8 +92,8 @@ impl TimerSet {
 
 impl Drop for TimerSet {
     fn drop(&mut self) {
-        if let Some((keeper, _)) = self.lock().driver.take() {
-            keeper.abort();
+        if let Some((task, _)) = self.lock().driver.take() {
+            task.abort();
         }
     }
 }
@@ -106,7 +106,7 @@ async fn drive(set: Weak<TimerSet>, mut time: Instant) {
         let now = Instant::now();
         let (mut due, mut next) = (Vec::new(), None);
         let mut waiting = set.lock();
-        if waiting.driver.as_ref().map(|(keeper, _)| keeper.id()) != tokio::task::try_id() {
+        if waiting.driver.as_ref().map(|(task, _)| task.id()) != tokio::task::try_id() {
             // Another task has taken over.
             return;
         }
@@ -221,9 +221,9 @@ mod tests {
         let timers = CoarseTimers::default();
         let mut timer = timers.timer(Duration::from_secs(3600));
         assert!(Pin::new(&mut timer).poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        let keeper = timers.set.lock().driver.as_ref().map(|(keeper, _)| keeper.clone()).expect("a keeper");
+        let task = timers.set.lock().driver.as_ref().map(|(task, _)| task.clone()).expect("a task");
         drop((timer, timers));
-        while !keeper.is_finished() {
+        while !task.is_finished() {
             tokio::task::yield_now().await;
         }
     }

@@ -115,9 +115,9 @@ async fn unauthenticated_denials_do_not_evict_others() {
     let recent = DenialLog::new("p", Some(path.clone()));
     let known = DenialId::new();
     recent.push_and_wait(refused(&recent, &known)).await;
-    let strangers = [Reason::TokenMissing, Reason::OriginNotAllowed, Reason::BodyTooLarge];
+    let unauthenticated = [Reason::TokenMissing, Reason::OriginNotAllowed, Reason::BodyTooLarge];
     let ids: Vec<DenialId> = (0..3000).map(|_| DenialId::new()).collect();
-    for (id, reason) in ids.iter().zip(strangers.into_iter().cycle()) {
+    for (id, reason) in ids.iter().zip(unauthenticated.into_iter().cycle()) {
         let refused = recent.record(id, reason).input("Origin", &"x".repeat(500)).build();
         recent.push_and_wait(refused).await;
     }

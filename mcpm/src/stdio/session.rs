@@ -157,14 +157,14 @@ impl Session {
         if self.single_stream {
             return Arc::clone(&self.standalone);
         }
-        let outlet = MessageStream::for_request(request, self.next_stream, true, Arc::clone(&self.account));
+        let stream = MessageStream::for_request(request, self.next_stream, true, Arc::clone(&self.account));
         self.next_stream += 1;
         self.evict_streams(Instant::now());
         if self.streams.len() == MAX_REPLAYABLE_STREAMS {
             self.streams.pop_front();
         }
-        self.streams.push_back(Arc::clone(&outlet));
-        outlet
+        self.streams.push_back(Arc::clone(&stream));
+        stream
     }
 
     /// Drops streams whose retention is over, and the oldest of those that have ended while there is little memory

@@ -52,13 +52,13 @@ pub(super) fn spawn_relay(
 ) {
     let Some(folder) = shim_volume(spec) else { return };
     let command = vec![format!("{folder}/{SHIM_FILE_NAME}"), RELAY_COMMAND.to_owned()];
-    let keeper = ExecRelaySupervisor {
+    let supervisor = ExecRelaySupervisor {
         runtime: Arc::clone(runtime),
         id: id.clone(),
         command,
         carrier: isolation.exec_relay(),
     };
-    isolation.spawn_for_slot(slot, keeper.spawn_relay());
+    isolation.spawn_for_slot(slot, supervisor.spawn_relay());
 }
 
 struct ExecRelaySupervisor {

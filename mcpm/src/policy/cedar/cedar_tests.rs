@@ -62,9 +62,9 @@ fn cases() {
                 _ => panic!("{about}: nothing is used"),
             };
             let arguments = case.arguments.as_ref().map(|given| authorization.arguments(&given.to_string()));
-            let asker = authorization.for_caller(&caller(case.claims.as_ref()));
+            let authorizer = authorization.for_caller(&caller(case.claims.as_ref()));
             let decision = match arguments.transpose() {
-                Ok(arguments) => asker.decide(&resource, arguments.as_ref()),
+                Ok(arguments) => authorizer.decide(&resource, arguments.as_ref()),
                 Err(ArgumentsError::Unclear(reason)) => Decision::Unclear(reason),
                 Err(ArgumentsError::Undecided(reason)) => Decision::Undecided(reason),
             };
@@ -284,9 +284,9 @@ fn an_attribute_of_the_request_goes_before_one_of_the_configuration() {
         ..AuthorizationSpec::default()
     };
     let authorization = Arc::new(Authorization::new(&spec, "s").expect("policies"));
-    let asker = authorization.for_caller(&Caller::default());
-    assert_eq!(asker.decide(&AccessedEntity::Tool("a", None), None), Decision::Allowed);
-    assert_eq!(asker.decide(&AccessedEntity::Tool("b", None), None), Decision::Denied(Vec::new()));
+    let authorizer = authorization.for_caller(&Caller::default());
+    assert_eq!(authorizer.decide(&AccessedEntity::Tool("a", None), None), Decision::Allowed);
+    assert_eq!(authorizer.decide(&AccessedEntity::Tool("b", None), None), Decision::Denied(Vec::new()));
 }
 
 fn of(policies: &[&str]) -> Arc<Authorization> {
@@ -315,11 +315,11 @@ fn every_form_of_a_uri_is_decided() {
     let tables: Vec<Uris> = serde_json::from_str(&text).expect("tables");
     for Uris { about, policies, allowed, refused, unclear } in tables {
         let policies: Vec<&str> = policies.iter().map(String::as_str).collect();
-        let asker = of(&policies).for_caller(&Caller::default());
+        let authorizer = of(&policies).for_caller(&Caller::default());
         for (uris, expected) in [(allowed, "allowed"), (refused, "refused"), (unclear, "unclear")] {
             for uri in uris {
                 for used in [AccessedEntity::Resource(&uri), AccessedEntity::Template(&uri)] {
-                    let got = match asker.decide(&used, None) {
+                    let got = match authorizer.decide(&used, None) {
                         Decision::Allowed => "allowed",
                         Decision::Unclear(_) => "unclear",
                         Decision::Denied(_) | Decision::Undecided(_) => "refused",
@@ -357,10 +357,10 @@ proptest! {
         ),
     ) {
         const BELOW: &str = "file:///handbook/";
-        let asker = of(&["permit(principal, action, resource) when { resource.uri like \"file:///handbook/*\" };"])
+        let authorizer = of(&["permit(principal, action, resource) when { resource.uri like \"file:///handbook/*\" };"])
             .for_caller(&Caller::default());
         let uri = format!("{BELOW}{}", parts.concat());
-        if asker.decide(&AccessedEntity::Resource(&uri), None) != Decision::Allowed {
+        if authorizer.decide(&AccessedEntity::Resource(&uri), None) != Decision::Allowed {
             return Ok(());
         }
         // Readers that parse, decode, or do both in any order.

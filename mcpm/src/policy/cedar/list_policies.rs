@@ -106,7 +106,7 @@ mod tests {
 
     use super::super::{AccessedEntity, Authorization, AuthorizationSpec, Caller, Decision};
 
-    fn asker(policies: &[&str]) -> super::super::CallerAuthorizer {
+    fn authorizer(policies: &[&str]) -> super::super::CallerAuthorizer {
         let policies: Vec<String> = policies.iter().map(|policy| (*policy).to_owned()).collect();
         let spec = AuthorizationSpec { policies, ..AuthorizationSpec::default() };
         Arc::new(Authorization::new(&spec, "s").expect("policies")).for_caller(&Caller::default())
@@ -148,7 +148,11 @@ mod tests {
             ),
             (&[all, "forbid(principal, action, resource) when { principal.claim_l == \"x\" };"], false),
         ] {
-            assert_eq!(asker(policies).is_listed(&AccessedEntity::Tool("add", None)), shown, "{policies:?}");
+            assert_eq!(
+                authorizer(policies).is_listed(&AccessedEntity::Tool("add", None)),
+                shown,
+                "{policies:?}"
+            );
         }
     }
 
@@ -191,15 +195,15 @@ mod tests {
             b in prop::option::of("[xy]{1,2}"),
         ) {
             let policies: Vec<&str> = policies.iter().map(String::as_str).collect();
-            let asker = asker(&policies);
+            let authorizer = authorizer(&policies);
             let mut arguments = serde_json::Map::new();
             arguments.extend(a.map(|a| ("a".to_owned(), a.into())));
             arguments.extend(b.map(|b| ("b".to_owned(), b.into())));
             let text = serde_json::Value::Object(arguments).to_string();
-            let arguments = asker.authorization.arguments(&text).expect("arguments");
+            let arguments = authorizer.authorization.arguments(&text).expect("arguments");
             let used = AccessedEntity::Tool("add", None);
-            let allowed = asker.decide(&used, Some(&arguments)) == Decision::Allowed;
-            prop_assert!(asker.is_listed(&used) || !allowed, "{policies:?} {text}");
+            let allowed = authorizer.decide(&used, Some(&arguments)) == Decision::Allowed;
+            prop_assert!(authorizer.is_listed(&used) || !allowed, "{policies:?} {text}");
         }
     }
 }

@@ -93,10 +93,10 @@ async fn deliver(router: &Arc<Router>, session: SessionId, message: Message) -> 
         }
         return router.initialize_session(message, &session).await;
     }
-    let (lane, _) = router.mux_of_session(&session)?;
+    let (mux, _) = router.mux_of_session(&session)?;
     match message.kind() {
-        MessageKind::Request => lane.call_in_session(&message, &session, true).await.map(drop),
-        MessageKind::Notification => lane.notify(&message, Some(&session)).await,
-        MessageKind::Response => lane.respond(&message, &session),
+        MessageKind::Request => mux.call_in_session(&message, &session, true).await.map(drop),
+        MessageKind::Notification => mux.notify(&message, Some(&session)).await,
+        MessageKind::Response => mux.respond(&message, &session),
     }
 }

@@ -194,26 +194,26 @@ async fn call_stateless(
             return Err(RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message_text));
         }
     }
-    let lane = router.stateless_mux()?;
+    let mux = router.stateless_mux()?;
     header_check::check_required(headers, message, ModernMeta::of(message).as_ref())?;
     if era::removed_in_modern(message.method()) {
         let message_text = format!("`{}` does not exist in this protocol version", message.method());
         return Err(RpcError::new(StatusCode::NOT_FOUND, error_code::METHOD_NOT_FOUND, message_text));
     }
     if message.method() == "tools/call" {
-        check_arguments(&lane, headers, message).await?;
+        check_arguments(&mux, headers, message).await?;
     }
-    let exchange = lane.call_stateless(message, owner, accepts.events).await?;
+    let exchange = mux.call_stateless(message, owner, accepts.events).await?;
     Ok(Reply::Later(PendingCall { exchange, numbering: Numbering::None, status: Some(stateless_status) }))
 }
 
-async fn check_arguments(lane: &Multiplexer, headers: &HeaderMap, message: &Message) -> Result<(), RpcError> {
+async fn check_arguments(mux: &Multiplexer, headers: &HeaderMap, message: &Message) -> Result<(), RpcError> {
     #[derive(serde::Deserialize)]
     struct ToolCallParams {
         name: String,
     }
     let Ok(tool) = serde_json::from_str::<ToolCallParams>(message.params()) else { return Ok(()) };
-    header_check::check_params(headers, message, &lane.param_headers(&tool.name).await)
+    header_check::check_params(headers, message, &mux.param_headers(&tool.name).await)
 }
 
 async fn initialize(
@@ -238,16 +238,16 @@ async fn in_session(
     message: &Message,
     accepts: Accepts,
 ) -> Result<Reply, RpcError> {
-    let (id, lane, version) = session(router, headers)?;
+    let (id, mux, version) = session(router, headers)?;
     match message.kind() {
         MessageKind::Request => {
-            let exchange = lane.call_in_session(message, &id, accepts.events).await?;
+            let exchange = mux.call_in_session(message, &id, accepts.events).await?;
             let primed = *version >= *era::FIRST_PRIMING_VERSION;
             let numbering = if primed { Numbering::Primed } else { Numbering::Numbered };
             return Ok(Reply::Later(PendingCall { exchange, numbering, status: None }));
         }
-        MessageKind::Notification => lane.notify(message, Some(&id)).await?,
-        MessageKind::Response => lane.respond(message, &id)?,
+        MessageKind::Notification => mux.notify(message, Some(&id)).await?,
+        MessageKind::Response => mux.respond(message, &id)?,
     }
     Ok(Reply::Now(respond::empty(StatusCode::ACCEPTED)))
 }
@@ -313,7 +313,7 @@ fn session(
         return Err(RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message));
     };
     let id = SessionId::from_client(id.to_str().unwrap_or_default());
-    let (lane, agreed) = router.mux_of_session(&id)?;
+    let (mux, agreed) = router.mux_of_session(&id)?;
     let agreed = agreed.unwrap_or_else(|| era::DEFAULT_LEGACY_VERSION.into());
     match headers.get(MCP_PROTOCOL_VERSION).map(|version| version.to_str().unwrap_or_default()) {
         Some(version) if *version != *agreed && !era::LEGACY_VERSIONS.contains(&version) => {
@@ -321,7 +321,7 @@ fn session(
                 format!("protocol version `{version}` does not match the session, which uses `{agreed}`");
             Err(RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message))
         }
-        _ => Ok((id, lane, agreed)),
+        _ => Ok((id, mux, agreed)),
     }
 }
 
@@ -333,7 +333,7 @@ fn get(router: &Router, headers: &HeaderMap) -> Result<Response, RpcError> {
     {
         return Ok(respond::method_not_allowed("POST"));
     }
-    let (id, lane, _) = session(router, headers)?;
+    let (id, mux, _) = session(router, headers)?;
     if !Accepts::of(headers).events {
         let message = "the response to GET is `text/event-stream`, but `Accept` does not allow it";
         return Err(RpcError::new(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, message));
@@ -346,7 +346,7 @@ fn get(router: &Router, headers: &HeaderMap) -> Result<Response, RpcError> {
             return Err(RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message));
         }
     };
-    let reader = lane.read_stream(&id, resume)?;
+    let reader = mux.read_stream(&id, resume)?;
     // An initial comment causes the response head to be sent.
     let events = SseBody::new(reader, None, Numbering::Numbered);
     Ok(events.with_first_event(Bytes::from_static(sse::KEEP_ALIVE)).response())
@@ -360,8 +360,8 @@ fn delete(router: &Router, headers: &HeaderMap) -> Result<Response, RpcError> {
     {
         return Ok(respond::method_not_allowed("POST"));
     }
-    let (id, lane, _) = session(router, headers)?;
-    lane.close_session(&id)?;
+    let (id, mux, _) = session(router, headers)?;
+    mux.close_session(&id)?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
@@ -381,7 +381,7 @@ async fn batch(router: &Router, headers: &HeaderMap, body: Bytes) -> Result<Resp
     if !headers.contains_key(MCP_SESSION_ID) {
         return Err(alone());
     }
-    let (id, lane, version) = session(router, headers)?;
+    let (id, mux, version) = session(router, headers)?;
     if *version != *era::LAST_BATCHING_VERSION {
         return Err(alone());
     }
@@ -391,7 +391,7 @@ async fn batch(router: &Router, headers: &HeaderMap, body: Bytes) -> Result<Resp
     let mut answers = Vec::new();
     for message in &messages {
         match message.kind() {
-            MessageKind::Request => answers.push(match lane.call_in_session(message, &id, false).await {
+            MessageKind::Request => answers.push(match mux.call_in_session(message, &id, false).await {
                 Ok(exchange) => Ok(exchange.into_reader().0),
                 Err(refusal) if answers.is_empty() => {
                     return Ok(respond::message_error(&refusal, message.id_text()));
@@ -399,8 +399,8 @@ async fn batch(router: &Router, headers: &HeaderMap, body: Bytes) -> Result<Resp
                 // The other requests are in flight.
                 Err(refusal) => Err(refusal.answer(message.id_text())),
             }),
-            MessageKind::Notification => lane.notify(message, Some(&id)).await?,
-            MessageKind::Response => lane.respond(message, &id)?,
+            MessageKind::Notification => mux.notify(message, Some(&id)).await?,
+            MessageKind::Response => mux.respond(message, &id)?,
         }
     }
     // The calls may take long, and these would retain the body.

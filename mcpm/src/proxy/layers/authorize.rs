@@ -191,7 +191,7 @@ impl Authorize {
 
     async fn check(
         &self,
-        asker: &CallerAuthorizer,
+        authorizer: &CallerAuthorizer,
         message: &Message,
         asking: Option<&ToolsListRequest>,
         next: Next<'_>,
@@ -203,14 +203,14 @@ impl Authorize {
                     Some(asking) => Some(self.tool_annotations(&name, asking, message, next).await?),
                     None => None,
                 };
-                decide(asker, &AccessedEntity::Tool(&name, said.as_deref()), Some(&arguments))
+                decide(authorizer, &AccessedEntity::Tool(&name, said.as_deref()), Some(&arguments))
             }
             RequestedAccess::Prompt(name, arguments) => {
-                decide(asker, &AccessedEntity::Prompt(&name), Some(&arguments))
+                decide(authorizer, &AccessedEntity::Prompt(&name), Some(&arguments))
             }
-            RequestedAccess::Template(uri) => decide(asker, &AccessedEntity::Template(&uri), None),
+            RequestedAccess::Template(uri) => decide(authorizer, &AccessedEntity::Template(&uri), None),
             RequestedAccess::Resources(uris) => {
-                uris.iter().try_for_each(|uri| decide(asker, &AccessedEntity::Resource(uri), None))
+                uris.iter().try_for_each(|uri| decide(authorizer, &AccessedEntity::Resource(uri), None))
             }
             RequestedAccess::Undecidable(ArgumentsError::Unclear(reason)) => {
                 Err(Denial::new(Reason::AuthorizationUnclear).rule(reason))
@@ -240,16 +240,16 @@ impl Authorize {
 }
 
 fn decide(
-    asker: &CallerAuthorizer,
+    authorizer: &CallerAuthorizer,
     used: &AccessedEntity<'_>,
     arguments: Option<&Arguments>,
 ) -> Result<(), Denial> {
-    let denial = match asker.decide(used, arguments) {
+    let denial = match authorizer.decide(used, arguments) {
         Decision::Allowed => return Ok(()),
         Decision::Denied(rules) if rules.is_empty() => {
             Denial::new(Reason::AuthorizationDenied).rule("no policy permits it").fix(format!(
                 "if the caller should be allowed, add the policy `{}`",
-                asker.suggested_policies(used).join("` and the policy `")
+                authorizer.suggested_policies(used).join("` and the policy `")
             ))
         }
         Decision::Denied(rules) => {
@@ -265,7 +265,7 @@ fn decide(
     };
     // Only the names of arguments: their values may be sensitive.
     let named = arguments.map(Arguments::names);
-    let denial = denial.input("principal", asker.caller()).input("resource", used.display());
+    let denial = denial.input("principal", authorizer.caller()).input("resource", used.display());
     Err(match named.filter(|named| !named.is_empty()) {
         Some(named) => denial.input("arguments", named),
         None => denial,
