@@ -200,6 +200,8 @@ impl Forward {
         }
         if size == Some(0) || parts.method != Method::POST {
             let asked = RetainedRequest { is_complete: size == Some(0), ..RetainedRequest::default() };
+            // A body that is known to be empty lets the client repeat the request on another connection.
+            let body = if size == Some(0) { Body::empty() } else { body };
             return Ok((parts, body, asked));
         }
         // Boxed, because it is rare and large.

@@ -79,6 +79,24 @@ async fn a_request_on_a_connection_that_breaks_off_is_not_sent_again() {
     assert_eq!(response.status, 200);
 }
 
+// RFC 9110 section 9.2.2.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idempotent_request_without_a_body_is_sent_again() {
+    for method in ["GET", "DELETE"] {
+        let front = ForwardFixture::of("/").await;
+        let (response, mut connection, _) = front.begin(front.http.post("/mcp", body(json!(1)))).await;
+        connection.answer("200 OK", "", "{}").await;
+        assert_eq!(response.await.unwrap().text().await, "{}");
+        // The same connection takes the second request and then ends.
+        let response = tokio::spawn(front.http.request(method, "/mcp").send());
+        connection.request().await;
+        drop(connection);
+        let (mut connection, _) = front.upstream.request().await;
+        connection.answer("200 OK", "", "again").await;
+        assert_eq!(response.await.unwrap().text().await, "again", "{method}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_pooled_connection_is_replaced() {
     let front = ForwardFixture::of("/").await;
