@@ -56,7 +56,7 @@ async fn a_listener_whom_the_server_refuses_ends_no_other_stream() {
     let ((mut bad, _bad_guard), (mut late, _late_guard)) = (bad.into_reader(), late.into_reader());
     assert_eq!(server.recv().await["params"]["requestId"], id);
     let (id, asked, meta) = hears_listen(&mut server).await;
-    assert_eq!(asked, ["a://0", "bad://0"], "the server is asked for one listener at a time");
+    assert_eq!(asked, ["a://0", "bad://0"], "one request to the server for each listener at a time");
     assert_eq!(meta, json!({ "v": "good" }), "what the server has acknowledged before");
     server.send(&json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32602, "message": "no" } }));
     assert_eq!(next_message(&mut bad).await["error"]["message"], "no");
