@@ -2,17 +2,15 @@
 
 use std::time::Instant;
 
-use http::{HeaderMap, StatusCode, header};
+use http::{StatusCode, header};
 use http_body::Body as _;
 
 use super::facts::MCP_SESSION_ID;
 use crate::proxy::{
     denial::Denial,
     messages::{MAX_MESSAGE_BYTES, is_encoded},
-    respond::Response,
+    respond::{Response, is_event_stream},
 };
-
-const EVENT_STREAM: &[u8] = b"text/event-stream";
 
 /// The head of a response.
 #[derive(Debug)]
@@ -38,17 +36,12 @@ impl ResponseHead {
             at: Instant::now(),
             status: response.status(),
             denial: response.extensions().get::<Denial>().cloned(),
-            is_events: is_event_stream(headers),
+            is_events: headers.get(header::CONTENT_TYPE).is_some_and(is_event_stream),
             was_inspected: !is_encoded(headers) && size.is_none_or(|size| size <= MAX_MESSAGE_BYTES as u64),
             size,
             session: headers.get(MCP_SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned),
         }
     }
-}
-
-fn is_event_stream(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.as_bytes().get(..EVENT_STREAM.len()));
-    kind.is_some_and(|kind| kind.eq_ignore_ascii_case(EVENT_STREAM))
 }
 
 /// How a request ended.
