@@ -18,12 +18,12 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::{
     client::{
         legacy::{
             self,
-            connect::{HttpConnector, dns::Name, proxy::Tunnel},
+            connect::{Connect, HttpConnector, dns::Name, proxy::Tunnel},
         },
         proxy::matcher::Matcher,
     },
@@ -49,7 +49,7 @@ const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("mcpm/", env!("
 /// The proxies of the environment, read once.
 static PROXIES: LazyLock<Arc<Matcher>> = LazyLock::new(|| Arc::new(Matcher::from_env()));
 
-type Client = legacy::Client<HttpsConnector<Connector>, Full<Bytes>>;
+type Client<C> = legacy::Client<C, Full<Bytes>>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Decides which addresses may be connected to.
@@ -63,20 +63,22 @@ pub(crate) struct HttpClient(Arc<ClientState>);
 struct ClientState {
     trust: TrustStore,
     filter: Option<AddressFilter>,
-    /// Made at the first request, since reading the machine's certificates takes some milliseconds.
-    client: OnceLock<Client>,
+    plain: OnceLock<Client<Connector>>,
+    /// Made at the first request over TLS, since reading the machine's certificates takes some milliseconds, and fails
+    /// where there are none.
+    tls: OnceLock<Client<HttpsConnector<Connector>>>,
 }
 
 impl HttpClient {
     /// A client that trusts the authorities of `trust`.
     pub(crate) fn new(trust: TrustStore) -> Self {
-        Self(Arc::new(ClientState { trust, filter: None, client: OnceLock::new() }))
+        Self(Arc::new(ClientState { trust, ..ClientState::default() }))
     }
 
     /// A client that connects only to addresses that `filter` accepts. A proxy of the environment may have any address;
     /// what it resolves a name to is its own decision.
     pub(crate) fn with_address_filter(trust: TrustStore, filter: AddressFilter) -> Self {
-        Self(Arc::new(ClientState { trust, filter: Some(filter), client: OnceLock::new() }))
+        Self(Arc::new(ClientState { trust, filter: Some(filter), ..ClientState::default() }))
     }
 
     /// Sends a request and returns the head of the response, whose body the caller reads and bounds.
@@ -86,29 +88,44 @@ impl HttpClient {
     /// machine's certificates cannot be read.
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>> {
         let uri = request.uri().clone();
-        self.client()?.request(request).await.map_err(|error| match error.is_connect() {
+        let responding = match is_https(&uri) {
+            true => self.tls()?.request(request),
+            false => self.0.plain.get_or_init(|| pooling_client(self.connector())).request(request),
+        };
+        responding.await.map_err(|error| match error.is_connect() {
             true => connect_error(&uri, error),
             false => request_error("no response from", &uri, error),
         })
     }
 
-    fn client(&self) -> Result<&Client> {
-        if let Some(client) = self.0.client.get() {
+    fn tls(&self) -> Result<&Client<HttpsConnector<Connector>>> {
+        if let Some(client) = self.0.tls.get() {
             return Ok(client);
         }
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(self.0.trust.connector()?.config().as_ref().clone())
-            .https_or_http()
+            .https_only()
             .enable_all_versions()
-            .wrap_connector(Connector::new(self.0.filter.clone(), &PROXIES));
-        let client = legacy::Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
-            .build(connector);
-        Ok(self.0.client.get_or_init(|| client))
+            .wrap_connector(self.connector());
+        Ok(self.0.tls.get_or_init(|| pooling_client(connector)))
     }
+
+    fn connector(&self) -> Connector {
+        Connector::new(self.0.filter.clone(), &PROXIES)
+    }
+}
+
+fn pooling_client<C: Connect + Clone>(connector: C) -> Client<C> {
+    legacy::Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
+        .build(connector)
+}
+
+fn is_https(uri: &Uri) -> bool {
+    uri.scheme_str() == Some("https")
 }
 
 impl fmt::Debug for HttpClient {
@@ -138,7 +155,7 @@ pub(crate) fn request_for_url(
 }
 
 /// What is said of a connection that could not be opened.
-pub(crate) fn connect_error(uri: &Uri, error: impl Into<BoxError>) -> Error {
+fn connect_error(uri: &Uri, error: impl Into<BoxError>) -> Error {
     request_error("cannot connect to", uri, error)
 }
 
@@ -190,19 +207,28 @@ pub(crate) fn is_untrusted_issuer(error: &Error) -> bool {
     })
 }
 
-/// Opens connections for HTTP/2, such as gRPC has them: to `https` URLs with TLS, to others without.
+/// Opens a connection for HTTP/2, such as gRPC uses, with TLS to an `https` URL.
 ///
 /// # Errors
-/// `Io` when the machine's certificates cannot be read.
-pub(crate) fn http2_connector(trust: &TrustStore) -> Result<HttpsConnector<Connector>> {
-    let config = trust.connector()?.config().as_ref().clone();
-    let builder = HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http2();
-    Ok(builder.wrap_connector(Connector::new(None, &PROXIES)))
+/// `Upstream` when the server cannot be reached; `Io` when the machine's certificates cannot be read.
+pub(crate) async fn connect_http2(
+    trust: &TrustStore,
+    uri: Uri,
+) -> Result<MaybeHttpsStream<TokioIo<TcpStream>>> {
+    let connector = Connector::new(None, &PROXIES);
+    let connected = if is_https(&uri) {
+        let config = trust.connector()?.config().as_ref().clone();
+        let builder = HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http2();
+        builder.wrap_connector(connector).call(uri.clone()).await
+    } else {
+        connector.connect(uri.clone()).await.map(MaybeHttpsStream::Http)
+    };
+    connected.map_err(|error| connect_error(&uri, error))
 }
 
 /// Opens connections: straight to the server, or through the proxy of the environment.
 #[derive(Clone)]
-pub(crate) struct Connector {
+struct Connector {
     direct: HttpConnector<Resolver>,
     /// A proxy is the user's choice, so its address is not filtered.
     to_proxy: HttpConnector,
@@ -227,7 +253,7 @@ impl Connector {
             filter(ip)?;
         }
         match self.proxies.intercept(&uri) {
-            Some(proxy) if uri.scheme_str() == Some("https") => {
+            Some(proxy) if is_https(&uri) => {
                 let mut tunnel = Tunnel::new(proxy.uri().clone(), self.to_proxy);
                 if let Some(credentials) = proxy.basic_auth() {
                     tunnel = tunnel.with_auth(credentials.clone());

@@ -24,6 +24,20 @@ fn server(authority: &CertificateAuthority) -> (Program, TlsTerminator) {
 }
 
 #[test]
+fn a_registry_over_plain_http_needs_no_certificates_of_the_machine() {
+    let home = Home::without_engine();
+    let registry = json!({"servers": [{"name": "com.example/far", "description": "Elsewhere", "version": "1.0.0",
+        "remotes": [{"type": "streamable-http", "url": "https://mcp.example.com/mcp"}]}]});
+    let (authority, _requests) = remote::server_with_body(&["200 OK"], registry.to_string());
+    let url = format!("http://{authority}/registry.json");
+    let mut list = home.mcpm(&["registry", "list", "--registry", &url]);
+    list.env("SSL_CERT_FILE", "/dev/null").env("SSL_CERT_DIR", "/nowhere");
+    let outcome = Outcome::of(list.output().unwrap()).succeeded();
+    assert!(outcome.stdout.contains("com.example/far"), "{outcome:?}");
+    home.assert_nothing_left();
+}
+
+#[test]
 fn a_remote_server_of_a_private_authority_is_reached_with_the_bundle_and_after_a_restart() {
     let home = Home::without_engine();
     let (authority, other) = (CertificateAuthority::new(), CertificateAuthority::new());

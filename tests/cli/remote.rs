@@ -14,6 +14,14 @@ use super::support::{Home, Program, Session, testbed_variable, wait_until};
 /// A server that answers each request with the next of some statuses, the last one for ever, and tells what it was
 /// asked: request line, then `Authorization`.
 pub(super) fn server(statuses: &'static [&'static str]) -> (String, mpsc::Receiver<(String, String)>) {
+    server_with_body(statuses, json!({"jsonrpc": "2.0", "id": 2, "result": {"tools": []}}).to_string())
+}
+
+/// Such a server whose responses have this JSON document as their body.
+pub(super) fn server_with_body(
+    statuses: &'static [&'static str],
+    body: String,
+) -> (String, mpsc::Receiver<(String, String)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let authority = listener.local_addr().unwrap().to_string();
     let (tell, told) = mpsc::channel();
@@ -38,17 +46,16 @@ pub(super) fn server(statuses: &'static [&'static str]) -> (String, mpsc::Receiv
             };
             // A connection alone asks whether anything is there.
             let Some(line) = head.first() else { continue };
-            let mut body = vec![0; field("content-length").parse().unwrap_or(0)];
-            reader.read_exact(&mut body).unwrap();
+            let mut request = vec![0; field("content-length").parse().unwrap_or(0)];
+            reader.read_exact(&mut request).unwrap();
             let _ = tell.send((line.clone(), field("authorization")));
             let status = statuses[answered.min(statuses.len() - 1)];
             answered += 1;
-            let answer = json!({"jsonrpc": "2.0", "id": 2, "result": {"tools": []}}).to_string();
             let head = "Content-Type: application/json\r\nConnection: close";
-            let length = answer.len();
+            let length = body.len();
             let _ = write!(
                 reader.get_mut(),
-                "HTTP/1.1 {status}\r\n{head}\r\nContent-Length: {length}\r\n\r\n{answer}"
+                "HTTP/1.1 {status}\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}"
             );
         }
     });

@@ -21,7 +21,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
 use http_body_util::{BodyExt as _, Limited};
-use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
 use opentelemetry_http::{HttpClient as OtelHttpClient, HttpError};
 use opentelemetry_otlp::{
@@ -60,6 +60,8 @@ const MAX_RESPONSE_BYTES: usize = 1 << 20;
 pub(super) struct ExporterFactory<'a> {
     spec: &'a OtlpSpec,
     trust: TrustStore,
+    /// Shared by the exporters of spans and metrics.
+    client: HttpClient,
     headers: HeaderMap,
     runtime: Handle,
     status: Arc<ExportStatus>,
@@ -92,8 +94,19 @@ impl<'a> ExporterFactory<'a> {
             );
         }
         let trust = TrustStore::with_bundle(spec.ca_bundle.as_deref())?;
+        if spec.endpoint.starts_with("https:") {
+            // A machine without certificates is an error of the start, not of each export.
+            trust.connector()?;
+        }
         let said = Arc::new(ExportStatus { endpoint: spec.endpoint.clone(), ..ExportStatus::default() });
-        Ok(Self { spec, trust, headers: values, runtime, status: said })
+        Ok(Self {
+            spec,
+            client: HttpClient::new(trust.clone()),
+            trust,
+            headers: values,
+            runtime,
+            status: said,
+        })
     }
 
     /// Creates the exporter of spans.
@@ -147,10 +160,7 @@ impl<'a> ExporterFactory<'a> {
     fn channel(&self) -> Result<Channel> {
         let text = &self.spec.endpoint;
         let endpoint = Endpoint::from_shared(text.clone()).map_err(|error| no_endpoint(text, error))?;
-        let connector = ReportingConnector {
-            inner: http_client::http2_connector(&self.trust)?,
-            status: Arc::clone(&self.status),
-        };
+        let connector = ReportingConnector { trust: self.trust.clone(), status: Arc::clone(&self.status) };
         Ok(endpoint.timeout(EXPORT_TIMEOUT).connect_with_connector_lazy(connector))
     }
 
@@ -175,7 +185,7 @@ fn exporter_error(error: &ExporterBuildError) -> Error {
 /// Opens connections for gRPC, and keeps why one could not be opened: the exporter does not pass it on.
 #[derive(Clone)]
 struct ReportingConnector {
-    inner: HttpsConnector<http_client::Connector>,
+    trust: TrustStore,
     status: Arc<ExportStatus>,
 }
 
@@ -189,11 +199,9 @@ impl Service<Uri> for ReportingConnector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let Self { mut inner, status } = self.clone();
+        let Self { trust, status } = self.clone();
         Box::pin(async move {
-            let connected =
-                inner.call(uri.clone()).await.map_err(|error| http_client::connect_error(&uri, error));
-            connected.inspect_err(|error| status.set_cause(error))
+            http_client::connect_http2(&trust, uri).await.inspect_err(|error| status.set_cause(error))
         })
     }
 }
@@ -208,7 +216,7 @@ struct OtlpHttpClient {
 impl OtlpHttpClient {
     fn new(collector: &ExporterFactory<'_>) -> Self {
         let (headers, status) = (collector.headers.clone(), Arc::clone(&collector.status));
-        Self { client: HttpClient::new(collector.trust.clone()), headers, status }
+        Self { client: collector.client.clone(), headers, status }
     }
 }
 
