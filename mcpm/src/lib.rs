@@ -86,6 +86,7 @@ mod docker_config;
 pub mod environment;
 pub mod error;
 pub mod explain;
+mod fnv1a;
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
 pub mod fuzzing;

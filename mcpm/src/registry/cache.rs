@@ -16,7 +16,8 @@ use super::{
     fetch::{Fetched, fetch},
 };
 use crate::{
-    Error, ErrorKind, Result, http_client::HttpClient, redact::url::redact_url, state::FORMAT_VERSION,
+    Error, ErrorKind, Result, fnv1a::fnv1a, http_client::HttpClient, redact::url::redact_url,
+    state::FORMAT_VERSION,
 };
 
 /// Lifetime of a document without `Cache-Control`.
@@ -182,13 +183,6 @@ fn ttl_seconds(headers: &HeaderMap) -> u64 {
         }
     }
     holds.min(MAX_TTL).as_secs()
-}
-
-/// Returns the 64-bit FNV-1a hash, for file names; the files contain their URLs.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

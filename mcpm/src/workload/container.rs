@@ -8,11 +8,10 @@ use std::{
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 
-use super::{
-    WorkloadSpec, engine::runtime_of, exec_relay, fnv1a::fnv1a, ignore, secret_delivery::SecretDelivery,
-};
+use super::{WorkloadSpec, engine::runtime_of, exec_relay, ignore, secret_delivery::SecretDelivery};
 use crate::{
     Environment, Error, ErrorKind, Result,
+    fnv1a::fnv1a,
     isolation::Isolation,
     options::Protocol,
     proxy::listener,

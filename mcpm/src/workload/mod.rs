@@ -14,7 +14,6 @@ mod events;
 mod exec_relay;
 mod export;
 mod export_schema;
-mod fnv1a;
 mod headers;
 mod http_server;
 mod ignore;

@@ -12,9 +12,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{WorkloadName, WorkloadSpec, fnv1a::fnv1a};
+use super::{WorkloadName, WorkloadSpec};
 use crate::{
     Environment, Error, ErrorKind, Result,
+    fnv1a::fnv1a,
     isolation::MOUNT_POINT,
     options::{Secret, SecretRef, SecretTarget, WorkloadOptions},
     runtime::{ContainerSpec, Mount},
