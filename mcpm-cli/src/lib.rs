@@ -25,7 +25,6 @@ mod supervise;
 mod terminal;
 
 pub use args::options;
-pub use commands::{completion::scripts, man::pages};
 
 /// Returns the whole command line, for parsing, man pages and completions.
 ///

@@ -17,6 +17,7 @@ mod ignore;
 mod isolation;
 mod manage;
 mod names;
+mod pages;
 mod protected_workload;
 mod proxy;
 mod recovery;

@@ -36,26 +36,6 @@ impl GeneratedFiles {
         }
     }
 
-    /// Compares the files of a folder that holds nothing else.
-    pub(crate) fn check_folder(&mut self, folder: &str, made: Vec<(String, Vec<u8>)>) {
-        let names: BTreeSet<_> = made.iter().map(|(name, _)| name.clone()).collect();
-        for entry in fs::read_dir(self.root.join(folder)).into_iter().flatten() {
-            let entry = entry.unwrap();
-            let name = entry.file_name().into_string().unwrap();
-            if names.contains(&name) {
-                continue;
-            }
-            if self.rewrite {
-                fs::remove_file(entry.path()).unwrap();
-            } else {
-                self.stale.insert(Path::new(folder).join(name));
-            }
-        }
-        for (name, bytes) in made {
-            self.check_file(Path::new(folder).join(name), bytes);
-        }
-    }
-
     /// Fails when a file compared so far is stale and is not to be rewritten.
     pub(crate) fn assert_current(&self) {
         assert!(

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::{Arg, ArgMatches, Command, ValueEnum as _, value_parser};
-use clap_complete::{Generator as _, Shell, generate};
+use clap::{Arg, ArgMatches, Command, value_parser};
+use clap_complete::{Shell, generate};
 use mcpm::Result;
 
 use crate::output;
@@ -24,18 +24,9 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if let Some(shell) = matches.get_one::<Shell>(SHELL) {
-        output::write(&script(*shell))?;
+        let mut script = Vec::new();
+        generate(*shell, &mut crate::command(), "mcpm", &mut script);
+        output::write(&script)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Returns the completion scripts of all shells, with their file names.
-pub fn scripts() -> Vec<(String, Vec<u8>)> {
-    Shell::value_variants().iter().map(|shell| (shell.file_name("mcpm"), script(*shell))).collect()
-}
-
-fn script(shell: Shell) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    generate(shell, &mut crate::command(), "mcpm", &mut bytes);
-    bytes
 }

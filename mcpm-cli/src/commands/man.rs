@@ -1,4 +1,4 @@
-//! `mcpm man`: prints the manual page, or writes one page per command.
+//! `mcpm man`: prints the man page, or writes one page per command.
 
 use std::{fs, io, path::PathBuf, process::ExitCode};
 
@@ -24,7 +24,7 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let pages = pages()
-        .map_err(|error| Error::new(ErrorKind::Internal, "cannot make the manual pages").source(error))?;
+        .map_err(|error| Error::new(ErrorKind::Internal, "cannot render the man pages").source(error))?;
     match matches.get_one::<PathBuf>(FOLDER) {
         Some(folder) => write_pages(folder, &pages)?,
         None => pages.first().map_or(Ok(()), |(_, page)| output::write(page))?,
@@ -44,11 +44,8 @@ fn write_pages(folder: &PathBuf, pages: &[(String, Vec<u8>)]) -> Result<()> {
     Ok(())
 }
 
-/// Returns all manual pages with their file names, the top page first.
-///
-/// # Errors
-/// None that is known: pages are rendered in memory.
-pub fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
+/// Returns all man pages with their file names, the page of the program first.
+fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut top = crate::command();
     top.build();
     let mut pages = Vec::new();
@@ -57,7 +54,7 @@ pub fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
 }
 
 fn add_pages(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
-    let man = Man::new(command.clone());
+    let man = Man::new(command.clone()).source(concat!("mcpm ", env!("CARGO_PKG_VERSION")));
     let mut page = Vec::new();
     man.render(&mut page)?;
     pages.push((man.get_filename(), page));
