@@ -13,6 +13,7 @@
 use std::path::Path;
 
 use bytes::BytesMut;
+use http::Method;
 
 use crate::{
     image::ImageReference,
@@ -25,11 +26,13 @@ use crate::{
     registry, transport, workload,
 };
 
-/// A server's answer, which is the same wherever it is cut in two.
+/// A server's HTTP response, which is the same wherever it is cut in two, and which hyper reads in the same way.
 pub fn answer(data: &[u8]) {
     let Some((at, text)) = data.split_first() else { return };
     let (begin, end) = text.split_at(usize::from(*at).min(text.len()));
     assert_eq!(transport::http::parse_response(&[text]), transport::http::parse_response(&[begin, end]));
+    let method = if at.is_multiple_of(8) { Method::HEAD } else { Method::GET };
+    assert_eq!(transport::http::disagreement(&method, text), None);
 }
 
 /// A file of variables.

@@ -9,7 +9,7 @@ use hyper::ext::ReasonPhrase;
 use super::{error::ConnectionError, framing::Framing};
 
 /// Most headers of a response.
-const MAX_HEADERS: usize = 128;
+pub(super) const MAX_HEADERS: usize = 128;
 /// Largest head of a response in bytes.
 pub(super) const MAX_HEAD_BYTES: usize = 64 << 10;
 const VERSION: &str = " HTTP/1.1\r\n";
@@ -146,15 +146,22 @@ impl ResponseHead {
             } else {
                 !connection_has_token(&headers, "close")
             };
-            let mut framing = framing(&mut headers, is_old, &mut keep_alive)?;
+            let mut framing = framing(&mut headers, is_old, &mut keep_alive);
             let bodiless = matches!(*method, Method::HEAD | Method::CONNECT)
                 || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
             if bodiless {
-                // If the server sends the body that it announces, the connection cannot be reused.
-                keep_alive &=
-                    framing.is_done() || framing == Framing::UntilClosed && *method != Method::CONNECT;
-                framing = Framing::Sized(0);
+                // Such a response ends with its head, whatever its headers say (RFC 9112 section 6.3). If the server
+                // sends the body that it announces, the connection cannot be reused.
+                keep_alive &= framing.as_ref().is_ok_and(|framing| {
+                    framing.is_done() || *framing == Framing::UntilClosed && *method != Method::CONNECT
+                });
+                if framing.is_err() {
+                    headers.remove(header::CONTENT_LENGTH);
+                    headers.remove(header::TRANSFER_ENCODING);
+                }
+                framing = Ok(Framing::Sized(0));
             }
+            let framing = framing?;
             let (mut parts, ()) = http::Response::new(()).into_parts();
             (parts.status, parts.headers) = (status, headers);
             let reason = read.reason.filter(|reason| status.canonical_reason() != Some(reason));

@@ -5,6 +5,8 @@
 mod address;
 mod client;
 mod connection;
+#[cfg(any(fuzzing, test))]
+mod differential;
 mod error;
 mod framing;
 mod head;
@@ -14,8 +16,6 @@ mod response_body;
 mod stream;
 mod upload;
 
-#[cfg(any(fuzzing, test))]
-pub(crate) use client::parse_response;
 pub(crate) use {
     address::Address,
     client::{Dial, Http1Client},
@@ -24,3 +24,5 @@ pub(crate) use {
     request_body::RequestBody,
     response_body::ResponseBody,
 };
+#[cfg(any(fuzzing, test))]
+pub(crate) use {client::parse_response, differential::disagreement};
