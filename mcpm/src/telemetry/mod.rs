@@ -30,7 +30,7 @@ pub(crate) use instruments::Instruments;
 pub(crate) use labels::{cut, http_method, mcp_method, mcp_version, rpc_code};
 pub(crate) use spec::{OTLP_OPTIONS, SHARED_OPTIONS};
 pub use spec::{OtlpSpec, TelemetrySpec};
-pub(crate) use trace_context::{TraceContext, parent_and_link};
+pub(crate) use trace_context::{TraceContext, parent_and_link, traceparent_header};
 
 use export_runtime::ExportRuntime;
 use exporters::ExporterFactory;

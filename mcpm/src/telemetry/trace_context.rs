@@ -25,12 +25,7 @@ pub(crate) struct TraceContext {
 impl TraceContext {
     /// Reads the context from headers.
     pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
-        let one = |name: &str| {
-            let mut lines = headers.get_all(name).iter();
-            let line = lines.next().filter(|_| lines.next().is_none());
-            line.and_then(|line| line.to_str().ok()).map(str::to_owned)
-        };
-        let traceparent = one(TRACEPARENT);
+        let traceparent = traceparent_header(headers).map(str::to_owned);
         let tracestate = traceparent.is_some().then(|| joined_tracestate(headers)).flatten();
         Self { traceparent, tracestate }
     }
@@ -81,6 +76,13 @@ impl TraceContext {
     pub(crate) fn tracestate(&self) -> Option<&str> {
         self.tracestate.as_deref().filter(|state| !state.is_empty())
     }
+}
+
+/// The `traceparent` header, unless there are several: such a request has no trace context (W3C Trace Context).
+pub(crate) fn traceparent_header(headers: &HeaderMap) -> Option<&str> {
+    let mut lines = headers.get_all(TRACEPARENT).iter();
+    let line = lines.next().filter(|_| lines.next().is_none());
+    line.and_then(|line| line.to_str().ok())
 }
 
 /// `tracestate` may be split into several header lines (W3C Trace Context, section 3.3.1).

@@ -32,6 +32,7 @@ use crate::{
         respond::{self, Request, Response},
     },
     redact::{Redactor, hex, is_secret_name, truncate},
+    telemetry::traceparent_header,
 };
 
 /// Longest path that is recorded.
@@ -106,7 +107,7 @@ impl RequestAudit {
             session: session.or_else(in_query),
             posts_json: facts.method == Method::POST
                 && headers.get_all(header::CONTENT_TYPE).iter().any(is_json),
-            traceparent: headers.get("traceparent").and_then(|text| text.to_str().ok()).map(str::to_owned),
+            traceparent: traceparent_header(headers).map(str::to_owned),
             state: Mutex::default(),
         }
     }

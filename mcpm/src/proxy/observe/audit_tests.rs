@@ -138,3 +138,21 @@ fn an_event_stream_is_recognized_in_any_case() {
     assert!(finish(&audited, 200, &[("content-type", "Text/Event-Stream; charset=utf-8")]).is_empty());
     assert!(audited.is_streaming());
 }
+
+#[test]
+fn several_traceparent_headers_are_treated_as_none() {
+    let trace = |count: usize| {
+        let mut request = http::Request::post("/mcp").body(Body::empty()).expect("a request");
+        let value = HeaderValue::from_static("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+        for _ in 0..count {
+            request.headers_mut().append("traceparent", value.clone());
+        }
+        let audit = open_in_memory(&AuditSpec::default()).0;
+        let facts = Arc::new(RequestFacts::from_request(&request, &ExternalUrlConfig::default(), false));
+        let audited = RequestAudit::new(&audit, &facts, None, &request, false);
+        audited.set_messages(&RequestMessages::read(request.headers(), ASK.into()).expect("a message"));
+        finish(&audited, 200, &[])[0]["metadata"]["extra"]["trace_id"].clone()
+    };
+    assert_eq!(trace(1), "0af7651916cd43dd8448eb211c80319c");
+    assert_eq!((trace(0), trace(2)), (Value::Null, Value::Null));
+}
