@@ -5,7 +5,7 @@
 //! requires a login passes, and so does one that responds with a JSON-RPC error. All responses are limited in size
 //! and time.
 
-use std::time::Duration;
+use std::{error::Error as StdError, io, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
@@ -19,6 +19,7 @@ use super::{
     target::{MCP_PATH, SSE_PATH, Target, TargetInstance},
 };
 use crate::{
+    Error,
     mcp::{
         era::{self, FIRST_MODERN_VERSION},
         error_code,
@@ -261,7 +262,7 @@ impl Check<'_> {
                     true => Finding::Untrusted,
                     false => Finding::Unreachable,
                 };
-                Err(finding(error.to_string()))
+                Err(finding(cause_of(&error)))
             }
         }
     }
@@ -282,6 +283,22 @@ impl Check<'_> {
         headers.clone_from(self.headers);
         headers.insert(header::HOST, self.reached.host.clone());
         request
+    }
+}
+
+/// The cause of a failed exchange. That of a failed connection has no address, which the finding names already.
+fn cause_of(error: &Error) -> String {
+    let cause = StdError::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
+    let Some(cause) = cause else { return error.to_string() };
+    let causes = std::iter::successors(Some(cause as &(dyn StdError + 'static)), |cause| (**cause).source());
+    let text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    match cause.raw_os_error() {
+        // As in the middle of a sentence, and without the number.
+        Some(code) => {
+            let text = text.trim_end_matches(&format!(" (os error {code})"));
+            text.chars().take(1).flat_map(char::to_lowercase).chain(text.chars().skip(1)).collect()
+        }
+        None => text,
     }
 }
 
