@@ -20,6 +20,7 @@ mod names;
 mod pages;
 mod protected_workload;
 mod proxy;
+mod recorded;
 mod recovery;
 mod registry;
 mod remote;
