@@ -10,8 +10,18 @@ use crate::testing::each_source;
 const PAGE: &str = include_str!("../../docs/architecture.md");
 
 /// Modules that every module may use.
-const SHARED_MODULES: [&str; 9] =
-    ["config_file", "environment", "error", "fnv1a", "memory", "options", "rate_limit", "redact", "timers"];
+const SHARED_MODULES: [&str; 10] = [
+    "config_file",
+    "environment",
+    "error",
+    "features",
+    "fnv1a",
+    "memory",
+    "options",
+    "rate_limit",
+    "redact",
+    "timers",
+];
 
 /// The path of a module or an item from the crate's root, such as `["stdio", "mux"]`.
 type ItemPath = Vec<String>;

@@ -5,6 +5,9 @@
 //! follows no redirects and reads no bodies: callers decide about both, and bound them. Requests of MCP clients take
 //! the data path's own client instead (`transport::http`).
 
+#[cfg(feature = "telemetry")]
+pub(crate) mod http2;
+
 use std::{
     fmt, io,
     net::{IpAddr, SocketAddr},
@@ -18,7 +21,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::{
         legacy::{
@@ -205,25 +208,6 @@ pub(crate) fn is_untrusted_issuer(error: &Error) -> bool {
     cause.is_some_and(|cause| {
         cause.chain().filter_map(|error| error.downcast_ref()).any(tls::is_untrusted_issuer_failure)
     })
-}
-
-/// Opens a connection for HTTP/2, such as gRPC uses, with TLS to an `https` URL.
-///
-/// # Errors
-/// `Upstream` when the server cannot be reached; `Io` when the machine's certificates cannot be read.
-pub(crate) async fn connect_http2(
-    trust: &TrustStore,
-    uri: Uri,
-) -> Result<MaybeHttpsStream<TokioIo<TcpStream>>> {
-    let connector = Connector::new(None, &PROXIES);
-    let connected = if is_https(&uri) {
-        let config = trust.connector()?.config().as_ref().clone();
-        let builder = HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http2();
-        builder.wrap_connector(connector).call(uri.clone()).await
-    } else {
-        connector.connect(uri.clone()).await.map(MaybeHttpsStream::Http)
-    };
-    connected.map_err(|error| connect_error(&uri, error))
 }
 
 /// Opens connections: straight to the server, or through the proxy of the environment.

@@ -86,6 +86,7 @@ mod docker_config;
 pub mod environment;
 pub mod error;
 pub mod explain;
+mod features;
 mod fnv1a;
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
@@ -111,6 +112,7 @@ pub mod runtime;
 pub mod secrets;
 pub mod state;
 pub mod stdio;
+#[cfg_attr(not(feature = "telemetry"), path = "telemetry/off.rs")]
 pub mod telemetry;
 #[cfg(test)]
 mod testing;
@@ -124,6 +126,7 @@ pub mod workload;
 pub use environment::Environment;
 pub use error::{Error, ErrorKind, Result};
 pub use explain::{Explanation, explain};
+pub use features::Feature;
 pub use proxy::{Proxy, ProxyBuilder, RunningProxy};
 pub use workload::{RunningWorkload, Workload, WorkloadBuilder};
 

@@ -4,10 +4,13 @@
 //! a type as its text form.
 
 /// Distributes the table's sections to the two commands, and generates an option set for each and a view of their
-/// common options. A common section may have another title for the proxy, after `|`.
+/// common options. A common section may have another title for the proxy, after `|`, and all options of a section may need
+/// a Cargo feature.
 macro_rules! options {
-    ($( section $title:literal $(| $proxy_title:literal)? for $commands:tt { $($rows:tt)* } )*) => {
-        options! { @split [] [] [] $( { $title [$($proxy_title)?] $commands { $($rows)* } } )* }
+    ($(
+        section $title:literal $(| $proxy_title:literal)? for $commands:tt $(needs $feature:ident)? { $($rows:tt)* }
+    )*) => {
+        options! { @split [] [] [] $( { $title [$($proxy_title)?] $commands { [$($feature)?] $($rows)* } } )* }
     };
     (@split [$($run:tt)*] $proxy:tt $shared:tt { $title:literal [] (run) $rows:tt } $($rest:tt)*) => {
         options! { @split [$($run)* $title false $rows] $proxy $shared $($rest)* }
@@ -39,7 +42,7 @@ macro_rules! options {
         options! { @set ProxyOptions (crate::proxy::ProxyBuilder) "proxy" $($proxy)* }
         options! { @view SharedOptions $($shared)* }
     };
-    (@view $view:ident $( { $(
+    (@view $view:ident $( { $feature:tt $(
         $(#[doc = $help:literal])+
         $name:ident : $slot:ident<$value:ty> $(= $default:literal)?
         $( [ $($settings:tt)* ] )? ;
@@ -63,7 +66,7 @@ macro_rules! options {
             }
         }
     };
-    (@set $options:ident ($builder:path) $command:literal $( $title:literal $addition:literal { $(
+    (@set $options:ident ($builder:path) $command:literal $( $title:literal $addition:literal { $feature:tt $(
         $(#[doc = $help:literal])+
         $name:ident : $slot:ident<$value:ty> $(= $default:literal)?
         $( [ $($key:ident : $setting:expr),+ $(,)? ] )? ;
@@ -96,7 +99,7 @@ macro_rules! options {
                         options!(@arity $slot),
                         options!(@default $($default)?),
                     )
-                }.or_addition($addition),
+                }.of_section($addition, options!(@feature $feature)),
             )*)* ];
 
             fn slot(&self, name: &str) -> Option<&dyn crate::options::ErasedSlot> {
@@ -130,6 +133,8 @@ macro_rules! options {
             )*)*
         }
     };
+    (@feature []) => { None };
+    (@feature [$feature:ident]) => { Some(crate::Feature::$feature) };
     (@arity Option) => { crate::options::Arity::One };
     (@arity Vec) => { crate::options::Arity::Many };
     (@arity List) => { crate::options::Arity::List };

@@ -99,7 +99,11 @@ fn arguments_without_a_flag_have_a_placeholder_of_their_own() {
 #[test]
 fn working_values_of_unsupported_options_parse() {
     for (_, spec) in every_row() {
-        assert!(spec.unsupported.is_some() || spec.supported_values.is_empty(), "`{}`", spec.name);
+        assert!(
+            spec.unsupported.is_some() || spec.feature.is_some() || spec.supported_values.is_empty(),
+            "`{}`",
+            spec.name
+        );
         assert!(spec.supported_values.iter().all(|text| spec.check(text).is_ok()), "`{}`", spec.name);
     }
 }
@@ -221,6 +225,17 @@ fn unsupported_options_are_rejected_unless_they_change_nothing() {
         [("remote-auth-timeout", "30000ms"), ("remote-auth", "false"), ("otel-sampling-rate", "0.10")]
     {
         assert_eq!(result(name, text), Ok(()), "--{name} {text}");
+    }
+}
+
+#[test]
+fn options_of_a_feature_are_rejected_exactly_in_builds_without_it() {
+    for (_, spec) in every_row().filter(|(_, spec)| spec.unsupported.is_none()) {
+        let missing = spec.feature.filter(|feature| !feature.is_enabled());
+        let expected = missing.map(|feature| format!("`{}` needs the Cargo feature `{feature}`", spec.name));
+        let error = spec.unsupported_error();
+        assert_eq!(error.as_ref().map(|error| error.message().to_owned()), expected, "`{}`", spec.name);
+        assert!(error.is_none_or(|error| error.kind() == ErrorKind::Unsupported), "`{}`", spec.name);
     }
 }
 

@@ -146,15 +146,15 @@ pub trait OptionSet: Default + Sized {
         Ok(())
     }
 
-    /// Rejects an option whose feature is not implemented, unless its value works without it.
+    /// Rejects an option whose feature is not implemented or not included in this build, unless its value works without
+    /// it.
     ///
     /// # Errors
     /// `Unsupported` names the option.
     fn check_supported(&self) -> Result<()> {
-        for spec in Self::SPECS.iter().filter(|spec| spec.unsupported.is_some()) {
+        for spec in Self::SPECS {
+            let Some(error) = spec.unsupported_error() else { continue };
             if self.is_given(spec.name) && !has_working_value(self, spec) {
-                let error =
-                    Error::new(ErrorKind::Unsupported, format!("`{}` is not supported yet", spec.name));
                 return Err(match spec.supported_values {
                     [] => error,
                     values => error.hint(format!("values that work: {}", values.join(", "))),
@@ -165,7 +165,7 @@ pub trait OptionSet: Default + Sized {
     }
 }
 
-/// Returns whether an option of an unimplemented feature has a value that works without the feature.
+/// Returns whether an option of an unsupported feature has a value that works without the feature.
 fn has_working_value<O: OptionSet>(options: &O, spec: &OptionSpec) -> bool {
     let texts = options.slot(spec.name).map(ErasedSlot::texts);
     // The default describes the behaviour without the feature, unless the row lists other values.

@@ -1,7 +1,7 @@
 //! The specification of an option.
 
 use super::value::{OptionValue, ValueKind, check_text};
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, Feature};
 
 /// A row of the option table.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +39,9 @@ pub struct OptionSpec {
     pub allowed_with_from_config: bool,
     /// The feature that the option needs, if that is not implemented.
     pub unsupported: Option<&'static str>,
-    /// Values other than the default that work although the feature is not implemented.
+    /// The Cargo feature that the option needs.
+    pub feature: Option<Feature>,
+    /// Values other than the default that work although the feature is not implemented or not included.
     pub supported_values: &'static [&'static str],
     /// Whether the option goes beyond the user's requirement; listed in `docs/reference/additions.md`.
     pub addition: bool,
@@ -109,6 +111,7 @@ impl OptionSpec {
             is_exclusive: false,
             allowed_with_from_config: false,
             unsupported: None,
+            feature: None,
             supported_values: &[],
             addition: false,
             placeholder: None,
@@ -117,9 +120,12 @@ impl OptionSpec {
         }
     }
 
-    /// Marks the option as an addition if the command has the whole section as an addition.
-    pub(super) const fn or_addition(mut self, addition: bool) -> Self {
+    /// Adds what holds for the whole section: whether the command has it as an addition, and the feature that it needs.
+    pub(super) const fn of_section(mut self, addition: bool, feature: Option<Feature>) -> Self {
         self.addition |= addition;
+        if self.feature.is_none() {
+            self.feature = feature;
+        }
         self
     }
 
@@ -191,6 +197,18 @@ impl OptionSpec {
     /// A lower-case fragment that says what was expected.
     pub fn check(&self, text: &str) -> Result<(), String> {
         (self.check)(self, text)
+    }
+
+    /// Returns the error if this build does not support the option.
+    pub(super) fn unsupported_error(&self) -> Option<Error> {
+        let missing = self.feature.filter(|feature| !feature.is_enabled());
+        match (self.unsupported, missing) {
+            (Some(_), _) => {
+                Some(Error::new(ErrorKind::Unsupported, format!("`{}` is not supported yet", self.name)))
+            }
+            (None, Some(feature)) => Some(feature.missing(&format!("`{}`", self.name))),
+            (None, None) => None,
+        }
     }
 
     /// Returns whether values of the option must not be repeated in messages.

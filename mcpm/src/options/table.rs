@@ -1,7 +1,8 @@
 //! The table of options: every option, declared once, in the order of the requirement.
 //!
 //! A row is a name, a slot (`Option` one value, `Vec` many, `List` many and comma-separated), a type, the default
-//! as a user would type it, and settings of [`OptionSpec`](super::OptionSpec). The first documentation line is the
+//! as a user would type it, and settings of [`OptionSpec`](super::OptionSpec). All options of a section may need a Cargo
+//! feature, which is named after `needs`. The first documentation line is the
 //! help text; it ends without a full stop and does not repeat the default. After a change run `MCPM_UPDATE=1 cargo
 //! test -p mcpm-tests --test generated`.
 
@@ -348,7 +349,7 @@ options! {
             placeholder: Some("NAME"), computed_default: Some("`Authorization`, whose value it replaces"),
         ];
     }
-    section "Telemetry" for (run, proxy as addition) {
+    section "Telemetry" for (run, proxy as addition) needs Telemetry {
         /// OTLP endpoint URL
         ///
         /// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
@@ -379,7 +380,7 @@ options! {
         /// Emit legacy attribute names alongside the new semantic-convention names
         otel_use_legacy_attributes: Option<bool> = "true";
     }
-    section "Telemetry" for (run, proxy) {
+    section "Telemetry" for (run, proxy) needs Telemetry {
         /// Loopback port on which `/metrics` is served without a token
         otel_prometheus_port: Option<u16> [range: Some((1.0, 65535.0)), addition: true];
         /// OTLP transport

@@ -46,7 +46,7 @@ use url::Url;
 use super::OtlpSpec;
 use crate::{
     Error, ErrorKind, Result,
-    http_client::{self, HttpClient, request_for_url},
+    http_client::{self, HttpClient, http2, request_for_url},
     options::{Header, OtlpProtocol},
     transport::tls::TrustStore,
 };
@@ -201,7 +201,7 @@ impl Service<Uri> for ReportingConnector {
     fn call(&mut self, uri: Uri) -> Self::Future {
         let Self { trust, status } = self.clone();
         Box::pin(async move {
-            http_client::connect_http2(&trust, uri).await.inspect_err(|error| status.set_cause(error))
+            http2::connect_http2(&trust, uri).await.inspect_err(|error| status.set_cause(error))
         })
     }
 }

@@ -8,8 +8,8 @@ use std::{
 
 use http::Method;
 
-/// Maximum length of an attribute value in bytes.
-const MAX_ATTRIBUTE_BYTES: usize = 128;
+use super::cut::cut;
+
 /// Replaces all values that are not known.
 pub(crate) const OTHER: &str = "other";
 /// Maximum number of tool names, and of prompt names.
@@ -113,15 +113,6 @@ impl NameLabels {
         }
         OTHER.to_owned()
     }
-}
-
-/// Truncates a text to the maximum length of an attribute.
-pub(crate) fn cut(text: &str) -> &str {
-    let mut end = text.len().min(MAX_ATTRIBUTE_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! global of the process: two proxies in one program measure apart, and neither sets the program's own providers.
 //! What is measured of a request is decided in [`proxy::observe`](crate::proxy).
 
+mod cut;
 mod export_runtime;
 mod exporters;
 mod instruments;
@@ -26,8 +27,9 @@ use opentelemetry_sdk::{
 };
 use prometheus::{Registry, TextEncoder};
 
+pub(crate) use cut::cut;
 pub(crate) use instruments::Instruments;
-pub(crate) use labels::{cut, http_method, mcp_method, mcp_version, rpc_code};
+pub(crate) use labels::{http_method, mcp_method, mcp_version, rpc_code};
 pub(crate) use spec::{OTLP_OPTIONS, SHARED_OPTIONS};
 pub use spec::{OtlpSpec, TelemetrySpec};
 pub(crate) use trace_context::{TraceContext, parent_and_link, traceparent_header};
@@ -160,6 +162,11 @@ impl Telemetry {
             serves_path: spec.prometheus,
             providers: Mutex::new(Some(Providers { tracer, meter, engine })),
         })
+    }
+
+    /// Whether requests are traced.
+    pub(crate) fn traces(&self) -> bool {
+        self.tracer.is_some()
     }
 
     /// The metrics in Prometheus' text format, if they are enabled.

@@ -55,6 +55,10 @@ pub(crate) struct ResponseMessage<'a> {
     ///
     /// Of use to tell things about an answer, and not to decide about it: servers mix up the answers to requests that
     /// are under way with the same id, and those on streams of their own belong to requests of other exchanges.
+    #[cfg_attr(
+        not(any(feature = "telemetry", test)),
+        expect(dead_code, reason = "only metrics tell things about an answer")
+    )]
     pub(crate) request: Option<&'a Message>,
     /// Why it stands in place of one that a layer further in has refused.
     pub(crate) denial: Option<&'a Denial>,

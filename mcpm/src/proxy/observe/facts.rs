@@ -22,6 +22,7 @@ pub(crate) struct Peer(pub(crate) SocketAddr);
 
 /// What is known of a request from its head.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "telemetry"), expect(dead_code, reason = "the audit log reads a part of it"))]
 pub(super) struct RequestFacts {
     /// When the request arrived, on both clocks.
     pub(super) began: (SystemTime, Instant),
@@ -90,11 +91,6 @@ impl RequestFacts {
             names_events,
             accepts_events,
         }
-    }
-
-    /// Converts a time of the monotonic clock to the clock of spans and events.
-    pub(super) fn to_system_time(&self, at: Instant) -> SystemTime {
-        self.began.0 + at.saturating_duration_since(self.began.1)
     }
 }
 

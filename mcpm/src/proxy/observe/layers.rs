@@ -11,9 +11,8 @@ use super::{
     audit::RequestAudit,
     exchange::{Exchange, ExchangeGuard, ExchangeHook},
     facts::RequestFacts,
-    meta, metrics,
-    spans::RequestTelemetry,
-    sse_pending::SsePending,
+    meta,
+    spans::{RequestTelemetry, SsePending},
 };
 use crate::{
     audit::Audit,
@@ -49,7 +48,7 @@ pub(crate) struct SsePendingRequests(Arc<SsePending>);
 impl ObserveLayer {
     async fn observe(&self, mut request: Request, next: Next<'_>, is_measured: bool) -> Response {
         let telemetry = self.telemetry.as_ref().filter(|_| is_measured);
-        let is_traced = telemetry.is_some_and(|telemetry| telemetry.tracer.is_some());
+        let is_traced = telemetry.is_some_and(|telemetry| telemetry.traces());
         let facts = Arc::new(RequestFacts::from_request(&request, &self.external_url, is_traced));
         let telemetry = telemetry.map(|telemetry| {
             Arc::new(RequestTelemetry::start(
@@ -82,7 +81,7 @@ impl ObserveLayer {
         if let Some(telemetry) = &self.telemetry
             && let Some(denial) = response.extensions().get::<Denial>()
         {
-            metrics::count_denial(telemetry, denial);
+            RequestTelemetry::count_denial(telemetry, denial);
         }
         response
     }

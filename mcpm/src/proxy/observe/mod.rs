@@ -11,11 +11,16 @@ mod exchange;
 mod facts;
 mod layers;
 mod meta;
+#[cfg(feature = "telemetry")]
 mod metrics;
+#[cfg(feature = "telemetry")]
 mod operation;
 mod outcome;
+#[cfg(feature = "telemetry")]
 mod span_attributes;
+#[cfg_attr(not(feature = "telemetry"), path = "spans_off.rs")]
 mod spans;
+#[cfg(feature = "telemetry")]
 mod sse_pending;
 
 pub(crate) use exchange::{Exchange, mark_sent};

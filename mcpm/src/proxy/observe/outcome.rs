@@ -15,6 +15,7 @@ use crate::proxy::{
 /// The head of a response.
 #[derive(Debug)]
 pub(super) struct ResponseHead {
+    #[cfg_attr(not(feature = "telemetry"), expect(dead_code, reason = "only spans have times"))]
     pub(super) at: Instant,
     pub(super) status: StatusCode,
     /// Why the proxy denied the request, if it did.

@@ -5,7 +5,7 @@
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Instant, SystemTime},
 };
 
 use http::{Method, StatusCode};
@@ -21,13 +21,18 @@ use super::{
     operation::{Operation, OperationOutcome, OperationTarget, RequestRecord},
     outcome::{RequestOutcome, ResponseHead, SentBody},
     span_attributes::{count_of, http_attributes, mcp_attributes},
-    sse_pending::{PendingRequest, SsePending},
+    sse_pending::PendingRequest,
 };
 use crate::{
     mcp::message::{Message, MessageKind},
-    proxy::messages::{RequestMessages, ResponseMessage},
+    proxy::{
+        denial::Denial,
+        messages::{RequestMessages, ResponseMessage},
+    },
     telemetry::{Telemetry, TraceContext, http_method, parent_and_link},
 };
+
+pub(super) use super::sse_pending::SsePending;
 
 /// One request in metrics and traces.
 #[derive(Debug)]
@@ -79,6 +84,11 @@ impl RequestTelemetry {
         let record = RequestRecord { version: facts.protocol.clone(), ..RequestRecord::default() };
         let state = TelemetryState { record, is_unauthenticated: requires_auth, ..TelemetryState::default() };
         Self { telemetry, facts, sse_pending, is_stdio, state: Mutex::new(state) }
+    }
+
+    /// Counts the denial of a request that is not measured.
+    pub(super) fn count_denial(telemetry: &Telemetry, denial: &Denial) {
+        metrics::count_denial(telemetry, denial);
     }
 
     fn state(&self) -> MutexGuard<'_, TelemetryState> {
@@ -374,6 +384,13 @@ impl PendingRequest for RequestTelemetry {
         if let Some((_, sent)) = state.post_result.take() {
             self.end(&mut state, RequestOutcome::ClientGone, sent);
         }
+    }
+}
+
+impl RequestFacts {
+    /// Converts a time of the monotonic clock to the clock of spans and events.
+    pub(super) fn to_system_time(&self, at: Instant) -> SystemTime {
+        self.began.0 + at.saturating_duration_since(self.began.1)
     }
 }
 

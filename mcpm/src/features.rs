@@ -1,0 +1,44 @@
+//! The Cargo features of the library, and the error for what needs one that is off.
+
+use std::fmt;
+
+use crate::{Error, ErrorKind};
+
+/// A Cargo feature of the library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Feature {
+    /// Traces and metrics.
+    Telemetry,
+}
+
+impl Feature {
+    /// All features that can be off.
+    pub const ALL: &'static [Self] = &[Self::Telemetry];
+
+    /// Returns the name in `Cargo.toml`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Telemetry => "telemetry",
+        }
+    }
+
+    /// Returns whether this build includes the feature.
+    pub const fn is_enabled(self) -> bool {
+        match self {
+            Self::Telemetry => cfg!(feature = "telemetry"),
+        }
+    }
+
+    /// Returns the error for `subject`, which needs the feature.
+    pub(crate) fn missing(self, subject: &str) -> Error {
+        Error::new(ErrorKind::Unsupported, format!("{subject} needs the Cargo feature `{self}`"))
+            .hint("build with the feature")
+    }
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

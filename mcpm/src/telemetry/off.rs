@@ -1,0 +1,77 @@
+//! Telemetry of a proxy, in a build without the Cargo feature `telemetry`: its configuration, and nothing that starts.
+
+mod cut;
+mod otel_variables;
+mod spec;
+
+use std::convert::Infallible;
+
+use http::HeaderMap;
+
+pub(crate) use cut::cut;
+pub(crate) use spec::{OTLP_OPTIONS, SHARED_OPTIONS};
+pub use spec::{OtlpSpec, TelemetrySpec};
+
+use crate::{Feature, Result, environment::Variables, options::Header};
+
+/// The telemetry of a proxy, which cannot be started.
+#[derive(Debug)]
+pub(crate) struct Telemetry(Infallible);
+
+impl Telemetry {
+    pub(crate) fn start(
+        _spec: &TelemetrySpec,
+        _headers: &[Header],
+        _variables: &Variables,
+        _server: &str,
+        _transport: &'static str,
+    ) -> Result<Self> {
+        Err(Feature::Telemetry.missing("telemetry"))
+    }
+
+    /// Returns any value, since there is no telemetry to call it on.
+    pub(crate) fn never(&self) -> ! {
+        match self.0 {}
+    }
+
+    pub(crate) fn traces(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(crate) fn prometheus_text(&self) -> Option<Result<String>> {
+        match self.0 {}
+    }
+
+    pub(crate) fn serves_path(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(crate) async fn stop(&self) {
+        match self.0 {}
+    }
+}
+
+/// The trace context of a request, which nothing reads.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TraceContext(());
+
+impl TraceContext {
+    pub(crate) fn from_headers(_headers: &HeaderMap) -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn write_headers(&self, _headers: &mut HeaderMap) {}
+
+    pub(crate) fn traceparent(&self) -> Option<&str> {
+        None
+    }
+
+    pub(crate) fn tracestate(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// Values of OTLP headers by name; none, since nothing is exported.
+pub fn listed_headers(_text: &str, _known: &[String]) -> Vec<Header> {
+    Vec::new()
+}
