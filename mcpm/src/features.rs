@@ -8,17 +8,20 @@ use crate::{Error, ErrorKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Feature {
+    /// Authorization by Cedar policies.
+    Policy,
     /// Traces and metrics.
     Telemetry,
 }
 
 impl Feature {
     /// All features that can be off.
-    pub const ALL: &'static [Self] = &[Self::Telemetry];
+    pub const ALL: &'static [Self] = &[Self::Policy, Self::Telemetry];
 
     /// Returns the name in `Cargo.toml`.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Policy => "policy",
             Self::Telemetry => "telemetry",
         }
     }
@@ -26,6 +29,7 @@ impl Feature {
     /// Returns whether this build includes the feature.
     pub const fn is_enabled(self) -> bool {
         match self {
+            Self::Policy => cfg!(feature = "policy"),
             Self::Telemetry => cfg!(feature = "telemetry"),
         }
     }

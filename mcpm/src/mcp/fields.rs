@@ -72,6 +72,7 @@ impl<'a> Fields<'a> {
     }
 
     /// All fields, unless two of them can be taken for each other.
+    #[cfg(any(feature = "policy", test))]
     pub(crate) fn all_unique(&self) -> Result<&[(Cow<'a, str>, &'a RawValue)], AmbiguousField> {
         let mut seen = std::collections::HashSet::new();
         for (key, _) in &self.0 {

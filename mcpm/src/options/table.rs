@@ -13,6 +13,7 @@ use super::{
     OtlpProtocol, PermissionProfile, ProxyMode, PublishSpec, Required, RuntimeChoice, Secret, SecretRef,
     SubjectTokenType, Transport, ValueKind, VolumeSpec,
 };
+use crate::Feature;
 
 options! {
     section "Workload and container" for (run) {
@@ -187,7 +188,7 @@ options! {
         /// Authorization configuration file
         ///
         /// JSON or YAML, with policies in Cedar.
-        authz_config: Option<PathBuf>;
+        authz_config: Option<PathBuf> [feature: Some(Feature::Policy)];
         /// Audit configuration file
         ///
         /// JSON or YAML. Turns audit logging on.

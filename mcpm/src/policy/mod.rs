@@ -4,6 +4,7 @@
 //! than their paths: a restarted workload uses the same rules even if the files have changed. A [`Policy`] is
 //! created from it and makes the decisions for the proxy's layers. This module does not know HTTP.
 
+#[cfg_attr(not(feature = "policy"), path = "cedar/off.rs")]
 pub(crate) mod cedar;
 mod overrides;
 pub(crate) mod tools;

@@ -1,8 +1,11 @@
 //! The layers of the proxy, one file each; [`stack`](super::stack) defines their order.
 
+#[cfg(feature = "policy")]
 mod annotations;
 pub(crate) mod authenticate;
+#[cfg_attr(not(feature = "policy"), path = "authorize_off.rs")]
 pub(crate) mod authorize;
+#[cfg(feature = "policy")]
 mod authorizer_cache;
 pub(crate) mod body_limit;
 pub(crate) mod cors;
@@ -13,6 +16,7 @@ pub(crate) mod metrics;
 pub(crate) mod origin;
 pub(crate) mod parse;
 #[cfg(test)]
+#[cfg(feature = "policy")]
 mod policy_tests;
 pub(crate) mod session_owner;
 pub(crate) mod token_exchange;

@@ -72,6 +72,10 @@ pub(crate) enum HookVerdict {
     /// This message goes on in its place.
     Replace(Bytes),
     /// It does not go on.
+    #[cfg_attr(
+        not(any(feature = "policy", test)),
+        expect(dead_code, reason = "only authorization drops messages")
+    )]
     Drop,
     /// An error goes on in its place, with these words.
     Deny(Box<Denial>, String),
