@@ -12,17 +12,20 @@ pub enum Feature {
     Policy,
     /// Traces and metrics.
     Telemetry,
+    /// Image signatures.
+    Verify,
 }
 
 impl Feature {
     /// All features that can be off.
-    pub const ALL: &'static [Self] = &[Self::Policy, Self::Telemetry];
+    pub const ALL: &'static [Self] = &[Self::Policy, Self::Telemetry, Self::Verify];
 
     /// Returns the name in `Cargo.toml`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Policy => "policy",
             Self::Telemetry => "telemetry",
+            Self::Verify => "verify",
         }
     }
 
@@ -31,6 +34,7 @@ impl Feature {
         match self {
             Self::Policy => cfg!(feature = "policy"),
             Self::Telemetry => cfg!(feature = "telemetry"),
+            Self::Verify => cfg!(feature = "verify"),
         }
     }
 

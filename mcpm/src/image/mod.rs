@@ -5,11 +5,13 @@
 
 mod credential_helper;
 pub mod credentials;
+#[cfg(feature = "verify")]
 mod distribution;
 mod grammar;
 mod login;
 pub mod pull;
 mod reference;
+#[cfg_attr(not(feature = "verify"), path = "verify/off.rs")]
 pub mod verify;
 
 pub use reference::ImageReference;

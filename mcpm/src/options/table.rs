@@ -135,22 +135,28 @@ options! {
         ///
         /// The signature is read from the image's registry. It is valid if it was made by the signer that the
         /// registry entry, or the options below, require; the image is started by the signed digest.
-        image_verification: Option<ImageVerification> = "warn";
+        image_verification: Option<ImageVerification> = "warn" [
+            feature: Some(Feature::Verify), supported_values: &["warn", "disabled"],
+        ];
         /// PEM file with the public key that must have signed the image
         image_verification_key: Option<PathBuf> [
+            feature: Some(Feature::Verify),
             addition: true,
             conflicts_with: &["certificate_identity", "certificate_oidc_issuer", "sigstore_trusted_root"],
         ];
         /// Required identity in the signer's certificate: an email address or a URI
         certificate_identity: Option<String> [
+            feature: Some(Feature::Verify),
             placeholder: Some("IDENTITY"), computed_default: Some("from the registry entry"), addition: true,
         ];
         /// Required OIDC issuer of the certificate identity
         certificate_oidc_issuer: Option<String> [
+            feature: Some(Feature::Verify),
             kind: ValueKind::Url, computed_default: Some("from the registry entry"), addition: true,
         ];
         /// Sigstore `trusted_root.json` with the trusted certificate authorities and logs
         sigstore_trusted_root: Option<PathBuf> [
+            feature: Some(Feature::Verify),
             placeholder: Some("FILE"), computed_default: Some("Sigstore's public instance"), addition: true,
         ];
         /// Custom CA certificate file used for container builds

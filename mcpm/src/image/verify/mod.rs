@@ -6,8 +6,6 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use super::{
     ImageReference,
     credentials::CredentialStore,
@@ -27,20 +25,10 @@ mod statement;
 
 pub(crate) use identity::{Identity, TrustedRoot};
 pub(crate) use key::PublicKey;
-pub use signer::Signer;
+pub use signer::{Signer, VerifiedImage};
 
 /// How many reasons an error contains.
 const MAX_REASONS: usize = 3;
-
-/// A verified image.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VerifiedImage {
-    /// The signed digest, which is run.
-    pub digest: String,
-    /// Who signed it.
-    pub signer: Signer,
-}
 
 /// The expected signer of an image.
 #[derive(Debug, Clone)]

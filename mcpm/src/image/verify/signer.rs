@@ -1,4 +1,4 @@
-//! The signer of an image.
+//! The signer of an image, and the outcome of a verification.
 
 use std::fmt;
 
@@ -29,4 +29,14 @@ impl fmt::Display for Signer {
             Self::Identity { identity, issuer } => write!(f, "`{identity}`, says `{issuer}`"),
         }
     }
+}
+
+/// A verified image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerifiedImage {
+    /// The signed digest, which is run.
+    pub digest: String,
+    /// Who signed it.
+    pub signer: Signer,
 }
