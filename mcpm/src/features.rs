@@ -8,6 +8,8 @@ use crate::{Error, ErrorKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Feature {
+    /// Container engines, and images of packages.
+    Docker,
     /// Authorization by Cedar policies.
     Policy,
     /// Traces and metrics.
@@ -18,11 +20,12 @@ pub enum Feature {
 
 impl Feature {
     /// All features that can be off.
-    pub const ALL: &'static [Self] = &[Self::Policy, Self::Telemetry, Self::Verify];
+    pub const ALL: &'static [Self] = &[Self::Docker, Self::Policy, Self::Telemetry, Self::Verify];
 
     /// Returns the name in `Cargo.toml`.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Docker => "docker",
             Self::Policy => "policy",
             Self::Telemetry => "telemetry",
             Self::Verify => "verify",
@@ -32,6 +35,7 @@ impl Feature {
     /// Returns whether this build includes the feature.
     pub const fn is_enabled(self) -> bool {
         match self {
+            Self::Docker => cfg!(feature = "docker"),
             Self::Policy => cfg!(feature = "policy"),
             Self::Telemetry => cfg!(feature = "telemetry"),
             Self::Verify => cfg!(feature = "verify"),

@@ -23,7 +23,9 @@ use crate::{Result, image::ImageReference};
 pub use build::{BuildProgress, BuildRequest, UntaggedImage};
 
 mod build;
+#[cfg_attr(not(feature = "docker"), path = "discover/off.rs")]
 pub mod discover;
+#[cfg(feature = "docker")]
 pub mod docker;
 pub mod labels;
 

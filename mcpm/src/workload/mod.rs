@@ -16,6 +16,7 @@ mod export;
 mod export_schema;
 mod headers;
 mod http_server;
+#[cfg_attr(not(feature = "docker"), path = "ignore/off.rs")]
 mod ignore;
 mod launch;
 mod listening_ports;

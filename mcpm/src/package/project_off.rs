@@ -1,0 +1,27 @@
+//! Local projects in a build without the Cargo feature `docker`: none is read.
+
+use std::{convert::Infallible, path::Path};
+
+use super::context::BuildContext;
+use crate::{Feature, Result};
+
+/// A local project, which cannot be read.
+pub(super) struct Project {
+    never: Infallible,
+    /// The package to build.
+    pub(super) package: String,
+}
+
+impl Project {
+    pub(super) fn find(_folder: &Path) -> Result<Self> {
+        Err(Feature::Docker.missing("building a project"))
+    }
+
+    pub(super) fn pack(&self, _context: &mut BuildContext, _into: &str) -> Result<Vec<String>> {
+        match self.never {}
+    }
+
+    pub(super) fn root_file(&self, _name: &str) -> Result<Option<Vec<u8>>> {
+        match self.never {}
+    }
+}

@@ -1,0 +1,26 @@
+//! Finds no container engine, in a build without the Cargo feature `docker`.
+
+use std::sync::Arc;
+
+use super::{EngineName, Runtime};
+use crate::{Error, Feature, Result, environment::EngineSettings};
+
+/// Finds no engine.
+///
+/// # Errors
+/// `Unsupported`.
+pub async fn discover(_settings: &EngineSettings, _wanted: Option<EngineName>) -> Result<Arc<dyn Runtime>> {
+    Err(missing())
+}
+
+/// Connects to no engine.
+///
+/// # Errors
+/// `Unsupported`.
+pub async fn connect_to(_settings: &EngineSettings, _address: &str) -> Result<Arc<dyn Runtime>> {
+    Err(missing())
+}
+
+fn missing() -> Error {
+    Feature::Docker.missing("running containers")
+}

@@ -1,0 +1,44 @@
+//! Ignored files in mounts, in a build without the Cargo feature `docker`: no container mounts any.
+
+use std::path::{Path, PathBuf};
+
+use crate::{Environment, Error, Feature, Result, runtime::Mount};
+
+/// The overlays of ignored files and folders.
+#[derive(Debug)]
+pub(super) struct Overlays {
+    /// The mounts that cover them.
+    pub(super) overlays: Vec<Mount>,
+    /// Notices for the user.
+    pub(super) notices: Vec<String>,
+}
+
+impl Overlays {
+    pub(super) fn prepare(&self, _environment: &Environment) -> Result<()> {
+        Err(missing())
+    }
+}
+
+pub(super) fn accept(_folder: &Path, _environment: &Environment) -> Result<Vec<PathBuf>> {
+    Err(missing())
+}
+
+pub(super) fn compute_overlays(
+    _mounts: &[Mount],
+    _globally: bool,
+    _environment: &Environment,
+) -> Result<Overlays> {
+    Err(missing())
+}
+
+pub(super) fn is_empty_folder_overlay(_overlay: &Mount) -> bool {
+    false
+}
+
+pub(super) fn is_ignore_file_overlay(_overlay: &Mount) -> bool {
+    false
+}
+
+fn missing() -> Error {
+    Feature::Docker.missing("mounting a folder")
+}
