@@ -80,13 +80,12 @@ fn a_refused_credential_is_not_repeated() {
 }
 
 #[test]
-fn help_says_what_is_not_supported_yet() {
+fn help_shows_defaults() {
     let help = refusal(&["run", "-h"])
         .to_string()
         .replace('\n', " ")
         .split_whitespace()
         .collect::<Vec<_>>()
         .join(" ");
-    assert!(help.contains("OAuth/OIDC issuer URL [not supported yet]"), "{help}");
-    assert!(help.contains("Group the workload belongs to [default: default]"));
+    assert!(help.contains("Group the workload belongs to [default: default]"), "{help}");
 }

@@ -26,6 +26,8 @@ pub(crate) const SECRETS_UNAVAILABLE: u8 = 9;
 pub(crate) const REGISTRY: u8 = 10;
 /// The image must be signed, and has no valid signature.
 pub(crate) const IMAGE_UNVERIFIED: u8 = 11;
+/// The remote server requires a login, and no user can be asked to make it.
+pub(crate) const LOGIN_REQUIRED: u8 = 12;
 /// Interrupted by the user; the code that shells report.
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -42,6 +44,7 @@ pub(crate) fn of_error(kind: ErrorKind) -> ExitCode {
         ErrorKind::SecretsUnavailable => SECRETS_UNAVAILABLE,
         ErrorKind::StartFailed => START_FAILED,
         ErrorKind::Registry => REGISTRY,
+        ErrorKind::LoginRequired => LOGIN_REQUIRED,
         ErrorKind::Interrupted => INTERRUPTED,
         ErrorKind::Io
         | ErrorKind::CorruptState

@@ -13,6 +13,7 @@ use mcpm::options::{ArgumentPosition, OptionSet as _, WorkloadOptions};
 mod args;
 #[cfg(test)]
 mod args_tests;
+mod browser;
 mod commands;
 mod executor;
 mod exit;

@@ -14,7 +14,7 @@ use std::{
 use futures_util::FutureExt as _;
 use mcpm::{
     Environment, Error, ErrorKind, Result,
-    auth::{exchange::ClientSecret, incoming::IncomingSpec},
+    auth::{SecretSource, incoming::IncomingSpec},
     options::{OptionSet as _, Secret},
     secrets::{GIVEN_PREFIX, SecretValues},
     state::Store,
@@ -31,8 +31,13 @@ use crate::{executor, logging, signals};
 /// The hidden command that runs the supervisor.
 pub(crate) const SUPERVISE_COMMAND: &str = "__supervise";
 /// Variables with secrets, which the supervisor receives on its standard input instead.
-const SECRET_VARIABLES: [&str; 3] =
-    ["MCPM_SECRETS_PASSWORD", "MCPM_OIDC_CLIENT_SECRET", "MCPM_TOKEN_EXCHANGE_CLIENT_SECRET"];
+const SECRET_VARIABLES: [&str; 5] = [
+    "MCPM_SECRETS_PASSWORD",
+    "MCPM_OIDC_CLIENT_SECRET",
+    "MCPM_TOKEN_EXCHANGE_CLIENT_SECRET",
+    "MCPM_REMOTE_OAUTH_CLIENT_SECRET",
+    "MCPM_REMOTE_AUTH_BEARER_TOKEN",
+];
 /// Grace period before the server is killed.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);
 
@@ -45,6 +50,8 @@ struct SupervisorInput {
     secrets: BTreeMap<String, String>,
     /// Secret options: the name of each, and its value in text form.
     options: Vec<(String, String)>,
+    /// The password of the secret store, for a remote server whose renewed login is kept there.
+    store_password: Option<String>,
     /// Whether the workload is recorded already.
     recorded: bool,
     debug: bool,
@@ -78,21 +85,33 @@ pub(crate) async fn spawn(
     let secrets =
         secrets.expose().into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let mut spec = spec;
-    if spec.proxy.incoming.as_ref().is_some_and(IncomingSpec::uses_secret)
-        && spec.asked.oidc_client_secret.is_none()
-    {
-        // It is not recorded.
-        spec.asked.oidc_client_secret = Environment::from_process().oidc_client_secret;
-    }
-    if spec.proxy.exchange.as_ref().is_some_and(|exchange| exchange.client_secret == ClientSecret::Given)
-        && spec.asked.token_exchange_client_secret.is_none()
-    {
-        spec.asked.token_exchange_client_secret = Environment::from_process().token_exchange_client_secret;
-    }
+    // Secrets of the environment are not recorded.
+    let environment = Environment::from_process();
+    let (proxy, asked) = (&spec.proxy, &mut spec.asked);
+    let is_given = |source: &SecretSource| *source == SecretSource::Given;
+    let fill = |asked: &mut Option<Secret>, uses: bool, found: &Option<Secret>| {
+        if uses && asked.is_none() {
+            asked.clone_from(found);
+        }
+    };
+    let introspects = proxy.incoming.as_ref().is_some_and(IncomingSpec::uses_secret);
+    fill(&mut asked.oidc_client_secret, introspects, &environment.oidc_client_secret);
+    let exchanges = proxy.exchange.as_ref().is_some_and(|exchange| is_given(&exchange.client_secret));
+    fill(&mut asked.token_exchange_client_secret, exchanges, &environment.token_exchange_client_secret);
+    let outgoing = proxy.outgoing.as_ref();
+    let has_client = outgoing.is_some_and(|outgoing| is_given(&outgoing.client_secret));
+    fill(&mut asked.remote_auth_client_secret, has_client, &environment.remote_client_secret);
+    let has_token = outgoing.is_some_and(|outgoing| is_given(&outgoing.bearer_token));
+    fill(&mut asked.remote_auth_bearer_token, has_token, &environment.remote_bearer_token);
+    let password = environment.secrets.password.filter(|_| spec.container().is_none());
+    let store_password = password.map(|password| password.expose().to_owned());
     let option_secrets = spec.asked.secrets().into_iter();
     let options = option_secrets.map(|(name, value)| (name.to_owned(), value.expose().to_owned())).collect();
-    let order = serde_json::to_vec(&SupervisorInput { spec, secrets, options, recorded, debug })
-        .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the workload down").source(error))?;
+    let order =
+        serde_json::to_vec(&SupervisorInput { spec, secrets, options, store_password, recorded, debug })
+            .map_err(|error| {
+                Error::new(ErrorKind::Internal, "cannot write the workload down").source(error)
+            })?;
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     // The supervisor is long-lived, and its environment can be read by other processes of the user.
     for name in std::env::vars_os().map(|(name, _)| name) {
@@ -163,7 +182,8 @@ pub(crate) fn main() -> Result<()> {
     for (name, text) in std::mem::take(&mut order.options) {
         order.spec.asked.set(&name, &text)?;
     }
-    let environment = Environment::from_process();
+    let mut environment = Environment::from_process();
+    environment.secrets.password = order.store_password.take().map(Secret::from);
     // Does not keep the current folder in use. All paths of the workload are absolute.
     let _ = std::env::set_current_dir("/");
     logging::to_file(Store::new(&environment.state_dir).log_path(&order.spec.name), order.debug);

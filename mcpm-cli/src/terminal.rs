@@ -6,9 +6,15 @@ use std::{
 };
 
 use async_trait::async_trait;
-use mcpm::{Environment, Error, ErrorKind, Result, options::Secret, user_prompt::UserPrompt};
+use mcpm::{
+    Environment, Error, ErrorKind, Result,
+    options::Secret,
+    user_prompt::{LoginPrompt, UserPrompt},
+};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use zeroize::Zeroizing;
+
+use crate::browser;
 
 /// Maximum length of a line in bytes.
 const MAX_LINE_BYTES: usize = 64 * 1024;
@@ -36,6 +42,19 @@ impl UserPrompt for Terminal {
         let question = question.to_owned();
         let lost = |error| Error::new(ErrorKind::Internal, "cannot read the input").source(error);
         tokio::task::spawn_blocking(move || prompt_visible(&question)).await.map_err(lost)?
+    }
+
+    async fn show_login(&self, login: &LoginPrompt) -> Result<()> {
+        let opened = login.open_browser && browser::open(&login.url);
+        let how = match opened {
+            true => "the browser opens this page; if it does not, open it yourself",
+            false => "open this page in a browser",
+        };
+        let within = login.timeout.as_secs();
+        // Standard error may be closed; then the browser is what is left.
+        let _ =
+            writeln!(io::stderr(), "Log in to {} within {within} s: {how}\n  {}", login.server, login.url);
+        Ok(())
     }
 }
 

@@ -78,6 +78,8 @@ errors! {
     Engine,
     /// The registry cannot be read, or its entry for a server is not usable.
     Registry,
+    /// The remote server requires a login, and no user can be asked to make it.
+    LoginRequired,
     /// The MCP server or an identity provider failed.
     Upstream,
     /// The operation was cancelled by its caller.

@@ -38,6 +38,10 @@ pub struct Environment {
     pub oidc_client_secret: Option<Secret>,
     /// The client secret for token exchange, if options do not set it: `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`.
     pub token_exchange_client_secret: Option<Secret>,
+    /// The client secret for logins to remote servers, if options do not set it: `MCPM_REMOTE_OAUTH_CLIENT_SECRET`.
+    pub remote_client_secret: Option<Secret>,
+    /// The bearer token for remote servers, if options do not set it: `MCPM_REMOTE_AUTH_BEARER_TOKEN`.
+    pub remote_bearer_token: Option<Secret>,
     /// Prompts for values that only the user can supply; none by default.
     pub user_prompt: Option<Arc<dyn UserPrompt>>,
     /// Environment variables that options refer to, for example to include them in spans.
@@ -144,6 +148,8 @@ impl Environment {
             },
             oidc_client_secret: text("MCPM_OIDC_CLIENT_SECRET").map(Secret::from),
             token_exchange_client_secret: text("MCPM_TOKEN_EXCHANGE_CLIENT_SECRET").map(Secret::from),
+            remote_client_secret: text("MCPM_REMOTE_OAUTH_CLIENT_SECRET").map(Secret::from),
+            remote_bearer_token: text("MCPM_REMOTE_AUTH_BEARER_TOKEN").map(Secret::from),
             user_prompt: None,
             variables: Variables::default(),
         }

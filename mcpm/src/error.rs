@@ -39,6 +39,8 @@ pub enum ErrorKind {
     Engine,
     /// The registry cannot be read, or its entry for a server is not usable.
     Registry,
+    /// The remote server requires a login, and no user can be asked to make it.
+    LoginRequired,
     /// The MCP server or an identity provider failed.
     Upstream,
     /// The operation was cancelled by its caller.
@@ -64,6 +66,7 @@ impl ErrorKind {
         Self::CorruptState,
         Self::Engine,
         Self::Registry,
+        Self::LoginRequired,
         Self::Upstream,
         Self::Interrupted,
         Self::Internal,
@@ -86,6 +89,7 @@ impl ErrorKind {
             Self::CorruptState => "corrupt_state",
             Self::Engine => "engine",
             Self::Registry => "registry",
+            Self::LoginRequired => "login_required",
             Self::Upstream => "upstream",
             Self::Interrupted => "interrupted",
             Self::Internal => "internal",

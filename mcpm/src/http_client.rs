@@ -177,6 +177,11 @@ pub(crate) fn is_loopback_url(url: &Url) -> bool {
     }
 }
 
+/// Tells whether what is sent to a URL is encrypted, or stays on this machine.
+pub(crate) fn is_confidential(url: &Url) -> bool {
+    url.scheme() == "https" || is_loopback_url(url)
+}
+
 /// Why a request failed, in the words of the innermost cause: those around it name layers of the client.
 #[derive(Debug)]
 pub(crate) struct RootCause(BoxError);

@@ -1,10 +1,10 @@
 //! Prompts for values that only the user can supply.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 
-use crate::{Result, options::Secret};
+use crate::{Error, ErrorKind, Result, options::Secret};
 
 /// Prompts the user. A command-line program uses the terminal, an application a dialog.
 #[async_trait]
@@ -22,4 +22,37 @@ pub trait UserPrompt: Send + Sync + fmt::Debug {
     async fn ask_text(&self, question: &str) -> Result<Option<String>> {
         Ok(self.ask_secret(question).await?.map(|answer| answer.expose().to_owned()))
     }
+
+    /// Asks the user to log in to a remote server, and returns once the user knows: the login itself goes on in the
+    /// browser. The URL is for the user alone; it does not belong into logs.
+    ///
+    /// # Errors
+    /// `LoginRequired` if the user cannot be asked, which is the default; `Io`.
+    async fn show_login(&self, login: &LoginPrompt) -> Result<()> {
+        let message = format!("the remote server `{}` requires a login", login.server);
+        Err(Error::new(ErrorKind::LoginRequired, message))
+    }
+
+    /// Asks for the URL to which a login has redirected, for a browser on another machine; `None` if the user cannot
+    /// be asked. The future is dropped when the login ends in another way.
+    ///
+    /// # Errors
+    /// `Interrupted` if the user cancels; `Io`.
+    async fn ask_redirect(&self) -> Result<Option<String>> {
+        Ok(None)
+    }
+}
+
+/// A login that the user is asked to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoginPrompt {
+    /// The host of the remote server.
+    pub server: String,
+    /// The URL to open in a browser.
+    pub url: String,
+    /// Whether to open the browser; if not, the URL is only shown.
+    pub open_browser: bool,
+    /// How long the login may take.
+    pub timeout: Duration,
 }

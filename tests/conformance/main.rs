@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails its test")]
 
 mod clients;
+mod login;
 mod policy;
 mod suite;
 #[expect(dead_code, unused_imports, reason = "shared with the tests of the command line")]

@@ -9,6 +9,7 @@ mod exchange_provider;
 mod keycloak;
 mod login;
 mod outages;
+mod outgoing;
 mod policies;
 mod protected_server;
 mod provider;

@@ -11,6 +11,7 @@ pub(crate) mod export;
 pub(crate) mod group;
 pub(crate) mod ignore;
 pub(crate) mod list;
+mod login;
 pub(crate) mod logs;
 pub(crate) mod man;
 pub(crate) mod proxy;
@@ -42,6 +43,8 @@ pub(crate) const ALL: &[CommandEntry] = &[
     CommandEntry { name: "stop", command: stop::command, run: stop::run },
     CommandEntry { name: "start", command: start::start_command, run: start::start },
     CommandEntry { name: "restart", command: start::restart_command, run: start::restart },
+    CommandEntry { name: "login", command: login::login_command, run: login::login },
+    CommandEntry { name: "logout", command: login::logout_command, run: login::logout },
     CommandEntry { name: "rm", command: rm::command, run: rm::run },
     CommandEntry { name: "logs", command: logs::command, run: logs::run },
     CommandEntry { name: "explain", command: explain::command, run: explain::run },

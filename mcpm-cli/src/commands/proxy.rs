@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
-use mcpm::{Environment, ProxyBuilder, Result, options::ProxyOptions};
+use mcpm::{Error, ErrorKind, ProxyBuilder, Result, options::ProxyOptions};
 
 use crate::{
     args, executor, logging,
     output::{self, JSON, TEXT},
     signals::StopSignals,
+    terminal,
 };
 
 pub(crate) fn command() -> Command {
@@ -19,11 +20,14 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let options = args::options::<ProxyOptions>(matches)?;
-    let proxy = ProxyBuilder::from(options).environment(Environment::from_process()).build()?;
+    let proxy = ProxyBuilder::from(options).environment(terminal::environment()).build()?;
     executor::run(async {
         // From the moment the URL is printed, a stop signal must be handled.
         let mut stop = StopSignals::listen()?;
-        let running = proxy.start().await?;
+        let running = tokio::select! {
+            running = Box::pin(proxy.start()) => running?,
+            () = stop.recv() => return Err(Error::new(ErrorKind::Interrupted, "interrupted")),
+        };
         match output::format(matches) {
             JSON => output::json(&serde_json::json!({ "name": running.name(), "url": running.url() }))?,
             _ => output::line(format!("{}  {}", running.name(), running.url()))?,

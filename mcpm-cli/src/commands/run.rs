@@ -79,6 +79,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
                 let launch = Launch::new(spec.clone(), environment.clone()).secrets(secrets);
                 Box::pin(in_foreground(launch.restarts(RestartPolicy::NEVER).ephemeral(), form)).await
             } else {
+                // The supervisor cannot ask the user.
+                let launch = Launch::new(spec.clone(), environment.clone());
+                let secrets = Box::pin(launch.log_in(secrets)).await?;
                 detached(spec.clone(), &secrets, false, debug, form).await.map(|()| ExitCode::SUCCESS)
             };
             match started {

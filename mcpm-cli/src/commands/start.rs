@@ -84,8 +84,12 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
             if again || !matches!(info.status, WorkloadState::Stopped) {
                 workloads.stop(&name, grace).await?;
             }
-            run::detached(workloads.spec(&name)?, &secrets, true, debug, form).await
+            let spec = workloads.spec(&name)?;
+            // The supervisor cannot ask for the password of the store with the login.
+            let launch = Launch::new(spec.clone(), environment.clone()).recorded();
+            let secrets = Box::pin(launch.log_in(secrets)).await?;
+            run::detached(spec, &secrets, true, debug, form).await
         };
-        Ok(workload_args::for_each_workload(names, one).await)
+        Ok(Box::pin(workload_args::for_each_workload(names, one)).await)
     })
 }

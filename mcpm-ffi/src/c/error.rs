@@ -51,6 +51,8 @@ pub enum Status {
     Registry = 18,
     /// The image must be signed, and has no valid signature.
     ImageUnverified = 19,
+    /// The remote server requires a login, and no user can be asked to make it.
+    LoginRequired = 20,
 }
 
 impl From<ErrorKind> for Status {
@@ -64,6 +66,7 @@ impl From<ErrorKind> for Status {
             ErrorKind::EngineUnavailable => Self::EngineUnavailable,
             ErrorKind::ImageUnavailable => Self::ImageUnavailable,
             ErrorKind::ImageUnverified => Self::ImageUnverified,
+            ErrorKind::LoginRequired => Self::LoginRequired,
             ErrorKind::SecretsUnavailable => Self::SecretsUnavailable,
             ErrorKind::StartFailed => Self::StartFailed,
             ErrorKind::Io => Self::Io,

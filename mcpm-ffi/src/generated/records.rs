@@ -355,6 +355,9 @@ pub struct WorkloadOptions {
     /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_client_id: Option<String>,
+    /// URL of a client ID metadata document, for authorization servers that support such clients.
+    #[uniffi(default)]
+    pub remote_auth_client_metadata_url: Option<String>,
     /// OAuth client secret; not needed with dynamic client registration or PKCE.
     ///
     /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
@@ -689,6 +692,9 @@ pub struct ProxyOptions {
     /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_client_id: Option<String>,
+    /// URL of a client ID metadata document, for authorization servers that support such clients.
+    #[uniffi(default)]
+    pub remote_auth_client_metadata_url: Option<String>,
     /// OAuth client secret; not needed with dynamic client registration or PKCE.
     ///
     /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the

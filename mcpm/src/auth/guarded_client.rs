@@ -1,14 +1,14 @@
 //! The HTTP client for requests to identity providers.
 //!
 //! It requires HTTPS (unless waived, or the host is loopback), resolves names itself and connects only to public
-//! addresses (unless waived), follows no redirects, and limits the time and the size of every response. The
+//! addresses (unless waived), follows redirects only where they are asked for, and limits the time and the size of every response. The
 //! certificates of `--mcpm-ca-bundle` are trusted in addition to the system's.
 
 use std::{net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use url::{Url, form_urlencoded};
 
@@ -24,13 +24,72 @@ use crate::{
 /// Timeout of a request, from name resolution to the end of the response.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Most redirects that are followed, where they are.
+const MAX_REDIRECTS: usize = 3;
+
+/// The addresses that may be connected to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum AllowedAddresses {
+    /// Public addresses only.
+    #[default]
+    Public,
+    /// Public addresses, and those of private networks (RFC 1918, RFC 4193).
+    Private,
+    /// Those, and this machine, but not its links, where clouds serve credentials.
+    Local,
+    /// All addresses.
+    All,
+}
+
+impl AllowedAddresses {
+    /// The addresses that a peer at `ip` may name: those that are at least as public as its own.
+    pub(crate) fn for_peer(ip: IpAddr) -> Self {
+        if ip.to_canonical().is_loopback() {
+            Self::Local
+        } else if is_private(ip) {
+            Self::Private
+        } else {
+            Self::Public
+        }
+    }
+
+    fn contains(self, ip: IpAddr) -> bool {
+        isolation::is_public(ip)
+            || match self {
+                Self::Public => false,
+                Self::Private => is_private(ip),
+                Self::Local => is_private(ip) || ip.to_canonical().is_loopback(),
+                Self::All => true,
+            }
+    }
+}
+
+fn is_private(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => ip.is_private(),
+        IpAddr::V6(ip) => ip.is_unique_local(),
+    }
+}
+
+/// Who names the URLs that a client requests; errors say how to allow what is denied.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum UrlSource {
+    /// The options of incoming authentication.
+    #[default]
+    Options,
+    /// A remote server, or its authorization server.
+    RemoteServer,
+}
+
 /// The guards that are waived, and additional trusted certificates.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClientGuard {
     /// Whether plain HTTP to hosts other than loopback is allowed.
     pub(crate) allow_http: bool,
-    /// Whether connections to addresses that are not public are allowed.
-    pub(crate) allow_private: bool,
+    /// The addresses that may be connected to.
+    pub(crate) addresses: AllowedAddresses,
+    /// Who names the URLs.
+    pub(crate) source: UrlSource,
     /// A file of certificates that are trusted in addition to the system's.
     pub(crate) ca_bundle: Option<PathBuf>,
 }
@@ -60,6 +119,7 @@ pub(crate) struct ProviderRequest {
 #[derive(Debug)]
 pub(crate) struct ProviderResponse {
     pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
@@ -84,21 +144,31 @@ impl ClientGuard {
         match url.scheme() {
             "https" => Ok(url),
             "http" if self.allow_http || is_loopback_url(&url) => Ok(url),
-            "http" => Err(invalid("it does not use `https`")
-                .hint("use `https`, or set `oidc_insecure_allow_http` to `true` for development")),
+            "http" => Err(match self.source {
+                UrlSource::Options => invalid("it does not use `https`")
+                    .hint("use `https`, or set `oidc_insecure_allow_http` to `true` for development"),
+                UrlSource::RemoteServer => invalid("it does not use `https`"),
+            }),
             _ => Err(invalid("the scheme is neither `https` nor `http`")),
         }
     }
 
     /// Decides which addresses may be connected to; `None` accepts all.
     fn address_filter(&self) -> Option<AddressFilter> {
-        let filter =
-            |ip: IpAddr| match isolation::is_public(ip) {
-                true => Ok(()),
-                false => Err(failed(format!("`{ip}` is a private address"))
-                    .hint("allow it with `jwks_allow_private_ip`")),
-            };
-        (!self.allow_private).then(|| Arc::new(filter) as AddressFilter)
+        let (addresses, source) = (self.addresses, self.source);
+        let filter = move |ip: IpAddr| {
+            if addresses.contains(ip) {
+                return Ok(());
+            }
+            let denied = failed(format!("`{ip}` is a private address"));
+            Err(match source {
+                UrlSource::Options => denied.hint("allow it with `jwks_allow_private_ip`"),
+                UrlSource::RemoteServer => {
+                    denied.hint("only a remote server that is on a private network itself may name one")
+                }
+            })
+        };
+        (addresses != AllowedAddresses::All).then(|| Arc::new(filter) as AddressFilter)
     }
 }
 
@@ -151,6 +221,34 @@ impl GuardedClient {
         }
     }
 
+    /// Sends a request without a body, and follows redirects. Each hop passes the guards.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send), and `Upstream` for too many redirects and for one without a URL.
+    pub(crate) async fn send_following(
+        &self,
+        mut request: ProviderRequest,
+        max_bytes: usize,
+    ) -> Result<ProviderResponse> {
+        for _ in 0..=MAX_REDIRECTS {
+            let hop = ProviderRequest {
+                method: request.method.clone(),
+                url: request.url.clone(),
+                headers: request.headers.clone(),
+                body: Bytes::new(),
+            };
+            let response = self.send(hop, max_bytes).await?;
+            let is_redirect = matches!(response.status.as_u16(), 301 | 302 | 303 | 307 | 308);
+            if !is_redirect {
+                return Ok(response);
+            }
+            let location = response.headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
+            let next = location.and_then(|location| request.url.join(location).ok());
+            request.url = next.ok_or_else(|| failed("a redirect names no URL"))?;
+        }
+        Err(failed(format!("more than {MAX_REDIRECTS} redirects")))
+    }
+
     /// Fetches a document. A redirect is an error.
     ///
     /// # Errors
@@ -159,7 +257,7 @@ impl GuardedClient {
         let shown = redact_url(&url);
         let ask = ProviderRequest { method: Method::GET, url, headers, body: Bytes::new() };
         match self.send(ask, max_bytes).await? {
-            ProviderResponse { status: StatusCode::OK, body } => Ok(body),
+            ProviderResponse { status: StatusCode::OK, body, .. } => Ok(body),
             ProviderResponse { status, .. } => {
                 Err(failed(format!("the response has status {status}")).with("url", shown))
             }
@@ -173,7 +271,7 @@ impl GuardedClient {
         let body = Limited::new(body, max_bytes).collect().await.map_err(|error| {
             failed(format!("the response was interrupted, or is larger than {max_bytes} bytes")).source(error)
         })?;
-        Ok(ProviderResponse { status: parts.status, body: body.to_bytes() })
+        Ok(ProviderResponse { status: parts.status, headers: parts.headers, body: body.to_bytes() })
     }
 }
 
@@ -206,6 +304,30 @@ mod tests {
             assert_eq!(accepted.is_ok(), ip == "8.8.8.8", "{ip}");
             assert!(accepted.err().is_none_or(|error| error.to_string().contains("`jwks_allow_private_ip`")));
         }
-        assert!(ClientGuard { allow_private: true, ..ClientGuard::default() }.address_filter().is_none());
+        let all = ClientGuard { addresses: AllowedAddresses::All, ..ClientGuard::default() };
+        assert!(all.address_filter().is_none());
+    }
+
+    #[test]
+    fn a_peer_names_no_address_that_is_less_public_than_its_own() {
+        let allows = |peer: &str, ip: &str| {
+            let addresses = AllowedAddresses::for_peer(peer.parse().expect("an address"));
+            addresses.contains(ip.parse().expect("an address"))
+        };
+        for (ip, from_public, from_private, from_local) in [
+            ("8.8.8.8", true, true, true),
+            ("10.1.2.3", false, true, true),
+            ("::ffff:192.168.1.1", false, true, true),
+            ("fd00::1", false, true, true),
+            ("127.0.0.1", false, false, true),
+            ("::1", false, false, true),
+            ("169.254.169.254", false, false, false),
+            ("fe80::1", false, false, false),
+            ("0.0.0.0", false, false, false),
+        ] {
+            assert_eq!(allows("1.1.1.1", ip), from_public, "{ip}");
+            assert_eq!(allows("192.168.7.7", ip), from_private, "{ip}");
+            assert_eq!(allows("127.0.0.1", ip), from_local, "{ip}");
+        }
     }
 }

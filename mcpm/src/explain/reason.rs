@@ -136,6 +136,14 @@ reasons! {
         /// The memory budget for all clients has no room for the body of this request, or for its response.
         NoMemory = "limit.memory", "send a smaller body, request less data, or try again later";
     }
+    "outgoing" {
+        /// The remote server requires a login, and there is none, or it has ended.
+        LoginRequired = "outgoing.login_required", "log in with `mcpm login NAME`, or restart the proxy in a terminal";
+        /// The login to the remote server has expired, and the authorization server cannot be reached to renew it.
+        TokenNotRenewed = "outgoing.not_renewed", "wait until the authorization server can be reached";
+        /// The remote server rejects the token, also after it was renewed.
+        TokenRejected = "outgoing.token_rejected", "check the account and its permissions on the remote server, and log in again";
+    }
     "audit" {
         /// The request cannot be recorded, and the audit log is required to be complete.
         AuditNotWritten = "audit.not_written",

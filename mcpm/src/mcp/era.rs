@@ -90,6 +90,11 @@ pub(crate) fn tools_request(id: u64, cursor: Option<&str>) -> BytesMut {
     request(id, "tools/list", &params)
 }
 
+/// Creates mcpm's own `tools/list` of the older era.
+pub(crate) fn tools_list_request(id: u64) -> BytesMut {
+    request(id, "tools/list", &serde_json::json!({}))
+}
+
 /// Creates mcpm's own `initialize`, for a server that responds to nothing else.
 pub(crate) fn initialize_request(id: u64) -> BytesMut {
     let params = serde_json::json!({

@@ -212,23 +212,6 @@ fn missing_required_options_are_reported() {
 }
 
 #[test]
-fn unsupported_options_are_rejected_unless_they_change_nothing() {
-    let result =
-        |name, text| run(&[("server", "s"), (name, text)]).check().map_err(|e| (e.kind(), e.to_string()));
-    assert_eq!(
-        result("remote-auth-issuer", "https://i"),
-        Err((ErrorKind::Unsupported, "`remote_auth_issuer` is not supported yet".into()))
-    );
-    assert!(result("remote-auth-bearer-token", "t").is_err());
-    assert!(result("remote-auth-scopes", "openid,email").is_err());
-    for (name, text) in
-        [("remote-auth-timeout", "30000ms"), ("remote-auth", "false"), ("otel-sampling-rate", "0.10")]
-    {
-        assert_eq!(result(name, text), Ok(()), "--{name} {text}");
-    }
-}
-
-#[test]
 fn options_of_a_feature_are_rejected_exactly_in_builds_without_it() {
     for (_, spec) in every_row().filter(|(_, spec)| spec.unsupported.is_none()) {
         let missing = spec.feature.filter(|feature| !feature.is_enabled());

@@ -277,52 +277,52 @@ options! {
     }
     section "Outgoing authentication" for (run, proxy) {
         /// Enable OAuth/OIDC authentication to the remote server
-        remote_auth: Option<bool> = "false" [unsupported: Some("outgoing authentication")];
+        remote_auth: Option<bool> = "false";
         /// OAuth/OIDC issuer URL
         remote_auth_issuer: Option<String> [
-            kind: ValueKind::Url, unsupported: Some("outgoing authentication"),
+            kind: ValueKind::Url,
             conflicts_with: &["remote_auth_authorize_url", "remote_auth_token_url"],
         ];
         /// Authorization endpoint, instead of the issuer, for OAuth without OIDC
-        remote_auth_authorize_url: Option<String> [kind: ValueKind::Url, unsupported: Some("outgoing authentication")];
+        remote_auth_authorize_url: Option<String> [kind: ValueKind::Url];
         /// Token endpoint, instead of the issuer, for OAuth without OIDC
-        remote_auth_token_url: Option<String> [kind: ValueKind::Url, unsupported: Some("outgoing authentication")];
+        remote_auth_token_url: Option<String> [kind: ValueKind::Url];
         /// OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591)
-        remote_auth_client_id: Option<String> [placeholder: Some("ID"), unsupported: Some("outgoing authentication")];
+        remote_auth_client_id: Option<String> [placeholder: Some("ID")];
+        /// URL of a client ID metadata document, for authorization servers that support such clients
+        remote_auth_client_metadata_url: Option<String> [kind: ValueKind::Url, addition: true];
         /// OAuth client secret; not needed with dynamic client registration or PKCE
         ///
         /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the environment
         /// variable. Not for production: other users of the machine may see it in the process list.
-        remote_auth_client_secret: Option<Secret> [
-            env: Some("MCPM_REMOTE_OAUTH_CLIENT_SECRET"), unsupported: Some("outgoing authentication"),
-        ];
+        remote_auth_client_secret: Option<Secret> [env: Some("MCPM_REMOTE_OAUTH_CLIENT_SECRET")];
         /// File with the OAuth client secret
-        remote_auth_client_secret_file: Option<PathBuf> [unsupported: Some("outgoing authentication")];
+        remote_auth_client_secret_file: Option<PathBuf>;
         /// Bearer token for the remote server, instead of OAuth
-        remote_auth_bearer_token: Option<Secret> [
-            unsupported: Some("outgoing authentication"), conflicts_with: &["remote_auth_bearer_token_file"],
-        ];
+        ///
+        /// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
+        /// variable. Not for production: other users of the machine may see it in the process list.
+        remote_auth_bearer_token: Option<Secret> [env: Some("MCPM_REMOTE_AUTH_BEARER_TOKEN")];
         /// File with the bearer token for the remote server
-        remote_auth_bearer_token_file: Option<PathBuf> [unsupported: Some("outgoing authentication")];
+        remote_auth_bearer_token_file: Option<PathBuf>;
         /// Scopes to request
         remote_auth_scopes: List<String> [
-            placeholder: Some("SCOPE,..."), computed_default: Some("`openid,profile,email` with OIDC"),
-            unsupported: Some("outgoing authentication"),
+            placeholder: Some("SCOPE,..."), computed_default: Some("those that the server names, or `openid,profile,email` with OIDC"),
         ];
         /// OAuth 2.0 resource indicator (RFC 8707)
-        remote_auth_resource: Option<String> [kind: ValueKind::Url, unsupported: Some("outgoing authentication")];
+        remote_auth_resource: Option<String> [kind: ValueKind::Url];
         /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728)
         resource_url: Option<String> [kind: ValueKind::Url, computed_default: Some("the URL the proxy listens on")];
         /// Port of the local OAuth callback server
-        remote_auth_callback_port: Option<u16> = "8666" [unsupported: Some("outgoing authentication")];
+        remote_auth_callback_port: Option<u16> = "8666";
         /// Do not open a browser for the OAuth flow
-        remote_auth_skip_browser: Option<bool> = "false" [unsupported: Some("outgoing authentication")];
+        remote_auth_skip_browser: Option<bool> = "false";
         /// Timeout of the OAuth flow, such as `30s` or `1m30s`
-        remote_auth_timeout: Option<Duration> = "30s" [unsupported: Some("outgoing authentication")];
+        remote_auth_timeout: Option<Duration> = "30s";
         /// Header added to requests to the remote server
-        remote_forward_headers: Vec<Header> [unsupported: Some("outgoing authentication")];
+        remote_forward_headers: Vec<Header>;
         /// Header added to requests to the remote server, with its value from the secrets manager
-        remote_forward_headers_secret: Vec<HeaderSecret> [unsupported: Some("outgoing authentication")];
+        remote_forward_headers_secret: Vec<HeaderSecret>;
     }
     section "Token exchange" for (run, proxy) {
         /// OAuth 2.0 token exchange endpoint; enables token exchange

@@ -7,13 +7,14 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, StatusCode, header, request::Parts};
+use http::{HeaderValue, Method, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use memchr::memmem::Finder;
 
 use super::{
     body_errors,
     check_outcome::{Finding, Passed},
+    denial::Denial,
     endpoint_event::{EndpointObservers, EndpointRewritingBody},
     external_url::{ExternalUrl, ExternalUrlConfig},
     health_probe::HealthProbe,
@@ -29,8 +30,12 @@ use super::{
     target::{Target, TargetInstance},
 };
 use crate::{
-    Error, mcp::error_code, mcp::message::Message, mcp::request_id::scan_request_id, proxy::body::Body,
-    timers::CoarseTimers, transport::http::RequestHead,
+    Error,
+    auth::outgoing::{OutgoingAuth, TokenUnavailable},
+    mcp::{error_code, message::Message, request_id::scan_request_id},
+    proxy::body::Body,
+    timers::CoarseTimers,
+    transport::http::RequestHead,
 };
 
 /// Timeout for the response head of a POST.
@@ -40,6 +45,9 @@ const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 /// A body up to this size is buffered before it is sent, which takes one write and provides the id for error
 /// responses; of a larger body, this much is read for the id.
 const MAX_BUFFERED_BYTES: usize = 64 << 10;
+
+/// How often a request is repeated with another token.
+const MAX_AUTHENTICATED_REPEATS: usize = 3;
 
 /// The endpoint for an HTTP server.
 #[derive(Debug)]
@@ -76,13 +84,17 @@ impl Forward {
             }
         };
         parts.headers.insert(header::HOST, reached.host.clone());
+        let token = match self.authenticate(&mut parts).await {
+            Ok(token) => token,
+            Err(failure) => return unauthenticated(failure, &asked.id()),
+        };
         let SessionLookup { session: server_session, lost } =
             self.sessions.find(&parts.headers, reached.generation);
         let in_session =
             server_session.map(|server_session| SessionRequest::with_server_id(&mut parts, server_session));
         let opening = initialize_request(&parts, &asked.body);
         let observed = Exchange::of(&parts.extensions).cloned();
-        let head = RequestHead::new(&parts, body.size_hint().exact());
+        let mut head = RequestHead::new(&parts, body.size_hint().exact());
         // What the client sent keeps the whole buffer of its connection, so none of it is kept until the answer.
         drop(parts);
         let exchanged = match lost {
@@ -94,6 +106,13 @@ impl Forward {
             Ok(response) => response,
             Err(response) => return response,
         };
+        if let Some(outgoing) = self.target.outgoing()
+            && OutgoingAuth::is_rejection(response.status(), response.headers())
+        {
+            // Boxed, because it is rare and large.
+            let repeating = self.repeat_authenticated(outgoing, token, &reached, &mut head, &asked, response);
+            response = Box::pin(repeating).await;
+        }
         if let Some(in_session) = &in_session
             && in_session.affects_session(&head, &response, reached.generation)
         {
@@ -125,6 +144,61 @@ impl Forward {
             (Some(public), Some(observers)) => rewrite_endpoint(response, public, &reached, observers),
             _ => response,
         }
+    }
+
+    /// Sets the token of the login to the server, if there is one, and returns it.
+    async fn authenticate(&self, parts: &mut Parts) -> Result<Option<HeaderValue>, TokenUnavailable> {
+        let token = match self.target.outgoing() {
+            Some(outgoing) => outgoing.authorization().await?,
+            None => None,
+        };
+        if let Some(token) = &token {
+            parts.headers.insert(header::AUTHORIZATION, token.clone());
+        }
+        if let Some(exchange) = Exchange::of(&parts.extensions) {
+            exchange.set_outgoing_headers(&parts.headers, &self.target.headers());
+        }
+        Ok(token)
+    }
+
+    /// Repeats a request whose token the server rejected, with another token. The server's challenge is for mcpm, and
+    /// is not passed on.
+    async fn repeat_authenticated(
+        &self,
+        outgoing: &Arc<OutgoingAuth>,
+        mut token: Option<HeaderValue>,
+        reached: &TargetInstance,
+        head: &mut RequestHead,
+        asked: &RetainedRequest,
+        mut response: Response,
+    ) -> Response {
+        for _ in 0..MAX_AUTHENTICATED_REPEATS {
+            let renewed = outgoing.after_rejection(token, response.status(), response.headers()).await;
+            let renewed = match renewed {
+                Ok(renewed) => renewed,
+                Err(None) => return response,
+                Err(Some(failure)) => return unauthenticated(failure, &asked.id()),
+            };
+            let Some(mut parts) = head.parts().filter(|_| asked.is_complete) else {
+                let (status, message) = (
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "the login to the remote server was renewed; send the request again",
+                );
+                return respond::error(status, error_code::INTERNAL_ERROR, message, &asked.id());
+            };
+            parts.headers.insert(header::AUTHORIZATION, renewed.clone());
+            *head = RequestHead::new(&parts, Some(asked.body.len() as u64));
+            let body = if asked.body.is_empty() { Body::empty() } else { Body::from(asked.body.clone()) };
+            response = match self.exchange(reached, head, body, asked, None).await {
+                Ok(response) => response,
+                Err(response) => return response,
+            };
+            if !OutgoingAuth::is_rejection(response.status(), response.headers()) {
+                return response;
+            }
+            token = Some(renewed);
+        }
+        unauthenticated(TokenUnavailable::Rejected, &asked.id())
     }
 
     /// Sends a request and waits for the response head.
@@ -181,9 +255,6 @@ impl Forward {
                 || is_underscore_variant(name, |name| self.is_managed_header(name))
         });
         self.target.set_headers(&mut parts.headers);
-        if let Some(exchange) = Exchange::of(&parts.extensions) {
-            exchange.set_outgoing_headers(&parts.headers, self.target.headers());
-        }
         let size = body.size_hint().exact();
         if size.is_some_and(|size| (1..=MAX_BUFFERED_BYTES as u64).contains(&size)) {
             let body = body
@@ -218,6 +289,16 @@ impl Forward {
         };
         Ok((parts, body, asked))
     }
+}
+
+/// The response to a request that cannot be authenticated. It has no challenge: the client would log in itself, for
+/// another resource.
+fn unauthenticated(failure: TokenUnavailable, id: &[u8]) -> Response {
+    let status = match failure {
+        TokenUnavailable::Rejected => StatusCode::FORBIDDEN,
+        TokenUnavailable::LoginRequired | TokenUnavailable::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    respond::deny(status, error_code::INTERNAL_ERROR, failure.message(), id, Denial::new(failure.reason()))
 }
 
 /// What is needed to open a session again, if the request opens one.
@@ -289,7 +370,7 @@ impl Endpoint for Forward {
             let reached = self.target.instance()?;
             let life = reached.generation;
             let probe = || {
-                let (expected, headers) = (self.expected.clone(), self.target.headers().clone());
+                let (expected, headers) = (self.expected.clone(), self.target.headers().into_owned());
                 async move {
                     let known = reached.last_seen.cached_check();
                     // After a successful check only the connection is tested, without a session.
@@ -312,7 +393,7 @@ impl Endpoint for Forward {
     fn check(&self) -> Pin<Box<dyn Future<Output = Result<Passed, Finding>> + Send + '_>> {
         Box::pin(async move {
             let reached = self.target.instance().map_err(Finding::Unreachable)?;
-            reached.check(&self.expected, self.target.headers(), CHECK_TIMEOUT).await
+            reached.check(&self.expected, &self.target.headers(), CHECK_TIMEOUT).await
         })
     }
 }

@@ -15,6 +15,7 @@ mod endpoint_event;
 mod expiring_stream;
 pub(crate) mod external_url;
 pub(crate) mod forward;
+mod forward_headers;
 mod header_check;
 mod health_probe;
 mod hop_by_hop;

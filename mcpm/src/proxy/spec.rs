@@ -2,15 +2,18 @@
 
 use std::path::Path;
 
+use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 
-use super::layers::origin::check_hosts;
+use super::{forward_headers::header_map, layers::origin::check_hosts};
 use crate::{
     Environment, Error, ErrorKind, Result,
     audit::{AuditOwner, AuditSpec},
     auth::{
-        exchange::{ClientSecret, ExchangeSpec},
+        SecretSource,
+        exchange::ExchangeSpec,
         incoming::IncomingSpec,
+        outgoing::{OutgoingSecrets, OutgoingSpec},
     },
     environment::Variables,
     options::{Header, ProxyMode, Secret, SharedOptions},
@@ -46,6 +49,12 @@ pub struct ProxySpec {
     /// Token exchange; `None` forwards no tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<ExchangeSpec>,
+    /// Authentication to a remote server; `None` if no option configures it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outgoing: Option<OutgoingSpec>,
+    /// Names of headers that are added to each request to a remote server; their values are not recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forward_headers: Vec<String>,
     /// Tool filters, overrides and authorization.
     #[serde(default, skip_serializing_if = "PolicySpec::is_nothing")]
     pub policy: PolicySpec,
@@ -71,6 +80,8 @@ impl Default for ProxySpec {
             more_hosts: Vec::new(),
             incoming: None,
             exchange: None,
+            outgoing: None,
+            forward_headers: Vec::new(),
             policy: PolicySpec::default(),
             audit: None,
             telemetry: None,
@@ -105,6 +116,12 @@ impl ProxySpec {
             more_hosts: options.allowed_hosts.to_vec(),
             exchange: ExchangeSpec::read(options, incoming.as_ref(), working_dir)?,
             incoming,
+            outgoing: OutgoingSpec::read(options, working_dir)?,
+            forward_headers: options
+                .remote_forward_headers
+                .iter()
+                .map(|header| header.name.clone())
+                .collect(),
             policy: PolicySpec::read(&options.tools, options.tools_override.as_ref(), policies, working_dir)?,
             audit: AuditSpec::read(
                 options.enable_audit,
@@ -122,8 +139,20 @@ impl ProxySpec {
         if let Some(incoming) = &mut spec.incoming {
             incoming.has_secret = secrets.oidc_client_secret.is_some();
         }
+        let OutgoingSecrets { client_secret, bearer_token } = &secrets.outgoing;
+        if let (Some(outgoing), Some(_)) = (&mut spec.outgoing, client_secret)
+            && outgoing.client_secret == SecretSource::None
+        {
+            outgoing.client_secret = SecretSource::Given;
+        }
+        if bearer_token.is_some() {
+            let outgoing = spec.outgoing.get_or_insert_default();
+            if outgoing.bearer_token == SecretSource::None {
+                outgoing.bearer_token = SecretSource::Given;
+            }
+        }
         if let (Some(exchange), Some(_)) = (&mut spec.exchange, &secrets.token_exchange_client_secret) {
-            exchange.client_secret = ClientSecret::Given;
+            exchange.client_secret = SecretSource::Given;
         }
         Ok((spec, secrets))
     }
@@ -158,7 +187,28 @@ impl ProxySpec {
             exchange.check(self.incoming.as_ref(), secrets.token_exchange_client_secret.as_ref())?;
             exchange.check_file()?;
         }
-        Ok(())
+        if let Some(outgoing) = &self.outgoing {
+            outgoing.check_secrets(&secrets.outgoing)?;
+        }
+        header_map(&secrets.forward_headers).map(drop)
+    }
+
+    /// Returns the headers that are added to each request to a remote server.
+    ///
+    /// # Errors
+    /// `InvalidOption` for a header whose value was given when the workload was first started, and is not recorded.
+    pub(crate) fn forward_headers(&self, secrets: &ProxySecrets) -> Result<HeaderMap> {
+        let is_given = |name: &&String| {
+            secrets.forward_headers.iter().any(|given| given.name.eq_ignore_ascii_case(name))
+        };
+        match self.forward_headers.iter().find(|name| !is_given(name)) {
+            None => header_map(&secrets.forward_headers),
+            Some(name) => {
+                let message = format!("the value of the header `{name}` is missing; it is never saved");
+                Err(Error::new(ErrorKind::InvalidOption, message)
+                    .hint("store it as a secret, and name that with `remote_forward_headers_secret`"))
+            }
+        }
     }
 
     /// Checks that the host is an address or a hostname. Whether it belongs to this machine is checked when it is
@@ -183,6 +233,10 @@ pub struct ProxySecrets {
     pub token_exchange_client_secret: Option<Secret>,
     /// Headers of OTLP requests.
     pub otel_headers: Vec<Header>,
+    /// The secrets of authentication to a remote server.
+    pub outgoing: OutgoingSecrets,
+    /// Headers that are added to each request to a remote server.
+    pub forward_headers: Vec<Header>,
 }
 
 impl ProxySecrets {
@@ -195,6 +249,7 @@ impl ProxySecrets {
         Self {
             oidc_client_secret: self.oidc_client_secret.or_else(|| oidc.cloned()),
             token_exchange_client_secret: self.token_exchange_client_secret.or_else(|| exchange.cloned()),
+            outgoing: self.outgoing.or_from(environment, spec.outgoing.as_ref()),
             ..self
         }
     }
@@ -202,7 +257,9 @@ impl ProxySecrets {
     /// Returns all secrets, to redact them in records.
     pub(super) fn all(&self) -> impl Iterator<Item = &Secret> {
         let clients = [&self.oidc_client_secret, &self.token_exchange_client_secret];
-        clients.into_iter().flatten().chain(self.otel_headers.iter().map(|header| &header.value))
+        let outgoing = [&self.outgoing.client_secret, &self.outgoing.bearer_token];
+        let headers = self.otel_headers.iter().chain(&self.forward_headers).map(|header| &header.value);
+        clients.into_iter().chain(outgoing).flatten().chain(headers)
     }
 }
 
@@ -212,6 +269,8 @@ impl From<&SharedOptions> for ProxySecrets {
             oidc_client_secret: options.oidc_client_secret.clone(),
             token_exchange_client_secret: options.token_exchange_client_secret.clone(),
             otel_headers: options.otel_headers.clone(),
+            outgoing: OutgoingSecrets::from(options),
+            forward_headers: options.remote_forward_headers.clone(),
         }
     }
 }

@@ -1,12 +1,15 @@
 //! The target of forwarded requests.
 
-use std::sync::{
-    Arc, PoisonError, RwLock,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use http::{
-    HeaderMap, HeaderValue, Uri,
+    HeaderMap, HeaderValue, Uri, header,
     uri::{Authority, PathAndQuery},
 };
 use url::Url;
@@ -14,6 +17,7 @@ use url::Url;
 use super::last_seen::LastSeen;
 use crate::{
     Error, ErrorKind, Result,
+    auth::outgoing::OutgoingAuth,
     redact::url::redact_url_text,
     transport::{
         http::{Address, Dial, Http1Client},
@@ -40,6 +44,8 @@ pub(crate) struct Target {
     /// Headers that replace the client's headers of the same name in each request: clients must not choose them,
     /// whether they are secret or not.
     headers: HeaderMap,
+    /// Authentication to a remote server.
+    outgoing: Option<Arc<OutgoingAuth>>,
 }
 
 /// A server at its current address.
@@ -93,6 +99,7 @@ impl Target {
             path: url.path().to_owned(),
             query: url.query().filter(|query| !query.is_empty()).map(str::to_owned),
             headers: HeaderMap::new(),
+            outgoing: None,
         })
     }
 
@@ -102,6 +109,11 @@ impl Target {
         self
     }
 
+    /// Sets more headers for each request.
+    pub(crate) fn add_headers(&mut self, headers: HeaderMap) {
+        self.headers.extend(headers);
+    }
+
     /// Adds the target's headers to those of a request.
     pub(crate) fn set_headers(&self, headers: &mut HeaderMap) {
         for (name, value) in &self.headers {
@@ -109,14 +121,32 @@ impl Target {
         }
     }
 
-    /// The target's headers.
-    pub(crate) fn headers(&self) -> &HeaderMap {
-        &self.headers
+    /// The target's headers, with those of the current login.
+    pub(crate) fn headers(&self) -> Cow<'_, HeaderMap> {
+        let Some(token) = self.outgoing.as_ref().and_then(|outgoing| outgoing.current()) else {
+            return Cow::Borrowed(&self.headers);
+        };
+        let mut headers = self.headers.clone();
+        headers.insert(header::AUTHORIZATION, token);
+        Cow::Owned(headers)
+    }
+
+    /// Authenticates requests with the token of `outgoing`.
+    pub(crate) fn with_outgoing(mut self, outgoing: Option<Arc<OutgoingAuth>>) -> Self {
+        self.outgoing = outgoing;
+        self
+    }
+
+    /// Authentication to the server, if it is remote.
+    pub(crate) fn outgoing(&self) -> Option<&Arc<OutgoingAuth>> {
+        self.outgoing.as_ref()
     }
 
     /// Whether each request has a header of that name.
     pub(crate) fn sets_header(&self, name: &str) -> bool {
         self.headers.contains_key(name)
+            || name == header::AUTHORIZATION.as_str()
+                && self.outgoing.as_ref().is_some_and(|outgoing| outgoing.current().is_some())
     }
 
     /// A target that is not reachable yet.
@@ -127,6 +157,7 @@ impl Target {
             path: "/".to_owned(),
             query: None,
             headers: HeaderMap::new(),
+            outgoing: None,
         }
     }
 

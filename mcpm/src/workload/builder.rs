@@ -229,8 +229,10 @@ impl Workload {
     /// `NotFound` names every secret that is missing; `SecretsUnavailable`; `InvalidOption`.
     pub async fn secrets(&self) -> Result<SecretValues> {
         resolve::check(&self.request, &self.environment.working_dir)?;
+        let options = &self.request.options;
+        let forwarded = options.remote_forward_headers_secret.iter().map(|header| &header.secret);
         let names: Vec<String> =
-            self.request.options.secret.iter().map(|secret| secret.name.clone()).collect();
+            options.secret.iter().map(|secret| &secret.name).chain(forwarded).cloned().collect();
         secrets::read(&names, &self.environment).await
     }
 

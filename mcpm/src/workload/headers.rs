@@ -16,34 +16,16 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
+    auth::is_reserved_header,
     options::{Secret, SecretRef, SecretTarget},
     registry::RunMethod,
     secrets::SecretValues,
 };
 
-/// Headers of HTTP and MCP, which would break requests if they were set for all of them.
-const RESERVED_HEADERS: &[&str] = &[
-    "accept",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-type",
-    "host",
-    "keep-alive",
-    "last-event-id",
-    "mcp-protocol-version",
-    "mcp-session-id",
-    "proxy-authorization",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-
 /// Returns the header of a name, unless it cannot be set.
 fn settable_header(name: &str) -> Option<HeaderName> {
     let parsed: HeaderName = name.parse().ok()?;
-    (is_secret_target_name(name) && !RESERVED_HEADERS.contains(&parsed.as_str())).then_some(parsed)
+    (is_secret_target_name(name) && !is_reserved_header(&parsed)).then_some(parsed)
 }
 
 /// Rejects references to secrets that cannot be sent to this URL.

@@ -2,7 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::HeaderMap;
+use http::header;
+use url::Url;
 
 use super::{
     EventStream, Placement, RemoteSpec, RunningWorkload, WorkloadEvent, WorkloadName, WorkloadSpec, ca_certs,
@@ -13,7 +14,7 @@ use super::{
     http_server::{HttpServer, HttpServerSupervisor, START_TIMEOUT},
     ignore,
     record::Record,
-    remote_server::{self, RemoteEndpoint},
+    remote_server::{self, RemoteEndpoint, StartupNotice},
     resolve::{isolation_folder, permissions, remote_url::RemoteUrl},
     running::{ServerHandle, StopOnDrop, end_containers},
     secret_delivery::{self, SecretDelivery},
@@ -21,6 +22,7 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
+    auth::outgoing::OutgoingAuth,
     explain::{self, DenialRecord},
     isolation::{EgressDecision, Isolation, ProfileRecorder},
     options::{ProxyMode, Secret, SharedOptions, Transport},
@@ -99,6 +101,30 @@ impl Launch {
     /// Subscribes to events from now on.
     pub fn events(&self) -> EventStream {
         self.events.subscribe()
+    }
+
+    /// Asks the user to log in to a remote server, if that is required and there is no login yet, and returns the values
+    /// of secrets with the login, for a [launch](Self::secrets) in a process that cannot ask. A recorded workload only
+    /// takes the login that is kept.
+    ///
+    /// # Errors
+    /// `LoginRequired` if the environment has no user prompt; `Upstream` if the login fails; `StartFailed` for a remote
+    /// server that is no MCP server; those of the secret store.
+    pub async fn log_in(&self, mut values: SecretValues) -> Result<SecretValues> {
+        let Placement::Remote(remote) = &self.spec.place else { return Ok(values) };
+        let target = self.remote_target(remote, &values)?;
+        if let Some(outgoing) = target.outgoing() {
+            match self.recorded {
+                true => outgoing.restore(None).await?,
+                false => {
+                    self.check_remote(&target, remote).await?;
+                }
+            }
+            values.extend(
+                outgoing.to_secret().await.map(|login| (outgoing.login_name(), login)).into_iter().collect(),
+            );
+        }
+        Ok(values)
     }
 
     /// Starts the workload and returns once clients can connect.
@@ -220,12 +246,11 @@ impl Launch {
 
     /// Checks the proxy, with the secrets that are not on record, and masks the server's secrets in its logs.
     fn proxy(&self, values: &SecretValues) -> Result<Box<ProxySetup>> {
-        let given = ProxySecrets::from(&SharedOptions::from(&self.spec.asked));
         let setup = ProxySetup::new(
             self.spec.name.as_str(),
             self.spec.transport.as_str(),
             self.spec.proxy.clone(),
-            given.or_from(&self.environment, &self.spec.proxy),
+            self.proxy_secrets(),
             self.environment.variables.clone(),
         )?;
         let mut secrets: Vec<Secret> = values.expose().into_values().map(Secret::from).collect();
@@ -234,6 +259,12 @@ impl Launch {
             secrets.extend(named.map(|(_, value)| Secret::from(value.as_str())));
         }
         Ok(setup.mask(secrets))
+    }
+
+    /// The secrets of the proxy, which are not on record.
+    fn proxy_secrets(&self) -> ProxySecrets {
+        let given = ProxySecrets::from(&SharedOptions::from(&self.spec.asked));
+        given.or_from(&self.environment, &self.spec.proxy)
     }
 
     async fn start_server(
@@ -246,8 +277,7 @@ impl Launch {
         let containers = match &self.spec.place {
             Placement::Container(_) => Containers::for_workload(&self.spec, &self.environment).await?,
             Placement::Remote(remote) => {
-                let headers = headers::build_headers(remote, &self.spec.secrets, values)?;
-                let endpoint = Box::pin(self.start_remote(remote, headers, publicity, record)).await?;
+                let endpoint = Box::pin(self.start_remote(remote, values, publicity, record)).await?;
                 return Ok((None, ServerHandle::Remote, endpoint));
             }
         };
@@ -334,18 +364,93 @@ impl Launch {
             .map(|isolation| Some(Arc::new(isolation)))
     }
 
+    /// The remote server, with its headers and the means to log in.
+    fn remote_target(&self, remote: &RemoteSpec, values: &SecretValues) -> Result<Target> {
+        let mut headers = headers::build_headers(remote, &self.spec.secrets, values)?;
+        headers.extend(self.spec.proxy.forward_headers(&self.proxy_secrets())?);
+        let bundle = self.spec.asked.mcpm_ca_bundle.as_deref();
+        let target = Target::parse_with_trust(&remote.url, TrustStore::with_bundle(bundle)?)?;
+        // An exchanged token or a header authenticates requests already.
+        let is_authenticated = self.spec.proxy.exchange.is_some() || headers.contains_key(header::AUTHORIZATION);
+        let outgoing = if is_authenticated { None } else { Some(Arc::new(self.outgoing(remote)?)) };
+        Ok(target.with_headers(headers).with_outgoing(outgoing))
+    }
+
+    /// The means to log in to a remote server.
+    fn outgoing(&self, remote: &RemoteSpec) -> Result<OutgoingAuth> {
+        let url = Url::parse(&remote.url).map_err(|error| {
+            Error::new(ErrorKind::CorruptState, "the recorded URL is not valid").source(error)
+        })?;
+        let (spec, secrets) = (self.spec.proxy.outgoing.clone().unwrap_or_default(), self.proxy_secrets().outgoing);
+        let bundle = self.spec.asked.mcpm_ca_bundle.clone();
+        OutgoingAuth::new(spec, secrets, url, bundle, Some(self.environment.clone()))
+    }
+
+    /// The means to log in, for a workload that has a remote server.
+    fn remote_login(&self) -> Result<OutgoingAuth> {
+        match &self.spec.place {
+            Placement::Remote(remote) => self.outgoing(remote),
+            Placement::Container(_) => {
+                let message = format!("`{}` runs in a container; there are logins to remote servers only", self.spec.name);
+                Err(Error::new(ErrorKind::InvalidOption, message))
+            }
+        }
+    }
+
+    /// Asks the user to log in to the remote server, in place of the login that is kept. A running proxy takes the new
+    /// login when it needs one.
+    ///
+    /// # Errors
+    /// `InvalidOption` for a workload in a container; `NotFound` if the server names no authorization server; as for
+    /// [`log_in`](Self::log_in).
+    pub async fn renew_login(&self) -> Result<()> {
+        self.remote_login()?.log_in().await
+    }
+
+    /// Removes the login to the remote server that is kept, and revokes it at the authorization server (RFC 7009). A
+    /// running proxy uses its token until that expires.
+    ///
+    /// # Errors
+    /// `InvalidOption` for a workload in a container; `NotFound` if no login is kept; those of the secret store. A failed
+    /// revocation is logged.
+    pub async fn log_out(&self) -> Result<()> {
+        self.remote_login()?.log_out().await
+    }
+
+    /// Checks the remote server with one MCP exchange, and logs in if it requires that. Returns the notice about a server
+    /// to which mcpm cannot log in.
+    async fn check_remote(&self, target: &Target, remote: &RemoteSpec) -> Result<Option<StartupNotice>> {
+        let expected = ExpectedServer::at_own_path(target, Some(self.spec.transport));
+        let shown = remote.redacted_url();
+        let Some(outgoing) = target.outgoing() else {
+            return remote_server::check(target, &expected, &shown).await;
+        };
+        outgoing.prepare(None).await?;
+        match remote_server::check(target, &expected, &shown).await? {
+            Some(notice) if notice.needs_login => match outgoing.log_in().await {
+                Ok(()) => remote_server::check(target, &expected, &shown).await,
+                // Its responses are forwarded, and clients may log in by themselves.
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(Some(notice)),
+                Err(error) => Err(error),
+            },
+            notice => Ok(notice),
+        }
+    }
+
     /// Checks that the remote server can be reached. A recorded one may be unreachable for now.
     async fn start_remote(
         &self,
         remote: &RemoteSpec,
-        headers: HeaderMap,
+        values: &SecretValues,
         publicity: ExternalUrlConfig,
         record: &Arc<Record>,
     ) -> Result<Box<dyn Endpoint>> {
-        let trust = TrustStore::with_bundle(self.spec.asked.mcpm_ca_bundle.as_deref())?;
-        let target = Arc::new(Target::parse_with_trust(&remote.url, trust)?.with_headers(headers));
+        let target = self.remote_target(remote, values)?;
         let expected = ExpectedServer::at_own_path(&target, Some(self.spec.transport));
-        match remote_server::check(&target, &expected, &remote.redacted_url()).await {
+        if let Some(outgoing) = target.outgoing() {
+            outgoing.restore(values.get(&outgoing.login_name())).await?;
+        }
+        match self.check_remote(&target, remote).await {
             Ok(None) => {}
             // A server that requires a login gets an exchanged token with each request.
             Ok(Some(remark)) if self.spec.proxy.exchange.is_some() && remark.needs_login => {}
@@ -353,7 +458,8 @@ impl Launch {
             Err(error) if self.recorded => record.warn(error.to_string()),
             Err(error) => return Err(error),
         }
-        Ok(Box::new(RemoteEndpoint::new(Forward::new(target, publicity, expected), Arc::clone(record))))
+        let forward = Forward::new(Arc::new(target), publicity, expected);
+        Ok(Box::new(RemoteEndpoint::new(forward, Arc::clone(record))))
     }
 
     async fn start_stdio(&self, containers: &Containers, on_event: OnEvent) -> Result<StdioServer> {

@@ -39,8 +39,8 @@ pub(super) async fn check(
 ) -> Result<Option<StartupNotice>> {
     let place = format!("`{shown}`");
     let outcome = match target.instance() {
-        Ok(reached) => match reached.check(expected, target.headers(), CHECK_TIMEOUT).await {
-            Err(finding) => Err(reached.detect_other_transport(finding, expected, target.headers()).await),
+        Ok(reached) => match reached.check(expected, &target.headers(), CHECK_TIMEOUT).await {
+            Err(finding) => Err(reached.detect_other_transport(finding, expected, &target.headers()).await),
             passed => passed,
         },
         Err(reason) => Err(Finding::Unreachable(reason)),

@@ -14,7 +14,7 @@ use url::Url;
 
 pub(crate) use error::ExchangeError;
 pub(crate) use spec::DEPENDENT_OPTIONS;
-pub use spec::{ClientSecret, ExchangeSpec};
+pub use spec::ExchangeSpec;
 use token_request::TokenRequest;
 
 use super::{
@@ -22,7 +22,11 @@ use super::{
     incoming::Principal,
     token_cache::{CachedToken, TokenCache, TokenDigest},
 };
-use crate::{Result, auth::guarded_client::ClientGuard, options::Secret};
+use crate::{
+    Result,
+    auth::{SecretSource, guarded_client::ClientGuard},
+    options::Secret,
+};
 
 /// How long before its expiry a token is no longer used, for clock skew and the duration of requests.
 const LEEWAY: Duration = Duration::from_secs(60);
@@ -59,7 +63,7 @@ impl TokenExchanger {
     pub(crate) fn new(spec: ExchangeSpec, guard: ClientGuard, secret: Option<Secret>) -> Result<Self> {
         spec.check_secret(secret.as_ref())?;
         let (url, header) = (guard.parse_url(&spec.url)?, spec.header()?);
-        let secret = secret.filter(|_| spec.client_secret == ClientSecret::Given);
+        let secret = secret.filter(|_| spec.client_secret == SecretSource::Given);
         Ok(Self {
             url,
             header,

@@ -1,6 +1,6 @@
 //! The resolved configuration of token exchange, and the checks of its options.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use http::{HeaderName, header};
 use serde::{Deserialize, Serialize};
@@ -8,8 +8,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Error, ErrorKind, Result,
     auth::{
+        SecretSource,
         guarded_client::basic,
         incoming::{IncomingSpec, is_scope},
+        is_reserved_header,
+        secret_source::read_secret_file,
     },
     options::{Secret, SharedOptions, SubjectTokenType},
 };
@@ -25,26 +28,13 @@ pub struct ExchangeSpec {
     /// The client id of the proxy.
     pub client_id: Option<String>,
     /// The source of the client secret.
-    pub client_secret: ClientSecret,
+    pub client_secret: SecretSource,
     /// The scopes to request.
     pub scopes: Vec<String>,
     /// The type of the callers' tokens.
     pub subject_token_type: SubjectTokenType,
     /// The header that carries the new token to the server; by default `Authorization`.
     pub header: Option<String>,
-}
-
-/// The source of a client secret.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ClientSecret {
-    /// A public client.
-    #[default]
-    None,
-    /// Supplied at each start.
-    Given,
-    /// Read from this file at each request.
-    File(PathBuf),
 }
 
 /// The options that have no effect without the endpoint.
@@ -56,36 +46,6 @@ pub(crate) const DEPENDENT_OPTIONS: [&str; 7] = [
     "token_exchange_scopes",
     "token_exchange_subject_token_type",
     "token_exchange_header_name",
-];
-
-/// Headers that belong to the protocols or to proxies.
-const RESERVED_HEADERS: [&str; 26] = [
-    "accept",
-    "accept-encoding",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-type",
-    "expect",
-    "forwarded",
-    "host",
-    "keep-alive",
-    "last-event-id",
-    "mcp-protocol-version",
-    "mcp-session-id",
-    "origin",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-port",
-    "x-forwarded-prefix",
-    "x-forwarded-proto",
 ];
 
 fn invalid_option(message: impl Into<String>) -> Error {
@@ -109,9 +69,9 @@ impl ExchangeSpec {
             url,
             audience: options.token_exchange_audience.clone(),
             client_secret: match &options.token_exchange_client_secret_file {
-                Some(file) => ClientSecret::File(working_dir.join(file)),
-                None if secret.is_some() => ClientSecret::Given,
-                None => ClientSecret::None,
+                Some(file) => SecretSource::File(working_dir.join(file)),
+                None if secret.is_some() => SecretSource::Given,
+                None => SecretSource::None,
             },
             client_id: options.token_exchange_client_id.clone(),
             scopes: options.token_exchange_scopes.to_vec(),
@@ -131,7 +91,7 @@ impl ExchangeSpec {
     pub(super) fn header(&self) -> Result<HeaderName> {
         let Some(name) = &self.header else { return Ok(header::AUTHORIZATION) };
         let named: Option<HeaderName> = name.parse().ok();
-        named.filter(|named| !RESERVED_HEADERS.contains(&named.as_str())).ok_or_else(|| {
+        named.filter(|named| !is_reserved_header(named)).ok_or_else(|| {
             invalid_option(format!("`{}` is not a header that can carry a token", name.escape_debug()))
                 .with("option", "token_exchange_header_name")
         })
@@ -139,7 +99,7 @@ impl ExchangeSpec {
 
     /// Whether a client secret can be supplied: there is a client id and no secret file.
     pub(crate) fn takes_secret(&self) -> bool {
-        self.client_id.is_some() && !matches!(self.client_secret, ClientSecret::File(_))
+        self.client_id.is_some() && !matches!(self.client_secret, SecretSource::File(_))
     }
 
     pub(crate) fn check(&self, incoming: Option<&IncomingSpec>, secret: Option<&Secret>) -> Result<()> {
@@ -149,7 +109,7 @@ impl ExchangeSpec {
         };
         incoming.guard().parse_url(&self.url).map_err(|error| error.with("option", "token_exchange_url"))?;
         self.header()?;
-        if self.client_id.is_none() && self.client_secret != ClientSecret::None {
+        if self.client_id.is_none() && self.client_secret != SecretSource::None {
             return Err(invalid_option(
                 "a client secret for token exchange needs `token_exchange_client_id`",
             ));
@@ -178,10 +138,10 @@ impl ExchangeSpec {
     /// `InvalidOption` if it is missing.
     pub(crate) fn check_secret(&self, secret: Option<&Secret>) -> Result<()> {
         match &self.client_secret {
-            ClientSecret::None => Ok(()),
-            ClientSecret::File(_) => self.read_secret().map(drop),
-            ClientSecret::Given if secret.is_some() => Ok(()),
-            ClientSecret::Given => {
+            SecretSource::None => Ok(()),
+            SecretSource::File(_) => self.read_secret().map(drop),
+            SecretSource::Given if secret.is_some() => Ok(()),
+            SecretSource::Given => {
                 Err(invalid_option("the client secret for token exchange is missing; it is never saved")
                     .hint("set it in `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`"))
             }
@@ -201,21 +161,8 @@ impl ExchangeSpec {
     /// # Errors
     /// `InvalidOption` if the file cannot be read or is empty.
     pub(super) fn read_secret(&self) -> Result<Option<Secret>> {
-        let ClientSecret::File(path) = &self.client_secret else { return Ok(None) };
-        let unfit = |why: &str| {
-            let message = format!("cannot read a client secret from `{}`{why}", path.display());
-            invalid_option(message).with("option", "token_exchange_client_secret_file")
-        };
-        // Opening a named pipe would block until there is a writer.
-        let metadata = std::fs::metadata(path).map_err(|error| unfit("").source(error))?;
-        if !metadata.is_file() {
-            return Err(unfit(": it is not a regular file"));
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| unfit("").source(error))?;
-        match text.trim() {
-            "" => Err(unfit(": it is empty")),
-            secret => Ok(Some(Secret::from(secret))),
-        }
+        let SecretSource::File(path) = &self.client_secret else { return Ok(None) };
+        read_secret_file(path, "a client secret", "token_exchange_client_secret_file").map(Some)
     }
 }
 

@@ -42,7 +42,7 @@ fn every_option_is_in_what_comes_of_it() {
         url: URL.1.to_owned(),
         audience: None,
         client_id: None,
-        client_secret: ClientSecret::None,
+        client_secret: SecretSource::None,
         scopes: Vec::new(),
         subject_token_type: SubjectTokenType::AccessToken,
         header: None,
@@ -63,7 +63,7 @@ fn every_option_is_in_what_comes_of_it() {
     let expected = ExchangeSpec {
         audience: Some("notes".to_owned()),
         client_id: Some("me".to_owned()),
-        client_secret: ClientSecret::File("/work/f".into()),
+        client_secret: SecretSource::File("/work/f".into()),
         scopes: vec!["a".to_owned(), "b".to_owned()],
         subject_token_type: SubjectTokenType::IdToken,
         header: Some("X-Token".to_owned()),
@@ -108,7 +108,7 @@ fn the_client_secret_is_read_from_its_configured_source() {
     std::fs::write(&empty, "\n").expect("a file");
     let spec = parse(&[ISSUER, URL]).expect("fine").expect("on");
     let with = |client_secret| ExchangeSpec { client_secret, ..spec.clone() };
-    let read = |path: &Path| with(ClientSecret::File(path.to_owned())).read_secret();
+    let read = |path: &Path| with(SecretSource::File(path.to_owned())).read_secret();
     assert_eq!(read(&file).expect("a secret").expect("one").expose(), "hush");
     let pipe = folder.path().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a pipe");
@@ -121,11 +121,11 @@ fn the_client_secret_is_read_from_its_configured_source() {
         let error = read(&path).expect_err("a refusal").to_string();
         assert!(error.contains(said), "{error}");
     }
-    assert!(with(ClientSecret::Given).check_secret(Some(&Secret::from("x"))).is_ok());
-    let error = with(ClientSecret::Given).check_secret(None).expect_err("a refusal").to_string();
+    assert!(with(SecretSource::Given).check_secret(Some(&Secret::from("x"))).is_ok());
+    let error = with(SecretSource::Given).check_secret(None).expect_err("a refusal").to_string();
     assert!(error.contains("MCPM_TOKEN_EXCHANGE_CLIENT_SECRET"), "{error}");
-    assert!(with(ClientSecret::None).check_secret(None).is_ok());
+    assert!(with(SecretSource::None).check_secret(None).is_ok());
     // The record contains where the secret is, not its value.
-    let written = serde_json::to_string(&with(ClientSecret::Given)).expect("JSON");
+    let written = serde_json::to_string(&with(SecretSource::Given)).expect("JSON");
     assert!(written.contains(r#""client_secret":"given""#), "{written}");
 }

@@ -7,17 +7,18 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::{Map, Value};
 use url::{Url, form_urlencoded};
 
-use super::{ClientSecret, ExchangeError, ExchangeSpec};
+use super::{ExchangeError, ExchangeSpec};
 use crate::{
     Error, ErrorKind, Result,
-    auth::guarded_client::{GuardedClient, ProviderRequest, ProviderResponse, REQUEST_TIMEOUT, basic},
+    auth::{
+        SecretSource, bearer_value,
+        guarded_client::{GuardedClient, ProviderRequest, ProviderResponse, REQUEST_TIMEOUT, basic},
+    },
     options::{Secret, SubjectTokenType},
 };
 
 /// Maximum size of a response in bytes.
 const MAX_RESPONSE_BYTES: usize = 1 << 20;
-/// Maximum length of a token in bytes.
-const MAX_TOKEN_BYTES: usize = 16 << 10;
 const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
 const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
@@ -57,8 +58,8 @@ impl TokenRequest<'_> {
 
     async fn request(&self, subject: &str) -> Result<ProviderRequest> {
         let secret = match &self.spec.client_secret {
-            ClientSecret::File(_) => self.read_secret().await?,
-            ClientSecret::Given | ClientSecret::None => self.client_secret.cloned(),
+            SecretSource::File(_) => self.read_secret().await?,
+            SecretSource::Given | SecretSource::None => self.client_secret.cloned(),
         };
         let mut headers = HeaderMap::new();
         let form = HeaderValue::from_static("application/x-www-form-urlencoded");
@@ -133,17 +134,12 @@ fn parse_response(
     if !matches!(text("issued_token_type"), Some(ACCESS_TOKEN | JWT)) {
         return Err(unusable("its `issued_token_type` is not an access token"));
     }
-    let sound = |byte: u8| byte.is_ascii_graphic();
-    if token.is_empty() || token.len() > MAX_TOKEN_BYTES || !token.bytes().all(sound) {
-        return Err(unusable("the token is too long or contains invalid characters"));
-    }
     // The caller's own token must not be sent to the server.
     if token == subject {
         return Err(unusable("the token is the one to be exchanged"));
     }
-    let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
-        .map_err(|_| unusable("the token cannot be sent in a header"))?;
-    value.set_sensitive(true);
+    let value = bearer_value(&Secret::from(token))
+        .map_err(|_| unusable("the token is too long or contains invalid characters"))?;
     let seconds = fields.as_ref().and_then(|fields| fields.get("expires_in")).and_then(Value::as_f64);
     // Larger values are clamped, because the clock cannot represent them.
     let lifetime = seconds.filter(|seconds| *seconds >= 0.0).map(|seconds| seconds.min(1e9));
@@ -163,7 +159,8 @@ mod tests {
 
     fn answered(status: u16, body: &Value) -> std::result::Result<ExchangedToken, ExchangeError> {
         let status = StatusCode::from_u16(status).expect("a status");
-        parse_response(&ProviderResponse { status, body: body.to_string().into() }, "own")
+        let headers = HeaderMap::new();
+        parse_response(&ProviderResponse { status, headers, body: body.to_string().into() }, "own")
     }
 
     fn good() -> Value {
@@ -191,7 +188,7 @@ mod tests {
             ("access_token", json!("a b"), false),
             ("access_token", json!("a\r\nX: y"), false),
             ("access_token", json!("own"), false),
-            ("access_token", json!("x".repeat(MAX_TOKEN_BYTES + 1)), false),
+            ("access_token", json!("x".repeat(crate::auth::MAX_TOKEN_BYTES + 1)), false),
             ("refresh_token", json!("x"), true),
             ("expires_in", Value::Null, true),
             ("expires_in", json!("soon"), true),

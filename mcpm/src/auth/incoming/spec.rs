@@ -8,7 +8,7 @@ use url::Url;
 use super::token_file::read_token_file;
 use crate::{
     Error, ErrorKind, Result,
-    auth::guarded_client::ClientGuard,
+    auth::guarded_client::{AllowedAddresses, ClientGuard, UrlSource},
     options::{OptionSet as _, ProxyOptions, Secret, SharedOptions, SubjectTokenType},
 };
 
@@ -110,7 +110,8 @@ impl IncomingSpec {
     pub(crate) fn guard(&self) -> ClientGuard {
         ClientGuard {
             allow_http: self.allow_http,
-            allow_private: self.allow_private_ip,
+            addresses: if self.allow_private_ip { AllowedAddresses::All } else { AllowedAddresses::Public },
+            source: UrlSource::Options,
             ca_bundle: self.ca_bundle.clone(),
         }
     }

@@ -10,7 +10,10 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
 use crate::{
-    auth::incoming::{TokenError, TokenVerifier},
+    auth::{
+        MAX_TOKEN_BYTES,
+        incoming::{TokenError, TokenVerifier},
+    },
     explain::Reason,
     mcp::error_code,
     options::Secret,
@@ -24,8 +27,6 @@ use crate::{
     },
 };
 
-/// Maximum length of a token in bytes.
-const MAX_TOKEN_BYTES: usize = 16 << 10;
 /// A scope that challenges never name: a resource server does not act while the user is offline.
 const OFFLINE_ACCESS: &str = "offline_access";
 

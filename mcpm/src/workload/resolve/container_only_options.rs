@@ -1,4 +1,7 @@
-//! Options that apply to servers in containers only.
+//! Options that apply to servers in containers only, or to remote servers only.
+
+use super::request::WorkloadRequest;
+use crate::{Error, ErrorKind, Result, auth::outgoing::LOGIN_OPTIONS, options::OptionSet as _};
 
 /// The options that are rejected for a remote server. Secrets are rejected unless they are sent as headers.
 pub(in crate::workload) const CONTAINER_ONLY_OPTIONS: &[&str] = &[
@@ -34,10 +37,29 @@ pub(in crate::workload) const CONTAINER_ONLY_OPTIONS: &[&str] = &[
     "offline",
 ];
 
+/// Rejects options that apply to remote servers only, in one message.
+pub(super) fn reject_remote_options(request: &WorkloadRequest) -> Result<()> {
+    const HEADERS_AND_TOKENS: [&str; 4] = [
+        "remote_auth_bearer_token",
+        "remote_auth_bearer_token_file",
+        "remote_forward_headers",
+        "remote_forward_headers_secret",
+    ];
+    let names = LOGIN_OPTIONS.iter().chain(&HEADERS_AND_TOKENS);
+    let given: Vec<String> =
+        names.filter(|name| request.options.is_given(name)).map(|name| format!("`{name}`")).collect();
+    if given.is_empty() {
+        return Ok(());
+    }
+    let verb = if given.len() == 1 { "is" } else { "are" };
+    let message = format!("{} {verb} for remote servers, and this one runs in a container", given.join(", "));
+    Err(Error::new(ErrorKind::InvalidOption, message))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{OptionSet as _, WorkloadOptions};
+    use crate::options::WorkloadOptions;
 
     #[test]
     fn what_is_for_containers_is_named_as_the_table_names_it() {

@@ -71,7 +71,10 @@ pub(in crate::workload) fn resolve(
         headers.insert(header.clone(), value.clone());
     }
     let prompted = request.prompted_secrets(&name);
-    let secrets: Vec<SecretRef> = options.secret.iter().chain(prompted.keys()).cloned().collect();
+    let forwarded = options.remote_forward_headers_secret.iter();
+    let forwarded = forwarded.map(|header| SecretRef::in_header(&*header.secret, &header.name));
+    let secrets: Vec<SecretRef> =
+        options.secret.iter().chain(prompted.keys()).cloned().chain(forwarded).collect();
     headers::check(secrets.iter(), url)?;
     let mut warnings = ineffective_options::warnings(&request.options);
     if let Some(exchange) = &proxy.exchange {

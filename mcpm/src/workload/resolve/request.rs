@@ -177,6 +177,8 @@ pub(in crate::workload) fn options_for_export(
         mcpm_ca_bundle: options.mcpm_ca_bundle.as_ref().map(absolute),
         jwks_auth_token_file: options.jwks_auth_token_file.as_ref().map(absolute),
         token_exchange_client_secret_file: options.token_exchange_client_secret_file.as_ref().map(absolute),
+        remote_auth_client_secret_file: options.remote_auth_client_secret_file.as_ref().map(absolute),
+        remote_auth_bearer_token_file: options.remote_auth_bearer_token_file.as_ref().map(absolute),
         image_verification_key: options.image_verification_key.as_ref().map(absolute),
         sigstore_trusted_root: options.sigstore_trusted_root.as_ref().map(absolute),
         env_file_dir: options.env_file_dir.as_ref().map(absolute),

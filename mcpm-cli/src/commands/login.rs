@@ -1,0 +1,42 @@
+//! `mcpm login` and `mcpm logout`: the logins of workloads to their remote servers.
+
+use std::process::ExitCode;
+
+use clap::{ArgMatches, Command};
+use mcpm::{
+    Result,
+    workload::{Launch, Workloads},
+};
+
+use crate::{commands::workload_args, executor, terminal};
+
+pub(crate) fn login_command() -> Command {
+    Command::new("login").about("Log in to the remote servers of workloads").defer(workload_args::name_args)
+}
+
+pub(crate) fn logout_command() -> Command {
+    Command::new("logout")
+        .about("Remove the logins of workloads to their remote servers, and revoke them")
+        .defer(workload_args::name_args)
+}
+
+pub(crate) fn login(matches: &ArgMatches) -> Result<ExitCode> {
+    for_each(matches, async |launch| launch.renew_login().await)
+}
+
+pub(crate) fn logout(matches: &ArgMatches) -> Result<ExitCode> {
+    for_each(matches, async |launch| launch.log_out().await)
+}
+
+fn for_each(matches: &ArgMatches, change: impl AsyncFn(Launch) -> Result<()>) -> Result<ExitCode> {
+    let environment = terminal::environment();
+    let workloads = Workloads::new(environment.clone());
+    executor::run(async {
+        let names = workload_args::names_of(matches, &workloads).await?;
+        let one = async |name: String| {
+            let launch = Launch::new(workloads.spec(&name)?, environment.clone()).recorded();
+            Box::pin(change(launch)).await
+        };
+        Ok(Box::pin(workload_args::for_each_workload(names, one)).await)
+    })
+}

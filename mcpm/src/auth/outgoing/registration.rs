@@ -1,0 +1,121 @@
+//! The client that a login uses: a configured one, or one that is registered dynamically (RFC 7591).
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{
+    discovery::{AuthorizationServer, failed},
+    kept_login::ClientRegistration,
+};
+use crate::{
+    Error, ErrorKind, Result,
+    auth::guarded_client::{GuardedClient, ProviderRequest},
+    options::Secret,
+};
+
+/// Maximum size of a response in bytes.
+const MAX_RESPONSE_BYTES: usize = 64 << 10;
+/// Maximum length of a client id and a client secret in bytes.
+const MAX_CREDENTIAL_BYTES: usize = 4 << 10;
+
+const BASIC: &str = "client_secret_basic";
+const POST: &str = "client_secret_post";
+const NONE: &str = "none";
+
+/// The client that options name. Its secret is sent as the metadata of the server says.
+pub(super) fn configured(
+    client_id: &str,
+    client_secret: Option<Secret>,
+    server: &AuthorizationServer,
+) -> ClientRegistration {
+    let methods = server.metadata.token_endpoint_auth_methods_supported.as_deref();
+    ClientRegistration {
+        client_id: client_id.to_owned(),
+        sends_secret_in_body: methods
+            .is_some_and(|methods| !contains(methods, BASIC) && contains(methods, POST)),
+        client_secret,
+        redirect_uri: None,
+    }
+}
+
+fn contains(methods: &[String], method: &str) -> bool {
+    methods.iter().any(|other| other == method)
+}
+
+#[derive(Deserialize)]
+struct RegistrationResponse {
+    client_id: String,
+    client_secret: Option<String>,
+    token_endpoint_auth_method: Option<String>,
+}
+
+/// Registers a client with the authorization server.
+///
+/// # Errors
+/// `InvalidOption` if the server registers no clients, so that the user has to name one; `Upstream` if it rejects the
+/// registration.
+pub(super) async fn register(
+    http: &GuardedClient,
+    server: &AuthorizationServer,
+    redirect_uri: &str,
+    scopes: &[String],
+) -> Result<ClientRegistration> {
+    let issuer = &server.metadata.issuer;
+    let Some(endpoint) = &server.metadata.registration_endpoint else {
+        let message = format!("the authorization server `{issuer}` registers no clients by itself");
+        return Err(Error::new(ErrorKind::InvalidOption, message).hint(format!(
+            "register a client there with the redirect URI `{redirect_uri}`, and set `remote_auth_client_id`"
+        )));
+    };
+    let url = http.guard().parse_url(endpoint)?;
+    let method = auth_method(server.metadata.token_endpoint_auth_methods_supported.as_deref());
+    let mut body = json!({
+        "client_name": "mcpm",
+        "redirect_uris": [redirect_uri],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": method,
+        // OpenID Connect Dynamic Client Registration 1.0 section 2; without it, loopback redirect URIs are rejected.
+        "application_type": "native",
+    });
+    if !scopes.is_empty() {
+        body["scope"] = scopes.join(" ").into();
+    }
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+    let request = ProviderRequest { method: Method::POST, url, headers, body: Bytes::from(body.to_string()) };
+    let response = http.send(request, MAX_RESPONSE_BYTES).await?;
+    if !matches!(response.status, StatusCode::OK | StatusCode::CREATED) {
+        let code = serde_json::from_slice::<serde_json::Value>(&response.body).ok().and_then(|body| {
+            body.get("error")?.as_str().map(|code| code.escape_debug().take(64).collect::<String>())
+        });
+        let code = code.map_or_else(String::new, |code| format!(", `{code}`"));
+        let status = response.status.as_u16();
+        let message =
+            format!("the authorization server `{issuer}` rejected the registration: status {status}{code}");
+        return Err(failed(message).hint("register a client there, and set `remote_auth_client_id`"));
+    }
+    let registered: RegistrationResponse = serde_json::from_slice(&response.body)
+        .map_err(|error| failed("the response to the registration is not valid").source(error))?;
+    let lengths = [Some(&registered.client_id), registered.client_secret.as_ref()];
+    if lengths.into_iter().flatten().any(|text| text.is_empty() || text.len() > MAX_CREDENTIAL_BYTES) {
+        return Err(failed("the response to the registration has an empty or too long client id or secret"));
+    }
+    let method = registered.token_endpoint_auth_method.as_deref().unwrap_or(method);
+    Ok(ClientRegistration {
+        client_id: registered.client_id,
+        client_secret: registered.client_secret.map(Secret::from).filter(|_| method != NONE),
+        sends_secret_in_body: method == POST,
+        redirect_uri: Some(redirect_uri.to_owned()),
+    })
+}
+
+/// The authentication method to register with. A public client needs no secret that could be stolen.
+fn auth_method(supported: Option<&[String]>) -> &'static str {
+    // Without the field, the default is `client_secret_basic` (RFC 8414 section 2).
+    let Some(supported) = supported else { return NONE };
+    [NONE, BASIC, POST].into_iter().find(|method| contains(supported, method)).unwrap_or(NONE)
+}

@@ -1,0 +1,314 @@
+//! A proxy that logs in to the server behind it: with a real provider, with one that renews and rejects tokens as the
+//! test wants, and with some that cannot be trusted.
+
+use std::{
+    path::Path,
+    process::Stdio,
+    sync::{Arc, Mutex},
+};
+
+use async_trait::async_trait;
+use mcpm::{
+    Environment, Error, ErrorKind, Proxy, ProxyBuilder, Result,
+    options::Secret,
+    user_prompt::{LoginPrompt, UserPrompt},
+};
+use mcpm_tests::{
+    harness::{
+        http::{Http, Response},
+        mcp::Modern,
+        testbed,
+        upstream::{ReceivedRequest, Upstream, UpstreamResponse},
+        with_timeout,
+    },
+    root,
+};
+use serde_json::{Value, json};
+use tokio::process::Command;
+use url::Url;
+
+use crate::{protected_server::ProtectedServer, provider::IdentityProvider};
+
+/// A user who logs in with a real browser.
+#[derive(Debug)]
+struct Browser;
+
+#[async_trait]
+impl UserPrompt for Browser {
+    async fn ask_secret(&self, _: &str) -> Result<Option<Secret>> {
+        Ok(None)
+    }
+
+    async fn show_login(&self, login: &LoginPrompt) -> Result<()> {
+        let mut browser = Command::new(testbed::path("MCPM_TEST_NODE"));
+        browser.arg(root().join("tests/identity/browser.mjs")).arg(&login.url).stdin(Stdio::null());
+        // The login goes on meanwhile.
+        let mut browser = browser.kill_on_drop(true).spawn().unwrap();
+        tokio::spawn(async move { browser.wait().await });
+        Ok(())
+    }
+}
+
+/// A user whom the authorization server lets in at once.
+#[derive(Debug)]
+struct Approved;
+
+#[async_trait]
+impl UserPrompt for Approved {
+    async fn ask_secret(&self, _: &str) -> Result<Option<Secret>> {
+        Ok(None)
+    }
+
+    async fn show_login(&self, login: &LoginPrompt) -> Result<()> {
+        let url = Url::parse(&login.url).unwrap();
+        let parameter = |name| url.query_pairs().find(|(other, _)| other == name).unwrap().1.into_owned();
+        assert_eq!(parameter("code_challenge_method"), "S256");
+        let redirect = Url::parse(&parameter("redirect_uri")).unwrap();
+        let http = Http(format!("127.0.0.1:{}", redirect.port().unwrap()).parse().unwrap());
+        tokio::spawn(async move {
+            http.get(&format!("/callback?code=c&state={}", parameter("state"))).send().await;
+        });
+        Ok(())
+    }
+}
+
+/// A place where logins are kept, and the user of it.
+fn environment(folder: &Path, user: Option<Arc<dyn UserPrompt>>) -> Environment {
+    let mut environment = Environment::from_lookup(|_| None);
+    environment.state_dir = folder.join("state");
+    environment.config_dir = folder.join("config");
+    environment.secrets.password = Some(Secret::from("a password"));
+    environment.user_prompt = user;
+    environment
+}
+
+/// A proxy in front of `url` that logs in there.
+fn proxy(url: &str, folder: &Path, user: Option<Arc<dyn UserPrompt>>) -> ProxyBuilder {
+    let builder = Proxy::builder("remote", url).remote_auth(true).remote_auth_callback_port(0);
+    builder.environment(environment(folder, user))
+}
+
+async fn list(http: Http) -> Response {
+    Modern(http).request(1, "tools/list", json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_on_the_pages_of_a_provider_outlives_the_proxy() {
+    let provider = IdentityProvider::start().await;
+    let server = ProtectedServer::start(|proxy| {
+        proxy.oidc_issuer(provider.issuer.clone()).oidc_scopes("openid").oidc_scopes("mcp")
+    })
+    .await;
+    let home = tempfile::tempdir().unwrap();
+    let starting = proxy(server.proxy.url(), home.path(), Some(Arc::new(Browser)))
+        .remote_auth_timeout(std::time::Duration::from_secs(120))
+        .build()
+        .unwrap()
+        .start();
+    let outer = with_timeout("the login", starting).await.unwrap();
+    let listed = list(Http(outer.address())).await;
+    assert_eq!(listed.status, 200);
+    assert!(!listed.json().await["result"]["tools"].as_array().unwrap().is_empty());
+    outer.stop().await;
+    // Nobody is there to log in any more, and the provider is away.
+    provider.control(json!({ "mode": "down" })).await;
+    let again =
+        with_timeout("the proxy", proxy(server.proxy.url(), home.path(), None).build().unwrap().start());
+    let again = again.await.unwrap();
+    assert_eq!(list(Http(again.address())).await.status, 200);
+    // A kept login is encrypted.
+    let mut files = vec![home.path().to_owned()];
+    while let Some(path) = files.pop() {
+        if path.is_dir() {
+            files.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else {
+            let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+            assert!(!text.contains("access_token") && !text.contains("eyJ"), "{}", path.display());
+        }
+    }
+}
+
+/// A server that is its own authorization server.
+#[derive(Debug, Default)]
+struct Issuer {
+    /// The only access token and refresh token that are valid.
+    valid: Option<u32>,
+    issued: u32,
+    refreshes: u32,
+    /// The token endpoint responds with this status.
+    token_status: Option<&'static str>,
+    /// The token endpoint rejects refresh tokens.
+    rejects: bool,
+}
+
+impl Issuer {
+    fn accepts(&self, request: &ReceivedRequest) -> bool {
+        let valid = self.valid.map(|number| format!("Bearer access-{number}"));
+        valid.is_some() && request.headers.get("authorization") == valid.as_deref()
+    }
+
+    fn respond(&mut self, request: &ReceivedRequest, origin: &str, metadata: &Value) -> UpstreamResponse {
+        let path = request.line.split(' ').nth(1).unwrap();
+        let form = String::from_utf8_lossy(&request.body);
+        match path {
+            "/.well-known/oauth-protected-resource/mcp" => json_response(
+                "200 OK",
+                &json!({ "resource": format!("{origin}/mcp"), "authorization_servers": [origin] }),
+            ),
+            "/.well-known/oauth-authorization-server" => json_response("200 OK", metadata),
+            "/register" => json_response("201 Created", &json!({ "client_id": "registered" })),
+            "/token" if self.token_status.is_some() => {
+                json_response(self.token_status.unwrap(), &json!({ "error": "invalid_grant" }))
+            }
+            "/token" => {
+                if form.contains("grant_type=refresh_token") {
+                    self.refreshes += 1;
+                    let current = format!("refresh_token=refresh-{}", self.issued);
+                    if self.rejects || !form.split('&').any(|field| field == current) {
+                        return json_response("400 Bad Request", &json!({ "error": "invalid_grant" }));
+                    }
+                }
+                self.issued += 1;
+                self.valid = Some(self.issued);
+                json_response(
+                    "200 OK",
+                    &json!({ "access_token": format!("access-{}", self.issued), "token_type": "Bearer",
+                        "refresh_token": format!("refresh-{}", self.issued), "expires_in": 3600 }),
+                )
+            }
+            "/mcp" if self.accepts(request) => {
+                json_response("200 OK", &json!({ "jsonrpc": "2.0", "id": 1, "result": { "tools": [] } }))
+            }
+            "/mcp" => {
+                let place = format!("{origin}/.well-known/oauth-protected-resource/mcp");
+                UpstreamResponse {
+                    status: "401 Unauthorized".to_owned(),
+                    headers: format!("WWW-Authenticate: Bearer resource_metadata=\"{place}\"\r\n"),
+                    body: String::new(),
+                }
+            }
+            _ => json_response("404 Not Found", &json!({})),
+        }
+    }
+}
+
+fn json_response(status: &str, body: &Value) -> UpstreamResponse {
+    UpstreamResponse {
+        status: status.to_owned(),
+        headers: "Content-Type: application/json\r\n".to_owned(),
+        body: body.to_string(),
+    }
+}
+
+fn metadata(origin: &str) -> Value {
+    json!({
+        "issuer": origin,
+        "authorization_endpoint": format!("{origin}/authorize"),
+        "token_endpoint": format!("{origin}/token"),
+        "registration_endpoint": format!("{origin}/register"),
+        "code_challenge_methods_supported": ["S256"],
+        "response_types_supported": ["code"],
+    })
+}
+
+/// Starts the server; `change` makes its metadata another.
+async fn issuer(change: impl FnOnce(&mut Value)) -> (String, Arc<Mutex<Issuer>>) {
+    let upstream = Upstream::listen().await;
+    let (origin, url) = (upstream.uri(""), upstream.uri("/mcp"));
+    let mut metadata = metadata(&origin);
+    change(&mut metadata);
+    let issuer = Arc::new(Mutex::new(Issuer::default()));
+    let state = Arc::clone(&issuer);
+    upstream.serve(move |request| state.lock().unwrap().respond(request, &origin, &metadata));
+    (url, issuer)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_and_proxies_share_one_renewal() {
+    let (url, issuer) = issuer(|_| {}).await;
+    let home = tempfile::tempdir().unwrap();
+    let user: Arc<dyn UserPrompt> = Arc::new(Approved);
+    let first = proxy(&url, home.path(), Some(user)).build().unwrap().start().await.unwrap();
+    let second = proxy(&url, home.path(), None).build().unwrap().start().await.unwrap();
+    assert_eq!(list(Http(first.address())).await.status, 200);
+    assert_eq!(list(Http(second.address())).await.status, 200);
+    assert_eq!(issuer.lock().unwrap().issued, 1, "the second proxy has the login of the first");
+    // The token is revoked, and only a refresh token gets another.
+    issuer.lock().unwrap().valid = None;
+    let calls = [first.address(), second.address()].repeat(8).into_iter().map(|address| list(Http(address)));
+    for response in futures_util::future::join_all(calls).await {
+        assert_eq!(response.status, 200);
+    }
+    assert_eq!(issuer.lock().unwrap().refreshes, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_costs_no_login_and_a_rejection_does() {
+    let (url, issuer) = issuer(|_| {}).await;
+    let home = tempfile::tempdir().unwrap();
+    let user: Arc<dyn UserPrompt> = Arc::new(Approved);
+    let first = proxy(&url, home.path(), Some(user)).build().unwrap().start().await.unwrap();
+    assert_eq!(list(Http(first.address())).await.status, 200);
+    first.stop().await;
+    let restarted = async || proxy(&url, home.path(), None).build().unwrap().start().await.unwrap();
+    // The body of an outage may look like a rejection.
+    issuer.lock().unwrap().valid = None;
+    issuer.lock().unwrap().token_status = Some("503 Service Unavailable");
+    let proxy = restarted().await;
+    let response = list(Http(proxy.address())).await;
+    assert_eq!((response.status, response.headers.get("www-authenticate")), (503, None));
+    assert!(response.headers.get("retry-after").is_some());
+    assert_eq!(response.json().await["error"]["data"]["reason"], "outgoing.not_renewed");
+    proxy.stop().await;
+    issuer.lock().unwrap().token_status = None;
+    let proxy = restarted().await;
+    assert_eq!(list(Http(proxy.address())).await.status, 200, "the refresh token was kept");
+    proxy.stop().await;
+    issuer.lock().unwrap().valid = None;
+    issuer.lock().unwrap().rejects = true;
+    let proxy = restarted().await;
+    let response = list(Http(proxy.address())).await;
+    assert_eq!((response.status, response.headers.get("www-authenticate")), (503, None));
+    assert_eq!(response.json().await["error"]["data"]["reason"], "outgoing.login_required");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn authorization_servers_that_cannot_be_trusted_are_refused() {
+    type Change = fn(&mut Value);
+    let cases: [(&str, Change); 9] = [
+        ("does not support PKCE", |metadata| {
+            metadata.as_object_mut().unwrap().remove("code_challenge_methods_supported");
+        }),
+        ("does not support PKCE", |metadata| metadata["code_challenge_methods_supported"] = json!(["plain"])),
+        ("belongs to another issuer", |metadata| metadata["issuer"] = json!("https://id.example")),
+        ("neither `https` nor `http`", |metadata| {
+            metadata["authorization_endpoint"] = json!("javascript:alert(1)")
+        }),
+        ("neither `https` nor `http`", |metadata| metadata["token_endpoint"] = json!("file:///etc/passwd")),
+        ("does not use `https`", |metadata| metadata["token_endpoint"] = json!("http://192.0.2.1/token")),
+        ("is a private address", |metadata| {
+            metadata["registration_endpoint"] = json!("https://169.254.169.254/latest");
+        }),
+        ("registers no clients", |metadata| {
+            metadata.as_object_mut().unwrap().remove("registration_endpoint");
+        }),
+        ("larger than", |metadata| metadata["padding"] = json!("x".repeat(300 << 10))),
+    ];
+    for (expected, change) in cases {
+        let (url, issuer) = issuer(change).await;
+        let home = tempfile::tempdir().unwrap();
+        let user: Arc<dyn UserPrompt> = Arc::new(Approved);
+        let started = proxy(&url, home.path(), Some(user)).build().unwrap().start().await;
+        let error: Error = started.err().unwrap_or_else(|| panic!("{expected}"));
+        assert!(error.to_string().contains(expected), "{expected}: {error}");
+        assert_eq!(issuer.lock().unwrap().issued, 0, "{expected}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_user_a_required_login_is_an_error() {
+    let (url, _issuer) = issuer(|_| {}).await;
+    let home = tempfile::tempdir().unwrap();
+    let error = proxy(&url, home.path(), None).build().unwrap().start().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LoginRequired, "{error}");
+}
