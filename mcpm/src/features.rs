@@ -10,8 +10,12 @@ use crate::{Error, ErrorKind};
 pub enum Feature {
     /// Container engines, and images of packages.
     Docker,
+    /// The keyring of the desktop as a store of secrets.
+    Keyring,
     /// Authorization by Cedar policies.
     Policy,
+    /// The encrypted file as a store of secrets.
+    Secrets,
     /// Traces and metrics.
     Telemetry,
     /// Image signatures.
@@ -20,13 +24,16 @@ pub enum Feature {
 
 impl Feature {
     /// All features that can be off.
-    pub const ALL: &'static [Self] = &[Self::Docker, Self::Policy, Self::Telemetry, Self::Verify];
+    pub const ALL: &'static [Self] =
+        &[Self::Docker, Self::Keyring, Self::Policy, Self::Secrets, Self::Telemetry, Self::Verify];
 
     /// Returns the name in `Cargo.toml`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Docker => "docker",
+            Self::Keyring => "keyring",
             Self::Policy => "policy",
+            Self::Secrets => "secrets",
             Self::Telemetry => "telemetry",
             Self::Verify => "verify",
         }
@@ -36,7 +43,9 @@ impl Feature {
     pub const fn is_enabled(self) -> bool {
         match self {
             Self::Docker => cfg!(feature = "docker"),
+            Self::Keyring => cfg!(feature = "keyring"),
             Self::Policy => cfg!(feature = "policy"),
+            Self::Secrets => cfg!(feature = "secrets"),
             Self::Telemetry => cfg!(feature = "telemetry"),
             Self::Verify => cfg!(feature = "verify"),
         }

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File, TryLockError},
     io,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -13,7 +13,7 @@ use async_trait::async_trait;
 
 use super::{file_format, password::Password, store::SecretStore};
 use crate::{
-    Error, ErrorKind, Result,
+    Environment, Error, ErrorKind, Result,
     options::Secret,
     state::file::{self, file_error},
 };
@@ -32,11 +32,11 @@ pub(super) struct EncryptedFile {
 }
 
 impl EncryptedFile {
-    /// The file in a state folder; neither need exist.
-    pub(super) fn new(state_dir: &Path, password: Password) -> Self {
-        let folder = state_dir.join("secrets");
+    /// The file in the state folder; neither need exist. `keyring` is where the password is saved, if that is configured.
+    pub(super) fn new(environment: &Environment, keyring: Option<Arc<dyn SecretStore>>) -> Self {
+        let folder = environment.state_dir.join("secrets");
         let paths = StorePaths { file: folder.join("store.json"), lock: folder.join("lock"), folder };
-        Self { paths: Arc::new(paths), password }
+        Self { paths: Arc::new(paths), password: Password::new(environment, keyring) }
     }
 
     /// The content of the file; empty if there is no file, and then no password is needed.

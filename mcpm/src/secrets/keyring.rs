@@ -1,6 +1,11 @@
 //! The keyring of the desktop, through the Secret Service API of freedesktop.org.
 
-use std::{collections::BTreeMap, collections::HashMap, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use secret_service::{EncryptionType, Item, SecretService};
@@ -15,19 +20,23 @@ const NAME: &str = "name";
 
 /// Secrets in the default collection, each an item with the attributes `application` and `name`.
 #[derive(Debug)]
-pub(super) struct Keyring {
+struct Keyring {
     bus: Option<String>,
     application: &'static str,
 }
 
-impl Keyring {
-    /// Creates a client of the keyring on the bus that `environment` names. Does not connect yet.
-    pub(super) fn new(environment: &Environment, application: &'static str) -> Self {
-        let address = |folder: &PathBuf| format!("unix:path={}", folder.join("bus").display());
-        let bus = environment.secrets.session_bus.clone();
-        Self { bus: bus.or_else(|| environment.engine.runtime_dir.as_ref().map(address)), application }
-    }
+/// Creates a client of the keyring on the bus that `environment` names. Does not connect yet.
+///
+/// # Errors
+/// Only in a build without keyrings.
+pub(super) fn open(environment: &Environment, application: &'static str) -> Result<Arc<dyn SecretStore>> {
+    let address = |folder: &PathBuf| format!("unix:path={}", folder.join("bus").display());
+    let bus = environment.secrets.session_bus.clone();
+    let bus = bus.or_else(|| environment.engine.runtime_dir.as_ref().map(address));
+    Ok(Arc::new(Keyring { bus, application }))
+}
 
+impl Keyring {
     /// Connects to the service and runs `work`, within the time limit.
     async fn with<T>(&self, work: impl AsyncFnOnce(&SecretService<'_>) -> Result<T>) -> Result<T> {
         let talk = async {

@@ -12,11 +12,14 @@ use serde::Serialize;
 use crate::{Environment, Error, ErrorKind, Result, options::Secret};
 
 mod command;
+#[cfg_attr(not(feature = "secrets"), path = "encrypted_off.rs")]
 mod encrypted;
 mod environment;
+#[cfg(feature = "secrets")]
 mod file_format;
-#[cfg(feature = "keyring")]
+#[cfg_attr(not(feature = "keyring"), path = "keyring_off.rs")]
 mod keyring;
+#[cfg(feature = "secrets")]
 mod password;
 mod select;
 mod settings;

@@ -6,7 +6,7 @@ use std::{fmt, fs, io, path::PathBuf, str::FromStr, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    command::CommandStore, encrypted::EncryptedFile, environment::EnvironmentStore, password::Password,
+    command::CommandStore, encrypted::EncryptedFile, environment::EnvironmentStore, keyring,
     store::SecretStore,
 };
 use crate::{
@@ -137,11 +137,10 @@ impl StoreConfig {
     pub(super) fn store(&self, environment: &Environment) -> Result<Arc<dyn SecretStore>> {
         Ok(match self.provider {
             Provider::Encrypted => {
-                let keyring = self.password_in_keyring.then(|| keyring(environment, "mcpm-password"));
-                let password = Password::new(environment, keyring.transpose()?);
-                Arc::new(EncryptedFile::new(&environment.state_dir, password))
+                let keyring = self.password_in_keyring.then(|| keyring::open(environment, "mcpm-password"));
+                Arc::new(EncryptedFile::new(environment, keyring.transpose()?))
             }
-            Provider::Keyring => keyring(environment, "mcpm")?,
+            Provider::Keyring => keyring::open(environment, "mcpm")?,
             Provider::Environment => Arc::new(EnvironmentStore(environment.secrets.overrides.clone())),
             Provider::Command => Arc::new(CommandStore::new(&self.command)?),
         })
@@ -150,16 +149,4 @@ impl StoreConfig {
 
 fn path(environment: &Environment) -> PathBuf {
     environment.config_dir.join("secrets.json")
-}
-
-#[cfg(feature = "keyring")]
-#[expect(clippy::unnecessary_wraps, reason = "a build without keyrings fails here")]
-fn keyring(environment: &Environment, application: &'static str) -> Result<Arc<dyn SecretStore>> {
-    Ok(Arc::new(super::keyring::Keyring::new(environment, application)))
-}
-
-#[cfg(not(feature = "keyring"))]
-fn keyring(_environment: &Environment, _application: &'static str) -> Result<Arc<dyn SecretStore>> {
-    Err(Error::new(ErrorKind::Unsupported, "this mcpm was built without support for keyrings")
-        .hint("use `mcpm secret provider encrypted`"))
 }
