@@ -65,6 +65,18 @@
 //! environment variables, or a store of your own. Values ([`Secret`](options::Secret)) are not printed by `Debug` and not
 //! serialized, and known ones are redacted in denials and audit logs.
 //!
+//! # Cargo features
+//!
+//! All are on by default, except `keyring`. Without any, the library is the proxy, with the tool filter, authentication
+//! and the audit log. An option whose feature is off is rejected with [`ErrorKind::Unsupported`].
+//!
+//! - `docker`: containers, images of packages, ignore files
+//! - `policy`: authorization by Cedar policies
+//! - `secrets`: the encrypted file as a store of secrets
+//! - `keyring`: the desktop's keyring as a store of secrets
+//! - `telemetry`: traces and metrics
+//! - `verify`: image signatures
+//!
 //! # Errors, events, logs
 //!
 //! All functions return [`Error`], whose [`ErrorKind`] is stable; the message names the input, and
