@@ -1,6 +1,6 @@
 //! Secret text, and references to secrets.
 
-use std::{convert::Infallible, fmt, hint::black_box, str::FromStr};
+use std::{convert::Infallible, fmt, hint::black_box, str::FromStr, sync::Arc};
 
 use zeroize::Zeroize as _;
 
@@ -8,20 +8,23 @@ use super::{OptionValue, ValueKind, value::invalid_value};
 use crate::{Error, Result};
 
 /// A secret text that `Debug`, JSON and messages do not show. Comparison takes constant time for texts of equal
-/// length. The memory is zeroed on drop.
+/// length. Clones share the text, whose memory is zeroed when the last of them is dropped.
 #[derive(Clone)]
-pub struct Secret(Box<str>);
+pub struct Secret(Arc<ZeroedText>);
+
+/// A text that is zeroed on drop.
+struct ZeroedText(Box<str>);
 
 impl Secret {
     /// Returns the text; keep it out of logs, messages and files.
     pub fn expose(&self) -> &str {
-        &self.0
+        &self.0.0
     }
 }
 
 impl PartialEq for Secret {
     fn eq(&self, other: &Self) -> bool {
-        let (one, two) = (self.0.as_bytes(), other.0.as_bytes());
+        let (one, two) = (self.expose().as_bytes(), other.expose().as_bytes());
         // The length is not secret. `black_box` prevents the loop from ending at the first difference.
         one.len() == two.len() && one.iter().zip(two).fold(0, |all, (a, b)| black_box(all | (a ^ b))) == 0
     }
@@ -29,7 +32,7 @@ impl PartialEq for Secret {
 
 impl Eq for Secret {}
 
-impl Drop for Secret {
+impl Drop for ZeroedText {
     fn drop(&mut self) {
         self.0.zeroize();
     }
@@ -37,7 +40,7 @@ impl Drop for Secret {
 
 impl<T: Into<Box<str>>> From<T> for Secret {
     fn from(text: T) -> Self {
-        Self(text.into())
+        Self(Arc::new(ZeroedText(text.into())))
     }
 }
 
@@ -74,7 +77,7 @@ impl OptionValue for Secret {
 
     fn check(&self) -> Result<(), String> {
         // An unset shell variable expands to this.
-        if self.0.is_empty() { Err("the secret is empty".to_owned()) } else { Ok(()) }
+        if self.expose().is_empty() { Err("the secret is empty".to_owned()) } else { Ok(()) }
     }
 }
 

@@ -11,7 +11,7 @@ use http::header;
 use http_body::{Body as HttpBody, Frame};
 use tokio::time::{Instant, Sleep};
 
-use super::respond::Response;
+use super::respond::{Response, is_event_stream};
 use crate::proxy::body::{Body, BodyError};
 
 /// Later ends are treated as never.
@@ -53,8 +53,7 @@ pub(super) fn with_expiry(response: Response, end: SystemTime) -> Response {
 }
 
 fn with_expiry_by_clock(response: Response, end: SystemTime, now: fn() -> SystemTime) -> Response {
-    let kind = response.headers().get(header::CONTENT_TYPE).map(|kind| kind.as_bytes().to_ascii_lowercase());
-    if !kind.is_some_and(|kind| kind.starts_with(b"text/event-stream")) {
+    if !response.headers().get(header::CONTENT_TYPE).is_some_and(is_event_stream) {
         return response;
     }
     // An expired stream ends immediately.

@@ -4,7 +4,7 @@
 //! [`Principal`](crate::auth::incoming::Principal). An SSE stream ends when the token that it was requested with
 //! expires.
 
-use std::{sync::Arc, time::SystemTime};
+use std::{ops::Range, sync::Arc, time::SystemTime};
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
@@ -231,6 +231,27 @@ pub(super) fn token_of(request: &Request) -> Result<&str, NoToken> {
     }
 }
 
+/// The token of a request, which was removed from its headers. It is not copied.
+struct RemovedToken {
+    line: HeaderValue,
+    span: Range<usize>,
+}
+
+impl RemovedToken {
+    fn of(request: &mut Request) -> Result<Self, NoToken> {
+        let token = token_of(request)?;
+        let (address, length) = (token.as_ptr().addr(), token.len());
+        let line = request.headers_mut().remove(header::AUTHORIZATION).ok_or(NoToken::Missing)?;
+        let start = address.saturating_sub(line.as_bytes().as_ptr().addr());
+        Ok(Self { line, span: start..start + length })
+    }
+
+    fn expose(&self) -> &str {
+        let token = self.line.as_bytes().get(self.span.clone());
+        token.and_then(|token| std::str::from_utf8(token).ok()).unwrap_or_default()
+    }
+}
+
 enum BearerHeader<'a> {
     Token(&'a str),
     None,
@@ -241,7 +262,9 @@ enum BearerHeader<'a> {
 fn bearer(headers: &HeaderMap) -> BearerHeader<'_> {
     let mut lines = headers.get_all(header::AUTHORIZATION).iter();
     let Some(line) = lines.next() else { return BearerHeader::None };
-    let Ok(line) = line.to_str() else { return BearerHeader::Malformed };
+    // A header value that is ASCII has no control characters but tabs, so this is what `to_str` accepts, and faster.
+    let line = if line.as_bytes().is_ascii() { std::str::from_utf8(line.as_bytes()).ok() } else { None };
+    let Some(line) = line else { return BearerHeader::Malformed };
     let (scheme, token) = line.split_once(' ').unwrap_or((line, ""));
     let one = lines.next().is_none();
     if !scheme.eq_ignore_ascii_case("bearer") {
@@ -249,12 +272,25 @@ fn bearer(headers: &HeaderMap) -> BearerHeader<'_> {
         return if one { BearerHeader::None } else { BearerHeader::Malformed };
     }
     let token = token.trim();
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
-    let sound = !token.is_empty()
-        && token.len() <= MAX_TOKEN_BYTES
-        && !token.trim_end_matches('=').is_empty()
-        && token.trim_end_matches('=').bytes().all(is_token);
-    if one && sound { BearerHeader::Token(token) } else { BearerHeader::Malformed }
+    let is_sound = |unpadded: &str| {
+        !unpadded.is_empty() && token.len() <= MAX_TOKEN_BYTES && is_token68(unpadded.as_bytes())
+    };
+    if one && is_sound(token.trim_end_matches('=')) {
+        BearerHeader::Token(token)
+    } else {
+        BearerHeader::Malformed
+    }
+}
+
+/// Whether a text consists of the characters of a token without its padding (RFC 9110 section 11.2).
+fn is_token68(text: &[u8]) -> bool {
+    // Neither branches nor an early end, so that several bytes are checked at once.
+    text.iter().fold(true, |all, byte| {
+        let is_letter = (byte | 0x20).wrapping_sub(b'a') < 26;
+        // `-`, `.`, `/` and the digits are in a row.
+        let is_digit_or_mark = byte.wrapping_sub(b'-') < 13;
+        all & (is_letter | is_digit_or_mark | (*byte == b'_') | (*byte == b'~') | (*byte == b'+'))
+    })
 }
 
 /// The layer.
@@ -270,18 +306,21 @@ impl Authenticate {
 impl Layer for Authenticate {
     fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> ResponseFuture<'a> {
         let authenticator = &self.0;
-        let token = match token_of(&request) {
-            Ok(token) => Secret::from(token),
+        // The token is meant for the proxy only.
+        let token = match RemovedToken::of(&mut request) {
+            Ok(token) => token,
             Err(missing) => {
                 let refused = authenticator.without_token(missing, request.headers());
                 return Box::pin(std::future::ready(refused));
             }
         };
-        // The token is meant for the proxy only.
-        request.headers_mut().remove(header::AUTHORIZATION);
         Box::pin(async move {
             // Boxed, because most of it is only needed in the rare case of a request to the provider.
-            match Box::pin(authenticator.incoming.verify(token.expose(), &authenticator.audiences)).await {
+            let verifying = Box::pin(authenticator.incoming.verify(token.expose(), &authenticator.audiences));
+            let verified = verifying.await;
+            // It keeps the buffer of the client's connection.
+            drop(token);
+            match verified {
                 Ok(principal) => {
                     let (end, token) = (principal.expires_with_leeway(), principal.token.clone());
                     if let Some(exchange) = Exchange::of(request.extensions()) {

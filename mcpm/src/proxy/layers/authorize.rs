@@ -10,7 +10,7 @@ use serde_json::{Map, Value, value::RawValue};
 
 use super::{
     annotations::{AnnotationCache, ToolsListRequest, caller_of},
-    authorizer_cache::AuthorizerCache,
+    principal_cache::PrincipalCache,
 };
 use crate::{
     auth::incoming::Principal,
@@ -37,7 +37,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Authorize {
     authorization: Arc<Authorization>,
-    authorizer_cache: AuthorizerCache,
+    authorizer_cache: PrincipalCache<Arc<CallerAuthorizer>>,
     /// The authorizer of all callers when there is no authentication.
     anonymous: OnceLock<Arc<CallerAuthorizer>>,
     annotations: Arc<AnnotationCache>,
@@ -149,7 +149,7 @@ impl Authorize {
     pub(crate) fn new(authorization: Arc<Authorization>) -> Self {
         Self {
             authorization,
-            authorizer_cache: AuthorizerCache::default(),
+            authorizer_cache: PrincipalCache::default(),
             anonymous: OnceLock::new(),
             annotations: Arc::default(),
         }
@@ -183,7 +183,7 @@ impl Authorize {
         match request.extensions().get::<Arc<Principal>>() {
             Some(principal) => self.authorizer_cache.get_or_insert(principal, || {
                 let subject = Some(principal.subject.clone());
-                prepare(&Caller { subject, claims: principal.claims.clone() })
+                Arc::new(prepare(&Caller { subject, claims: principal.claims.clone() }))
             }),
             None => Arc::clone(self.anonymous.get_or_init(|| Arc::new(prepare(&Caller::default())))),
         }

@@ -5,8 +5,6 @@ mod annotations;
 pub(crate) mod authenticate;
 #[cfg_attr(not(feature = "policy"), path = "authorize_off.rs")]
 pub(crate) mod authorize;
-#[cfg(feature = "policy")]
-mod authorizer_cache;
 pub(crate) mod body_limit;
 pub(crate) mod cors;
 pub(crate) mod endpoint_guard;
@@ -18,6 +16,7 @@ pub(crate) mod parse;
 #[cfg(test)]
 #[cfg(feature = "policy")]
 mod policy_tests;
+mod principal_cache;
 pub(crate) mod session_owner;
 pub(crate) mod token_exchange;
 pub(crate) mod tools;

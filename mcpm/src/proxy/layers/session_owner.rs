@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
+use super::principal_cache::PrincipalCache;
 use crate::{
     auth::incoming::Principal,
     explain::Reason,
@@ -24,11 +25,12 @@ const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 #[derive(Debug)]
 pub(crate) struct SessionOwner {
     owners: Arc<SessionOwners>,
+    owner_cache: PrincipalCache<Owner>,
 }
 
 impl SessionOwner {
     pub(crate) fn new(owners: Arc<SessionOwners>) -> Self {
-        Self { owners }
+        Self { owners, owner_cache: PrincipalCache::default() }
     }
 
     /// The denial of a request for another principal's session.
@@ -62,7 +64,7 @@ impl Layer for SessionOwner {
             // Only requests that need no authentication have no principal.
             return next.handle(request);
         };
-        let owner = Owner::of(principal);
+        let owner = self.owner_cache.get_or_insert(principal, || Owner::of(principal));
         if let Some(refused) = self.deny(&request, &owner) {
             return Box::pin(std::future::ready(refused));
         }
