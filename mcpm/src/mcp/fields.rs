@@ -85,7 +85,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Whether readers that do not tell apart upper and lower case take two names for one.
-fn names_collide(one: &str, other: &str) -> bool {
+pub(super) fn names_collide(one: &str, other: &str) -> bool {
     if one.is_ascii() && other.is_ascii() {
         return one.eq_ignore_ascii_case(other);
     }

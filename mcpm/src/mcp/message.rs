@@ -9,12 +9,12 @@ use std::{fmt, ops::Range, sync::LazyLock};
 use bytes::{BufMut, Bytes, BytesMut};
 use memchr::memmem::Finder;
 use serde::{
-    Deserialize, Deserializer,
+    Deserialize, Deserializer as _,
     de::{IgnoredAny, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
-use super::error_code;
+use super::{error_code, outline::Outline};
 
 /// Longest id of a request, and longest progress token, in bytes: they are kept until the response.
 pub(crate) const MAX_ID_BYTES: usize = 1024;
@@ -49,6 +49,7 @@ pub(crate) struct Message {
     params: Span,
     result: Span,
     error: Span,
+    has_look_alike: bool,
 }
 
 /// Why bytes are not a valid message: the JSON-RPC code and a sentence.
@@ -70,29 +71,6 @@ impl Malformed {
     }
 }
 
-#[derive(Deserialize)]
-struct Outline<'a> {
-    #[serde(borrow, default, deserialize_with = "deserialize_present")]
-    jsonrpc: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "deserialize_present")]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "deserialize_present")]
-    method: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "deserialize_present")]
-    params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "deserialize_present")]
-    result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "deserialize_present")]
-    error: Option<&'a RawValue>,
-}
-
-/// Distinguishes an explicit `null` from an absent field.
-pub(super) fn deserialize_present<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<&'de RawValue>, D::Error> {
-    Deserialize::deserialize(deserializer).map(Some)
-}
-
 impl Message {
     /// Scans one JSON-RPC message.
     pub(crate) fn parse(bytes: Bytes) -> Result<Self, Malformed> {
@@ -109,38 +87,43 @@ impl Message {
             let reason = "not a JSON-RPC message: it is an array".to_owned();
             return Err(Malformed { code: error_code::INVALID_REQUEST, reason });
         }
-        let outline: Outline<'_> = serde_json::from_str(text).map_err(malformed)?;
+        let Outline { fields: [jsonrpc, id, method_value, params, result, error], has_look_alike } =
+            serde_json::from_str(text).map_err(malformed)?;
         let invalid =
             |reason: &str| Malformed { code: error_code::INVALID_REQUEST, reason: reason.to_owned() };
-        if outline.jsonrpc.is_none_or(|version| version.get() != "\"2.0\"") {
+        if jsonrpc.is_none_or(|version| version.get() != "\"2.0\"") {
             return Err(invalid("`jsonrpc` is not \"2.0\""));
         }
-        let method = match outline.method {
+        let method = match method_value {
             Some(method) => string(method).ok_or_else(|| invalid("`method` is not a string"))?,
             None => String::new(),
         };
-        if outline.id.is_some_and(|id| id.get().len() > MAX_ID_BYTES) {
+        if id.is_some_and(|id| id.get().len() > MAX_ID_BYTES) {
             return Err(invalid(ID_TOO_LONG));
         }
         let is_id =
             |id: &RawValue| id.get().starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit());
-        let kind = match (outline.method, outline.id, outline.result.or(outline.error)) {
+        let kind = match (method_value, id, result.or(error)) {
             (Some(_), None, None) => MessageKind::Notification,
             (Some(_), Some(id), None) if is_id(id) => MessageKind::Request,
             (Some(_), Some(_), None) => return Err(invalid("`id` is neither a string nor a number")),
             (None, Some(_), Some(_)) => MessageKind::Response,
             // An error about a message whose id could not be read has no id, or a null one.
-            (None, None, Some(_)) if outline.error.is_some() => MessageKind::Response,
+            (None, None, Some(_)) if error.is_some() => MessageKind::Response,
             _ => return Err(invalid("neither a request, a notification nor a response")),
         };
         let span = |value: Option<&RawValue>| value.map_or(0..0, |value| span_of(&bytes, value));
-        let (id, params) = (span(outline.id), span(outline.params));
-        let (result, error) = (span(outline.result), span(outline.error));
-        Ok(Self { kind, method, id, params, result, error, bytes })
+        let (id, params, result, error) = (span(id), span(params), span(result), span(error));
+        Ok(Self { kind, method, id, params, result, error, has_look_alike, bytes })
     }
 
     pub(crate) fn kind(&self) -> MessageKind {
         self.kind
+    }
+
+    /// Whether it has a field whose name some readers take for one of those that say what a message is.
+    pub(crate) fn has_look_alike(&self) -> bool {
+        self.has_look_alike
     }
 
     /// Copies the message to memory of its own.

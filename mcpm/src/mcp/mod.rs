@@ -6,6 +6,7 @@
 pub(crate) mod era;
 pub(crate) mod fields;
 pub(crate) mod message;
+pub(crate) mod outline;
 pub(crate) mod request_id;
 pub(crate) mod sse;
 

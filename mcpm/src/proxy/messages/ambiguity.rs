@@ -5,18 +5,19 @@ use crate::mcp::{
     error_code,
     fields::Fields,
     message::{Malformed, Message, each_element},
+    outline::MESSAGE_FIELDS,
 };
-
-/// The fields of a message that say what it is.
-const FIELDS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
 /// Refuses a message with a field that some readers take for another.
 pub(in crate::proxy) fn check_unambiguous(message: &Message) -> Result<(), Malformed> {
+    if !message.has_look_alike() {
+        return Ok(());
+    }
     // That it is an object was seen when it was scanned.
     let Some(fields) = std::str::from_utf8(message.bytes()).ok().and_then(Fields::read) else {
         return Ok(());
     };
-    for name in FIELDS {
+    for name in MESSAGE_FIELDS {
         fields.get_unique(name).map_err(|ambiguous| Malformed {
             code: error_code::INVALID_REQUEST,
             reason: ambiguous.to_string(),

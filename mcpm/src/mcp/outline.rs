@@ -1,0 +1,86 @@
+//! The fields of a JSON-RPC message, read in one pass.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+use super::fields::names_collide;
+
+/// The fields that say what a message is.
+pub(crate) const MESSAGE_FIELDS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+
+/// The fields of a message, as JSON. An explicit `null` is a value.
+#[derive(Debug, Default)]
+pub(super) struct Outline<'a> {
+    /// In the order of [`MESSAGE_FIELDS`].
+    pub(super) fields: [Option<&'a RawValue>; MESSAGE_FIELDS.len()],
+    /// Whether another field has a name that some readers take for one of these.
+    pub(super) has_look_alike: bool,
+}
+
+/// The name of a field.
+enum FieldName {
+    /// Its place in [`MESSAGE_FIELDS`].
+    Known(usize),
+    LookAlike,
+    Other,
+}
+
+impl<'de> Deserialize<'de> for FieldName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl Visitor<'_> for Reader {
+            type Value = FieldName;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("field identifier")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<FieldName, E> {
+                Ok(match MESSAGE_FIELDS.iter().position(|known| *known == name) {
+                    Some(place) => FieldName::Known(place),
+                    None if MESSAGE_FIELDS.iter().any(|known| names_collide(known, name)) => {
+                        FieldName::LookAlike
+                    }
+                    None => FieldName::Other,
+                })
+            }
+        }
+        deserializer.deserialize_identifier(Reader)
+    }
+}
+
+impl<'de> Deserialize<'de> for Outline<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Outline<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("struct Outline")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Outline<'de>, A::Error> {
+                let mut outline = Outline::default();
+                while let Some(name) = map.next_key()? {
+                    match name {
+                        FieldName::Known(place) if outline.fields[place].is_some() => {
+                            return Err(A::Error::duplicate_field(MESSAGE_FIELDS[place]));
+                        }
+                        FieldName::Known(place) => outline.fields[place] = Some(map.next_value()?),
+                        FieldName::LookAlike | FieldName::Other => {
+                            outline.has_look_alike |= matches!(name, FieldName::LookAlike);
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                Ok(outline)
+            }
+        }
+        deserializer.deserialize_struct("Outline", &MESSAGE_FIELDS, Reader)
+    }
+}
