@@ -1,5 +1,7 @@
 //! Audit events and their format: one JSON object per line.
 
+use std::{io::Write as _, time::SystemTime};
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -128,56 +130,123 @@ pub(crate) enum AuditOutcome {
     Pending,
 }
 
-/// An audit event.
-#[derive(Debug, Clone, Serialize)]
+/// An audit event: a line of JSON, with a line feed.
+#[derive(Debug)]
 pub(crate) struct Event {
-    /// When it was recorded.
-    pub(crate) time: String,
-    pub(crate) level: &'static str,
-    pub(crate) msg: &'static str,
-    pub(crate) audit_id: String,
-    #[serde(rename = "type")]
-    pub(crate) kind: EventType,
+    pub(super) kind: EventType,
+    pub(super) line: Vec<u8>,
+}
+
+/// What every event begins with.
+pub(super) struct EventHead<'a> {
+    pub(super) kind: EventType,
+    pub(super) outcome: AuditOutcome,
+    pub(super) audit_id: &'a str,
     /// When the request began.
-    pub(crate) logged_at: String,
-    pub(crate) outcome: AuditOutcome,
-    pub(crate) component: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) source: Option<AuditSource>,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub(crate) subjects: Map<String, Value>,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub(crate) target: Map<String, Value>,
-    pub(crate) metadata: AuditMetadata,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub(crate) data: Map<String, Value>,
-    /// The actors on whose behalf the subject acts, the most recent first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) delegation: Vec<Value>,
-}
-
-/// The source of a request.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct AuditSource {
-    #[serde(rename = "type")]
-    pub(crate) kind: &'static str,
-    pub(crate) value: String,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub(crate) extra: Map<String, Value>,
-}
-
-/// Additional data.
-#[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct AuditMetadata {
-    pub(crate) extra: Map<String, Value>,
+    pub(super) since: SystemTime,
+    pub(super) component: &'a str,
 }
 
 impl Event {
-    /// The event as a line, with a line feed.
-    pub(crate) fn line(&self) -> Vec<u8> {
-        let mut line = serde_json::to_vec(self).unwrap_or_default();
+    /// Creates an event with the current time. `write` adds the fields that depend on its type.
+    pub(super) fn new(head: &EventHead<'_>, write: impl FnOnce(&mut EventFields<'_>)) -> Self {
+        let mut line = Vec::with_capacity(1024);
+        let mut event = EventFields::begin(&mut line);
+        event.time("time", SystemTime::now());
+        event.put("level", Some("AUDIT"));
+        event.put("msg", Some("audit_event"));
+        event.put("audit_id", Some(head.audit_id));
+        event.put("type", Some(head.kind));
+        event.time("logged_at", head.since);
+        event.put("outcome", Some(head.outcome));
+        event.put("component", Some(head.component));
+        write(&mut event);
+        event.end();
         line.push(b'\n');
-        line
+        Self { kind: head.kind, line }
+    }
+}
+
+#[cfg(test)]
+impl Serialize for Event {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let event: Value = serde_json::from_slice(&self.line).map_err(serde::ser::Error::custom)?;
+        event.serialize(serializer)
+    }
+}
+
+/// Writes the fields of a JSON object.
+pub(crate) struct EventFields<'a> {
+    line: &'a mut Vec<u8>,
+    is_empty: bool,
+}
+
+impl<'a> EventFields<'a> {
+    fn begin(line: &'a mut Vec<u8>) -> Self {
+        line.push(b'{');
+        Self { line, is_empty: true }
+    }
+
+    fn end(self) {
+        self.line.push(b'}');
+    }
+
+    /// Names are identifiers, which need no escapes.
+    fn name(&mut self, name: &str) {
+        if !std::mem::take(&mut self.is_empty) {
+            self.line.push(b',');
+        }
+        self.line.push(b'"');
+        self.line.extend_from_slice(name.as_bytes());
+        self.line.extend_from_slice(b"\":");
+    }
+
+    /// Writes a field if it has a value.
+    pub(crate) fn put(&mut self, name: &str, value: Option<impl Serialize>) {
+        if let Some(value) = value {
+            self.name(name);
+            // Neither memory nor these values fail.
+            let _ = serde_json::to_writer(&mut *self.line, &value);
+        }
+    }
+
+    /// Writes all fields of a map.
+    pub(crate) fn put_all(&mut self, fields: &Map<String, Value>) {
+        for (name, value) in fields {
+            if !std::mem::take(&mut self.is_empty) {
+                self.line.push(b',');
+            }
+            let _ = serde_json::to_writer(&mut *self.line, name);
+            self.line.push(b':');
+            let _ = serde_json::to_writer(&mut *self.line, value);
+        }
+    }
+
+    /// Writes an object.
+    pub(crate) fn object(&mut self, name: &str, write: impl FnOnce(&mut EventFields<'_>)) {
+        self.name(name);
+        let mut object = EventFields::begin(self.line);
+        write(&mut object);
+        object.end();
+    }
+
+    /// Writes an object if it has fields.
+    pub(crate) fn object_if_any(&mut self, name: &str, write: impl FnOnce(&mut EventFields<'_>)) {
+        let (length, was_empty) = (self.line.len(), self.is_empty);
+        self.name(name);
+        let mut object = EventFields::begin(self.line);
+        write(&mut object);
+        let is_empty = object.is_empty;
+        object.end();
+        if is_empty {
+            self.line.truncate(length);
+            self.is_empty = was_empty;
+        }
+    }
+
+    fn time(&mut self, name: &str, time: SystemTime) {
+        self.name(name);
+        let _ = write!(self.line, "\"{}\"", humantime::format_rfc3339_millis(time));
     }
 }
 

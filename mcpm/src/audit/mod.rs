@@ -23,9 +23,10 @@ use serde_json::{Map, Value, json};
 pub(crate) use config::AuditOwner;
 pub use config::{AuditSink, AuditSpec};
 pub use event::EventType;
-pub(crate) use event::{AuditMetadata, AuditOutcome, AuditSource, Event, put};
+pub(crate) use event::{AuditOutcome, Event, EventFields, put};
 pub(crate) use limit::LimitedCause;
 
+use event::EventHead;
 use limit::{Limit, Suppressed};
 
 use crate::{
@@ -147,7 +148,7 @@ impl Audit {
     ) -> Result<Arc<Self>> {
         let component = spec.component.clone().unwrap_or_else(|| server.to_owned());
         let of_gap = component.clone();
-        let gap: LossNotice = Box::new(move |lost| lost_events(&of_gap, lost).line());
+        let gap: LossNotice = Box::new(move |lost| lost_events(&of_gap, lost).line);
         let journal = BackgroundLineWriter::start(sink, QUEUE, Some(gap)).map_err(|error| {
             Error::new(ErrorKind::Io, "cannot start the thread of the audit log").source(error)
         })?;
@@ -184,35 +185,32 @@ impl Audit {
         among && !self.spec.exclude_event_types.contains(&kind)
     }
 
-    /// Creates an event with the current time.
-    pub(crate) fn event(
+    /// Creates an event without other fields.
+    #[cfg(test)]
+    fn event(&self, kind: EventType, outcome: AuditOutcome, audit_id: String, since: SystemTime) -> Event {
+        self.event_with(kind, outcome, &audit_id, since, |event| {
+            event.object("metadata", |metadata| {
+                metadata.object("extra", |_| ());
+            })
+        })
+    }
+
+    /// Creates an event with the fields that `write` adds.
+    pub(crate) fn event_with(
         &self,
         kind: EventType,
         outcome: AuditOutcome,
-        audit_id: String,
+        audit_id: &str,
         since: SystemTime,
+        write: impl FnOnce(&mut EventFields<'_>),
     ) -> Event {
-        Event {
-            time: timestamp(SystemTime::now()),
-            level: "AUDIT",
-            msg: "audit_event",
-            audit_id,
-            kind,
-            logged_at: timestamp(since),
-            outcome,
-            component: self.component.clone(),
-            source: None,
-            subjects: Map::new(),
-            target: Map::new(),
-            metadata: AuditMetadata::default(),
-            data: Map::new(),
-            delegation: Vec::new(),
-        }
+        Event::new(&EventHead { kind, outcome, audit_id, since, component: &self.component }, write)
     }
 
     /// Queues an event.
     pub(crate) fn post(&self, event: &Event) {
-        self.journal.post(self.unlimited_line(event));
+        self.before_unlimited(event);
+        self.journal.post(event.line.clone());
     }
 
     /// Queues a rate-limited event, or counts it for the next summary event.
@@ -227,7 +225,8 @@ impl Audit {
     /// # Errors
     /// If it cannot be written.
     pub(crate) async fn write(&self, event: &Event) -> Result<(), WriteError> {
-        self.journal.write_and_wait(self.unlimited_line(event)).await
+        self.before_unlimited(event);
+        self.journal.write_and_wait(event.line.clone()).await
     }
 
     /// Writes a rate-limited event and waits until it is written. One beyond the limit is counted for the next
@@ -242,21 +241,19 @@ impl Audit {
         }
     }
 
-    /// The line of an unlimited event.
-    fn unlimited_line(&self, event: &Event) -> Vec<u8> {
+    /// Credits an unlimited event to the allowances of limited ones.
+    fn before_unlimited(&self, event: &Event) {
         if self.limit.has_suppressed() {
             self.summarize(self.limit.due(Instant::now()));
         }
-        let line = event.line();
-        self.limit.earn(line.len() as u64);
-        line
+        self.limit.earn(event.line.len() as u64);
     }
 
     /// The line of a rate-limited event. These may use at most half of the queue.
     fn admit(&self, cause: LimitedCause, event: &Event) -> Option<Vec<u8>> {
         let now = Instant::now();
         let room = self.journal.is_below_half_full();
-        let line = self.limit.admit(cause, event.kind, now, room, || event.line());
+        let line = self.limit.admit(cause, event.kind, now, room, || event.line.clone());
         if line.is_none() {
             self.summarize(self.limit.due(now));
         }
@@ -266,12 +263,14 @@ impl Audit {
     /// Queues one summary event for each cause of which events were suppressed.
     fn summarize(&self, suppressed: Vec<Suppressed>) {
         for suppressed in suppressed {
-            let mut event =
-                self.event(EventType::EventsSuppressed, AuditOutcome::Error, new_id(), suppressed.since);
-            suppressed.describe(&mut event.metadata.extra);
-            let line = event.line();
-            self.limit.spend(suppressed.cause, line.len() as u64);
-            self.journal.post(line);
+            let mut fields = Map::new();
+            suppressed.describe(&mut fields);
+            let (kind, outcome) = (EventType::EventsSuppressed, AuditOutcome::Error);
+            let event = self.event_with(kind, outcome, &new_id(), suppressed.since, |event| {
+                event.object("metadata", |metadata| metadata.object("extra", |extra| extra.put_all(&fields)));
+            });
+            self.limit.spend(suppressed.cause, event.line.len() as u64);
+            self.journal.post(event.line);
         }
     }
 
@@ -304,10 +303,7 @@ impl Audit {
         if !self.records(EventType::ConnectionRefused) {
             return;
         }
-        let mut event =
-            self.event(EventType::ConnectionRefused, AuditOutcome::Denied, new_id(), SystemTime::now());
-        event.target = target;
-        event.metadata.extra = extra;
+        let mut extra = extra;
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let named = calls.values().take(MAX_LISTED_CALLS).map(|call| {
             let mut shown = Map::new();
@@ -317,9 +313,14 @@ impl Audit {
             Value::from(shown)
         });
         let named: Vec<Value> = named.collect();
-        put(&mut event.metadata.extra, "calls_in_flight", Some(calls.len()));
+        put(&mut extra, "calls_in_flight", Some(calls.len()));
         drop(calls);
-        put(&mut event.metadata.extra, "in_flight", Some(named));
+        put(&mut extra, "in_flight", Some(named));
+        let (kind, outcome) = (EventType::ConnectionRefused, AuditOutcome::Denied);
+        let event = self.event_with(kind, outcome, &new_id(), SystemTime::now(), |event| {
+            event.object_if_any("target", |fields| fields.put_all(&target));
+            event.object("metadata", |metadata| metadata.object("extra", |fields| fields.put_all(&extra)));
+        });
         self.post_limited(LimitedCause::ConnectionRefused, &event);
     }
 
@@ -356,29 +357,14 @@ impl Audit {
 }
 
 fn lost_events(component: &str, lost: u64) -> Event {
-    let now = timestamp(SystemTime::now());
-    let mut metadata = AuditMetadata::default();
-    put(&mut metadata.extra, "events", Some(lost));
-    Event {
-        time: now.clone(),
-        level: "AUDIT",
-        msg: "audit_event",
-        audit_id: new_id(),
-        kind: EventType::EventsLost,
-        logged_at: now,
-        outcome: AuditOutcome::Error,
-        component: component.to_owned(),
-        source: None,
-        subjects: Map::new(),
-        target: Map::new(),
-        metadata,
-        data: Map::new(),
-        delegation: Vec::new(),
-    }
-}
-
-fn timestamp(time: SystemTime) -> String {
-    humantime::format_rfc3339_millis(time).to_string()
+    let (id, now) = (new_id(), SystemTime::now());
+    let (kind, outcome) = (EventType::EventsLost, AuditOutcome::Error);
+    let head = EventHead { kind, outcome, audit_id: &id, since: now, component };
+    Event::new(&head, |event| {
+        event.object("metadata", |metadata| {
+            metadata.object("extra", |extra| extra.put("events", Some(lost)));
+        })
+    })
 }
 
 /// A random UUID (RFC 9562 section 5.4).
@@ -390,7 +376,14 @@ pub(crate) fn new_id() -> String {
     bytes[6] = (bytes[6] & 0x0f) | 0x40;
     bytes[8] = (bytes[8] & 0x3f) | 0x80;
     let digits = hex(&bytes);
-    format!("{}-{}-{}-{}-{}", &digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..])
+    let mut id = String::with_capacity(36);
+    for (place, part) in [0..8, 8..12, 12..16, 16..20, 20..32].into_iter().enumerate() {
+        if place > 0 {
+            id.push('-');
+        }
+        id.push_str(&digits[part]);
+    }
+    id
 }
 
 #[cfg(test)]

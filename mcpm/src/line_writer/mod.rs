@@ -1,6 +1,6 @@
 //! Writes lines on a background thread, so that a slow disk blocks no other task.
 //!
-//! Lines wait in a bounded queue. [`write_and_wait`](BackgroundLineWriter::write_and_wait) waits until a line is
+//! Lines wait in a bounded queue, and lines that are queued at the same time are written at once. [`write_and_wait`](BackgroundLineWriter::write_and_wait) waits until a line is
 //! written; [`post`](BackgroundLineWriter::post) does not. If the queue is full, or the sink fails, lines are dropped
 //! and counted, and a notice with their number is written as soon as that is possible.
 
@@ -10,14 +10,16 @@ mod sink;
 use std::{
     fmt, io,
     sync::{
-        Arc,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, oneshot};
+
+use sink::MAX_BATCH_BYTES;
 
 pub(crate) use {
     file::{RotatingFile, Rotation, rotated_path},
@@ -26,6 +28,9 @@ pub(crate) use {
 
 /// Timeout of writing a line that a caller waits for.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a line waits for others that are written with it, unless a caller waits for it: waking the thread for each
+/// line takes longer than writing it.
+const MAX_WRITE_DELAY: Duration = Duration::from_millis(1);
 /// Most bytes in the queue.
 const MAX_QUEUED_BYTES: usize = 16 << 20;
 /// Why a line is dropped that cannot be queued.
@@ -37,17 +42,102 @@ pub(crate) type LossNotice = Box<dyn Fn(u64) -> Vec<u8> + Send>;
 /// Writes lines on a background thread. Dropping it lets the queue be written.
 #[derive(Debug)]
 pub(crate) struct BackgroundLineWriter {
-    sender: mpsc::Sender<QueuedLine>,
+    queue: Arc<LineQueue>,
     losses: Arc<LossCounter>,
-    /// Number of bytes in the queue.
-    queued_bytes: Arc<AtomicUsize>,
 }
 
+/// The lines that are to be written.
 #[derive(Debug)]
-struct QueuedLine {
-    line: Vec<u8>,
-    /// Receives whether the line was written.
-    done: Option<oneshot::Sender<Result<(), WriteError>>>,
+struct LineQueue {
+    lines: Mutex<QueuedLines>,
+    /// Wakes the thread.
+    wake: Condvar,
+    /// How many more lines may be queued.
+    room: Semaphore,
+    capacity: usize,
+    /// Bytes that are queued or being written.
+    bytes: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct QueuedLines {
+    text: Vec<u8>,
+    /// Where each line ends in the text.
+    ends: Vec<usize>,
+    /// The lines, by number, whose callers wait until they are written.
+    waiting: Vec<(usize, oneshot::Sender<Result<(), WriteError>>)>,
+    /// Whether the thread waits for a line.
+    is_idle: bool,
+    is_closed: bool,
+}
+
+impl QueuedLines {
+    /// Whether lines should be written without waiting for more.
+    fn is_due(&self) -> bool {
+        self.is_closed || !self.waiting.is_empty() || self.text.len() >= MAX_BATCH_BYTES
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        // Keeps the memory of usual batches only.
+        self.text.shrink_to(2 * MAX_BATCH_BYTES);
+        self.ends.clear();
+        self.waiting.clear();
+    }
+}
+
+impl LineQueue {
+    fn lock(&self) -> MutexGuard<'_, QueuedLines> {
+        // No code panics while it holds the lock.
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a line, and wakes the thread if it waits for one, or if it need not wait for more.
+    fn push(&self, line: &[u8], written: Option<oneshot::Sender<Result<(), WriteError>>>) {
+        let mut lines = self.lock();
+        let number = lines.ends.len();
+        lines.waiting.extend(written.map(|written| (number, written)));
+        lines.text.extend_from_slice(line);
+        let end = lines.text.len();
+        lines.ends.push(end);
+        let wakes = std::mem::take(&mut lines.is_idle) || lines.is_due();
+        drop(lines);
+        if wakes {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Waits for lines, and for a moment for more of them. Returns `false` when there will be none.
+    fn take(&self, batch: &mut QueuedLines) -> bool {
+        batch.clear();
+        let mut lines = self.lock();
+        while lines.ends.is_empty() {
+            if lines.is_closed {
+                return false;
+            }
+            lines.is_idle = true;
+            lines = self.wake.wait(lines).unwrap_or_else(PoisonError::into_inner);
+        }
+        let deadline = Instant::now() + MAX_WRITE_DELAY;
+        while !lines.is_due()
+            && let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+        {
+            lines = self.wake.wait_timeout(lines, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        std::mem::swap(&mut lines.text, &mut batch.text);
+        std::mem::swap(&mut lines.ends, &mut batch.ends);
+        std::mem::swap(&mut lines.waiting, &mut batch.waiting);
+        drop(lines);
+        self.room.add_permits(batch.ends.len());
+        true
+    }
+}
+
+impl Drop for BackgroundLineWriter {
+    fn drop(&mut self) {
+        self.queue.lock().is_closed = true;
+        self.queue.wake.notify_one();
+    }
 }
 
 /// The error of a line that was not written.
@@ -83,51 +173,46 @@ impl BackgroundLineWriter {
     /// Starts the thread. Without a `loss_notice`, no notice about dropped lines is written.
     pub(crate) fn start(
         sink: Box<dyn LineSink>,
-        queue: usize,
+        capacity: usize,
         loss_notice: Option<LossNotice>,
     ) -> io::Result<Self> {
-        let (sender, receiver) = mpsc::channel(queue);
-        let lost = Arc::new(LossCounter::default());
-        let waiting = Arc::new(AtomicUsize::new(0));
-        let writer = WriterThread {
-            sink,
-            receiver,
-            loss_notice,
-            lost: Arc::clone(&lost),
-            waiting: Arc::clone(&waiting),
-        };
+        let queue = Arc::new(LineQueue {
+            lines: Mutex::default(),
+            wake: Condvar::new(),
+            room: Semaphore::new(capacity),
+            capacity,
+            bytes: AtomicUsize::new(0),
+        });
+        let losses = Arc::new(LossCounter::default());
+        let writer =
+            WriterThread { sink, queue: Arc::clone(&queue), loss_notice, losses: Arc::clone(&losses) };
         thread::Builder::new().name("mcpm-lines".to_owned()).spawn(move || writer.run())?;
-        Ok(Self { sender, losses: lost, queued_bytes: waiting })
+        Ok(Self { queue, losses })
     }
 
     /// Queues a line. If the queue is full, the line is dropped and counted.
     pub(crate) fn post(&self, line: Vec<u8>) {
-        let size = line.len();
-        let queued = self.try_reserve(size) && {
-            let queued = self.sender.try_send(QueuedLine { line, done: None }).is_ok();
-            if !queued {
-                self.queued_bytes.fetch_sub(size, Ordering::Relaxed);
-            }
-            queued
-        };
-        if !queued {
+        let Some(room) = self.queue.room.try_acquire().ok().filter(|_| self.try_reserve(line.len())) else {
             self.losses.add(1, QUEUE_FULL_MESSAGE);
-        }
+            return;
+        };
+        room.forget();
+        self.queue.push(&line, None);
     }
 
     /// Whether less than half of the queue is used. Lines that unauthenticated callers can cause in any number leave
     /// the other half to the rest.
     pub(crate) fn is_below_half_full(&self) -> bool {
-        self.sender.capacity() > self.sender.max_capacity() / 2
-            && self.queued_bytes.load(Ordering::Relaxed) < MAX_QUEUED_BYTES / 2
+        self.queue.room.available_permits() > self.queue.capacity / 2
+            && self.queue.bytes.load(Ordering::Relaxed) < MAX_QUEUED_BYTES / 2
     }
 
     /// Reserves bytes of the queue, if there are enough left.
     fn try_reserve(&self, size: usize) -> bool {
-        let before = self.queued_bytes.fetch_add(size, Ordering::Relaxed);
+        let before = self.queue.bytes.fetch_add(size, Ordering::Relaxed);
         let fits = before.saturating_add(size) <= MAX_QUEUED_BYTES;
         if !fits {
-            self.queued_bytes.fetch_sub(size, Ordering::Relaxed);
+            self.queue.bytes.fetch_sub(size, Ordering::Relaxed);
         }
         fits
     }
@@ -138,13 +223,12 @@ impl BackgroundLineWriter {
     /// If it cannot be written, or not in time.
     pub(crate) async fn write_and_wait(&self, line: Vec<u8>) -> Result<(), WriteError> {
         // The waiting caller holds the line anyway, so it is counted and never rejected.
-        let size = line.len();
         let (written, outcome) = oneshot::channel();
         let gone = || WriteError("the line writer has stopped".to_owned());
         let writing = async {
-            let place = self.sender.reserve().await.map_err(|_| gone())?;
-            self.queued_bytes.fetch_add(size, Ordering::Relaxed);
-            place.send(QueuedLine { line, done: Some(written) });
+            self.queue.room.acquire().await.map_err(|_| gone())?.forget();
+            self.queue.bytes.fetch_add(line.len(), Ordering::Relaxed);
+            self.queue.push(&line, Some(written));
             outcome.await.map_err(|_| gone())?
         };
         let late = |_| WriteError("writing takes too long".to_owned());
@@ -161,52 +245,51 @@ impl BackgroundLineWriter {
 /// The state of the thread.
 struct WriterThread {
     sink: Box<dyn LineSink>,
-    receiver: mpsc::Receiver<QueuedLine>,
+    queue: Arc<LineQueue>,
     loss_notice: Option<LossNotice>,
-    lost: Arc<LossCounter>,
-    waiting: Arc<AtomicUsize>,
+    losses: Arc<LossCounter>,
 }
 
 impl WriterThread {
     fn run(mut self) {
-        let (most, mut next) = (self.sink.max_batch_bytes(), None);
-        while let Some(first) = next.take().or_else(|| self.receiver.blocking_recv()) {
-            let mut size = first.line.len();
-            let mut batch = vec![first];
-            while let Ok(more) = self.receiver.try_recv() {
-                if size + more.line.len() > most {
-                    next = Some(more);
-                    break;
+        let (most, mut batch) = (self.sink.max_batch_bytes(), QueuedLines::default());
+        while self.queue.take(&mut batch) {
+            let mut waiting = std::mem::take(&mut batch.waiting).into_iter().peekable();
+            let (mut first, mut begin) = (0, 0);
+            while first < batch.ends.len() {
+                // As many lines as are written at once, and at least one.
+                let fits = batch.ends[first..].partition_point(|end| end - begin <= most).max(1);
+                let (next, end) = (first + fits, batch.ends[first + fits - 1]);
+                let outcome = self.write(&batch.text[begin..end], begin, &batch.ends[first..next]);
+                self.queue.bytes.fetch_sub(end - begin, Ordering::Relaxed);
+                while let Some((_, written)) = waiting.next_if(|(number, _)| *number < next) {
+                    // The caller may be gone.
+                    let _ = written.send(outcome.clone());
                 }
-                size += more.line.len();
-                batch.push(more);
+                (first, begin) = (next, end);
             }
-            self.write(batch);
-            self.waiting.fetch_sub(size, Ordering::Relaxed);
         }
     }
 
-    fn write(&mut self, batch: Vec<QueuedLine>) {
-        let mut lines = Vec::new();
-        let lost = self.lost.count.swap(0, Ordering::Relaxed);
-        if let (1.., Some(loss_notice)) = (lost, &self.loss_notice) {
-            lines.extend_from_slice(&loss_notice(lost));
-        }
-        batch.iter().for_each(|entry| lines.extend_from_slice(&entry.line));
-        let outcome = if lines.is_empty() { Ok(()) } else { self.sink.write(&lines) };
+    /// Writes lines, which begin at `begin` and end at `ends`.
+    fn write(&mut self, lines: &[u8], begin: usize, ends: &[usize]) -> Result<(), WriteError> {
+        let lost = self.losses.count.swap(0, Ordering::Relaxed);
+        let outcome = match (lost, &self.loss_notice) {
+            (1.., Some(loss_notice)) => self.sink.write(&[&loss_notice(lost), lines].concat()),
+            _ if lines.is_empty() => Ok(()),
+            _ => self.sink.write(lines),
+        };
         let outcome = outcome.map_err(|error| WriteError(error.to_string()));
         match &outcome {
-            Ok(()) => self.lost.is_reported.store(false, Ordering::Relaxed),
+            Ok(()) => self.losses.is_reported.store(false, Ordering::Relaxed),
             Err(error) => {
                 // Callers that wait get the error; their lines count as dropped all the same.
-                let own = batch.iter().filter(|entry| !entry.line.is_empty()).count() as u64;
-                self.lost.add(lost + own, &error.0);
+                let begins = std::iter::once(&begin).chain(ends);
+                let own = ends.iter().zip(begins).filter(|(end, begin)| end > begin).count() as u64;
+                self.losses.add(lost + own, &error.0);
             }
         }
-        for written in batch.into_iter().filter_map(|entry| entry.done) {
-            // The caller may be gone.
-            let _ = written.send(outcome.clone());
-        }
+        outcome
     }
 }
 

@@ -4,7 +4,7 @@
 //! upper and lower case. What they could read in different ways is refused here, so that nobody is shown one
 //! name and acts on another.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, ops::Range, sync::OnceLock};
 
 use serde::{
     Deserialize, Deserializer as _,
@@ -14,7 +14,38 @@ use serde_json::value::RawValue;
 
 /// The fields of an object, in their order.
 #[derive(Debug)]
-pub(crate) struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(crate) struct Fields<'a> {
+    text: &'a str,
+    spans: Cow<'a, FieldSpans>,
+}
+
+/// Most fields that are known of an object, since they take more memory than their text.
+const MAX_KNOWN_FIELDS: usize = 64;
+
+/// The fields of an object once it was read; `None` if it is no object.
+pub(super) type KnownFields = OnceLock<Option<FieldSpans>>;
+
+/// Where the fields of an object are.
+#[derive(Debug, Clone)]
+pub(super) struct FieldSpans(Vec<FieldSpan>);
+
+#[derive(Debug, Clone)]
+struct FieldSpan {
+    /// The name, if it is written with escapes.
+    unescaped: Option<Box<str>>,
+    name: Range<usize>,
+    value: Range<usize>,
+}
+
+/// The value of a field, as JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FieldValue<'a>(&'a str);
+
+impl<'a> FieldValue<'a> {
+    pub(crate) fn get(self) -> &'a str {
+        self.0
+    }
+}
 
 /// The name of a field, where it stands if it is written without escapes.
 #[derive(Deserialize)]
@@ -30,40 +61,86 @@ impl fmt::Display for AmbiguousField {
     }
 }
 
-impl<'a> Fields<'a> {
-    /// Reads an object; `None` when the text is none.
-    pub(crate) fn read(text: &'a str) -> Option<Self> {
-        struct Reader;
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+impl FieldSpans {
+    /// Parses an object; `None` when the text is none.
+    fn scan(text: &str) -> Option<Self> {
+        struct Reader<'a>(&'a str);
+        impl<'de> Visitor<'de> for Reader<'_> {
+            type Value = Vec<FieldSpan>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let span = |part: &str| {
+                    let start = part.as_ptr().addr().saturating_sub(self.0.as_ptr().addr());
+                    start..start + part.len()
+                };
                 let mut fields = Vec::new();
-                while let Some((Name(key), value)) = map.next_entry()? {
-                    fields.push((key, value));
+                while let Some((Name(name), value)) = map.next_entry::<Name<'de>, &'de RawValue>()? {
+                    let (unescaped, name) = match name {
+                        Cow::Borrowed(name) => (None, span(name)),
+                        Cow::Owned(name) => (Some(name.into()), 0..0),
+                    };
+                    fields.push(FieldSpan { unescaped, name, value: span(value.get()) });
                 }
                 Ok(fields)
             }
         }
         let mut reader = serde_json::Deserializer::from_str(text);
-        let fields = reader.deserialize_map(Reader).ok()?;
+        let fields = reader.deserialize_map(Reader(text)).ok()?;
         // What goes on after its end is no object, and some would read on.
         reader.end().ok()?;
         Some(Self(fields))
     }
+}
+
+impl<'a> Fields<'a> {
+    /// Reads an object; `None` when the text is none.
+    pub(crate) fn read(text: &'a str) -> Option<Self> {
+        FieldSpans::scan(text).map(|spans| Self { text, spans: Cow::Owned(spans) })
+    }
+
+    /// Reads an object that is read several times; `known` are its fields after the first time, if they are few.
+    pub(super) fn read_once(text: &'a str, known: &'a KnownFields) -> Option<Self> {
+        if known.get().is_none() {
+            match FieldSpans::scan(text) {
+                Some(spans) if spans.0.len() > MAX_KNOWN_FIELDS => {
+                    return Some(Self { text, spans: Cow::Owned(spans) });
+                }
+                scanned => known.get_or_init(|| scanned),
+            };
+        }
+        known.get()?.as_ref().map(|spans| Self { text, spans: Cow::Borrowed(spans) })
+    }
+
+    /// All fields: names and values.
+    fn iter(&self) -> impl Iterator<Item = (&str, FieldValue<'a>)> {
+        self.spans.0.iter().map(|field| {
+            let name = match &field.unescaped {
+                Some(name) => name,
+                None => self.text.get(field.name.clone()).unwrap_or_default(),
+            };
+            (name, FieldValue(self.text.get(field.value.clone()).unwrap_or_default()))
+        })
+    }
 
     /// The value of a field, if it is there.
-    pub(crate) fn get_unique(&self, name: &str) -> Result<Option<&'a RawValue>, AmbiguousField> {
-        let mut found = self.0.iter().filter(|(key, _)| names_collide(key, name));
+    pub(crate) fn get_unique(&self, name: &str) -> Result<Option<FieldValue<'a>>, AmbiguousField> {
+        let mut found = self.iter().filter(|(key, _)| names_collide(key, name));
         match (found.next(), found.next()) {
             (None, _) => Ok(None),
             (Some((key, value)), None) if key == name => Ok(Some(value)),
-            (Some((key, _)), None) | (Some(_), Some((key, _))) => Err(AmbiguousField(key.to_string())),
+            (Some((key, _)), None) | (Some(_), Some((key, _))) => Err(AmbiguousField(key.to_owned())),
         }
+    }
+
+    /// The value of the field with exactly this name, if there is one such field.
+    pub(crate) fn get_only(&self, name: &str) -> Option<FieldValue<'a>> {
+        let mut found = self.iter().filter(|(key, _)| *key == name);
+        let (_, value) = found.next()?;
+        found.next().is_none().then_some(value)
     }
 
     /// The value of a field, if it is there and a string.
@@ -73,21 +150,28 @@ impl<'a> Fields<'a> {
 
     /// All fields, unless two of them can be taken for each other.
     #[cfg(any(feature = "policy", test))]
-    pub(crate) fn all_unique(&self) -> Result<&[(Cow<'a, str>, &'a RawValue)], AmbiguousField> {
-        let mut seen = std::collections::HashSet::new();
-        for (key, _) in &self.0 {
-            if !seen.insert(fold_case(key).collect::<String>()) {
-                return Err(AmbiguousField(key.to_string()));
+    pub(crate) fn all_unique(&self) -> Result<Vec<(&str, FieldValue<'a>)>, AmbiguousField> {
+        let all: Vec<_> = self.iter().collect();
+        let repeated = match all.len() {
+            // Fewer comparisons than a set has to make.
+            0..=8 => (1..all.len()).find(|at| all[..*at].iter().any(|(name, _)| names_collide(name, all[*at].0))),
+            _ => {
+                let mut seen = std::collections::HashSet::new();
+                all.iter().position(|(name, _)| !seen.insert(fold_case(name).collect::<String>()))
             }
-        }
-        Ok(&self.0)
+        };
+        repeated.map_or(Ok(()), |at| Err(AmbiguousField(all[at].0.to_owned())))?;
+        Ok(all)
     }
 }
 
 /// Whether readers that do not tell apart upper and lower case take two names for one.
 pub(super) fn names_collide(one: &str, other: &str) -> bool {
+    if one.eq_ignore_ascii_case(other) {
+        return true;
+    }
     if one.is_ascii() && other.is_ascii() {
-        return one.eq_ignore_ascii_case(other);
+        return false;
     }
     fold_case(one).eq(fold_case(other))
 }

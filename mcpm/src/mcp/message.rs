@@ -14,7 +14,11 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{error_code, outline::Outline};
+use super::{
+    error_code,
+    fields::{Fields, KnownFields},
+    outline::Outline,
+};
 
 /// Longest id of a request, and longest progress token, in bytes: they are kept until the response.
 pub(crate) const MAX_ID_BYTES: usize = 1024;
@@ -50,6 +54,8 @@ pub(crate) struct Message {
     result: Span,
     error: Span,
     has_look_alike: bool,
+    params_fields: KnownFields,
+    result_fields: KnownFields,
 }
 
 /// Why bytes are not a valid message: the JSON-RPC code and a sentence.
@@ -112,9 +118,21 @@ impl Message {
             (None, None, Some(_)) if error.is_some() => MessageKind::Response,
             _ => return Err(invalid("neither a request, a notification nor a response")),
         };
-        let span = |value: Option<&RawValue>| value.map_or(0..0, |value| span_of(&bytes, value));
+        let span = |value: Option<&RawValue>| value.map_or(0..0, |value| span_of(&bytes, value.get()));
         let (id, params, result, error) = (span(id), span(params), span(result), span(error));
-        Ok(Self { kind, method, id, params, result, error, has_look_alike, bytes })
+        let (params_fields, result_fields) = (KnownFields::new(), KnownFields::new());
+        Ok(Self {
+            bytes,
+            kind,
+            method,
+            id,
+            params,
+            result,
+            error,
+            has_look_alike,
+            params_fields,
+            result_fields,
+        })
     }
 
     pub(crate) fn kind(&self) -> MessageKind {
@@ -168,6 +186,16 @@ impl Message {
         self.text(&self.params)
     }
 
+    /// Returns the fields of the params; `None` if they are no object.
+    pub(crate) fn params_fields(&self) -> Option<Fields<'_>> {
+        Fields::read_once(self.params(), &self.params_fields)
+    }
+
+    /// Returns the fields of the result; `None` if it is no object.
+    pub(crate) fn result_fields(&self) -> Option<Fields<'_>> {
+        Fields::read_once(self.result(), &self.result_fields)
+    }
+
     /// Whether the params may have a `_meta`, which few have. This is much cheaper than parsing them.
     pub(crate) fn may_have_meta(&self) -> bool {
         static META: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("_meta\""));
@@ -200,7 +228,12 @@ impl Message {
 
     /// Returns the span of a value that was parsed from this message.
     pub(crate) fn span_of(&self, value: &RawValue) -> Span {
-        span_of(&self.bytes, value)
+        self.span_of_text(value.get())
+    }
+
+    /// Returns the span of a part of this message.
+    pub(crate) fn span_of_text(&self, part: &str) -> Span {
+        span_of(&self.bytes, part)
     }
 
     fn text(&self, span: &Span) -> &str {
@@ -274,12 +307,12 @@ fn string(value: &RawValue) -> Option<String> {
     }
 }
 
-fn span_of(bytes: &[u8], value: &RawValue) -> Span {
-    let start = (value.get().as_ptr() as usize).wrapping_sub(bytes.as_ptr() as usize);
-    if start > bytes.len() || value.get().len() > bytes.len() - start {
+fn span_of(bytes: &[u8], part: &str) -> Span {
+    let start = (part.as_ptr() as usize).wrapping_sub(bytes.as_ptr() as usize);
+    if start > bytes.len() || part.len() > bytes.len() - start {
         return 0..0;
     }
-    start..start + value.get().len()
+    start..start + part.len()
 }
 
 /// Replaces spans of a message; `edits` must not overlap.

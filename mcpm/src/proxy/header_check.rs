@@ -9,7 +9,7 @@ use crate::{
     mcp::{
         era::ModernMeta,
         error_code,
-        fields::{AmbiguousField, Fields},
+        fields::AmbiguousField,
         message::Message,
     },
     stdio::mux::{ParamHeader, RpcError},
@@ -91,7 +91,7 @@ pub(super) fn check_params(
 
 /// A string parameter.
 fn param_text(message: &Message, field: &str) -> Result<Option<String>, RpcError> {
-    let Some(fields) = Fields::read(message.params()) else { return Ok(None) };
+    let Some(fields) = message.params_fields() else { return Ok(None) };
     let ambiguous = |error: AmbiguousField| {
         RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_PARAMS, error.to_string())
     };

@@ -444,7 +444,12 @@ pub(crate) fn truncate(text: &str, max_bytes: usize) -> Cow<'_, str> {
 /// Formats bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half & 15)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
+    let mut digits = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        digits.push(digit(byte >> 4));
+        digits.push(digit(*byte));
+    }
+    digits
 }
 
 #[cfg(test)]

@@ -3,10 +3,13 @@
 //! [`policy::cedar`](crate::policy::cedar) decides; this layer extracts the accesses from messages. An unknown
 //! method is denied. Policies see the server's names.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    borrow::Cow,
+    sync::{Arc, OnceLock},
+};
 
 use http::StatusCode;
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Map, Value};
 
 use super::{
     annotations::{AnnotationCache, ToolsListRequest, caller_of},
@@ -17,7 +20,7 @@ use crate::{
     explain::Reason,
     mcp::{
         error_code,
-        fields::{AmbiguousField, Fields},
+        fields::{AmbiguousField, FieldValue, Fields},
         message::{Message, MessageKind, splice},
     },
     policy::cedar::{
@@ -105,12 +108,12 @@ impl RequestedAccess {
         let unclear = |reason: &str| ArgumentsError::Unclear(reason.to_owned());
         let ambiguous = |ambiguous: AmbiguousField| ArgumentsError::Unclear(ambiguous.to_string());
         let params =
-            Fields::read(message.params()).ok_or_else(|| unclear("the parameters are not an object"))?;
+            message.params_fields().ok_or_else(|| unclear("the parameters are not an object"))?;
         let text = |fields: &Fields<'_>, name: &str| {
             let text = fields.get_unique_string(name).map_err(ambiguous)?;
             text.ok_or_else(|| unclear(&format!("`{name}` is missing or not a string")))
         };
-        let arguments = || match params.get_unique("arguments").map_err(ambiguous)?.map(RawValue::get) {
+        let arguments = || match params.get_unique("arguments").map_err(ambiguous)?.map(FieldValue::get) {
             None | Some("null") => Ok(Arguments::default()),
             Some(arguments) => authorization.arguments(arguments),
         };
@@ -298,7 +301,7 @@ impl Hook for ResultFilter {
             _ => {}
         }
         let mut verdict = HookVerdict::Keep;
-        let mut message = said.message.clone();
+        let mut message = Cow::Borrowed(said.message);
         let changed =
             rewrite_lists(&message, LISTS.map(|(key, _)| key), |list, item| self.item(LISTS[list], item));
         match apply(changed, &mut message) {
@@ -315,13 +318,13 @@ impl Hook for ResultFilter {
 }
 
 /// Continues with a message that was changed.
-fn apply(verdict: HookVerdict, message: &mut Message) -> Result<Option<HookVerdict>, HookVerdict> {
+fn apply(verdict: HookVerdict, message: &mut Cow<'_, Message>) -> Result<Option<HookVerdict>, HookVerdict> {
     match &verdict {
         HookVerdict::Keep => Ok(None),
         HookVerdict::Drop | HookVerdict::Deny(..) => Err(verdict),
         HookVerdict::Replace(text) => match Message::parse(text.clone()) {
             Ok(changed) => {
-                *message = changed;
+                *message = Cow::Owned(changed);
                 Ok(Some(verdict))
             }
             Err(_) => Err(HookVerdict::Drop),
@@ -353,7 +356,7 @@ impl ResultFilter {
     /// Passes an update of a resource to callers who may read it.
     fn filter_update(&self, message: &Message) -> HookVerdict {
         let uri =
-            Fields::read(message.params()).and_then(|params| params.get_unique_string("uri").ok().flatten());
+            message.params_fields().and_then(|params| params.get_unique_string("uri").ok().flatten());
         let allowed = uri.is_some_and(|uri| {
             self.authorizer.decide(&AccessedEntity::Resource(&uri), None) == Decision::Allowed
         });
@@ -363,11 +366,11 @@ impl ResultFilter {
 
 /// Prevents shared caching of a filtered list (MCP 2026-07-28, `cacheScope`).
 fn force_private_cache_scope(message: &Message) -> HookVerdict {
-    let fields = if message.kind() == MessageKind::Response { Fields::read(message.result()) } else { None };
+    let fields = if message.kind() == MessageKind::Response { message.result_fields() } else { None };
     let Some(fields) = fields else { return HookVerdict::Keep };
     match fields.get_unique("cacheScope") {
         Ok(Some(scope)) if scope.get() != "\"private\"" => {
-            let edits = &mut [(message.span_of(scope), &b"\"private\""[..])];
+            let edits = &mut [(message.span_of_text(scope.get()), &b"\"private\""[..])];
             HookVerdict::Replace(splice(message.bytes(), edits).freeze())
         }
         Ok(_) => HookVerdict::Keep,

@@ -64,7 +64,7 @@ impl ToolFilter {
             _ => return CallDecision::Pass,
         }
         let unknown = |name: &str| CallDecision::UnknownTool(format!("Unknown tool: {name}"));
-        let Some(params) = Fields::read(message.params()) else { return unknown("the name is missing") };
+        let Some(params) = message.params_fields() else { return unknown("the name is missing") };
         let name_value = match params.get_unique("name") {
             Ok(Some(name_value)) => name_value,
             Ok(None) => return unknown("the name is missing"),
@@ -78,7 +78,7 @@ impl ToolFilter {
             Some(own) if own == name => CallDecision::Pass,
             Some(own) => {
                 let written = Value::from(own).to_string();
-                let edits = &mut [(message.span_of(name_value), written.as_bytes())];
+                let edits = &mut [(message.span_of_text(name_value.get()), written.as_bytes())];
                 CallDecision::Rewrite(splice(message.bytes(), edits).freeze(), own.to_owned())
             }
         }
@@ -87,7 +87,7 @@ impl ToolFilter {
     /// Why a call reaches no tool, and which change would allow it.
     fn unknown_tool_denial(&self, message: &Message) -> Denial {
         let named =
-            Fields::read(message.params()).and_then(|params| params.get_unique_string("name").ok().flatten());
+            message.params_fields().and_then(|params| params.get_unique_string("name").ok().flatten());
         let denial = Denial::new(Reason::ToolNotListed).input("method", message.method());
         let Some(name) = named else { return denial.fix("set `name` in the call") };
         let hidden = self.tools.explain_hidden(&name);

@@ -12,7 +12,6 @@ use super::HookVerdict;
 use crate::{
     explain::Reason,
     mcp::{
-        fields::Fields,
         message::{Message, MessageKind, splice},
     },
     proxy::denial::Denial,
@@ -36,7 +35,7 @@ pub(in crate::proxy) fn rewrite_lists<const N: usize>(
     if message.kind() != MessageKind::Response || !message.result().starts_with('{') {
         return HookVerdict::Keep;
     }
-    let Some(fields) = Fields::read(message.result()) else { return unreadable(keys[0]) };
+    let Some(fields) = message.result_fields() else { return unreadable(keys[0]) };
     let mut edits = Vec::new();
     for (place, key) in keys.into_iter().enumerate() {
         let list = match fields.get_unique(key) {
@@ -60,7 +59,7 @@ pub(in crate::proxy) fn rewrite_lists<const N: usize>(
             }
         }
         if !same {
-            edits.push((message.span_of(list), [b"[", kept.join(&b',').as_slice(), b"]"].concat()));
+            edits.push((message.span_of_text(list.get()), [b"[", kept.join(&b',').as_slice(), b"]"].concat()));
         }
     }
     if edits.is_empty() {

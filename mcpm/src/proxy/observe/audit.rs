@@ -9,16 +9,16 @@ use std::{
 };
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use serde_json::{Map, Value};
 
 use super::{
     audit_message::{AuditedMessage, AuditedResponse, put_denial},
+    audit_source::{RequestSource, write_subjects},
     facts::{MCP_SESSION_ID, RequestFacts},
     outcome::{RequestOutcome, ResponseHead},
     spans::RequestTelemetry,
 };
 use crate::{
-    audit::{Audit, AuditOutcome, AuditSource, Event, EventType, LimitedCause, put},
+    audit::{Audit, AuditOutcome, Event, EventFields, EventType, LimitedCause},
     auth::incoming::Principal,
     explain::Reason,
     mcp::{
@@ -37,8 +37,6 @@ use crate::{
 
 /// Longest path that is recorded.
 const MAX_PATH_BYTES: usize = 1024;
-/// Longest text of a header that is recorded.
-const MAX_HEADER_BYTES: usize = 256;
 /// Digits of a session's digest.
 const SESSION_DIGEST_DIGITS: usize = 16;
 
@@ -52,7 +50,7 @@ pub(super) struct RequestAudit {
     /// Whether callers have to authenticate.
     requires_auth: bool,
     path: String,
-    source: AuditSource,
+    source: RequestSource,
     session: Option<String>,
     posts_json: bool,
     traceparent: Option<String>,
@@ -88,7 +86,7 @@ impl RequestAudit {
     ) -> Self {
         let headers = request.headers();
         let is_json = |value: &HeaderValue| {
-            memchr::memmem::find(&value.as_bytes().to_ascii_lowercase(), b"json").is_some()
+            value.as_bytes().windows(4).any(|letters| letters.eq_ignore_ascii_case(b"json"))
         };
         let query = request.uri().query().unwrap_or_default();
         let in_query = || {
@@ -103,7 +101,7 @@ impl RequestAudit {
             requires_auth,
             // Without the query, which may hold secrets.
             path: truncate(&audit.masks().redact(request.uri().path()), MAX_PATH_BYTES).into_owned(),
-            source: source(facts, headers, audit.masks()),
+            source: RequestSource::of(facts, headers, audit.masks()),
             session: session.or_else(in_query),
             posts_json: facts.method == Method::POST
                 && headers.get_all(header::CONTENT_TYPE).iter().any(is_json),
@@ -341,39 +339,64 @@ impl RequestAudit {
     }
 
     fn event(&self, state: &AuditState, call: &AuditedMessage, outcome: AuditOutcome) -> Event {
-        let mut event = self.audit.event(call.kind, outcome, call.audit_id.clone(), self.facts.began.0);
-        event.source = Some(self.source.clone());
-        event.subjects = subjects(state.principal.as_deref(), call, self.audit.masks());
-        put(&mut event.target, "endpoint", Some(self.path.clone()));
-        call.write_target(&mut event.target);
-        if let Some(principal) = &state.principal {
-            event.delegation = self.audit.delegation(&principal.claims);
-        }
-        let extra = &mut event.metadata.extra;
+        let began = self.facts.began.0;
+        self.audit.event_with(call.kind, outcome, &call.audit_id, began, |event| {
+            event.object("source", |source| self.source.write(source));
+            event.object_if_any("subjects", |subjects| {
+                write_subjects(subjects, state.principal.as_deref(), call, self.audit.masks());
+            });
+            event.object("target", |target| {
+                target.put("endpoint", Some(&self.path));
+                call.write_target(target);
+            });
+            event.object("metadata", |metadata| {
+                metadata.object("extra", |extra| self.write_metadata(extra, state, call, outcome));
+            });
+            event.object_if_any("data", |data| call.write_data(data));
+            let delegation =
+                state.principal.as_ref().map(|principal| self.audit.delegation(&principal.claims));
+            event.put("delegation", delegation.filter(|actors| !actors.is_empty()));
+        })
+    }
+
+    fn write_metadata(
+        &self,
+        extra: &mut EventFields<'_>,
+        state: &AuditState,
+        call: &AuditedMessage,
+        outcome: AuditOutcome,
+    ) {
         if outcome != AuditOutcome::Pending {
             let duration = self.facts.began.1.elapsed().as_micros();
-            put(extra, "duration_ms", Some(u64::try_from(duration).unwrap_or(u64::MAX) as f64 / 1000.0));
+            extra.put("duration_ms", Some(u64::try_from(duration).unwrap_or(u64::MAX) as f64 / 1000.0));
         }
         let head = state.head.as_deref();
         let events = head.map_or(call.kind == EventType::SseConnection, |head| head.is_events);
-        put(extra, "transport", Some(if events { "sse" } else { "http" }));
-        put(extra, "backend_name", Some(self.audit.server()));
+        extra.put("transport", Some(if events { "sse" } else { "http" }));
+        extra.put("backend_name", Some(self.audit.server()));
         if let Some(head) = head {
-            put(extra, "http_status", Some(head.status.as_u16()));
-            put(extra, "response_size_bytes", call.response_size().or(head.size));
+            extra.put("http_status", Some(head.status.as_u16()));
+            extra.put("response_size_bytes", call.response_size().or(head.size));
             if let Some(denial) = &head.denial {
-                put_denial(extra, denial);
-                let rule = denial.rule.as_deref().map(|rule| self.masks(state).redact(rule).into_owned());
-                put(extra, "rule", rule);
+                put_denial(extra, call.denial().unwrap_or(denial));
+                let masks = self.masks(state);
+                extra.put("rule", denial.rule.as_deref().map(|rule| masks.redact(rule)));
             }
         }
-        put(extra, "credential", state.credential.clone());
+        extra.put("credential", state.credential.as_deref());
         let opened = || head.and_then(|head| head.session.as_deref()).map(digest);
-        put(extra, "session", self.session.clone().or_else(opened));
+        match &self.session {
+            Some(session) => extra.put("session", Some(session)),
+            None => extra.put("session", opened()),
+        }
         // The span of a request without messages begins here, if not before.
         let own = self.telemetry.as_deref().and_then(RequestTelemetry::trace_ids);
-        call.describe(extra, own, &mut event.data);
-        event
+        call.write_metadata(extra, own);
+        if head.is_none_or(|head| head.denial.is_none())
+            && let Some(denial) = call.denial()
+        {
+            put_denial(extra, denial);
+        }
     }
 
     /// Records a message of the response.
@@ -446,46 +469,6 @@ fn cannot_record(id: &[u8], cause: &str) -> Box<Response> {
     let denial = Denial::new(Reason::AuditNotWritten).input("cause", cause);
     let message = "the request cannot be recorded; try again later";
     Box::new(respond::deny(status, error_code::INTERNAL_ERROR, message, id, denial))
-}
-
-fn subjects(principal: Option<&Principal>, call: &AuditedMessage, masks: &Redactor) -> Map<String, Value> {
-    let mut subjects = Map::new();
-    let claim = |principal: &Principal, name: &str| {
-        principal.claims.get(name).and_then(Value::as_str).map(|text| masks.redact(text).into_owned())
-    };
-    match principal {
-        Some(principal) => {
-            let user = ["preferred_username", "name", "email"].iter().find_map(|name| claim(principal, name));
-            put(&mut subjects, "user", Some(user.unwrap_or_else(|| principal.subject.clone())));
-            put(&mut subjects, "user_id", Some(principal.subject.clone()));
-            put(&mut subjects, "issuer", Some(principal.issuer.clone()));
-            put(&mut subjects, "client_id", principal.client_id.clone());
-        }
-        None => put(&mut subjects, "user", Some("anonymous")),
-    }
-    if let Some((name, version)) = &call.client {
-        put(&mut subjects, "client_name", Some(name.clone()));
-        put(&mut subjects, "client_version", version.clone());
-    }
-    subjects
-}
-
-fn source(facts: &RequestFacts, headers: &HeaderMap, masks: &Redactor) -> AuditSource {
-    let peer = facts.peer.map(|peer| peer.ip().to_canonical().to_string());
-    let mut extra = Map::new();
-    // Redacted before it is cut, so that no part of a secret is left.
-    let text = |name: HeaderName| {
-        let text = String::from_utf8_lossy(headers.get(name)?.as_bytes());
-        Some(truncate(&masks.redact(&text), MAX_HEADER_BYTES).into_owned())
-    };
-    put(&mut extra, "user_agent", text(header::USER_AGENT));
-    put(&mut extra, "request_id", text(HeaderName::from_static("x-request-id")));
-    let forwarded = facts.forwarded.map(|address| address.to_string());
-    if forwarded.is_some() {
-        put(&mut extra, "peer", peer.clone());
-    }
-    let value = forwarded.or(peer).unwrap_or_else(|| "unknown".to_owned());
-    AuditSource { kind: "network", value, extra }
 }
 
 /// A digest that tells sessions apart. The id itself would let readers of the log use the session.

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{
-    audit::{Audit, EventType, InFlightGuard, new_id, put},
+    audit::{Audit, EventFields, EventType, InFlightGuard, new_id},
     mcp::{
-        fields::Fields,
+        fields::{FieldValue, Fields},
         message::{Message, MessageKind, same_id},
     },
     proxy::denial::Denial,
@@ -68,7 +67,7 @@ impl AuditedMessage {
             MessageKind::Response => EventType::Response,
             _ => EventType::of_method(message.method()),
         };
-        let params = Fields::read(message.params());
+        let params = message.params_fields();
         let text = |name: &str| params.as_ref()?.get_unique_string(name).ok().flatten();
         let plain = |text: String| truncate(&masks.redact(&text), MAX_TEXT_BYTES).into_owned();
         let of = match message.method() {
@@ -149,65 +148,61 @@ impl AuditedMessage {
 
     /// Whether the server's response was withheld.
     pub(super) fn is_denied(&self) -> bool {
-        self.response.as_ref().is_some_and(|answered| answered.denial.is_some())
+        self.denial().is_some()
+    }
+
+    /// Why the server's response was withheld.
+    pub(super) fn denial(&self) -> Option<&Denial> {
+        self.response.as_ref().and_then(|answered| answered.denial.as_ref())
     }
 
     pub(super) fn response_size(&self) -> Option<u64> {
         self.response.as_ref().map(|answered| answered.size)
     }
 
-    pub(super) fn write_target(&self, target: &mut Map<String, Value>) {
-        put(target, "method", Some(self.method.clone()));
+    pub(super) fn write_target(&self, target: &mut EventFields<'_>) {
+        target.put("method", Some(&self.method));
         if let Some((kind, name)) = &self.target {
-            put(target, "name", Some(name.clone()));
-            put(target, "type", Some(*kind));
+            target.put("name", Some(name));
+            target.put("type", Some(kind));
         }
     }
 
     /// `own` are the ids of the request's own span; they take precedence over those of its parent.
-    pub(super) fn describe(
-        &self,
-        extra: &mut Map<String, Value>,
-        own: Option<(String, String)>,
-        data: &mut Map<String, Value>,
-    ) {
+    pub(super) fn write_metadata(&self, extra: &mut EventFields<'_>, own: Option<(String, String)>) {
         if self.batch {
-            put(extra, "batch", Some(true));
+            extra.put("batch", Some(true));
         }
-        if let Some((trace, span)) = own.or_else(|| self.trace.clone()) {
-            put(extra, "trace_id", Some(trace));
-            put(extra, "span_id", Some(span));
+        if let Some((trace, span)) = own.as_ref().or(self.trace.as_ref()) {
+            extra.put("trace_id", Some(trace));
+            extra.put("span_id", Some(span));
         }
-        put(data, "request", self.data.clone());
         if let Some(answered) = &self.response {
-            put(extra, "jsonrpc_error_code", answered.code);
-            put(extra, "jsonrpc_error_message", answered.message.clone());
+            extra.put("jsonrpc_error_code", answered.code);
+            extra.put("jsonrpc_error_message", answered.message.as_deref());
             if answered.is_tool_error {
-                put(extra, "tool_error", Some(true));
-            }
-            put(data, "response", answered.data.clone());
-            if let Some(denial) = &answered.denial {
-                put_denial(extra, denial);
+                extra.put("tool_error", Some(true));
             }
         }
+    }
+
+    pub(super) fn write_data(&self, data: &mut EventFields<'_>) {
+        data.put("request", self.data.as_ref());
+        data.put("response", self.response.as_ref().and_then(|answered| answered.data.as_ref()));
     }
 }
 
 impl AuditedResponse {
     pub(super) fn of(audit: &Audit, message: &Message, denial: Option<&Denial>, masks: &Redactor) -> Self {
-        #[derive(Deserialize)]
-        struct ToolResult {
-            #[serde(default, rename = "isError")]
-            is_error: bool,
-        }
         let code = message.error_code();
         let error = message.error();
         let of_error =
             Fields::read(error).and_then(|error| error.get_unique_string("message").ok().flatten());
         let text = of_error.map(|text| truncate(&masks.redact_with_urls(&text), MAX_TEXT_BYTES).into_owned());
+        let is_true = |value: FieldValue<'_>| value.get() == "true";
         let is_marked = || memchr::memmem::find(message.result().as_bytes(), b"isError").is_some();
         let of_tool = is_marked()
-            && serde_json::from_str::<ToolResult>(message.result()).is_ok_and(|result| result.is_error);
+            && message.result_fields().and_then(|result| result.get_only("isError")).is_some_and(is_true);
         let shown = if error.is_empty() { message.result() } else { error };
         let data = audit.spec().include_response_data.then(|| audit.data(shown, masks));
         let size = message.bytes().len() as u64;
@@ -217,9 +212,9 @@ impl AuditedResponse {
 }
 
 /// Writes which denial it is.
-pub(super) fn put_denial(extra: &mut Map<String, Value>, denial: &Denial) {
-    put(extra, "reason", Some(denial.reason.id()));
-    put(extra, "refusal", Some(denial.id.as_str()));
+pub(super) fn put_denial(extra: &mut EventFields<'_>, denial: &Denial) {
+    extra.put("reason", Some(denial.reason.id()));
+    extra.put("refusal", Some(denial.id.as_str()));
 }
 
 /// The ids of a trace and of the span in it (W3C Trace Context, "traceparent").

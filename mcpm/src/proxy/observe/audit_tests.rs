@@ -1,5 +1,7 @@
 //! The outcome of a request, by the head of its response and the messages in it.
 
+use serde_json::Value;
+
 use super::*;
 use crate::{
     audit::{AuditSpec, tests::open_in_memory},

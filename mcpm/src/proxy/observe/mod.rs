@@ -7,6 +7,7 @@
 
 mod audit;
 mod audit_message;
+mod audit_source;
 mod exchange;
 mod facts;
 mod layers;

@@ -4,7 +4,6 @@ use std::{borrow::Cow, sync::Arc};
 
 use http::StatusCode;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use url::Url;
 
 use super::outcome::{RequestOutcome, ResponseHead};
@@ -236,22 +235,19 @@ impl OperationTarget {
 impl OperationOutcome {
     /// Reads a response.
     pub(super) fn of(answer: &Message, is_tool_call: bool, took: f64) -> Self {
-        let is_tool_error = is_tool_call && is_tool_error(answer.result());
+        let is_tool_error = is_tool_call && is_tool_error(answer);
         Self { code: answer.error_code(), is_tool_error, duration_seconds: took }
     }
 }
 
 /// Whether a result is marked as a tool error.
-fn is_tool_error(result: &str) -> bool {
-    #[derive(Deserialize)]
-    struct CallResult<'a> {
-        #[serde(borrow, default, rename = "isError")]
-        is_error: Option<&'a RawValue>,
-    }
+fn is_tool_error(answer: &Message) -> bool {
     // Most results are large and have no such mark.
-    memchr::memmem::find(result.as_bytes(), b"\"isError\"").is_some()
-        && serde_json::from_str::<CallResult<'_>>(result)
-            .is_ok_and(|result| result.is_error.is_some_and(|value| value.get() == "true"))
+    memchr::memmem::find(answer.result().as_bytes(), b"\"isError\"").is_some()
+        && answer
+            .result_fields()
+            .and_then(|result| result.get_only("isError"))
+            .is_some_and(|value| value.get() == "true")
 }
 
 /// A URI without a query, a fragment and credentials.

@@ -18,7 +18,6 @@ use super::{InFlightCall, MuxState, error_response};
 use crate::{
     mcp::{
         error_code,
-        fields::Fields,
         message::{Message, each_element, splice},
     },
     stdio::{owner::Owner, session::SessionId},
@@ -138,7 +137,7 @@ impl MuxState {
     pub(super) fn reject_foreign_task(&self, message: &Message, owner: Option<&Owner>) -> Option<Bytes> {
         let owner = owner.filter(|_| message.method().starts_with("tasks/"))?;
         // Ambiguous params name no task.
-        let id = Fields::read(message.params()).map(|fields| fields.get_unique_string("taskId"));
+        let id = message.params_fields().map(|fields| fields.get_unique_string("taskId"));
         match id {
             Some(Ok(Some(id))) if self.tasks.is_owned_by(&id, owner) => None,
             None | Some(Ok(None)) if message.method() == "tasks/list" => None,

@@ -1,0 +1,82 @@
+//! Where a request came from, and who sent it, in the audit log.
+
+use std::{borrow::Cow, net::IpAddr};
+
+use http::{HeaderMap, HeaderName, header};
+use serde_json::Value;
+
+use super::{audit_message::AuditedMessage, facts::RequestFacts};
+use crate::{
+    audit::EventFields,
+    auth::incoming::Principal,
+    redact::{Redactor, truncate},
+};
+
+/// Longest text of a header that is recorded.
+const MAX_HEADER_BYTES: usize = 256;
+
+/// Writes who sent a message.
+pub(super) fn write_subjects(
+    subjects: &mut EventFields<'_>,
+    principal: Option<&Principal>,
+    call: &AuditedMessage,
+    masks: &Redactor,
+) {
+    match principal {
+        Some(principal) => {
+            let claim = |name: &&str| principal.claims.get(*name).and_then(Value::as_str);
+            let user = ["preferred_username", "name", "email"].iter().find_map(claim);
+            let user = user.map_or(Cow::Borrowed(&*principal.subject), |user| masks.redact(user));
+            subjects.put("user", Some(user));
+            subjects.put("user_id", Some(&principal.subject));
+            subjects.put("issuer", Some(&principal.issuer));
+            subjects.put("client_id", principal.client_id.as_deref());
+        }
+        None => subjects.put("user", Some("anonymous")),
+    }
+    if let Some((name, version)) = &call.client {
+        subjects.put("client_name", Some(name));
+        subjects.put("client_version", version.as_deref());
+    }
+}
+
+/// The source of a request.
+#[derive(Debug)]
+pub(super) struct RequestSource {
+    /// The client of a trusted proxy, or the peer.
+    client: Option<IpAddr>,
+    /// The peer, if it is a trusted proxy.
+    proxy: Option<IpAddr>,
+    user_agent: Option<String>,
+    request_id: Option<String>,
+}
+
+impl RequestSource {
+    pub(super) fn of(facts: &RequestFacts, headers: &HeaderMap, masks: &Redactor) -> Self {
+        let peer = facts.peer.map(|peer| peer.ip().to_canonical());
+        // Redacted before it is cut, so that no part of a secret is left.
+        let text = |name: HeaderName| {
+            let text = String::from_utf8_lossy(headers.get(name)?.as_bytes());
+            Some(truncate(&masks.redact(&text), MAX_HEADER_BYTES).into_owned())
+        };
+        Self {
+            client: facts.forwarded.or(peer),
+            proxy: facts.forwarded.and(peer),
+            user_agent: text(header::USER_AGENT),
+            request_id: text(HeaderName::from_static("x-request-id")),
+        }
+    }
+
+    pub(super) fn write(&self, source: &mut EventFields<'_>) {
+        source.put("type", Some("network"));
+        match self.client {
+            Some(client) => source.put("value", Some(client)),
+            None => source.put("value", Some("unknown")),
+        }
+        source.object_if_any("extra", |extra| {
+            extra.put("user_agent", self.user_agent.as_deref());
+            extra.put("request_id", self.request_id.as_deref());
+            extra.put("peer", self.proxy);
+        });
+    }
+}
