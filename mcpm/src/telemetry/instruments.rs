@@ -3,16 +3,16 @@
 use std::{
     collections::HashMap,
     hash::{BuildHasher as _, RandomState},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
 use opentelemetry::{
     KeyValue,
-    metrics::{Counter, Histogram, Meter, UpDownCounter},
+    metrics::{BoundCounter, BoundHistogram, BoundUpDownCounter, Counter, Histogram, Meter, UpDownCounter},
 };
 
-use super::labels::NameLabels;
+use super::{label_sets::LabelSets, labels::NameLabels};
 
 /// Histogram bounds in seconds, from the MCP conventions.
 const BOUNDS: [f64; 14] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
@@ -40,6 +40,10 @@ pub(crate) struct Instruments {
     pub(crate) denials: Counter<u64>,
     /// Legacy metrics.
     pub(crate) legacy: Option<Legacy>,
+    /// The instruments of requests without an error, by their labels.
+    pub(crate) bound_active: LabelSets<ActiveLabels, BoundUpDownCounter<i64>>,
+    pub(crate) bound_http: LabelSets<HttpLabels, BoundHistogram<f64>>,
+    pub(crate) bound_operations: LabelSets<OperationLabels, BoundHistogram<f64>>,
     sessions: Histogram<f64>,
     tools: NameLabels,
     prompts: NameLabels,
@@ -56,6 +60,43 @@ pub(crate) struct Legacy {
     pub(crate) tool_calls: Counter<u64>,
     /// Labels: the server's name and its transport.
     pub(crate) server: [KeyValue; 2],
+    /// The instruments of requests without an error, by their labels.
+    pub(crate) bound_requests: LabelSets<LegacyLabels, (BoundCounter<u64>, BoundHistogram<f64>)>,
+    pub(crate) bound_tool_calls: LabelSets<String, BoundCounter<u64>>,
+    pub(crate) bound_connections: OnceLock<BoundUpDownCounter<i64>>,
+}
+
+/// The labels of active requests: method and scheme.
+pub(crate) type ActiveLabels = (&'static str, &'static str);
+
+/// The labels of an HTTP request without an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HttpLabels {
+    pub(crate) method: &'static str,
+    pub(crate) scheme: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) route: Option<&'static str>,
+    pub(crate) status: Option<u16>,
+}
+
+/// The labels of an MCP request or notification without an error.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OperationLabels {
+    pub(crate) method: &'static str,
+    pub(crate) http_version: &'static str,
+    pub(crate) mcp_version: Option<&'static str>,
+    /// The tool or the prompt.
+    pub(crate) target: Option<String>,
+}
+
+/// The legacy labels of a request without an error.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct LegacyLabels {
+    pub(crate) http_method: &'static str,
+    pub(crate) status: Option<u16>,
+    pub(crate) mcp_method: &'static str,
+    /// The tool or the prompt.
+    pub(crate) target: Option<String>,
 }
 
 /// An open session.
@@ -80,6 +121,9 @@ impl Instruments {
                 .build(),
             tool_calls: meter.u64_counter("mcpm_mcp_tool_calls").with_description("Calls of tools").build(),
             server: [KeyValue::new("server", server.to_owned()), KeyValue::new("transport", transport)],
+            bound_requests: LabelSets::default(),
+            bound_tool_calls: LabelSets::default(),
+            bound_connections: OnceLock::new(),
         });
         Self {
             http: seconds("http.server.request.duration", "Duration of HTTP server requests", &HTTP_BOUNDS),
@@ -98,6 +142,9 @@ impl Instruments {
                 .with_description("Requests that were refused, by the reason")
                 .build(),
             legacy,
+            bound_active: LabelSets::default(),
+            bound_http: LabelSets::default(),
+            bound_operations: LabelSets::default(),
             sessions: seconds(
                 "mcp.server.session.duration",
                 "Duration of MCP sessions, as their server sees it",

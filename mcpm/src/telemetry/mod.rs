@@ -8,6 +8,7 @@ mod cut;
 mod export_runtime;
 mod exporters;
 mod instruments;
+mod label_sets;
 mod labels;
 mod otel_variables;
 mod spec;
@@ -28,7 +29,7 @@ use opentelemetry_sdk::{
 use prometheus::{Registry, TextEncoder};
 
 pub(crate) use cut::cut;
-pub(crate) use instruments::Instruments;
+pub(crate) use instruments::{HttpLabels, Instruments, Legacy, LegacyLabels, OperationLabels};
 pub(crate) use labels::{http_method, mcp_method, mcp_version, rpc_code};
 pub(crate) use spec::{OTLP_OPTIONS, SHARED_OPTIONS};
 pub use spec::{OtlpSpec, TelemetrySpec};

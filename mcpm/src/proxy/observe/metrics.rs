@@ -6,7 +6,10 @@
 use std::time::Instant;
 
 use http::{Method, StatusCode};
-use opentelemetry::KeyValue;
+use opentelemetry::{
+    KeyValue,
+    metrics::{BoundCounter, BoundHistogram},
+};
 
 use super::{
     facts::RequestFacts,
@@ -15,7 +18,10 @@ use super::{
 };
 use crate::{
     proxy::denial::Denial,
-    telemetry::{Instruments, Telemetry, http_method, mcp_version, rpc_code},
+    telemetry::{
+        HttpLabels, Instruments, Legacy, LegacyLabels, OperationLabels, Telemetry, http_method, mcp_version,
+        rpc_code,
+    },
 };
 
 /// The paths that clients use; a label has no other path.
@@ -28,11 +34,14 @@ pub(super) fn request_started(telemetry: &Telemetry, facts: &RequestFacts) {
 
 fn count_active(telemetry: &Telemetry, facts: &RequestFacts, change: i64) {
     let Some(instruments) = &telemetry.instruments else { return };
-    let labels =
-        [attribute("http.request.method", http_method(&facts.method)), attribute("url.scheme", facts.scheme)];
-    instruments.active.add(change, &labels);
+    let (method, scheme) = (http_method(&facts.method), facts.scheme);
+    if !instruments.bound_active.measure(|labels| *labels == (method, scheme), |active| active.add(change)) {
+        let labels = [attribute("http.request.method", method), attribute("url.scheme", scheme)];
+        instruments.active.add(change, &labels);
+        instruments.bound_active.bind((method, scheme), || instruments.active.bind(&labels));
+    }
     if let Some(legacy) = &instruments.legacy {
-        legacy.connections.add(change, &legacy.server);
+        legacy.bound_connections.get_or_init(|| legacy.connections.bind(&legacy.server)).add(change);
     }
 }
 
@@ -89,20 +98,33 @@ fn count_http(
     let since_start = |at: Instant| at.duration_since(facts.began.1).as_secs_f64();
     // A GET stream may be open for hours; the time to its head says more.
     let ended = record.response.as_ref().filter(|_| is_get_stream(facts, record)).map_or(now, |head| head.at);
+    let (took, failure) = (since_start(ended), record.error_type(outcome));
+    let known = HttpLabels {
+        method: http_method(&facts.method),
+        scheme: facts.scheme,
+        version: facts.version,
+        route: ROUTES.into_iter().find(|route| *route == facts.path),
+        status: record.status(outcome),
+    };
+    if failure.is_none()
+        && instruments.bound_http.measure(|labels| *labels == known, |http| http.record(took))
+    {
+        return;
+    }
     let mut labels = Vec::with_capacity(6);
     labels.extend([
-        attribute("http.request.method", http_method(&facts.method)),
-        attribute("url.scheme", facts.scheme),
-        attribute("network.protocol.version", facts.version),
+        attribute("http.request.method", known.method),
+        attribute("url.scheme", known.scheme),
+        attribute("network.protocol.version", known.version),
     ]);
-    if let Some(route) = ROUTES.into_iter().find(|route| *route == facts.path) {
-        labels.push(attribute("http.route", route));
+    labels.extend(known.route.map(|route| attribute("http.route", route)));
+    labels.extend(known.status.map(|status| attribute("http.response.status_code", i64::from(status))));
+    let is_success = failure.is_none();
+    labels.extend(failure.map(|failure| attribute("error.type", failure)));
+    instruments.http.record(took, &labels);
+    if is_success {
+        instruments.bound_http.bind(known, || instruments.http.bind(&labels));
     }
-    if let Some(status) = record.status(outcome) {
-        labels.push(attribute("http.response.status_code", i64::from(status)));
-    }
-    labels.extend(record.error_type(outcome).map(|failure| attribute("error.type", failure)));
-    instruments.http.record(since_start(ended), &labels);
 }
 
 fn is_get_stream(facts: &RequestFacts, record: &RequestRecord) -> bool {
@@ -118,26 +140,40 @@ fn count_operation(
     took: f64,
 ) {
     let failure = record.operation_error_type(operation, outcome);
+    let is_success = failure.is_none();
+    let took = operation.outcome.as_ref().map_or(took, |outcome| outcome.duration_seconds);
+    let (mcp_version, target) = (record.version.as_deref().map(mcp_version), operation.target.name());
+    let is_same = |labels: &OperationLabels| {
+        (labels.method, labels.http_version, labels.mcp_version, labels.target.as_deref())
+            == (operation.label, facts.version, mcp_version, target)
+    };
+    if is_success && instruments.bound_operations.measure(is_same, |operations| operations.record(took)) {
+        if let (Some(legacy), OperationTarget::Tool(name)) = (&instruments.legacy, &operation.target) {
+            count_legacy_call(legacy, name, "success");
+        }
+        return;
+    }
     let mut labels = Vec::with_capacity(9);
     labels.push(attribute("mcp.method.name", operation.label));
     labels.extend(transport_attributes(facts, record));
     let known = operation.outcome.as_ref().is_some_and(|outcome| outcome.code.is_none());
+    let mut label = None;
     match &operation.target {
         OperationTarget::Tool(name) => {
             let name = instruments.tool(name, known);
             if let Some(legacy) = &instruments.legacy {
-                let status = if failure.is_some() { "error" } else { "success" };
-                let [server, _] = legacy.server.clone();
-                let labels = [server, attribute("tool", name.clone()), attribute("status", status)];
-                legacy.tool_calls.add(1, &labels);
+                count_legacy_call(legacy, &name, if is_success { "success" } else { "error" });
             }
             labels.extend([
-                attribute("gen_ai.tool.name", name),
+                attribute("gen_ai.tool.name", name.clone()),
                 attribute("gen_ai.operation.name", "execute_tool"),
             ]);
+            label = Some(name);
         }
         OperationTarget::Prompt(name) => {
-            labels.push(attribute("gen_ai.prompt.name", instruments.prompt(name, known)))
+            let name = instruments.prompt(name, known);
+            labels.push(attribute("gen_ai.prompt.name", name.clone()));
+            label = Some(name);
         }
         OperationTarget::Resource(_) | OperationTarget::None => {}
     }
@@ -145,8 +181,27 @@ fn count_operation(
         labels.push(attribute("rpc.response.status_code", rpc_code(code)));
     }
     labels.extend(failure.map(|failure| attribute("error.type", failure)));
-    let took = operation.outcome.as_ref().map_or(took, |outcome| outcome.duration_seconds);
     instruments.operations.record(took, &labels);
+    // A name that the server has not confirmed has another label.
+    if is_success && label.as_deref() == target {
+        let (method, http_version) = (operation.label, facts.version);
+        let known = OperationLabels { method, http_version, mcp_version, target: label };
+        instruments.bound_operations.bind(known, || instruments.operations.bind(&labels));
+    }
+}
+
+/// Counts a call of the tool with this label.
+fn count_legacy_call(legacy: &Legacy, tool: &str, status: &'static str) {
+    let is_success = status == "success";
+    if is_success && legacy.bound_tool_calls.measure(|known| *known == tool, |calls| calls.add(1)) {
+        return;
+    }
+    let [server, _] = legacy.server.clone();
+    let labels = [server, attribute("tool", tool.to_owned()), attribute("status", status)];
+    legacy.tool_calls.add(1, &labels);
+    if is_success {
+        legacy.bound_tool_calls.bind(tool.to_owned(), || legacy.tool_calls.bind(&labels));
+    }
 }
 
 /// The labels of operations and sessions.
@@ -184,31 +239,49 @@ fn count_legacy(
     let Some(legacy) = &instruments.legacy else { return };
     let failed = record.error_type(outcome).is_some()
         || record.operations.iter().any(|one| record.operation_error_type(one, outcome).is_some());
-    let (method, target) = match record.single() {
-        Some(one) => {
-            let known = one.outcome.as_ref().is_some_and(|outcome| outcome.code.is_none());
-            let target = match &one.target {
-                OperationTarget::Tool(name) => instruments.tool(name, known),
-                OperationTarget::Prompt(name) => instruments.prompt(name, known),
-                OperationTarget::Resource(_) | OperationTarget::None => String::new(),
-            };
-            (one.label, target)
-        }
-        None => ("", String::new()),
+    let (http_method, status) = (http_method(&facts.method), record.status(outcome));
+    let single = record.single();
+    let (mcp_method, name) = single.map_or(("", None), |one| (one.label, one.target.name()));
+    let is_timed = !is_get_stream(facts, record);
+    let is_same = |labels: &LegacyLabels| {
+        (labels.http_method, labels.status, labels.mcp_method, labels.target.as_deref())
+            == (http_method, status, mcp_method, name)
     };
+    let measure = |(requests, duration): &(BoundCounter<u64>, BoundHistogram<f64>)| {
+        requests.add(1);
+        if is_timed {
+            duration.record(took);
+        }
+    };
+    if !failed && legacy.bound_requests.measure(is_same, measure) {
+        return;
+    }
+    let label = single.and_then(|one| {
+        let known = one.outcome.as_ref().is_some_and(|outcome| outcome.code.is_none());
+        match &one.target {
+            OperationTarget::Tool(name) => Some(instruments.tool(name, known)),
+            OperationTarget::Prompt(name) => Some(instruments.prompt(name, known)),
+            OperationTarget::Resource(_) | OperationTarget::None => None,
+        }
+    });
     let [server, transport] = legacy.server.clone();
     let labels = [
-        attribute("method", http_method(&facts.method)),
-        attribute("status_code", record.status(outcome).map_or(String::new(), |status| status.to_string())),
+        attribute("method", http_method),
+        attribute("status_code", status.map_or(String::new(), |status| status.to_string())),
         attribute("status", if failed { "error" } else { "success" }),
-        attribute("mcp_method", method),
-        attribute("mcp_resource_id", target),
+        attribute("mcp_method", mcp_method),
+        attribute("mcp_resource_id", label.clone().unwrap_or_default()),
         server,
         transport,
     ];
     legacy.requests.add(1, &labels);
-    if !is_get_stream(facts, record) {
+    if is_timed {
         legacy.duration.record(took, &labels);
+    }
+    if !failed && is_timed && label.as_deref() == name {
+        let known = LegacyLabels { http_method, status, mcp_method, target: label };
+        let bind = || (legacy.requests.bind(&labels), legacy.duration.bind(&labels));
+        legacy.bound_requests.bind(known, bind);
     }
 }
 

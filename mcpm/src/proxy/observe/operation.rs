@@ -206,6 +206,14 @@ impl Operation {
 }
 
 impl OperationTarget {
+    /// The name of a tool or a prompt.
+    pub(super) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Tool(name) | Self::Prompt(name) => Some(name),
+            Self::Resource(_) | Self::None => None,
+        }
+    }
+
     fn of(message: &Message) -> Self {
         #[derive(Deserialize)]
         struct TargetParams<'a> {
