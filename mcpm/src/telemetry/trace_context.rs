@@ -3,11 +3,13 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 use opentelemetry::{
     Context,
-    propagation::{Extractor, Injector, TextMapPropagator as _},
+    propagation::{Extractor, TextMapPropagator as _},
     trace::{SpanContext, TraceContextExt as _},
 };
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use serde::Deserialize;
+
+use crate::redact::hex;
 
 /// Names of the fields, in headers and in `_meta` alike (SEP-414).
 pub(crate) const TRACEPARENT: &str = "traceparent";
@@ -50,10 +52,14 @@ impl TraceContext {
 
     /// The context that makes `span` the parent of later spans.
     pub(crate) fn from_span(span: &SpanContext) -> Self {
-        let mut carrier = Self::default();
-        let context = Context::new().with_remote_span_context(span.clone());
-        TraceContextPropagator::new().inject_context(&context, &mut carrier);
-        carrier
+        if !span.is_valid() {
+            return Self::default();
+        }
+        let (trace, id) = (hex(&span.trace_id().to_bytes()), hex(&span.span_id().to_bytes()));
+        let flags = if span.is_sampled() { "01" } else { "00" };
+        // As the propagator of the SDK writes it, without its formatting.
+        let parts = ["00-", &trace, "-", &id, "-", flags];
+        Self { traceparent: Some(parts.concat()), tracestate: Some(span.trace_state().header()) }
     }
 
     /// Writes the context into headers, replacing existing fields.
@@ -103,16 +109,6 @@ impl Extractor for TraceContext {
 
     fn keys(&self) -> Vec<&str> {
         vec![TRACEPARENT, TRACESTATE]
-    }
-}
-
-impl Injector for TraceContext {
-    fn set(&mut self, key: &str, value: String) {
-        match key {
-            TRACEPARENT => self.traceparent = Some(value),
-            TRACESTATE => self.tracestate = Some(value),
-            _ => {}
-        }
     }
 }
 

@@ -11,9 +11,11 @@ use std::{
 use http::{Method, StatusCode};
 use opentelemetry::{
     Context, KeyValue,
-    trace::{Span as _, SpanBuilder, SpanContext, SpanKind, Status, TraceContextExt as _, Tracer as _},
+    trace::{
+        Span as _, SpanBuilder, SpanContext, SpanKind, Status, TraceContextExt as _, TraceFlags, Tracer as _,
+    },
 };
-use opentelemetry_sdk::trace::Span;
+use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator, Span};
 
 use super::{
     facts::RequestFacts,
@@ -29,6 +31,7 @@ use crate::{
         denial::Denial,
         messages::{RequestMessages, ResponseMessage},
     },
+    redact::hex,
     telemetry::{Telemetry, TraceContext, http_method, parent_and_link},
 };
 
@@ -105,7 +108,10 @@ impl RequestTelemetry {
         if self.telemetry.tracer.is_none() {
             return;
         }
-        self.state().phases.push((phase, Instant::now()));
+        let mut state = self.state();
+        if state.span.as_ref().is_none_or(Span::is_recording) {
+            state.phases.push((phase, Instant::now()));
+        }
     }
 
     /// Records the messages, the first time that it is called, and begins the span of the request.
@@ -132,7 +138,7 @@ impl RequestTelemetry {
             self.begin_span(&mut state, &TraceContext::default());
         }
         let context = state.span_context.as_ref()?;
-        Some((context.trace_id().to_string(), context.span_id().to_string()))
+        Some((hex(&context.trace_id().to_bytes()), hex(&context.span_id().to_bytes())))
     }
 
     fn begin_span(&self, state: &mut TelemetryState, message: &TraceContext) {
@@ -164,8 +170,16 @@ impl RequestTelemetry {
         if state.span.is_none() {
             self.begin_span(&mut state, &TraceContext::default());
         }
+        let span = state.span.as_ref()?;
+        let parent = span.span_context().clone();
+        if !span.is_recording() {
+            // Most requests are not sampled. Of their spans the server gets the ids.
+            let id = RandomIdGenerator::default().new_span_id();
+            let state = parent.trace_state().clone();
+            let span = SpanContext::new(parent.trace_id(), id, TraceFlags::default(), false, state);
+            return Some(TraceContext::from_span(&span));
+        }
         let now = Instant::now();
-        let parent = state.span.as_ref()?.span_context().clone();
         let builder = SpanBuilder::from_name("backend")
             .with_kind(SpanKind::Client)
             .with_start_time(self.facts.to_system_time(now));
