@@ -244,6 +244,9 @@ fn check(name: &str) -> Result<(), &'static str> {
 
 /// Whether a pattern matches a whole name: `*` matches any text, `?` any one character.
 fn matches(pattern: &str, name: &str) -> bool {
+    if !pattern.contains(['*', '?']) {
+        return pattern == name;
+    }
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut index) = (0, 0);
     // Position of the last `*`, and the end of the text that it is currently tried to match.

@@ -170,6 +170,10 @@ impl SessionOwners {
             let rest = path.strip_prefix(own.as_str()).and_then(|rest| rest.strip_prefix('/'));
             !own.is_empty() && rest.is_some_and(is_plain_path)
         };
+        if !path.contains('%') && self.is_server_path(path) {
+            // Nothing to decode.
+            return true;
+        }
         let endpoint = MessageEndpoint::new(path, query);
         self.is_server_path(&endpoint.path)
             || endpoint.path == SSE_PATH

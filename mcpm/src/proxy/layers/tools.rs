@@ -4,11 +4,12 @@
 //! name tools are covered: calls, with or without an id, alone or in a batch, and lists, on whatever stream the
 //! response is sent.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, header};
+use memchr::memmem::Finder;
 use serde_json::Value;
 
 use crate::{
@@ -234,7 +235,13 @@ impl ServerLists {
             #[serde(borrow)]
             name: std::borrow::Cow<'a, str>,
         }
-        let Ok(page) = serde_json::from_str::<ToolsPage<'_>>(message.result()) else { return };
+        static TOOLS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("tools\""));
+        let result = message.result();
+        // Most results are no lists. With an escape sequence, the name can be written in other ways.
+        if TOOLS.find(result.as_bytes()).is_none() && !result.contains('\\') {
+            return;
+        }
+        let Ok(page) = serde_json::from_str::<ToolsPage<'_>>(result) else { return };
         let own = page.tools.iter().map(|tool| &*tool.name);
         if let Some(names) = self.0.note_list(own, page.next.is_none()) {
             let names = names.join("`, `");

@@ -41,6 +41,9 @@ pub(super) enum Likely {
 pub(in crate::proxy) fn is_utf8(headers: &HeaderMap) -> bool {
     let mut lines = headers.get_all(header::CONTENT_TYPE).iter();
     let Some(line) = lines.next() else { return true };
+    if line == "application/json" {
+        return lines.next().is_none();
+    }
     let Ok(line) = line.to_str() else { return false };
     let other = |parameter: &str| {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
@@ -54,6 +57,15 @@ pub(in crate::proxy) fn is_utf8(headers: &HeaderMap) -> bool {
 
 /// What the headers of an answer say that it holds.
 pub(super) fn declared(headers: &HeaderMap) -> ContentKind {
+    let mut all = headers.get_all(header::CONTENT_TYPE).iter();
+    if let (Some(line), None) = (all.next(), all.next()) {
+        // What nearly all servers write.
+        match line.as_bytes() {
+            b"application/json" => return ContentKind::Json,
+            EVENT_STREAM => return ContentKind::Events,
+            _ => {}
+        }
+    }
     let lines =
         || headers.get_all(header::CONTENT_TYPE).iter().map(|line| line.as_bytes().to_ascii_lowercase());
     let is_json = |text: &[u8]| memchr::memmem::find(text, b"json").is_some();

@@ -99,8 +99,11 @@ fn event_streams(headers: &HeaderMap) -> (bool, bool) {
     let (mut names, mut accepts, mut is_missing) = (false, false, true);
     for line in headers.get_all(header::ACCEPT) {
         is_missing = false;
-        let line = line.as_bytes().to_ascii_lowercase();
-        let has = |kind: &[u8]| memchr::memmem::find(&line, kind).is_some();
+        let line = line.as_bytes();
+        let is_same = |part: &[u8], kind: &[u8]| {
+            part[0].eq_ignore_ascii_case(&kind[0]) && part.eq_ignore_ascii_case(kind)
+        };
+        let has = |kind: &[u8]| line.windows(kind.len()).any(|part| is_same(part, kind));
         names |= has(b"text/event-stream");
         accepts |= names || has(b"text/*") || has(b"*/*");
     }
