@@ -7,7 +7,8 @@
 //! - `--soak`: 256 sessions for a minute in front of each kind of server; any error ends the run
 //! - `--against PROGRAM`: beside another build of this program, to tell a change from the machine's mood
 //! - `--stack`: what each layer that protects and observes a server adds, and all of them together
-//! - `--instructions`: instructions per call under callgrind, which hardly change with the machine's load
+//! - `--instructions [PART]`: instructions per call under callgrind, which hardly change with the machine's load, of all
+//!   ways or of those whose names have this part
 
 mod figures;
 mod load;
@@ -66,8 +67,12 @@ fn main() -> Outcome<()> {
             ["--against", _] => bench.compare(&BUILDS).await,
             ["--stack"] => bench.compare(&STACK).await,
             ["--soak"] => bench.soak().await,
-            ["--instructions"] => bench.instructions().await,
-            _ => Err("arguments: none, `--against PROGRAM`, `--stack`, `--soak` or `--instructions`".into()),
+            ["--instructions"] => bench.instructions("").await,
+            ["--instructions", part] => bench.instructions(part).await,
+            _ => {
+                Err("arguments: none, `--against PROGRAM`, `--stack`, `--soak` or `--instructions [PART]`"
+                    .into())
+            }
         }
     })?;
     std::io::stdout().write_all(table.as_bytes())?;
@@ -177,10 +182,12 @@ impl Bench<'_> {
         Ok(table)
     }
 
-    async fn instructions(&self) -> Outcome<String> {
+    /// Of the ways whose names have this part.
+    async fn instructions(&self, part: &str) -> Outcome<String> {
         let mut table = String::from("| way | instructions per call |\n|---|---|\n");
         let stack = STACK.into_iter().filter(|way| matches!(way, Way::With(_)));
-        for way in [Way::Nginx, Way::Mcpm, Way::Bridge].into_iter().chain(stack) {
+        let ways = [Way::Nginx, Way::Mcpm, Way::Bridge].into_iter().chain(stack);
+        for way in ways.filter(|way| way.name().contains(part)) {
             let once = self.count(way, COUNTED).await?;
             let twice = self.count(way, 2 * COUNTED).await?;
             table += &format!("| {} | {} |\n", way.name(), twice.saturating_sub(once) / COUNTED);
