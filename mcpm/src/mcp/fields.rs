@@ -154,7 +154,9 @@ impl<'a> Fields<'a> {
         let all: Vec<_> = self.iter().collect();
         let repeated = match all.len() {
             // Fewer comparisons than a set has to make.
-            0..=8 => (1..all.len()).find(|at| all[..*at].iter().any(|(name, _)| names_collide(name, all[*at].0))),
+            0..=8 => {
+                (1..all.len()).find(|at| all[..*at].iter().any(|(name, _)| names_collide(name, all[*at].0)))
+            }
             _ => {
                 let mut seen = std::collections::HashSet::new();
                 all.iter().position(|(name, _)| !seen.insert(fold_case(name).collect::<String>()))

@@ -6,12 +6,7 @@ use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
 use crate::{
-    mcp::{
-        era::ModernMeta,
-        error_code,
-        fields::AmbiguousField,
-        message::Message,
-    },
+    mcp::{era::ModernMeta, error_code, fields::AmbiguousField, message::Message},
     stdio::mux::{ParamHeader, RpcError},
 };
 

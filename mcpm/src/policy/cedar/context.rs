@@ -27,6 +27,14 @@ impl ContextAttributes {
         if known { Self::Only(names) } else { Self::All }
     }
 
+    /// Whether a policy may read an attribute that `is_wanted`.
+    pub(super) fn contains_any(&self, is_wanted: impl Fn(&str) -> bool) -> bool {
+        match self {
+            Self::Only(names) => names.iter().any(|name| is_wanted(name)),
+            Self::All => true,
+        }
+    }
+
     /// Whether a policy may read the attribute.
     pub(super) fn contains(&self, attribute: &str) -> bool {
         match self {

@@ -18,6 +18,8 @@ const MAX_DEPTH: usize = 32;
 const MAX_ARGUMENT_BYTES: usize = 256 << 10;
 /// Maximum number of values in them.
 const MAX_VALUES: usize = 10_000;
+/// Prefix of the attributes of arguments.
+const ARGUMENT_PREFIX: &str = "arg_";
 /// Suffix of the attribute that is true if an argument without a comparable value is present.
 const PRESENT_SUFFIX: &str = "_present";
 /// Integers up to this are exact in a float.
@@ -58,8 +60,10 @@ impl Arguments {
         let fields = fields.all_unique().map_err(|ambiguous| unreadable(&ambiguous.to_string()))?;
         let names = fields.iter().map(|(name, _)| name.to_string()).collect();
         let of_policies = |name: &str| {
-            let attribute = attribute(name);
-            read.contains(&attribute) || read.contains(&format!("{attribute}{PRESENT_SUFFIX}"))
+            read.contains_any(|attribute| {
+                let rest = attribute.strip_prefix(ARGUMENT_PREFIX).and_then(|rest| rest.strip_prefix(name));
+                rest.is_some_and(|rest| matches!(rest, "" | PRESENT_SUFFIX))
+            })
         };
         let fields: Vec<_> = fields.iter().filter(|(name, _)| of_policies(name)).collect();
         if fields.iter().any(|(name, _)| name.ends_with(PRESENT_SUFFIX) && read.contains(&attribute(name))) {
@@ -92,7 +96,7 @@ impl Arguments {
 
 /// The context attribute of an argument.
 fn attribute(name: &str) -> String {
-    format!("arg_{name}")
+    format!("{ARGUMENT_PREFIX}{name}")
 }
 
 fn unreadable(reason: &str) -> ArgumentsError {

@@ -107,8 +107,7 @@ impl RequestedAccess {
     fn read(message: &Message, authorization: &Authorization) -> Result<Self, ArgumentsError> {
         let unclear = |reason: &str| ArgumentsError::Unclear(reason.to_owned());
         let ambiguous = |ambiguous: AmbiguousField| ArgumentsError::Unclear(ambiguous.to_string());
-        let params =
-            message.params_fields().ok_or_else(|| unclear("the parameters are not an object"))?;
+        let params = message.params_fields().ok_or_else(|| unclear("the parameters are not an object"))?;
         let text = |fields: &Fields<'_>, name: &str| {
             let text = fields.get_unique_string(name).map_err(ambiguous)?;
             text.ok_or_else(|| unclear(&format!("`{name}` is missing or not a string")))
@@ -355,8 +354,7 @@ impl ResultFilter {
 
     /// Passes an update of a resource to callers who may read it.
     fn filter_update(&self, message: &Message) -> HookVerdict {
-        let uri =
-            message.params_fields().and_then(|params| params.get_unique_string("uri").ok().flatten());
+        let uri = message.params_fields().and_then(|params| params.get_unique_string("uri").ok().flatten());
         let allowed = uri.is_some_and(|uri| {
             self.authorizer.decide(&AccessedEntity::Resource(&uri), None) == Decision::Allowed
         });

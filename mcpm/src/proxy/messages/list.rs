@@ -11,9 +11,7 @@ use serde_json::value::RawValue;
 use super::HookVerdict;
 use crate::{
     explain::Reason,
-    mcp::{
-        message::{Message, MessageKind, splice},
-    },
+    mcp::message::{Message, MessageKind, splice},
     proxy::denial::Denial,
 };
 
@@ -59,7 +57,8 @@ pub(in crate::proxy) fn rewrite_lists<const N: usize>(
             }
         }
         if !same {
-            edits.push((message.span_of_text(list.get()), [b"[", kept.join(&b',').as_slice(), b"]"].concat()));
+            edits
+                .push((message.span_of_text(list.get()), [b"[", kept.join(&b',').as_slice(), b"]"].concat()));
         }
     }
     if edits.is_empty() {
