@@ -190,32 +190,43 @@ fn map_cow(text: Cow<'_, str>, also: impl Fn(&str) -> Cow<'_, str>) -> Cow<'_, s
 
 fn normalize_name(name: &str) -> String {
     let mut folded = String::with_capacity(name.len());
-    folded
-        .extend(name.chars().filter(|c| !matches!(c, '-' | '_' | '.' | ' ')).map(|c| c.to_ascii_lowercase()));
+    folded.extend(name.chars().filter(|c| !is_ignored(*c)).map(|c| c.to_ascii_lowercase()));
     folded
 }
 
 /// Whether a name suggests a secret.
 pub(crate) fn is_secret_name(name: &str) -> bool {
-    is_normalized_secret_name(&normalize_name(name))
+    // Each word of a text comes here, and hardly any has such letters.
+    let letters =
+        name.bytes().filter(|byte| !is_ignored(char::from(*byte))).map(|byte| byte.to_ascii_lowercase());
+    let mut before = 0;
+    let mut pairs = letters.map(|letter| [std::mem::replace(&mut before, letter), letter]);
+    pairs.any(|pair| may_start_secret_name(&pair)) && is_normalized_secret_name(&normalize_name(name))
+}
+
+/// Whether a secret's name begins with these two letters.
+fn may_start_secret_name(pair: &[u8]) -> bool {
+    let (first, second) = (pair[0].wrapping_sub(b'a'), pair[1].wrapping_sub(b'a'));
+    first < 26 && second < 26 && SECRET_NAME_STARTS[usize::from(first)] >> second & 1 == 1
+}
+
+/// Whether a character is ignored in names.
+fn is_ignored(letter: char) -> bool {
+    matches!(letter, '-' | '_' | '.' | ' ')
 }
 
 fn is_normalized_secret_name(folded: &str) -> bool {
     let letters = folded.as_bytes();
-    // Each word of a text comes here. Hardly any has two letters with which a secret's name begins, so that few words
-    // are compared with all names.
-    let may_start = |pair: &[u8]| {
-        let (first, second) = (pair[0].wrapping_sub(b'a'), pair[1].wrapping_sub(b'a'));
-        first < 26 && second < 26 && SECRET_NAME_STARTS[usize::from(first)] >> second & 1 == 1
-    };
     let is_named = |rest: &[u8]| {
         SECRET_NAME_PARTS.iter().any(|name| match EXACT_SECRET_NAMES.contains(name) {
             true => folded == *name,
             false => rest.starts_with(name.as_bytes()),
         })
     };
-    let is_secret =
-        letters.windows(2).enumerate().any(|(at, pair)| may_start(pair) && is_named(&letters[at..]));
+    let is_secret = letters
+        .windows(2)
+        .enumerate()
+        .any(|(at, pair)| may_start_secret_name(pair) && is_named(&letters[at..]));
     is_secret && !NON_SECRET_NAMES.contains(&folded)
 }
 
@@ -223,6 +234,10 @@ fn is_normalized_secret_name(folded: &str) -> bool {
 /// prefix, passwords in URLs, and values assigned to a name that suggests a secret (`token=...`, `api key: ...`),
 /// as in JSON within a text.
 pub(crate) fn redact_credentials(text: &str) -> Cow<'_, str> {
+    // Names of methods and tools, and most paths: one word that is neither an assignment nor as long as a token.
+    if text.len() < 16 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte)) {
+        return Cow::Borrowed(text);
+    }
     let mut out = String::new();
     let (mut copied, mut before_end) = (0, 0);
     let (mut scheme, mut assignment) = (None, AssignmentState::None);
