@@ -36,6 +36,8 @@
 //! # }
 //! ```
 //!
+//! [`StdioBridge`] is the opposite: it serves an HTTP server on standard input and output.
+//!
 //! [`Workload::plan`] returns what a start would do. [`Workloads`](workload::Workloads) lists, stops and removes
 //! recorded workloads, including those of the command line. [`explain()`] explains a denial by its id.
 //!
@@ -124,6 +126,7 @@ pub mod runtime;
 pub mod secrets;
 pub mod state;
 pub mod stdio;
+pub mod stdio_bridge;
 #[cfg_attr(not(feature = "telemetry"), path = "telemetry/off.rs")]
 pub mod telemetry;
 #[cfg(test)]
@@ -140,6 +143,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use explain::{Explanation, explain};
 pub use features::Feature;
 pub use proxy::{Proxy, ProxyBuilder, RunningProxy};
+pub use stdio_bridge::StdioBridge;
 pub use workload::{RunningWorkload, Workload, WorkloadBuilder};
 
 /// Compiles the Rust example of the README.

@@ -22,6 +22,7 @@ mod server_requests;
 mod sessions;
 mod sse_mode;
 mod start;
+mod stdio_bridge;
 mod stop;
 mod subscriptions;
 mod tool_visibility;

@@ -4,9 +4,12 @@
 //! clients with these types; the proxy's layers use them to parse what they decide about.
 
 pub(crate) mod era;
+pub(crate) mod event_reader;
 pub(crate) mod fields;
 pub(crate) mod message;
 pub(crate) mod outline;
+pub(crate) mod param_headers;
+pub(crate) mod request_headers;
 pub(crate) mod request_id;
 pub(crate) mod sse;
 

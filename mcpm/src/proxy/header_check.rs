@@ -1,18 +1,20 @@
 //! Checks that the headers of a stateless request match its body (MCP 2026-07-28, "Standard Request Headers" and
 //! "Custom headers from tool parameters"), because intermediaries decide by headers.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
 use crate::{
-    mcp::{era::ModernMeta, error_code, fields::AmbiguousField, message::Message},
-    stdio::mux::{ParamHeader, RpcError},
+    mcp::{
+        era::ModernMeta,
+        error_code,
+        fields::AmbiguousField,
+        message::Message,
+        param_headers::ParamHeader,
+        request_headers::{MCP_METHOD, MCP_NAME, MCP_PROTOCOL_VERSION, decode_value, name_param},
+    },
+    stdio::mux::RpcError,
 };
-
-pub(super) const MCP_PROTOCOL_VERSION: &str = "mcp-protocol-version";
-const MCP_METHOD: &str = "mcp-method";
-const MCP_NAME: &str = "mcp-name";
 
 /// Checks the headers that every stateless request must have.
 pub(super) fn check_required(
@@ -94,16 +96,6 @@ fn param_text(message: &Message, field: &str) -> Result<Option<String>, RpcError
     Ok(text.and_then(|text| serde_json::from_str(text.get()).ok()))
 }
 
-/// The parameter that `Mcp-Name` repeats.
-fn name_param(method: &str) -> Option<&'static str> {
-    match method {
-        "tools/call" | "prompts/get" => Some("name"),
-        "resources/read" => Some("uri"),
-        "tasks/get" | "tasks/update" | "tasks/cancel" => Some("taskId"),
-        _ => None,
-    }
-}
-
 fn expect_header(headers: &HeaderMap, name: &str, expected: Option<&str>) -> Result<(), RpcError> {
     if single_header(headers, name)? == expected { Ok(()) } else { Err(mismatch(name)) }
 }
@@ -117,13 +109,9 @@ fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a st
     value.to_str().map(|value| Some(value.trim_matches([' ', '\t']))).map_err(|_| mismatch(name))
 }
 
-/// Decodes `=?base64?...?=`; other text is returned unchanged.
+/// Decodes a header value.
 fn decode(value: &str) -> Result<String, RpcError> {
-    let Some(encoded) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
-        return Ok(value.to_owned());
-    };
-    let decoded = STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    decoded.ok_or_else(|| {
+    decode_value(value).ok_or_else(|| {
         RpcError::new(
             StatusCode::BAD_REQUEST,
             error_code::HEADER_MISMATCH,

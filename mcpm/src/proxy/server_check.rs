@@ -23,6 +23,7 @@ use crate::{
     mcp::{
         era::{self, FIRST_MODERN_VERSION},
         error_code,
+        event_reader::event_end,
         message::{Message, MessageKind},
     },
     options::Transport,
@@ -420,48 +421,6 @@ async fn find_event<T>(body: ResponseBody, find: impl Fn(&[u8]) -> Option<T>) ->
     Ok(None)
 }
 
-/// The end of the first event, including its blank line. `line` is the start of the incomplete line: what precedes
-/// it is not searched again when more data arrives.
-fn event_end(bytes: &[u8], line: &mut usize) -> Option<usize> {
-    let begin = *line;
-    for at in memchr::memchr2_iter(b'\n', b'\r', &bytes[begin..]).map(|at| begin + at) {
-        let is_second_half = bytes[at] == b'\n' && at > 0 && bytes[at - 1] == b'\r';
-        if at == *line && !is_second_half {
-            let has_second_half = bytes[at] == b'\r' && bytes.get(at + 1) == Some(&b'\n');
-            *line = 0;
-            return Some(at + 1 + usize::from(has_second_half));
-        }
-        *line = at + 1;
-    }
-    None
-}
-
 async fn next(body: &mut Body) -> Result<Option<Bytes>, Finding> {
     body.next_chunk().await.map_err(|error| Finding::Unreachable(error.to_string()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_event_ends_with_its_blank_line() {
-        for (text, end) in [
-            ("data: a\n\ndata: b\n\n", Some(9)),
-            ("data: a\r\n\r\nx", Some(11)),
-            ("data: a\r\rx", Some(9)),
-            ("\nx", Some(1)),
-            ("data: a\r\n", None),
-            ("data: a", None),
-            ("", None),
-        ] {
-            assert_eq!(event_end(text.as_bytes(), &mut 0), end, "{text:?}");
-            // In chunks of one byte each.
-            let mut line = 0;
-            let mut ends =
-                (1..=text.len()).filter_map(|length| event_end(&text.as_bytes()[..length], &mut line));
-            let expected = end.map(|end| end - usize::from(text.as_bytes()[..end].ends_with(b"\r\n")));
-            assert_eq!(ends.next(), expected, "{text:?}");
-        }
-    }
 }

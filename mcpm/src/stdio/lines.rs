@@ -1,11 +1,12 @@
-//! Moves lines between a process and its multiplexer: one JSON-RPC message a line (MCP, transports, "stdio").
+//! Splits a stream into lines, one JSON-RPC message each (MCP, transports, "stdio"), and moves them between a process
+//! and its multiplexer.
 
 use std::{io, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     sync::mpsc,
 };
 
@@ -33,10 +34,7 @@ pub(super) async fn read_lines(output: ProcessOutput, mux: Arc<Multiplexer>) {
     let mut lines = LineSplitter::default();
     match output {
         ProcessOutput::Pipe(mut pipe) => loop {
-            if lines.buffer.capacity() - lines.buffer.len() < MIN_READ_CAPACITY {
-                lines.buffer.reserve(READ_SIZE);
-            }
-            match pipe.read_buf(&mut lines.buffer).await {
+            match lines.read_from(&mut pipe).await {
                 Ok(0) => break,
                 Ok(_) => lines.drain_lines(|line| line.deliver_to(&mux)),
                 Err(error) => {
@@ -88,9 +86,9 @@ pub(super) async fn write_lines(
     Ok(())
 }
 
-/// One line of a process's output.
+/// One line.
 #[derive(Debug, PartialEq, Eq)]
-enum Line {
+pub(crate) enum Line {
     Whole(Bytes),
     /// A skipped line: the reason, the id of its message, and whether the message has a method.
     Skipped(Skipped, Option<String>, bool),
@@ -98,7 +96,7 @@ enum Line {
 
 /// Why a line is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Skipped {
+pub(crate) enum Skipped {
     /// The line is longer than [`MAX_LINE_BYTES`].
     TooLong,
     /// The memory budget has no room for the line.
@@ -123,7 +121,7 @@ impl Line {
 
 /// Splits a stream of bytes at line feeds.
 #[derive(Debug, Default)]
-struct LineSplitter {
+pub(crate) struct LineSplitter {
     buffer: BytesMut,
     /// Number of bytes of the buffer that are known to contain no line feed.
     scanned: usize,
@@ -134,11 +132,28 @@ struct LineSplitter {
 }
 
 impl LineSplitter {
+    /// Reads what the other side has written; returns the number of bytes, which is 0 at the end.
+    pub(crate) async fn read_from(&mut self, pipe: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
+        if self.buffer.capacity() - self.buffer.len() < MIN_READ_CAPACITY {
+            self.buffer.reserve(READ_SIZE);
+        }
+        pipe.read_buf(&mut self.buffer).await
+    }
+
+    /// Takes the last line, if it has no line feed.
+    pub(crate) fn finish(&mut self) -> Option<Line> {
+        let mut last = None;
+        self.push(b"\n");
+        self.drain_lines(|line| last = Some(line));
+        last
+    }
+
     fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    fn drain_lines(&mut self, mut take: impl FnMut(Line)) {
+    /// Passes all complete lines on.
+    pub(crate) fn drain_lines(&mut self, mut take: impl FnMut(Line)) {
         while let Some(at) = memchr::memchr(b'\n', &self.buffer[self.scanned..]) {
             let mut line = self.buffer.split_to(self.scanned + at + 1);
             line.truncate(self.scanned + at);

@@ -7,7 +7,7 @@
 
 pub(crate) mod handshake;
 pub(crate) mod id_scan;
-mod lines;
+pub(crate) mod lines;
 mod local;
 pub(crate) mod mux;
 pub(crate) mod owner;

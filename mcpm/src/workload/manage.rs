@@ -19,12 +19,13 @@ use super::{
 use crate::{
     Environment, Error, ErrorKind, Result,
     image::verify::VerifiedImage,
-    options::{RuntimeChoice, Transport},
+    options::{ProxyMode, RuntimeChoice, Transport},
     runtime::{ContainerInfo, ContainerState, LogChunk, LogOptions, Runtime, labels},
     secrets::SecretValues,
     state::{
         ContainerView, Document, Groups, Lock, Phase, Status, Store, WorkloadState, reconcile, replace_file,
     },
+    stdio_bridge::{StdioBridge, StdioBridgeBuilder},
 };
 
 /// How much longer than the server's grace period a supervisor may take to exit.
@@ -123,6 +124,24 @@ impl Workloads {
     /// `NotFound` for the workload and for missing secrets; `SecretsUnavailable`; `Interrupted`.
     pub async fn secrets(&self, name: &str) -> Result<SecretValues> {
         secret_delivery::read_values(&self.spec(name)?, &self.environment).await
+    }
+
+    /// Prepares to serve a running workload on standard input and output.
+    ///
+    /// # Errors
+    /// `NotFound`; `Upstream` when the workload does not run.
+    pub async fn stdio_bridge(&self, name: &str) -> Result<StdioBridgeBuilder> {
+        let spec = self.spec(name)?;
+        Ok(StdioBridge::builder(self.running_url(name).await?).mode(client_transport(&spec)))
+    }
+
+    /// Returns the URL of a workload that runs.
+    async fn running_url(&self, name: &str) -> Result<String> {
+        let WorkloadInfo { url, status, .. } = self.info(name).await?;
+        url.ok_or_else(|| {
+            Error::new(ErrorKind::Upstream, format!("`{name}` does not run: it is {}", status.as_str()))
+                .hint(format!("`mcpm start {name}` starts it"))
+        })
     }
 
     /// Returns the log file of a workload's supervisor.
@@ -333,6 +352,15 @@ impl Workloads {
             exit_code: status.as_ref().and_then(|status| status.exit_code),
             created_at: status.map(|status| status.created_at),
         }
+    }
+}
+
+/// Returns the transport of a workload's proxy.
+fn client_transport(spec: &WorkloadSpec) -> ProxyMode {
+    match spec.transport {
+        Transport::Stdio => spec.proxy.mode,
+        Transport::Sse => ProxyMode::Sse,
+        Transport::StreamableHttp => ProxyMode::StreamableHttp,
     }
 }
 

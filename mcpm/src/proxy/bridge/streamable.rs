@@ -21,6 +21,7 @@ use crate::{
         era::{self, ModernMeta},
         error_code,
         message::{Malformed, Message, MessageKind},
+        request_headers,
         request_id::scan_request_id,
         sse,
     },
@@ -41,7 +42,7 @@ use crate::{
 };
 
 const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static(header_check::MCP_PROTOCOL_VERSION);
+const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static(request_headers::MCP_PROTOCOL_VERSION);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Time without a message after which a client that accepts SSE gets the response head, as a sign of life.
 const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -40,7 +40,6 @@ use tokio::sync::{oneshot, watch};
 pub(crate) use error::{RpcError, error_response, error_response_with_data};
 pub(crate) use from_client::{CancelOnDrop, PendingResponse};
 pub(crate) use limits::MuxLimits;
-pub(crate) use param_headers::ParamHeader;
 pub(crate) use pipe::line_cost;
 pub(crate) use shared_handshake::{Availability, EndStreamOnDrop, HandshakeLease, InitializeOutcome};
 

@@ -1,0 +1,336 @@
+//! Reads the messages of the client, and sends each to the server in a task of its own.
+//!
+//! Messages without a response, and `initialize`, are sent one after the other, and a request waits for those before
+//! it: the client has sent them on one pipe, in this order.
+
+use std::{io, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::{
+    failure::Failure,
+    in_flight::{InFlight, LISTEN, Registration},
+    output::Output,
+    sse::SseServer,
+    stateless_headers::stateless_version,
+    streamable::StreamableServer,
+};
+use crate::{
+    Error, ErrorKind, Result,
+    mcp::{
+        era::Era,
+        error_code,
+        message::{Message, MessageKind, batch},
+        request_id::scan_request_id,
+    },
+    stdio::lines::{Line, LineSplitter, Skipped},
+};
+
+/// Messages that wait to be sent in their order.
+const MAX_ORDERED_MESSAGES: usize = 64;
+/// How long a request of the older era may still be answered after it was cancelled.
+const CANCEL_GRACE: Duration = Duration::from_secs(10);
+/// Timeout of a call, however much its stream sends.
+const CALL_TIMEOUT: Duration = Duration::from_secs(6 * 60 * 60);
+/// Timeout for writing the last messages.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+const CANCELLED: &str = "notifications/cancelled";
+
+/// The server, over one of the transports.
+#[derive(Debug, Clone)]
+pub(super) enum Server {
+    Streamable(Arc<StreamableServer>),
+    Sse(Arc<SseServer>),
+}
+
+impl Server {
+    async fn request(&self, message: &Message) -> Result<(), Failure> {
+        match self {
+            Self::Streamable(server) => server.request(message).await,
+            Self::Sse(server) => server.request(message).await,
+        }
+    }
+
+    async fn notify(&self, message: &Message) -> Result<(), Failure> {
+        match self {
+            Self::Streamable(server) => server.notify(message).await,
+            Self::Sse(server) => server.post(message).await,
+        }
+    }
+
+    async fn lost(&self) -> Error {
+        match self {
+            Self::Streamable(server) => server.lost().await,
+            Self::Sse(server) => server.lost().await,
+        }
+    }
+
+    async fn close(&self) {
+        match self {
+            Self::Streamable(server) => server.close().await,
+            Self::Sse(server) => server.close(),
+        }
+    }
+}
+
+/// A message that is sent after those before it.
+enum Ordered {
+    /// It gets no response.
+    Notify(Message),
+    Initialize(Message, Registration),
+}
+
+/// Serves a server on a pair of streams until the input ends, the client closes the output, or `stop` is ready.
+pub(super) async fn serve(
+    connect: impl FnOnce(Output) -> Server,
+    input: impl AsyncRead + Send + Unpin,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+    stop: impl Future<Output = ()>,
+    exit_grace: Duration,
+) -> Result<()> {
+    let (output, mut writer) = Output::open(output);
+    let server = connect(output.clone());
+    let mut dispatcher = Dispatcher::new(server.clone(), output);
+    let outcome = tokio::select! {
+        // The client closes the output when it ends.
+        _ = &mut writer => Ok(()),
+        () = stop => Ok(()),
+        error = server.lost() => Err(error),
+        outcome = dispatcher.run(input, exit_grace) => outcome,
+    };
+    let failure = match &outcome {
+        Ok(()) => Failure::server("the connection was closed before the response"),
+        Err(error) => Failure::new(error_code::SESSION_NOT_FOUND, error.to_string()),
+    };
+    dispatcher.finish(&failure, &writer).await;
+    server.close().await;
+    // The writer ends when nobody can queue messages any more.
+    drop(server);
+    if !writer.is_finished() {
+        let _ = timeout(FLUSH_TIMEOUT, writer).await;
+    }
+    outcome
+}
+
+struct Dispatcher {
+    server: Server,
+    output: Output,
+    in_flight: Arc<InFlight>,
+    ordered: Option<mpsc::Sender<Ordered>>,
+    /// Number of messages that were queued in their order, and of those that were sent.
+    queued: u64,
+    sent: watch::Receiver<u64>,
+    tasks: JoinSet<()>,
+}
+
+impl Dispatcher {
+    fn new(server: Server, output: Output) -> Self {
+        let (ordered, queue) = mpsc::channel(MAX_ORDERED_MESSAGES);
+        let (sender, sent) = watch::channel(0);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(send_in_order(server.clone(), output.clone(), queue, sender));
+        let in_flight = InFlight::new();
+        Self { server, output, in_flight, ordered: Some(ordered), queued: 0, sent, tasks }
+    }
+
+    /// Reads the input to its end, and waits up to `exit_grace` for the responses that are missing.
+    async fn run(&mut self, mut input: impl AsyncRead + Unpin, exit_grace: Duration) -> Result<()> {
+        let mut lines = LineSplitter::default();
+        let mut complete = Vec::new();
+        loop {
+            match lines.read_from(&mut input).await {
+                Ok(0) => break,
+                Ok(_) => lines.drain_lines(|line| complete.push(line)),
+                Err(error) => return Err(read_error(error)),
+            }
+            for line in complete.drain(..) {
+                self.take_line(line).await;
+            }
+            while self.tasks.try_join_next().is_some() {}
+        }
+        if let Some(line) = lines.finish() {
+            self.take_line(line).await;
+        }
+        self.ordered = None;
+        let mut sent = self.sent.clone();
+        let answered = async {
+            // The last messages may be notifications, which nobody waits for otherwise.
+            let _ = sent.wait_for(|sent| *sent >= self.queued).await;
+            self.in_flight.wait_until_answered().await;
+        };
+        let _ = timeout(exit_grace, answered).await;
+        Ok(())
+    }
+
+    /// Ends all tasks, after an error for each request that is not answered.
+    async fn finish(mut self, failure: &Failure, writer: &tokio::task::JoinHandle<io::Result<()>>) {
+        if !writer.is_finished() {
+            let ids = self.in_flight.cancel_all();
+            let answers = async {
+                for id in ids {
+                    self.output.fail(&id, failure).await;
+                }
+            };
+            // The client may have stopped reading.
+            let _ = timeout(FLUSH_TIMEOUT, answers).await;
+        }
+        self.tasks.shutdown().await;
+    }
+
+    async fn take_line(&mut self, line: Line) {
+        match line {
+            Line::Whole(line) if line.trim_ascii().is_empty() => {}
+            Line::Whole(line) => self.take_bytes(line).await,
+            Line::Skipped(why, id, _) => {
+                let text = match why {
+                    Skipped::TooLong => "the message is too large",
+                    Skipped::NoRoom => "too much is held for other requests to take the message now",
+                };
+                let failure = Failure::new(error_code::INVALID_REQUEST, text);
+                self.output.fail(id.unwrap_or_default().as_bytes(), &failure).await;
+            }
+        }
+    }
+
+    async fn take_bytes(&mut self, bytes: Bytes) {
+        let malformed = match Message::parse(bytes.clone()) {
+            Ok(message) => return self.take_message(message).await,
+            Err(malformed) => malformed,
+        };
+        // MCP 2025-03-26 allows arrays. Each message is sent, and answered, by itself.
+        let text = std::str::from_utf8(&bytes).unwrap_or_default();
+        let array = text.trim_ascii_start().starts_with('[').then(|| batch(text)).and_then(Result::ok);
+        let messages = array.unwrap_or_default().into_iter();
+        let messages: Option<Vec<_>> =
+            messages.map(|message| Message::parse(bytes.slice_ref(message.get().as_bytes())).ok()).collect();
+        match messages {
+            Some(messages) if !messages.is_empty() => {
+                for message in messages {
+                    self.take_message(message).await;
+                }
+            }
+            _ => {
+                let failure = Failure::new(malformed.code, malformed.reason);
+                self.output.fail(&scan_request_id(&bytes), &failure).await;
+            }
+        }
+    }
+
+    async fn take_message(&mut self, message: Message) {
+        match message.kind() {
+            MessageKind::Request => self.take_request(message).await,
+            MessageKind::Notification if message.method() == CANCELLED => {
+                self.take_cancellation(message).await
+            }
+            MessageKind::Notification | MessageKind::Response => {
+                self.send_next(Ordered::Notify(message)).await
+            }
+        }
+    }
+
+    async fn take_request(&mut self, message: Message) {
+        let era = if stateless_version(&message).is_some() { Era::Modern } else { Era::Legacy };
+        let Some(registration) = self.in_flight.register(&message, era) else {
+            let failure = Failure::server("too many requests are waiting for responses");
+            return self.output.fail(message.id_text(), &failure).await;
+        };
+        if message.method() == "initialize" {
+            return self.send_next(Ordered::Initialize(message, registration)).await;
+        }
+        let (server, output) = (self.server.clone(), self.output.clone());
+        let (mut sent, before) = (self.sent.clone(), self.queued);
+        self.tasks.spawn(async move {
+            // Those before it are sent within their timeouts.
+            let _ = sent.wait_for(|sent| *sent >= before).await;
+            answer(&server, &output, &message, registration).await;
+        });
+    }
+
+    /// Cancels a request: a stateless one by closing its connection, another one with the client's notification.
+    async fn take_cancellation(&mut self, message: Message) {
+        let Some((era, cancel)) = cancelled_id(&message).and_then(|id| self.in_flight.find(&id)) else {
+            // The response has crossed the notification.
+            return;
+        };
+        if era == Era::Modern {
+            cancel.cancel();
+            return;
+        }
+        self.send_next(Ordered::Notify(message)).await;
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                () = sleep(CANCEL_GRACE) => cancel.cancel(),
+            }
+        });
+    }
+
+    async fn send_next(&mut self, message: Ordered) {
+        if let Some(ordered) = &self.ordered {
+            self.queued += 1;
+            let _ = ordered.send(message).await;
+        }
+    }
+}
+
+async fn send_in_order(
+    server: Server,
+    output: Output,
+    mut queue: mpsc::Receiver<Ordered>,
+    sent: watch::Sender<u64>,
+) {
+    while let Some(next) = queue.recv().await {
+        match next {
+            Ordered::Initialize(message, registration) => {
+                answer(&server, &output, &message, registration).await;
+            }
+            Ordered::Notify(message) => {
+                if let Err(failure) = server.notify(&message).await {
+                    tracing::warn!(method = message.method(), %failure, "a message could not be delivered");
+                }
+            }
+        }
+        sent.send_modify(|sent| *sent += 1);
+    }
+}
+
+/// Sends a request, and answers it with an error if the server does not.
+async fn answer(server: &Server, output: &Output, message: &Message, registration: Registration) {
+    let limit = if message.method() == LISTEN { Duration::MAX } else { CALL_TIMEOUT };
+    let outcome = tokio::select! {
+        // Nobody waits for the response any more.
+        () = registration.cancel.cancelled() => return,
+        outcome = timeout(limit, server.request(message)) => outcome,
+    };
+    let failure = match outcome {
+        Ok(Ok(())) => return,
+        Ok(Err(failure)) => failure,
+        Err(_) => Failure::server("the request takes too long"),
+    };
+    tracing::warn!(method = message.method(), %failure, "a request failed");
+    if registration.claim() {
+        output.fail(message.id_text(), &failure).await;
+    }
+}
+
+fn cancelled_id(message: &Message) -> Option<Bytes> {
+    #[derive(Deserialize)]
+    struct Params<'a> {
+        #[serde(borrow, rename = "requestId")]
+        id: &'a RawValue,
+    }
+    let params: Params<'_> = serde_json::from_str(message.params()).ok()?;
+    Some(Bytes::copy_from_slice(params.id.get().as_bytes()))
+}
+
+fn read_error(error: io::Error) -> Error {
+    Error::new(ErrorKind::Io, "cannot read the messages of the client").source(error)
+}

@@ -1,0 +1,22 @@
+//! Serves an HTTP server on standard input and output, for clients that only start commands.
+//!
+//! This is the opposite of [`StdioProxy`](crate::proxy::StdioProxy), which serves a stdio server over HTTP. Messages
+//! are forwarded byte for byte: each line of the input is sent in a POST of its own, and each message of the server is
+//! written on one line. [`dispatch`] reads the input, [`streamable`] is the transport in both eras, and [`sse`] the
+//! deprecated one. [`session`] holds the session of the older era, for which the server may have to be asked again.
+
+mod builder;
+mod client;
+mod dispatch;
+mod event_stream;
+mod failure;
+mod in_flight;
+mod output;
+mod session;
+mod session_stream;
+mod sse;
+mod stateless_headers;
+mod streamable;
+mod tools;
+
+pub use builder::{StdioBridge, StdioBridgeBuilder};

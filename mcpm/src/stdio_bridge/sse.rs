@@ -1,0 +1,197 @@
+//! The deprecated HTTP+SSE transport as a client (MCP 2024-11-05, transports).
+//!
+//! The session is the stream: when it breaks, it cannot be opened again without the client's noticing.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::Uri;
+use tokio::{
+    sync::{OnceCell, oneshot, watch},
+    task::AbortHandle,
+    time::timeout,
+};
+use url::Url;
+
+use super::{
+    client::{ServerClient, is_event_stream},
+    event_stream::EventStream,
+    failure::Failure,
+    output::Output,
+};
+use crate::{
+    Error, ErrorKind,
+    mcp::{
+        error_code,
+        message::{Message, MessageKind, same_id},
+    },
+};
+
+/// Timeout for the `endpoint` event, with which a stream begins.
+const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout for the response to a POST, which says only that the message was received.
+const POST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time without data after which the stream is given up.
+const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(6 * 60 * 60);
+
+type Responded = Result<(), Failure>;
+
+/// A server that speaks HTTP+SSE.
+#[derive(Debug)]
+pub(super) struct SseServer {
+    client: ServerClient,
+    output: Output,
+    response_timeout: Duration,
+    /// Where messages are posted, and the task that reads the stream.
+    stream: OnceCell<(Uri, AbortHandle)>,
+    /// The ids of requests whose responses are waited for.
+    waiting: Mutex<Vec<(Bytes, oneshot::Sender<Responded>)>>,
+    lost: watch::Sender<Option<Error>>,
+}
+
+impl SseServer {
+    pub(super) fn new(client: ServerClient, output: Output, response_timeout: Duration) -> Self {
+        let (stream, waiting, lost) = (OnceCell::new(), Mutex::default(), watch::Sender::new(None));
+        Self { client, output, response_timeout, stream, waiting, lost }
+    }
+
+    /// Sends a request, and waits until its response was forwarded.
+    ///
+    /// # Errors
+    /// Why there is no response.
+    pub(super) async fn request(self: &Arc<Self>, message: &Message) -> Result<(), Failure> {
+        let (sender, responded) = oneshot::channel();
+        self.lock().push((message.id(), sender));
+        let sent = self.post(message).await;
+        let outcome = match sent {
+            Ok(()) => timeout(self.response_timeout, responded).await,
+            Err(failure) => {
+                drop(responded);
+                Ok(Ok(Err(failure)))
+            }
+        };
+        self.lock().retain(|(_, sender)| !sender.is_closed());
+        match outcome {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(Failure::server("the stream of the server has ended")),
+            Err(_) => {
+                let limit = self.response_timeout.as_secs();
+                Err(Failure::server(format!("no response from the server within {limit} s")))
+            }
+        }
+    }
+
+    /// Posts a message.
+    ///
+    /// # Errors
+    /// The server does not accept it.
+    pub(super) async fn post(self: &Arc<Self>, message: &Message) -> Result<(), Failure> {
+        let (endpoint, _) = self.stream.get_or_try_init(|| self.open()).await?;
+        let request = self.client.post(endpoint, message.bytes().clone());
+        let response = self.client.send(request, POST_TIMEOUT).await?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(());
+        }
+        let rejection = self.client.read_error(response).await?;
+        Err(Failure::server(format!("the server responded with HTTP {status}: {}", rejection.error())))
+    }
+
+    /// Waits until the stream has ended.
+    pub(super) async fn lost(&self) -> Error {
+        let mut lost = self.lost.subscribe();
+        match lost.wait_for(Option::is_some).await.ok().and_then(|error| error.clone()) {
+            Some(error) => error,
+            // The sender is in `self`, so the channel cannot be closed.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Ends the stream, and with it the session.
+    pub(super) fn close(&self) {
+        if let Some((_, reader)) = self.stream.get() {
+            reader.abort();
+        }
+    }
+
+    /// Opens the stream, and returns where messages are posted.
+    async fn open(self: &Arc<Self>) -> Result<(Uri, AbortHandle), Failure> {
+        let response = self.client.send(self.client.get(), ENDPOINT_TIMEOUT).await?;
+        if !is_event_stream(&response) {
+            return Err(Failure::status(response.status()));
+        }
+        let mut stream = EventStream::new(response.into_body(), self.client.account());
+        let endpoint = match stream.next(ENDPOINT_TIMEOUT).await? {
+            Some(event) if event.name == "endpoint" => self.endpoint(&event.data)?,
+            _ => return Err(Failure::server("the server's stream does not begin with an `endpoint` event")),
+        };
+        let server = Arc::clone(self);
+        let reader = tokio::spawn(async move { server.read(stream).await });
+        Ok((endpoint, reader.abort_handle()))
+    }
+
+    /// Returns the URI in an `endpoint` event, which must be on the same server, since credentials are sent there.
+    fn endpoint(&self, text: &[u8]) -> Result<Uri, Failure> {
+        let origin = self.client.origin()?;
+        let invalid = || {
+            let shown = String::from_utf8_lossy(text).escape_debug().take(200).collect::<String>();
+            Failure::server(format!(
+                "the server's `endpoint` event names `{shown}`, which is not on `{origin}`"
+            ))
+        };
+        let base = Url::parse(&format!("{origin}{}", self.client.uri())).map_err(|_| invalid())?;
+        let text = std::str::from_utf8(text).map_err(|_| invalid())?;
+        let url = base.join(text.trim()).map_err(|_| invalid())?;
+        if url.origin() != base.origin() {
+            return Err(invalid());
+        }
+        url[url::Position::BeforePath..url::Position::AfterQuery].parse().map_err(|_| invalid())
+    }
+
+    /// Forwards the messages of the stream until it ends.
+    async fn read(&self, mut stream: EventStream) {
+        let reason = loop {
+            let event = match stream.next(STREAM_IDLE_TIMEOUT).await {
+                Ok(Some(event)) => event,
+                Ok(None) => break "the server has ended its stream".to_owned(),
+                Err(failure) => break failure.to_string(),
+            };
+            if event.data.is_empty() || !matches!(&*event.name, "" | "message") {
+                continue;
+            }
+            let message = match Message::parse(event.data) {
+                Ok(message) => message,
+                Err(malformed) => {
+                    tracing::warn!(reason = malformed.reason, "the server sent an invalid message");
+                    continue;
+                }
+            };
+            self.output.send(message.bytes().clone()).await;
+            if message.kind() == MessageKind::Response
+                && let Some(waiting) = self.take_waiting(message.id_text())
+            {
+                let _ = waiting.send(Ok(()));
+            }
+        };
+        let error = Error::new(ErrorKind::Upstream, reason).hint("start the command again for a new session");
+        let failure = Failure::new(error_code::SESSION_NOT_FOUND, error.to_string());
+        for (_, waiting) in std::mem::take(&mut *self.lock()) {
+            let _ = waiting.send(Err(failure.clone()));
+        }
+        self.lost.send_replace(Some(error));
+    }
+
+    fn take_waiting(&self, id: &[u8]) -> Option<oneshot::Sender<Responded>> {
+        let mut waiting = self.lock();
+        let at = waiting.iter().position(|(waits, _)| same_id(waits, id))?;
+        Some(waiting.swap_remove(at).1)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(Bytes, oneshot::Sender<Responded>)>> {
+        // No code panics while it holds the lock.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
