@@ -133,6 +133,7 @@ pub mod telemetry;
 mod testing;
 mod timers;
 pub mod transport;
+pub mod tunnel;
 pub mod user_prompt;
 #[cfg(test)]
 mod wording_tests;

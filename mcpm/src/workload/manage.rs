@@ -26,6 +26,7 @@ use crate::{
         ContainerView, Document, Groups, Lock, Phase, Status, Store, WorkloadState, reconcile, replace_file,
     },
     stdio_bridge::{StdioBridge, StdioBridgeBuilder},
+    tunnel::TunnelTarget,
 };
 
 /// How much longer than the server's grace period a supervisor may take to exit.
@@ -133,6 +134,16 @@ impl Workloads {
     pub async fn stdio_bridge(&self, name: &str) -> Result<StdioBridgeBuilder> {
         let spec = self.spec(name)?;
         Ok(StdioBridge::builder(self.running_url(name).await?).mode(client_transport(&spec)))
+    }
+
+    /// Returns the endpoint of a running workload, for a tunnel.
+    ///
+    /// # Errors
+    /// `NotFound`; `Upstream` when the workload does not run.
+    pub async fn tunnel_target(&self, name: &str) -> Result<TunnelTarget> {
+        let spec = self.spec(name)?;
+        let url = self.running_url(name).await?;
+        TunnelTarget::workload(&url, client_transport(&spec), spec.proxy.incoming.is_some())
     }
 
     /// Returns the URL of a workload that runs.

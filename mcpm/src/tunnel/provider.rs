@@ -1,0 +1,38 @@
+//! What connects a tunnel.
+
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+
+use super::target::TunnelTarget;
+use crate::{Result, environment::Variables};
+
+/// Connects tunnels to an endpoint of this machine.
+#[async_trait]
+pub trait TunnelProvider: Send + Sync + fmt::Debug {
+    /// Connects, and waits until the tunnel is up. A child process gets `variables` as its environment.
+    async fn connect(
+        &self,
+        target: &TunnelTarget,
+        variables: &Variables,
+    ) -> Result<Box<dyn TunnelConnection>>;
+
+    /// Returns the command line that [`connect`](Self::connect) runs, for display; `None` if it runs none.
+    fn command_line(&self, target: &TunnelTarget) -> Option<Vec<String>> {
+        let _ = target;
+        None
+    }
+}
+
+/// A tunnel that is up. Dropping it ends the tunnel.
+#[async_trait]
+pub trait TunnelConnection: Send {
+    /// Returns the URL for clients, if the provider knows it.
+    fn public_url(&self) -> Option<&str>;
+
+    /// Waits until the tunnel has ended, and returns the reason: a sentence fragment.
+    async fn wait(&mut self) -> String;
+
+    /// Ends the tunnel, if necessary by force after `grace`.
+    async fn stop(&mut self, grace: Duration);
+}

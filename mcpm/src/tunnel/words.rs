@@ -1,0 +1,25 @@
+//! Checks of the arguments of providers.
+
+use crate::{Error, ErrorKind, Result};
+
+pub(super) fn invalid_args(reason: &str) -> Error {
+    Error::new(
+        ErrorKind::InvalidOption,
+        format!("the arguments of the tunnel provider are invalid: {reason}"),
+    )
+}
+
+/// Checks values that become arguments of a program: they must not look like its options.
+pub(super) fn check_words<'a>(words: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Result<()> {
+    for (name, word) in words {
+        let is_invalid = |word: &str| {
+            word.is_empty()
+                || word.starts_with('-')
+                || word.contains(|c: char| c.is_whitespace() || c.is_control())
+        };
+        if word.is_some_and(is_invalid) {
+            return Err(invalid_args(&format!("`{name}` is empty, begins with `-` or contains a space")));
+        }
+    }
+    Ok(())
+}
