@@ -31,6 +31,10 @@ const ABOUT: [&str; 11] = [
 /// What it says of settings anywhere in a message.
 const ANYWHERE: [&str; 3] = [" has no effect", " cannot be used with ", " set to `"];
 
+/// A setting of `mcpm proxy tunnel`, which is in no table of options.
+const TUNNEL_FIELD: &str = "`allow_unauthenticated`";
+const TUNNEL_FLAG: &str = "`--allow-unauthenticated`";
+
 /// Replaces the names of settings by flags: ``set `proxy_port` to `0` `` becomes ``use `--proxy-port 0` ``, and
 /// ``without `offline` `` becomes ``without `--offline` ``.
 pub(crate) fn with_flags(message: &str) -> String {
@@ -74,7 +78,7 @@ pub(crate) fn with_flags(message: &str) -> String {
         is_list = false;
         rest = after;
     }
-    in_context(out + rest)
+    in_context(out + rest).replace(TUNNEL_FIELD, TUNNEL_FLAG)
 }
 
 /// The context of an error names its option without quotes.

@@ -22,6 +22,7 @@ mod logging;
 mod output;
 mod progress;
 mod signals;
+mod standard_streams;
 mod supervise;
 mod terminal;
 

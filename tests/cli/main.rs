@@ -27,6 +27,8 @@ mod remote;
 mod secret_delivery;
 mod secret_store;
 mod secrets;
+mod stdio_bridge;
 mod support;
 mod telemetry;
+mod tunnel;
 mod usage;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, process::Stdio};
 
-use mcpm::options::ProxyMode;
+use mcpm::{options::ProxyMode, proxy::StdioProxy, stdio::LocalProcess};
 use mcpm_tests::harness::{poll, testbed, with_timeout};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
@@ -121,4 +121,29 @@ async fn what_passes_of_2026_07_28_passes_through_either_proxy() {
     );
     assert_eq!(forwarded, direct);
     assert_eq!(bridged, direct);
+}
+
+/// The outcome of a server that speaks HTTP, behind `mcpm proxy stdio`, behind a bridge from that pipe.
+async fn run_through_stdio(requirements: &str) -> Outcome {
+    let (_server, url) = direct(requirements).await;
+    let program = env!("CARGO_BIN_EXE_mcpm-under-test");
+    let proxy = StdioProxy::new("server", LocalProcess::new(program, ["proxy", "stdio", &url]));
+    let running = with_timeout("the proxy to start", proxy.start(drop)).await.unwrap();
+    run(running.proxy().url(), requirements).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_of_2025_11_25_passes_through_proxy_stdio() {
+    let found = run_through_stdio("2025-11-25").await;
+    assert_eq!(found.total(), (83, 0), "{found:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_passes_of_2026_07_28_passes_through_proxy_stdio() {
+    let found = run_through_stdio("2026-07-28").await;
+    assert_eq!(found.total(), (165, 30), "{found:?}");
+    assert!(
+        found.0.iter().all(|(name, (_, failed))| *failed == 0 || name.starts_with("tasks-")),
+        "{found:?}"
+    );
 }

@@ -15,6 +15,8 @@ mod login;
 pub(crate) mod logs;
 pub(crate) mod man;
 pub(crate) mod proxy;
+mod proxy_stdio;
+mod proxy_tunnel;
 pub(crate) mod registry;
 pub(crate) mod rm;
 pub(crate) mod run;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Command};
 use mcpm::{Error, ErrorKind, ProxyBuilder, Result, options::ProxyOptions};
 
+use super::{proxy_stdio, proxy_tunnel};
 use crate::{
     args, executor, logging,
     output::{self, JSON, TEXT},
@@ -15,10 +16,18 @@ use crate::{
 pub(crate) fn command() -> Command {
     Command::new("proxy")
         .about("Start a transparent HTTP proxy in front of an MCP server")
+        .args_conflicts_with_subcommands(true)
+        .subcommand_negates_reqs(true)
+        .subcommands([proxy_stdio::command(), proxy_tunnel::command()])
         .defer(|command| args::add::<ProxyOptions>(command).arg(output::arg(&[TEXT, JSON])))
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    match matches.subcommand() {
+        Some(("stdio", matches)) => return proxy_stdio::run(matches),
+        Some(("tunnel", matches)) => return proxy_tunnel::run(matches),
+        _ => {}
+    }
     let options = args::options::<ProxyOptions>(matches)?;
     let proxy = ProxyBuilder::from(options).environment(terminal::environment()).build()?;
     executor::run(async {

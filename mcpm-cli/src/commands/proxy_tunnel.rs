@@ -1,0 +1,107 @@
+//! `mcpm proxy tunnel`: makes a workload or a URL reachable through a tunnel.
+
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, builder::PossibleValuesParser};
+use mcpm::{
+    Result,
+    tunnel::{PROVIDERS, ProviderConfig, Tunnel, TunnelEvent, TunnelTarget},
+    workload::Workloads,
+};
+
+use crate::{
+    executor, logging,
+    output::{self, JSON, TEXT},
+    signals::StopSignals,
+    terminal,
+};
+
+const TARGET: &str = "target";
+const NAME: &str = "server_name";
+const PROVIDER: &str = "tunnel-provider";
+const ARGS: &str = "provider-args";
+const ALLOW_UNAUTHENTICATED: &str = "allow-unauthenticated";
+
+pub(crate) fn command() -> Command {
+    Command::new("tunnel").about("Make a workload or a URL reachable through a tunnel").defer(|command| {
+        command
+            .arg(
+                Arg::new(TARGET)
+                    .value_name("TARGET")
+                    .required(true)
+                    .help("Name of a running workload, or URL of an MCP server that this machine reaches"),
+            )
+            .arg(Arg::new(NAME).value_name("SERVER_NAME").required(true).help("Name for messages and logs"))
+            .arg(
+                Arg::new(PROVIDER)
+                    .long(PROVIDER)
+                    .value_name("PROVIDER")
+                    .required(true)
+                    .value_parser(PossibleValuesParser::new(PROVIDERS))
+                    .help("What holds the tunnel: OpenSSH's client, ngrok's agent, or any command"),
+            )
+            .arg(
+                Arg::new(ARGS)
+                    .long(ARGS)
+                    .value_name("JSON")
+                    .default_value("{}")
+                    .help("Arguments of the provider, a JSON object")
+                    .long_help(
+                        "Arguments of the provider, a JSON object\n\n\
+                         ssh: `host`, `user`, `port`, `identity-file`, `known-hosts-file`, `bind-address`, \
+                         `remote-port`, `url`.\n\
+                         ngrok: `auth-token-secret` (the name of a secret) or `auth-token`, `url`, `pooling`, \
+                         `traffic-policy-file`, `dry-run`.\n\
+                         command: `command` (a list with `{port}` in an argument), `secrets` (names of secrets by \
+                         names of variables), `url`.",
+                    ),
+            )
+            .arg(
+                Arg::new(ALLOW_UNAUTHENTICATED)
+                    .long(ALLOW_UNAUTHENTICATED)
+                    .action(ArgAction::SetTrue)
+                    .help("Also make a target reachable that anyone can use without authentication"),
+            )
+            .arg(output::arg(&[TEXT, JSON]))
+    })
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let text = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
+    let (target, name) = (text(TARGET), text(NAME));
+    let environment = terminal::environment();
+    let variables = environment.variables.clone();
+    executor::run(async {
+        let mut stop = StopSignals::listen()?;
+        let config = ProviderConfig::read(text(PROVIDER), text(ARGS), &environment).await?;
+        let target = match target.contains("://") {
+            true => TunnelTarget::url(target)?,
+            false => Workloads::new(environment).tunnel_target(target).await?,
+        };
+        if config.dry_run {
+            output::line(config.provider.command_line(&target).unwrap_or_default().join(" "))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let _log = logging::start_background_writer();
+        let format = output::format(matches);
+        let on_event = |event| match event {
+            TunnelEvent::Up { url } => {
+                let shown = match format {
+                    JSON => output::json(&serde_json::json!({ "name": name, "url": url })),
+                    _ => output::line(format!("{name}  {}", url.as_deref().unwrap_or("(unknown URL)"))),
+                };
+                if let Err(error) = shown {
+                    tracing::warn!(%error, "the URL cannot be printed");
+                }
+            }
+            TunnelEvent::Down { reason, delay } => {
+                tracing::warn!("the tunnel is down: it {reason}; connecting again in {} s", delay.as_secs());
+            }
+        };
+        let tunnel = Tunnel::new(target, config.provider)
+            .variables(variables)
+            .allow_unauthenticated(matches.get_flag(ALLOW_UNAUTHENTICATED));
+        tunnel.run_until(on_event, stop.recv()).await?;
+        Ok(ExitCode::SUCCESS)
+    })
+}

@@ -1,0 +1,225 @@
+//! `mcpm proxy tunnel`: a target that is reached through an SSH server, an agent, or any command.
+
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::fs::PermissionsExt as _,
+    process::{Child, Command},
+};
+
+use mcpm_tests::harness::poll::wait_until_listening;
+use serde_json::json;
+
+use super::{
+    remote,
+    support::{Home, Program, Session, kill, testbed_variable, wait_until},
+};
+
+/// An SSH server of the test's own, with keys of its own, that lets one user forward ports.
+struct SshServer {
+    daemon: Child,
+    port: u16,
+}
+
+impl SshServer {
+    /// Starts it in a mount namespace, since the accounts that it knows are its own.
+    fn start(home: &Home) -> Self {
+        for key in ["host", "id"] {
+            let mut keygen = Command::new("ssh-keygen");
+            keygen.args(["-q", "-t", "ed25519", "-N", "", "-f", &home.text(key)]);
+            assert!(keygen.status().unwrap().success());
+        }
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let known = fs::read_to_string(home.path("host.pub")).unwrap();
+        home.write("known_hosts", &format!("[127.0.0.1]:{port} {known}"));
+        home.write("passwd", "root:x:0:0::/:/bin/sh\nsshd:x:65534:65534::/:/bin/false\n");
+        home.write("shadow", "root:NP:1::::::\n");
+        let config = format!(
+            "ListenAddress 127.0.0.1:{port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\n\
+             UsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nAllowTcpForwarding remote\n",
+            home.text("host"),
+            home.text("id.pub")
+        );
+        let config = home.write("sshd_config", &config);
+        let script = "mount -t tmpfs tmpfs /run && mkdir -m 755 /run/sshd && mount --bind \"$1\" /etc/passwd && \
+                      mount --bind \"$2\" /etc/shadow && exec \"$3\" -D -e -f \"$4\"";
+        let daemon = Command::new("unshare")
+            .args(["--mount", "--propagation", "private", "sh", "-c", script, "sh"])
+            .args([&home.text("passwd"), &home.text("shadow"), &testbed_variable("MCPM_TEST_SSHD"), &config])
+            .stderr(fs::File::create(home.path("sshd.log")).unwrap())
+            .spawn()
+            .unwrap();
+        wait_until_listening("the SSH server", ([127, 0, 0, 1], port).into());
+        Self { daemon, port }
+    }
+
+    /// The arguments of the provider.
+    fn args(&self, home: &Home) -> String {
+        let args = json!({
+            "host": "127.0.0.1", "port": self.port, "user": "root", "identity-file": home.path("id"),
+            "known-hosts-file": home.path("known_hosts"),
+        });
+        args.to_string()
+    }
+}
+
+impl Drop for SshServer {
+    fn drop(&mut self) {
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+/// The everything server of the Go SDK, and its URL.
+fn target(home: &Home) -> (Program, String) {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut server = home.command(testbed_variable("MCPM_TEST_EVERYTHING_SERVER"));
+    let server = Program::start(server.args(["-http", &address.to_string(), "-stateless=false"]));
+    wait_until_listening("the server", address);
+    (server, format!("http://{address}/mcp"))
+}
+
+fn url(tunnel: &mut Program) -> String {
+    let line = tunnel.read_line();
+    line.strip_prefix("front  ").unwrap_or_else(|| panic!("`{line}` is no name and URL")).to_owned()
+}
+
+/// The `ssh` that a program has started, if it runs.
+fn ssh_of(parent: u32) -> Option<u32> {
+    let pids = fs::read_dir("/proc").unwrap().flatten();
+    let mut pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.find(|pid| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after_name = stat.rsplit(") ").next().unwrap_or_default();
+        stat.contains("(ssh)") && after_name.split(' ').nth(1) == Some(&*parent.to_string())
+    })
+}
+
+#[test]
+fn a_target_is_reached_through_an_ssh_server_again_after_the_connection_breaks() {
+    let home = Home::without_engine();
+    let (_server, direct) = target(&home);
+    let ssh = SshServer::start(&home);
+    let args = ssh.args(&home);
+    let run = ["proxy", "tunnel", &direct, "front", "--tunnel-provider", "ssh", "--provider-args", &args];
+    let mut tunnel = Program::start(home.mcpm(&run).arg("--allow-unauthenticated"));
+    let expected = Session::open(&direct).tools();
+    let first = url(&mut tunnel);
+    assert_eq!(Session::open(&first).tools(), expected);
+    kill("KILL", ssh_of(tunnel.pid()).unwrap());
+    let second = url(&mut tunnel);
+    assert_eq!(Session::open(&second).tools(), expected);
+    let client = ssh_of(tunnel.pid()).unwrap();
+    tunnel.signal("TERM");
+    let outcome = tunnel.wait();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(outcome.stderr.contains("the tunnel is down"), "{outcome:?}");
+    wait_until("ssh is gone", || !fs::exists(format!("/proc/{client}")).unwrap());
+}
+
+#[test]
+fn an_ssh_server_that_rejects_the_forward_is_reported() {
+    let home = Home::without_engine();
+    let (_server, direct) = target(&home);
+    let ssh = SshServer::start(&home);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // The server listens on both loopback addresses, and one is enough for it.
+    let _holders = ["127.0.0.1", "::1"].map(|address| TcpListener::bind((address, taken)));
+    let args: serde_json::Value = serde_json::from_str(&ssh.args(&home)).unwrap();
+    for (field, value, said) in [
+        ("remote-port", json!(taken), "remote port forwarding failed"),
+        ("identity-file", json!(home.path("host")), "Permission denied"),
+        ("known-hosts-file", json!("/dev/null"), "Host key verification failed"),
+    ] {
+        let mut args = args.clone();
+        args[field] = value;
+        let args = args.to_string();
+        let run = ["proxy", "tunnel", &direct, "front", "--tunnel-provider", "ssh", "--provider-args", &args];
+        let outcome = home.run(&[&run[..], &["--allow-unauthenticated"]].concat());
+        assert_ne!(outcome.code, Some(0), "{field}: {outcome:?}");
+        assert!(outcome.stderr.contains(said), "{field}: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_target_without_authentication_is_refused() {
+    let home = Home::without_engine();
+    let (_server, direct) = target(&home);
+    home.replace(direct.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap(), "TARGET");
+    let args = json!({ "command": ["touch", home.path("started"), "{port}"], "url": "https://t.example" })
+        .to_string();
+    home.replace(&args, "ARGS");
+    let options = ["front", "--tunnel-provider", "command", "--provider-args", &args];
+    let outcome = home.run_and_record(&[&["proxy", "tunnel", &direct], &options[..]].concat());
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{outcome:?}");
+    assert!(!home.path("started").exists());
+    for args in [
+        &["proxy", "tunnel", "absent", "front", "--tunnel-provider", "ssh"][..],
+        &["proxy", "tunnel", "absent", "front", "--tunnel-provider", "other"],
+        &["proxy", "tunnel", "absent", "front"],
+        &["proxy", "tunnel", &direct, "front", "--tunnel-provider", "command", "--provider-args", "{"],
+    ] {
+        assert_eq!(home.run_and_record(args).code, Some(2), "{args:?}");
+    }
+    home.assert_transcript("proxy/tunnel_refused");
+}
+
+#[test]
+fn a_tunnel_by_a_command_gets_its_secrets_in_the_environment() {
+    let home = Home::without_engine();
+    home.set("MCPM_SECRET_token", "hush");
+    let (authority, _told) = remote::server(&["401 Unauthorized"]);
+    let target = format!("http://{authority}/mcp");
+    let script = "echo connecting; echo \"$TOKEN ${MCPM_SECRET_token-none} $1\" > told; echo https://t.example/mcp; \
+                  exec sleep 1000";
+    let args = json!({ "command": ["sh", "-c", script, "sh", "{port}"], "secrets": { "TOKEN": "token" } })
+        .to_string();
+    let run = ["proxy", "tunnel", &target, "front", "--tunnel-provider", "command", "--provider-args", &args];
+    let mut tunnel = Program::start(&mut home.mcpm(&run));
+    assert_eq!(url(&mut tunnel), "https://t.example/mcp");
+    let port = authority.split(':').nth(1).unwrap();
+    assert_eq!(fs::read_to_string(home.path("told")).unwrap(), format!("hush none {port}\n"));
+    tunnel.signal("TERM");
+    assert_eq!(tunnel.wait().code, Some(0));
+}
+
+/// The agent itself needs an account of its service, so a program that logs as it does stands in for it.
+#[test]
+fn the_agent_of_ngrok_gets_its_arguments_and_its_token() {
+    let home = Home::without_engine();
+    home.set("MCPM_SECRET_token", "hush");
+    let log = json!({ "lvl": "info", "msg": "started tunnel", "url": "https://t.example" });
+    let agent = format!(
+        "#!/bin/sh\necho \"$@\" > args\necho \"$NGROK_AUTHTOKEN\" > token\necho '{log}'\nexec sleep 1000\n"
+    );
+    let agent = home.write("bin/ngrok", &agent);
+    fs::set_permissions(agent, fs::Permissions::from_mode(0o755)).unwrap();
+    home.set("PATH", &format!("{}:{}", home.text("bin"), std::env::var("PATH").unwrap()));
+    let (authority, _told) = remote::server(&["401 Unauthorized"]);
+    let target = format!("http://{authority}/mcp");
+    let args = json!({ "auth-token-secret": "token", "pooling": true });
+    let run = |args: &str| {
+        home.mcpm(&[
+            "proxy",
+            "tunnel",
+            &target,
+            "front",
+            "--tunnel-provider",
+            "ngrok",
+            "--provider-args",
+            args,
+        ])
+    };
+    let mut tunnel = Program::start(&mut run(&args.to_string()));
+    assert_eq!(url(&mut tunnel), "https://t.example/mcp");
+    let expected = format!("http --log stdout --log-format json --pooling-enabled http://{authority}\n");
+    assert_eq!(fs::read_to_string(home.path("args")).unwrap(), expected);
+    assert_eq!(fs::read_to_string(home.path("token")).unwrap(), "hush\n");
+    tunnel.signal("TERM");
+    assert_eq!(tunnel.wait().code, Some(0));
+    let dry = run(r#"{"dry-run":true,"auth-token":"hush"}"#).output().unwrap();
+    assert_eq!(
+        String::from_utf8(dry.stdout).unwrap(),
+        format!("ngrok http --log stdout --log-format json http://{authority}\n")
+    );
+}
