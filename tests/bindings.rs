@@ -174,7 +174,7 @@ fn a_c_program_runs_proxies() {
 2 `ftp://nowhere` is not a valid target URI: the scheme is neither `http` nor `https`; use `http://HOST[:PORT][/PATH]` or `https://…`
 1 `builder` was used before; create a new one
 2 invalid value `many` for `port`: expected a port from 0 to 65535
-3 `remote_auth` is not supported yet
+2 a bearer token replaces the login at an authorization server; leave out `remote_auth_bearer_token`, or the other options of `remote_auth`
 1 `host` is null
 1 `builder` is null
 1 `proxy` is null
@@ -237,7 +237,7 @@ fn a_python_program_runs_proxies() {
     let output = python("proxy.py", &python_path()).arg(target).output().unwrap();
     let lines = "\
 invalid_option `target_uri` is required
-unsupported `remote_auth_bearer_token` is not supported yet
+invalid_option a bearer token replaces the login at an authorization server; leave out `remote_auth_bearer_token`, or the other options of `remote_auth`
 This class has no default constructor
 invalid_option `localhost` is not an IP address: invalid IP address syntax
 Header(name=A, value=Secret(..))

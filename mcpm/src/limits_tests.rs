@@ -10,7 +10,9 @@ use crate::{
 const PAGE: &str = include_str!("../../docs/request.md");
 
 /// Constants that bound nothing which a client, a server, a container or a caller can make mcpm hold, start or write.
-const EXEMPT_CONSTANTS: [&str; 45] = [
+const EXEMPT_CONSTANTS: [&str; 47] = [
+    "auth/outgoing/kept_login.rs VERSION",
+    "auth/outgoing/spec.rs CALLBACK_PORT",
     "explain/denial_log.rs ID_BYTES",
     "explain/denial_log.rs FORMAT_VERSION",
     "isolation/relay.rs WINDOW_UPDATE_THRESHOLD",

@@ -96,7 +96,8 @@ static void mistakes_are_told(void)
 
     options = builder();
     mcpm_proxy_builder_remote_auth(options, true);
-    REFUSED(mcpm_proxy_start(options, &proxy, &error), MCPM_STATUS_UNSUPPORTED);
+    mcpm_proxy_builder_remote_auth_bearer_token(options, "hidden");
+    REFUSED(mcpm_proxy_start(options, &proxy, &error), MCPM_STATUS_INVALID_OPTION);
     mcpm_proxy_builder_free(options);
 
     options = builder();

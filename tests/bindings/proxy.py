@@ -39,8 +39,10 @@ async def main() -> None:
     await proxy.stop()
 
     await refused(mcpm.McpmError.InvalidOption, mcpm.Proxy.start(mcpm.ProxyOptions(server_name="s")))
-    secret = mcpm.ProxyOptions(server_name="s", target_uri=TARGET, remote_auth_bearer_token=mcpm.Secret("hidden"))
-    await refused(mcpm.McpmError.Unsupported, mcpm.Proxy.start(secret))
+    secret = mcpm.ProxyOptions(
+        server_name="s", target_uri=TARGET, remote_auth=True, remote_auth_bearer_token=mcpm.Secret("hidden")
+    )
+    await refused(mcpm.McpmError.InvalidOption, mcpm.Proxy.start(secret))
     try:
         mcpm.Proxy()
     except ValueError as error:

@@ -48,9 +48,15 @@ pub(super) fn server_with_body(
             let Some(line) = head.first() else { continue };
             let mut request = vec![0; field("content-length").parse().unwrap_or(0)];
             reader.read_exact(&mut request).unwrap();
-            let _ = tell.send((line.clone(), field("authorization")));
-            let status = statuses[answered.min(statuses.len() - 1)];
-            answered += 1;
+            let metadata = ["/.well-known/", "/register"].iter().any(|path| line.contains(path));
+            let status = if metadata {
+                // It names no authorization server.
+                "404 Not Found"
+            } else {
+                let _ = tell.send((line.clone(), field("authorization")));
+                answered += 1;
+                statuses[(answered - 1).min(statuses.len() - 1)]
+            };
             let head = "Content-Type: application/json\r\nConnection: close";
             let length = body.len();
             let _ = write!(
@@ -126,7 +132,9 @@ fn path_query_and_login_go_to_the_remote_as_they_are() {
 
 #[test]
 fn a_missing_login_is_reported_until_a_request_succeeds() {
-    let statuses = &["401 Unauthorized", "401 Unauthorized", "200 OK"];
+    // For the command: its check, and whether it can log in; for the supervisor: its check; for the client.
+    let statuses =
+        &["401 Unauthorized", "401 Unauthorized", "401 Unauthorized", "401 Unauthorized", "200 OK"];
     let (authority, _told) = server(statuses);
     let home = Home::without_engine();
     let name = home.name("login");

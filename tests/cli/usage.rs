@@ -52,14 +52,21 @@ fn a_missing_or_superfluous_argument_is_refused() {
 }
 
 #[test]
-fn an_option_that_is_not_built_yet_is_refused() {
+fn options_of_remote_servers_are_refused_for_others() {
     let home = Home::without_engine();
     let lines = [
         "run image --remote-auth-issuer https://issuer",
-        "proxy name --target-uri http://127.0.0.1:1 --remote-auth",
+        "run image --remote-auth --remote-forward-headers X-A=b",
+        "run http://mcp.example.com/mcp --remote-auth",
+        "run https://mcp.example.com/mcp --remote-auth --remote-auth-bearer-token t",
+        "run https://mcp.example.com/mcp --remote-auth-client-secret s",
+        "run https://mcp.example.com/mcp --remote-auth-authorize-url https://id.example.com/a",
+        "run https://mcp.example.com/mcp --remote-forward-headers Host=a",
+        "proxy name --target-uri http://mcp.example.com --remote-auth-bearer-token t",
+        "proxy name --target-uri http://127.0.0.1:1 --remote-auth-bearer-token-file absent",
     ];
-    all_end_with(&home, 3, &lines);
-    home.assert_transcript("usage/unsupported");
+    all_end_with(&home, 2, &lines);
+    home.assert_transcript("usage/remote_only");
 }
 
 #[test]
@@ -186,7 +193,7 @@ fn an_exported_file_is_checked_before_an_engine_is_asked() {
         (2, "empty.json"),
         (2, "nested.json"),
         (2, "bad.json"),
-        (3, "later.json"),
+        (2, "later.json"),
     ] {
         assert_eq!(home.run_and_record(&["run", "--from-config", file]).code, Some(code), "{file}");
     }

@@ -61,13 +61,15 @@ impl UserPrompt for Approved {
 
     async fn show_login(&self, login: &LoginPrompt) -> Result<()> {
         let url = Url::parse(&login.url).unwrap();
-        let parameter = |name| url.query_pairs().find(|(other, _)| other == name).unwrap().1.into_owned();
+        let parameter = |name| {
+            let mut pairs = url.query_pairs();
+            pairs.find(|(other, _)| other == name).unwrap().1.into_owned()
+        };
         assert_eq!(parameter("code_challenge_method"), "S256");
         let redirect = Url::parse(&parameter("redirect_uri")).unwrap();
         let http = Http(format!("127.0.0.1:{}", redirect.port().unwrap()).parse().unwrap());
-        tokio::spawn(async move {
-            http.get(&format!("/callback?code=c&state={}", parameter("state"))).send().await;
-        });
+        let path = format!("/callback?code=c&state={}", parameter("state"));
+        tokio::spawn(async move { http.get(&path).send().await });
         Ok(())
     }
 }
@@ -84,7 +86,7 @@ fn environment(folder: &Path, user: Option<Arc<dyn UserPrompt>>) -> Environment 
 
 /// A proxy in front of `url` that logs in there.
 fn proxy(url: &str, folder: &Path, user: Option<Arc<dyn UserPrompt>>) -> ProxyBuilder {
-    let builder = Proxy::builder("remote", url).remote_auth(true).remote_auth_callback_port(0);
+    let builder = Proxy::builder("remote", url).remote_auth(true).remote_auth_callback_port(0_u16);
     builder.environment(environment(folder, user))
 }
 

@@ -109,6 +109,10 @@ typedef enum {
    * The image must be signed, and has no valid signature.
    */
   MCPM_STATUS_IMAGE_UNVERIFIED = 19,
+  /**
+   * The remote server requires a login, and no user can be asked to make it.
+   */
+  MCPM_STATUS_LOGIN_REQUIRED = 20,
 } mcpm_status;
 
 /**
@@ -791,83 +795,69 @@ void mcpm_workload_builder_jwks_auth_token_file(mcpm_workload_builder *builder, 
  * Enable OAuth/OIDC authentication to the remote server.
  *
  * Default: `false`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_remote_auth(mcpm_workload_builder *builder, bool value);
 
 /**
  * OAuth/OIDC issuer URL.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_remote_auth_issuer(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Authorization endpoint, instead of the issuer, for OAuth without OIDC.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_remote_auth_authorize_url(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Token endpoint, instead of the issuer, for OAuth without OIDC.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_remote_auth_token_url(mcpm_workload_builder *builder, const char *value);
 
 /**
  * OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_remote_auth_client_id(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * URL of a client ID metadata document, for authorization servers that support such clients.
+ */
+void mcpm_workload_builder_remote_auth_client_metadata_url(mcpm_workload_builder *builder, const char *value);
 
 /**
  * OAuth client secret; not needed with dynamic client registration or PKCE.
  *
  * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
  * environment variable. Not for production: other users of the machine may see it in the process list.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_remote_auth_client_secret(mcpm_workload_builder *builder, const char *value);
 
 /**
  * File with the OAuth client secret.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_remote_auth_client_secret_file(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Bearer token for the remote server, instead of OAuth.
  *
- * Not supported yet.
+ * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
+ * variable. Not for production: other users of the machine may see it in the process list.
  */
 void mcpm_workload_builder_remote_auth_bearer_token(mcpm_workload_builder *builder, const char *value);
 
 /**
  * File with the bearer token for the remote server.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_remote_auth_bearer_token_file(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Scopes to request.
  *
- * Default: `openid,profile,email` with OIDC.
- *
- * Not supported yet.
+ * Default: those that the server names, or `openid,profile,email` with OIDC.
  */
 void mcpm_workload_builder_remote_auth_scopes(mcpm_workload_builder *builder, const char *value);
 
 /**
  * OAuth 2.0 resource indicator (RFC 8707).
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_remote_auth_resource(mcpm_workload_builder *builder, const char *value);
 
@@ -882,8 +872,6 @@ void mcpm_workload_builder_resource_url(mcpm_workload_builder *builder, const ch
  * Port of the local OAuth callback server.
  *
  * Default: `8666`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_remote_auth_callback_port(mcpm_workload_builder *builder, uint16_t value);
 
@@ -891,8 +879,6 @@ void mcpm_workload_builder_remote_auth_callback_port(mcpm_workload_builder *buil
  * Do not open a browser for the OAuth flow.
  *
  * Default: `false`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_remote_auth_skip_browser(mcpm_workload_builder *builder, bool value);
 
@@ -900,22 +886,16 @@ void mcpm_workload_builder_remote_auth_skip_browser(mcpm_workload_builder *build
  * Timeout of the OAuth flow, such as `30s` or `1m30s`.
  *
  * Default: `30s`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_remote_auth_timeout(mcpm_workload_builder *builder, uint64_t milliseconds);
 
 /**
  * Header added to requests to the remote server.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_remote_forward_headers(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Header added to requests to the remote server, with its value from the secrets manager.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_remote_forward_headers_secret(mcpm_workload_builder *builder, const char *value);
 
@@ -1248,83 +1228,69 @@ void mcpm_proxy_builder_jwks_auth_token_file(mcpm_proxy_builder *builder, const 
  * Enable OAuth/OIDC authentication to the remote server.
  *
  * Default: `false`.
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_remote_auth(mcpm_proxy_builder *builder, bool value);
 
 /**
  * OAuth/OIDC issuer URL.
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_remote_auth_issuer(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * Authorization endpoint, instead of the issuer, for OAuth without OIDC.
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_remote_auth_authorize_url(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * Token endpoint, instead of the issuer, for OAuth without OIDC.
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_remote_auth_token_url(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_remote_auth_client_id(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * URL of a client ID metadata document, for authorization servers that support such clients.
+ */
+void mcpm_proxy_builder_remote_auth_client_metadata_url(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * OAuth client secret; not needed with dynamic client registration or PKCE.
  *
  * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
  * environment variable. Not for production: other users of the machine may see it in the process list.
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_remote_auth_client_secret(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * File with the OAuth client secret.
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_remote_auth_client_secret_file(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * Bearer token for the remote server, instead of OAuth.
  *
- * Not supported yet.
+ * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
+ * variable. Not for production: other users of the machine may see it in the process list.
  */
 void mcpm_proxy_builder_remote_auth_bearer_token(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * File with the bearer token for the remote server.
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_remote_auth_bearer_token_file(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * Scopes to request.
  *
- * Default: `openid,profile,email` with OIDC.
- *
- * Not supported yet.
+ * Default: those that the server names, or `openid,profile,email` with OIDC.
  */
 void mcpm_proxy_builder_remote_auth_scopes(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * OAuth 2.0 resource indicator (RFC 8707).
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_remote_auth_resource(mcpm_proxy_builder *builder, const char *value);
 
@@ -1339,8 +1305,6 @@ void mcpm_proxy_builder_resource_url(mcpm_proxy_builder *builder, const char *va
  * Port of the local OAuth callback server.
  *
  * Default: `8666`.
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_remote_auth_callback_port(mcpm_proxy_builder *builder, uint16_t value);
 
@@ -1348,8 +1312,6 @@ void mcpm_proxy_builder_remote_auth_callback_port(mcpm_proxy_builder *builder, u
  * Do not open a browser for the OAuth flow.
  *
  * Default: `false`.
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_remote_auth_skip_browser(mcpm_proxy_builder *builder, bool value);
 
@@ -1357,22 +1319,16 @@ void mcpm_proxy_builder_remote_auth_skip_browser(mcpm_proxy_builder *builder, bo
  * Timeout of the OAuth flow, such as `30s` or `1m30s`.
  *
  * Default: `30s`.
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_remote_auth_timeout(mcpm_proxy_builder *builder, uint64_t milliseconds);
 
 /**
  * Header added to requests to the remote server.
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_remote_forward_headers(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * Header added to requests to the remote server, with its value from the secrets manager.
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_remote_forward_headers_secret(mcpm_proxy_builder *builder, const char *value);
 

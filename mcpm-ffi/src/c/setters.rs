@@ -577,8 +577,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_jwks_auth_token_file(builder: *mu
 /// Enable OAuth/OIDC authentication to the remote server.
 ///
 /// Default: `false`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth(builder: *mut WorkloadBuilder, value: bool) {
     // SAFETY: the conventions in the header.
@@ -586,8 +584,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth(builder: *mut Workloa
 }
 
 /// OAuth/OIDC issuer URL.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_issuer(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -595,8 +591,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_issuer(builder: *mut 
 }
 
 /// Authorization endpoint, instead of the issuer, for OAuth without OIDC.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_authorize_url(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -604,8 +598,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_authorize_url(builder
 }
 
 /// Token endpoint, instead of the issuer, for OAuth without OIDC.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_token_url(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -613,20 +605,23 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_token_url(builder: *m
 }
 
 /// OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_id(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "remote_auth_client_id", value) }
 }
 
+/// URL of a client ID metadata document, for authorization servers that support such clients.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_metadata_url(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_client_metadata_url", value) }
+}
+
 /// OAuth client secret; not needed with dynamic client registration or PKCE.
 ///
 /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
 /// environment variable. Not for production: other users of the machine may see it in the process list.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -634,8 +629,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_secret(builder
 }
 
 /// File with the OAuth client secret.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_secret_file(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -644,7 +637,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_secret_file(bu
 
 /// Bearer token for the remote server, instead of OAuth.
 ///
-/// Not supported yet.
+/// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
+/// variable. Not for production: other users of the machine may see it in the process list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_bearer_token(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -652,8 +646,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_bearer_token(builder:
 }
 
 /// File with the bearer token for the remote server.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_bearer_token_file(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -662,9 +654,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_bearer_token_file(bui
 
 /// Scopes to request.
 ///
-/// Default: `openid,profile,email` with OIDC.
-///
-/// Not supported yet.
+/// Default: those that the server names, or `openid,profile,email` with OIDC.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_scopes(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -672,8 +662,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_scopes(builder: *mut 
 }
 
 /// OAuth 2.0 resource indicator (RFC 8707).
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_resource(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -692,8 +680,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_resource_url(builder: *mut Worklo
 /// Port of the local OAuth callback server.
 ///
 /// Default: `8666`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_callback_port(builder: *mut WorkloadBuilder, value: u16) {
     // SAFETY: the conventions in the header.
@@ -703,8 +689,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_callback_port(builder
 /// Do not open a browser for the OAuth flow.
 ///
 /// Default: `false`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_skip_browser(builder: *mut WorkloadBuilder, value: bool) {
     // SAFETY: the conventions in the header.
@@ -714,8 +698,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_skip_browser(builder:
 /// Timeout of the OAuth flow, such as `30s` or `1m30s`.
 ///
 /// Default: `30s`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_timeout(builder: *mut WorkloadBuilder, milliseconds: u64) {
     // SAFETY: the conventions in the header.
@@ -723,8 +705,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_timeout(builder: *mut
 }
 
 /// Header added to requests to the remote server.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_forward_headers(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -732,8 +712,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_forward_headers(builder: *
 }
 
 /// Header added to requests to the remote server, with its value from the secrets manager.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_forward_headers_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1158,8 +1136,6 @@ pub unsafe extern "C" fn mcpm_proxy_builder_jwks_auth_token_file(builder: *mut P
 /// Enable OAuth/OIDC authentication to the remote server.
 ///
 /// Default: `false`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth(builder: *mut ProxyBuilder, value: bool) {
     // SAFETY: the conventions in the header.
@@ -1167,8 +1143,6 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth(builder: *mut ProxyBuild
 }
 
 /// OAuth/OIDC issuer URL.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_issuer(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1176,8 +1150,6 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_issuer(builder: *mut Pro
 }
 
 /// Authorization endpoint, instead of the issuer, for OAuth without OIDC.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_authorize_url(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1185,8 +1157,6 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_authorize_url(builder: *
 }
 
 /// Token endpoint, instead of the issuer, for OAuth without OIDC.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_token_url(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1194,20 +1164,23 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_token_url(builder: *mut 
 }
 
 /// OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_id(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "remote_auth_client_id", value) }
 }
 
+/// URL of a client ID metadata document, for authorization servers that support such clients.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_metadata_url(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_client_metadata_url", value) }
+}
+
 /// OAuth client secret; not needed with dynamic client registration or PKCE.
 ///
 /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
 /// environment variable. Not for production: other users of the machine may see it in the process list.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_secret(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1215,8 +1188,6 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_secret(builder: *
 }
 
 /// File with the OAuth client secret.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_secret_file(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1225,7 +1196,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_secret_file(build
 
 /// Bearer token for the remote server, instead of OAuth.
 ///
-/// Not supported yet.
+/// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
+/// variable. Not for production: other users of the machine may see it in the process list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_bearer_token(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1233,8 +1205,6 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_bearer_token(builder: *m
 }
 
 /// File with the bearer token for the remote server.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_bearer_token_file(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1243,9 +1213,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_bearer_token_file(builde
 
 /// Scopes to request.
 ///
-/// Default: `openid,profile,email` with OIDC.
-///
-/// Not supported yet.
+/// Default: those that the server names, or `openid,profile,email` with OIDC.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_scopes(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1253,8 +1221,6 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_scopes(builder: *mut Pro
 }
 
 /// OAuth 2.0 resource indicator (RFC 8707).
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_resource(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1273,8 +1239,6 @@ pub unsafe extern "C" fn mcpm_proxy_builder_resource_url(builder: *mut ProxyBuil
 /// Port of the local OAuth callback server.
 ///
 /// Default: `8666`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_callback_port(builder: *mut ProxyBuilder, value: u16) {
     // SAFETY: the conventions in the header.
@@ -1284,8 +1248,6 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_callback_port(builder: *
 /// Do not open a browser for the OAuth flow.
 ///
 /// Default: `false`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_skip_browser(builder: *mut ProxyBuilder, value: bool) {
     // SAFETY: the conventions in the header.
@@ -1295,8 +1257,6 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_skip_browser(builder: *m
 /// Timeout of the OAuth flow, such as `30s` or `1m30s`.
 ///
 /// Default: `30s`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_timeout(builder: *mut ProxyBuilder, milliseconds: u64) {
     // SAFETY: the conventions in the header.
@@ -1304,8 +1264,6 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_timeout(builder: *mut Pr
 }
 
 /// Header added to requests to the remote server.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_forward_headers(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1313,8 +1271,6 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_forward_headers(builder: *mut
 }
 
 /// Header added to requests to the remote server, with its value from the secrets manager.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_forward_headers_secret(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.

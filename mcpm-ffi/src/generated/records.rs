@@ -331,28 +331,18 @@ pub struct WorkloadOptions {
     /// Enable OAuth/OIDC authentication to the remote server.
     ///
     /// Default: `false`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth: Option<bool>,
     /// OAuth/OIDC issuer URL.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_issuer: Option<String>,
     /// Authorization endpoint, instead of the issuer, for OAuth without OIDC.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_authorize_url: Option<String>,
     /// Token endpoint, instead of the issuer, for OAuth without OIDC.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_token_url: Option<String>,
     /// OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_client_id: Option<String>,
     /// URL of a client ID metadata document, for authorization servers that support such clients.
@@ -362,35 +352,26 @@ pub struct WorkloadOptions {
     ///
     /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
     /// environment variable. Not for production: other users of the machine may see it in the process list.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_client_secret: Option<Secret>,
     /// File with the OAuth client secret.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_client_secret_file: Option<PathBuf>,
     /// Bearer token for the remote server, instead of OAuth.
     ///
-    /// Not supported yet.
+    /// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
+    /// variable. Not for production: other users of the machine may see it in the process list.
     #[uniffi(default)]
     pub remote_auth_bearer_token: Option<Secret>,
     /// File with the bearer token for the remote server.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_bearer_token_file: Option<PathBuf>,
     /// Scopes to request.
     ///
-    /// Default: `openid,profile,email` with OIDC.
-    ///
-    /// Not supported yet.
+    /// Default: those that the server names, or `openid,profile,email` with OIDC.
     #[uniffi(default)]
     pub remote_auth_scopes: Vec<String>,
     /// OAuth 2.0 resource indicator (RFC 8707).
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_resource: Option<String>,
     /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
@@ -401,32 +382,22 @@ pub struct WorkloadOptions {
     /// Port of the local OAuth callback server.
     ///
     /// Default: `8666`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_callback_port: Option<u16>,
     /// Do not open a browser for the OAuth flow.
     ///
     /// Default: `false`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_skip_browser: Option<bool>,
     /// Timeout of the OAuth flow, such as `30s` or `1m30s`.
     ///
     /// Default: `30s`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_timeout: Option<Duration>,
     /// Header added to requests to the remote server.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_forward_headers: Vec<Header>,
     /// Header added to requests to the remote server, with its value from the secrets manager.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_forward_headers_secret: Vec<HeaderSecret>,
     /// OAuth 2.0 token exchange endpoint; enables token exchange.
@@ -668,28 +639,18 @@ pub struct ProxyOptions {
     /// Enable OAuth/OIDC authentication to the remote server.
     ///
     /// Default: `false`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth: Option<bool>,
     /// OAuth/OIDC issuer URL.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_issuer: Option<String>,
     /// Authorization endpoint, instead of the issuer, for OAuth without OIDC.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_authorize_url: Option<String>,
     /// Token endpoint, instead of the issuer, for OAuth without OIDC.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_token_url: Option<String>,
     /// OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_client_id: Option<String>,
     /// URL of a client ID metadata document, for authorization servers that support such clients.
@@ -699,35 +660,26 @@ pub struct ProxyOptions {
     ///
     /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
     /// environment variable. Not for production: other users of the machine may see it in the process list.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_client_secret: Option<Secret>,
     /// File with the OAuth client secret.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_client_secret_file: Option<PathBuf>,
     /// Bearer token for the remote server, instead of OAuth.
     ///
-    /// Not supported yet.
+    /// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
+    /// variable. Not for production: other users of the machine may see it in the process list.
     #[uniffi(default)]
     pub remote_auth_bearer_token: Option<Secret>,
     /// File with the bearer token for the remote server.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_bearer_token_file: Option<PathBuf>,
     /// Scopes to request.
     ///
-    /// Default: `openid,profile,email` with OIDC.
-    ///
-    /// Not supported yet.
+    /// Default: those that the server names, or `openid,profile,email` with OIDC.
     #[uniffi(default)]
     pub remote_auth_scopes: Vec<String>,
     /// OAuth 2.0 resource indicator (RFC 8707).
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_resource: Option<String>,
     /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
@@ -738,32 +690,22 @@ pub struct ProxyOptions {
     /// Port of the local OAuth callback server.
     ///
     /// Default: `8666`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_callback_port: Option<u16>,
     /// Do not open a browser for the OAuth flow.
     ///
     /// Default: `false`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_skip_browser: Option<bool>,
     /// Timeout of the OAuth flow, such as `30s` or `1m30s`.
     ///
     /// Default: `30s`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_auth_timeout: Option<Duration>,
     /// Header added to requests to the remote server.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_forward_headers: Vec<Header>,
     /// Header added to requests to the remote server, with its value from the secrets manager.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub remote_forward_headers_secret: Vec<HeaderSecret>,
     /// OAuth 2.0 token exchange endpoint; enables token exchange.

@@ -21,7 +21,9 @@ use crate::{
     transport::tls::TrustStore,
 };
 
-/// Timeout of a request, from name resolution to the end of the response.
+/// Timeout of a request to the authorization server of a remote server, for which a user waits.
+const LOGIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
+/// Timeout of any other request, from name resolution to the end of the response.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Most redirects that are followed, where they are.
@@ -43,7 +45,7 @@ pub(crate) enum AllowedAddresses {
 
 impl AllowedAddresses {
     /// The addresses that a peer at `ip` may name: those that are at least as public as its own.
-    pub(crate) fn for_peer(ip: IpAddr) -> Self {
+    fn for_peer(ip: IpAddr) -> Self {
         if ip.to_canonical().is_loopback() {
             Self::Local
         } else if is_private(ip) {
@@ -51,6 +53,14 @@ impl AllowedAddresses {
         } else {
             Self::Public
         }
+    }
+
+    /// The addresses that the server of `url` may name; one whose address is unknown counts as public.
+    pub(crate) async fn for_server(url: &Url) -> Self {
+        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        let port = url.port_or_known_default().unwrap_or_default();
+        let mut found = tokio::net::lookup_host((host, port)).await.into_iter().flatten();
+        found.next().map_or(Self::Public, |address| Self::for_peer(address.ip()))
     }
 
     fn contains(self, ip: IpAddr) -> bool {
@@ -215,9 +225,13 @@ impl GuardedClient {
     pub(crate) async fn send(&self, ask: ProviderRequest, max_bytes: usize) -> Result<ProviderResponse> {
         let shown = redact_url(&ask.url);
         let in_context = |error: Error| error.with("url", &shown);
-        match tokio::time::timeout(REQUEST_TIMEOUT, Box::pin(self.exchange(ask, max_bytes))).await {
+        let limit = match self.guard.source {
+            UrlSource::Options => REQUEST_TIMEOUT,
+            UrlSource::RemoteServer => LOGIN_REQUEST_TIMEOUT,
+        };
+        match tokio::time::timeout(limit, Box::pin(self.exchange(ask, max_bytes))).await {
             Ok(outcome) => outcome.map_err(in_context),
-            Err(_) => Err(in_context(failed(format!("no response within {} s", REQUEST_TIMEOUT.as_secs())))),
+            Err(_) => Err(in_context(failed(format!("no response within {} s", limit.as_secs())))),
         }
     }
 

@@ -178,10 +178,6 @@ fn contradictions_name_both_options() {
             vec![("remote-auth-issuer", "https://i"), ("remote-auth-token-url", "https://t")],
             "`remote_auth_issuer` cannot be used with `remote_auth_token_url`",
         ),
-        (
-            vec![("remote-auth-bearer-token", "t"), ("remote-auth-bearer-token-file", "f")],
-            "`remote_auth_bearer_token` cannot be used with `remote_auth_bearer_token_file`",
-        ),
         (vec![("from-config", "f"), ("host", "h")], "`from_config` cannot be used with `host`"),
         (vec![("from-config", "f"), ("server", "s")], "`from_config` cannot be used with `server`"),
     ] {

@@ -157,7 +157,7 @@ impl Proxy {
         let headers = self.secret_headers().await?;
         self.target.add_headers(headers);
         if let Some(outgoing) = &self.outgoing {
-            Box::pin(outgoing.prepare(None)).await?;
+            Box::pin(outgoing.prepare()).await?;
         }
         let service = self.setup.open(self.files)?;
         let listeners = service.bind("set `port` to another, or to 0 for a free one").await?;

@@ -90,7 +90,7 @@ impl TunnelTarget {
         let expected = ExpectedServer::at_own_path(&target, Some(self.transport));
         let unreachable = |reason| Error::new(ErrorKind::Upstream, reason);
         let instance = target.instance().map_err(unreachable)?;
-        let outcome = instance.check(&expected, target.headers(), CHECK_TIMEOUT).await;
+        let outcome = instance.check(&expected, &target.headers(), CHECK_TIMEOUT).await;
         let passed = outcome.map_err(|finding| {
             finding.error("the target").hint("its authentication is checked before it is made public")
         })?;

@@ -174,6 +174,15 @@ fn values(spec: &'static OptionSpec) -> BoxedStrategy<String> {
         | "token_exchange_url"
         | "otel_endpoint"
         | "certificate_oidc_issuer" => "https://[a-z]{2,8}\\.example(/[a-z]{1,4})?".boxed(),
+        "remote_auth_issuer"
+        | "remote_auth_authorize_url"
+        | "remote_auth_token_url"
+        | "remote_auth_client_metadata_url"
+        | "remote_auth_resource" => "https://[a-z]{2,8}\\.example(/[a-z]{1,4})?".boxed(),
+        "remote_auth_client_id" | "remote_auth_scopes" => "[a-z]{1,8}".boxed(),
+        "remote_auth_client_secret_file" | "remote_auth_bearer_token_file" => Just(place("token")).boxed(),
+        "remote_auth_timeout" => of(&["1s", "1m 30s"]),
+        "remote_forward_headers_secret" => "X-[a-z]{1,8}=[a-z]{1,8}".boxed(),
         "image_verification_key" => Just(place("cosign.pub")).boxed(),
         "certificate_identity" => "[a-z]{1,8}@[a-z]{1,8}\\.example".boxed(),
         "sigstore_trusted_root" => Just(place("trusted_root.json")).boxed(),
@@ -231,11 +240,18 @@ fn required_options(name: &str) -> Vec<(&'static str, String)> {
         ("token_exchange_url", "https://issuer.example/token"),
         ("token_exchange_client_id", "me"),
     ];
+    let of_login = [
+        ("remote_auth_authorize_url", "https://issuer.example/authorize"),
+        ("remote_auth_token_url", "https://issuer.example/token"),
+        ("remote_auth_client_id", "me"),
+    ];
     let of_telemetry = [("otel_endpoint", "https://collector.example")];
     let needed = match name {
         _ if of_callers.iter().any(|begin| name.starts_with(begin)) => &all[..2],
         _ if name.starts_with("token_exchange_") => &all[..],
         _ if name.starts_with("otel_") => &of_telemetry,
+        "remote_auth_authorize_url" | "remote_auth_token_url" => &of_login[..],
+        "remote_auth_client_secret_file" => &of_login[2..],
         _ => &[],
     };
     let others = needed.iter().filter(|(other, _)| *other != name);

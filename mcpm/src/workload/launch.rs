@@ -104,8 +104,8 @@ impl Launch {
     }
 
     /// Asks the user to log in to a remote server, if that is required and there is no login yet, and returns the values
-    /// of secrets with the login, for a [launch](Self::secrets) in a process that cannot ask. A recorded workload only
-    /// takes the login that is kept.
+    /// of secrets with the login, for a [launch](Self::secrets) in a process that cannot ask. A recorded workload whose
+    /// server cannot be reached is left as it is.
     ///
     /// # Errors
     /// `LoginRequired` if the environment has no user prompt; `Upstream` if the login fails; `StartFailed` for a remote
@@ -114,11 +114,10 @@ impl Launch {
         let Placement::Remote(remote) = &self.spec.place else { return Ok(values) };
         let target = self.remote_target(remote, &values)?;
         if let Some(outgoing) = target.outgoing() {
-            match self.recorded {
-                true => outgoing.restore(None).await?,
-                false => {
-                    self.check_remote(&target, remote).await?;
-                }
+            match self.check_remote(&target, remote).await {
+                // It may be unreachable for now.
+                Err(error) if self.recorded => tracing::debug!(%error, "the remote server was not checked"),
+                checked => drop(checked?),
             }
             values.extend(
                 outgoing.to_secret().await.map(|login| (outgoing.login_name(), login)).into_iter().collect(),
@@ -371,7 +370,8 @@ impl Launch {
         let bundle = self.spec.asked.mcpm_ca_bundle.as_deref();
         let target = Target::parse_with_trust(&remote.url, TrustStore::with_bundle(bundle)?)?;
         // An exchanged token or a header authenticates requests already.
-        let is_authenticated = self.spec.proxy.exchange.is_some() || headers.contains_key(header::AUTHORIZATION);
+        let is_authenticated =
+            self.spec.proxy.exchange.is_some() || headers.contains_key(header::AUTHORIZATION);
         let outgoing = if is_authenticated { None } else { Some(Arc::new(self.outgoing(remote)?)) };
         Ok(target.with_headers(headers).with_outgoing(outgoing))
     }
@@ -381,7 +381,8 @@ impl Launch {
         let url = Url::parse(&remote.url).map_err(|error| {
             Error::new(ErrorKind::CorruptState, "the recorded URL is not valid").source(error)
         })?;
-        let (spec, secrets) = (self.spec.proxy.outgoing.clone().unwrap_or_default(), self.proxy_secrets().outgoing);
+        let (spec, secrets) =
+            (self.spec.proxy.outgoing.clone().unwrap_or_default(), self.proxy_secrets().outgoing);
         let bundle = self.spec.asked.mcpm_ca_bundle.clone();
         OutgoingAuth::new(spec, secrets, url, bundle, Some(self.environment.clone()))
     }
@@ -391,7 +392,10 @@ impl Launch {
         match &self.spec.place {
             Placement::Remote(remote) => self.outgoing(remote),
             Placement::Container(_) => {
-                let message = format!("`{}` runs in a container; there are logins to remote servers only", self.spec.name);
+                let message = format!(
+                    "`{}` runs in a container; there are logins to remote servers only",
+                    self.spec.name
+                );
                 Err(Error::new(ErrorKind::InvalidOption, message))
             }
         }
@@ -425,16 +429,22 @@ impl Launch {
         let Some(outgoing) = target.outgoing() else {
             return remote_server::check(target, &expected, &shown).await;
         };
-        outgoing.prepare(None).await?;
-        match remote_server::check(target, &expected, &shown).await? {
-            Some(notice) if notice.needs_login => match outgoing.log_in().await {
-                Ok(()) => remote_server::check(target, &expected, &shown).await,
-                // Its responses are forwarded, and clients may log in by themselves.
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(Some(notice)),
-                Err(error) => Err(error),
-            },
-            notice => Ok(notice),
+        outgoing.prepare().await?;
+        // Once with a kept login, and once with a new one.
+        for _ in 0..2 {
+            match remote_server::check(target, &expected, &shown).await? {
+                Some(notice) if notice.needs_login => match outgoing.obtain_login().await {
+                    Ok(()) => {}
+                    // Its responses are forwarded, and clients may log in by themselves.
+                    Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::LoginRequired) => {
+                        return Ok(Some(notice));
+                    }
+                    Err(error) => return Err(error),
+                },
+                notice => return Ok(notice),
+            }
         }
+        remote_server::check(target, &expected, &shown).await
     }
 
     /// Checks that the remote server can be reached. A recorded one may be unreachable for now.
@@ -447,8 +457,10 @@ impl Launch {
     ) -> Result<Box<dyn Endpoint>> {
         let target = self.remote_target(remote, values)?;
         let expected = ExpectedServer::at_own_path(&target, Some(self.spec.transport));
-        if let Some(outgoing) = target.outgoing() {
-            outgoing.restore(values.get(&outgoing.login_name())).await?;
+        if let Some(outgoing) = target.outgoing()
+            && let Some(login) = values.get(&outgoing.login_name())
+        {
+            outgoing.restore(Some(login)).await?;
         }
         match self.check_remote(&target, remote).await {
             Ok(None) => {}

@@ -1897,73 +1897,58 @@ public struct ProxyOptions: Equatable, Hashable {
      * Enable OAuth/OIDC authentication to the remote server.
      *
      * Default: `false`.
-     *
-     * Not supported yet.
      */
     public var remoteAuth: Bool?
     /**
      * OAuth/OIDC issuer URL.
-     *
-     * Not supported yet.
      */
     public var remoteAuthIssuer: String?
     /**
      * Authorization endpoint, instead of the issuer, for OAuth without OIDC.
-     *
-     * Not supported yet.
      */
     public var remoteAuthAuthorizeUrl: String?
     /**
      * Token endpoint, instead of the issuer, for OAuth without OIDC.
-     *
-     * Not supported yet.
      */
     public var remoteAuthTokenUrl: String?
     /**
      * OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
-     *
-     * Not supported yet.
      */
     public var remoteAuthClientId: String?
+    /**
+     * URL of a client ID metadata document, for authorization servers that support such clients.
+     */
+    public var remoteAuthClientMetadataUrl: String?
     /**
      * OAuth client secret; not needed with dynamic client registration or PKCE.
      *
      * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
      * environment variable. Not for production: other users of the machine may see it in the process list.
-     *
-     * Not supported yet.
      */
     public var remoteAuthClientSecret: Secret?
     /**
      * File with the OAuth client secret.
-     *
-     * Not supported yet.
      */
     public var remoteAuthClientSecretFile: PathBuf?
     /**
      * Bearer token for the remote server, instead of OAuth.
      *
-     * Not supported yet.
+     * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
+     * variable. Not for production: other users of the machine may see it in the process list.
      */
     public var remoteAuthBearerToken: Secret?
     /**
      * File with the bearer token for the remote server.
-     *
-     * Not supported yet.
      */
     public var remoteAuthBearerTokenFile: PathBuf?
     /**
      * Scopes to request.
      *
-     * Default: `openid,profile,email` with OIDC.
-     *
-     * Not supported yet.
+     * Default: those that the server names, or `openid,profile,email` with OIDC.
      */
     public var remoteAuthScopes: [String]
     /**
      * OAuth 2.0 resource indicator (RFC 8707).
-     *
-     * Not supported yet.
      */
     public var remoteAuthResource: String?
     /**
@@ -1976,36 +1961,26 @@ public struct ProxyOptions: Equatable, Hashable {
      * Port of the local OAuth callback server.
      *
      * Default: `8666`.
-     *
-     * Not supported yet.
      */
     public var remoteAuthCallbackPort: UInt16?
     /**
      * Do not open a browser for the OAuth flow.
      *
      * Default: `false`.
-     *
-     * Not supported yet.
      */
     public var remoteAuthSkipBrowser: Bool?
     /**
      * Timeout of the OAuth flow, such as `30s` or `1m30s`.
      *
      * Default: `30s`.
-     *
-     * Not supported yet.
      */
     public var remoteAuthTimeout: TimeInterval?
     /**
      * Header added to requests to the remote server.
-     *
-     * Not supported yet.
      */
     public var remoteForwardHeaders: [Header]
     /**
      * Header added to requests to the remote server, with its value from the secrets manager.
-     *
-     * Not supported yet.
      */
     public var remoteForwardHeadersSecret: [HeaderSecret]
     /**
@@ -2268,63 +2243,47 @@ public struct ProxyOptions: Equatable, Hashable {
          * Enable OAuth/OIDC authentication to the remote server.
          *
          * Default: `false`.
-         *
-         * Not supported yet.
          */remoteAuth: Bool? = nil, 
         /**
          * OAuth/OIDC issuer URL.
-         *
-         * Not supported yet.
          */remoteAuthIssuer: String? = nil, 
         /**
          * Authorization endpoint, instead of the issuer, for OAuth without OIDC.
-         *
-         * Not supported yet.
          */remoteAuthAuthorizeUrl: String? = nil, 
         /**
          * Token endpoint, instead of the issuer, for OAuth without OIDC.
-         *
-         * Not supported yet.
          */remoteAuthTokenUrl: String? = nil, 
         /**
          * OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
-         *
-         * Not supported yet.
          */remoteAuthClientId: String? = nil, 
+        /**
+         * URL of a client ID metadata document, for authorization servers that support such clients.
+         */remoteAuthClientMetadataUrl: String? = nil, 
         /**
          * OAuth client secret; not needed with dynamic client registration or PKCE.
          *
          * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
          * environment variable. Not for production: other users of the machine may see it in the process list.
-         *
-         * Not supported yet.
          */remoteAuthClientSecret: Secret? = nil, 
         /**
          * File with the OAuth client secret.
-         *
-         * Not supported yet.
          */remoteAuthClientSecretFile: PathBuf? = nil, 
         /**
          * Bearer token for the remote server, instead of OAuth.
          *
-         * Not supported yet.
+         * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
+         * variable. Not for production: other users of the machine may see it in the process list.
          */remoteAuthBearerToken: Secret? = nil, 
         /**
          * File with the bearer token for the remote server.
-         *
-         * Not supported yet.
          */remoteAuthBearerTokenFile: PathBuf? = nil, 
         /**
          * Scopes to request.
          *
-         * Default: `openid,profile,email` with OIDC.
-         *
-         * Not supported yet.
+         * Default: those that the server names, or `openid,profile,email` with OIDC.
          */remoteAuthScopes: [String] = [], 
         /**
          * OAuth 2.0 resource indicator (RFC 8707).
-         *
-         * Not supported yet.
          */remoteAuthResource: String? = nil, 
         /**
          * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
@@ -2335,32 +2294,22 @@ public struct ProxyOptions: Equatable, Hashable {
          * Port of the local OAuth callback server.
          *
          * Default: `8666`.
-         *
-         * Not supported yet.
          */remoteAuthCallbackPort: UInt16? = nil, 
         /**
          * Do not open a browser for the OAuth flow.
          *
          * Default: `false`.
-         *
-         * Not supported yet.
          */remoteAuthSkipBrowser: Bool? = nil, 
         /**
          * Timeout of the OAuth flow, such as `30s` or `1m30s`.
          *
          * Default: `30s`.
-         *
-         * Not supported yet.
          */remoteAuthTimeout: TimeInterval? = nil, 
         /**
          * Header added to requests to the remote server.
-         *
-         * Not supported yet.
          */remoteForwardHeaders: [Header] = [], 
         /**
          * Header added to requests to the remote server, with its value from the secrets manager.
-         *
-         * Not supported yet.
          */remoteForwardHeadersSecret: [HeaderSecret] = [], 
         /**
          * OAuth 2.0 token exchange endpoint; enables token exchange.
@@ -2496,6 +2445,7 @@ public struct ProxyOptions: Equatable, Hashable {
         self.remoteAuthAuthorizeUrl = remoteAuthAuthorizeUrl
         self.remoteAuthTokenUrl = remoteAuthTokenUrl
         self.remoteAuthClientId = remoteAuthClientId
+        self.remoteAuthClientMetadataUrl = remoteAuthClientMetadataUrl
         self.remoteAuthClientSecret = remoteAuthClientSecret
         self.remoteAuthClientSecretFile = remoteAuthClientSecretFile
         self.remoteAuthBearerToken = remoteAuthBearerToken
@@ -2577,6 +2527,7 @@ public struct FfiConverterTypeProxyOptions: FfiConverterRustBuffer {
                 remoteAuthAuthorizeUrl: FfiConverterOptionString.read(from: &buf), 
                 remoteAuthTokenUrl: FfiConverterOptionString.read(from: &buf), 
                 remoteAuthClientId: FfiConverterOptionString.read(from: &buf), 
+                remoteAuthClientMetadataUrl: FfiConverterOptionString.read(from: &buf), 
                 remoteAuthClientSecret: FfiConverterOptionTypeSecret.read(from: &buf), 
                 remoteAuthClientSecretFile: FfiConverterOptionTypePathBuf.read(from: &buf), 
                 remoteAuthBearerToken: FfiConverterOptionTypeSecret.read(from: &buf), 
@@ -2644,6 +2595,7 @@ public struct FfiConverterTypeProxyOptions: FfiConverterRustBuffer {
         FfiConverterOptionString.write(value.remoteAuthAuthorizeUrl, into: &buf)
         FfiConverterOptionString.write(value.remoteAuthTokenUrl, into: &buf)
         FfiConverterOptionString.write(value.remoteAuthClientId, into: &buf)
+        FfiConverterOptionString.write(value.remoteAuthClientMetadataUrl, into: &buf)
         FfiConverterOptionTypeSecret.write(value.remoteAuthClientSecret, into: &buf)
         FfiConverterOptionTypePathBuf.write(value.remoteAuthClientSecretFile, into: &buf)
         FfiConverterOptionTypeSecret.write(value.remoteAuthBearerToken, into: &buf)
@@ -3446,73 +3398,58 @@ public struct WorkloadOptions: Equatable, Hashable {
      * Enable OAuth/OIDC authentication to the remote server.
      *
      * Default: `false`.
-     *
-     * Not supported yet.
      */
     public var remoteAuth: Bool?
     /**
      * OAuth/OIDC issuer URL.
-     *
-     * Not supported yet.
      */
     public var remoteAuthIssuer: String?
     /**
      * Authorization endpoint, instead of the issuer, for OAuth without OIDC.
-     *
-     * Not supported yet.
      */
     public var remoteAuthAuthorizeUrl: String?
     /**
      * Token endpoint, instead of the issuer, for OAuth without OIDC.
-     *
-     * Not supported yet.
      */
     public var remoteAuthTokenUrl: String?
     /**
      * OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
-     *
-     * Not supported yet.
      */
     public var remoteAuthClientId: String?
+    /**
+     * URL of a client ID metadata document, for authorization servers that support such clients.
+     */
+    public var remoteAuthClientMetadataUrl: String?
     /**
      * OAuth client secret; not needed with dynamic client registration or PKCE.
      *
      * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
      * environment variable. Not for production: other users of the machine may see it in the process list.
-     *
-     * Not supported yet.
      */
     public var remoteAuthClientSecret: Secret?
     /**
      * File with the OAuth client secret.
-     *
-     * Not supported yet.
      */
     public var remoteAuthClientSecretFile: PathBuf?
     /**
      * Bearer token for the remote server, instead of OAuth.
      *
-     * Not supported yet.
+     * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
+     * variable. Not for production: other users of the machine may see it in the process list.
      */
     public var remoteAuthBearerToken: Secret?
     /**
      * File with the bearer token for the remote server.
-     *
-     * Not supported yet.
      */
     public var remoteAuthBearerTokenFile: PathBuf?
     /**
      * Scopes to request.
      *
-     * Default: `openid,profile,email` with OIDC.
-     *
-     * Not supported yet.
+     * Default: those that the server names, or `openid,profile,email` with OIDC.
      */
     public var remoteAuthScopes: [String]
     /**
      * OAuth 2.0 resource indicator (RFC 8707).
-     *
-     * Not supported yet.
      */
     public var remoteAuthResource: String?
     /**
@@ -3525,36 +3462,26 @@ public struct WorkloadOptions: Equatable, Hashable {
      * Port of the local OAuth callback server.
      *
      * Default: `8666`.
-     *
-     * Not supported yet.
      */
     public var remoteAuthCallbackPort: UInt16?
     /**
      * Do not open a browser for the OAuth flow.
      *
      * Default: `false`.
-     *
-     * Not supported yet.
      */
     public var remoteAuthSkipBrowser: Bool?
     /**
      * Timeout of the OAuth flow, such as `30s` or `1m30s`.
      *
      * Default: `30s`.
-     *
-     * Not supported yet.
      */
     public var remoteAuthTimeout: TimeInterval?
     /**
      * Header added to requests to the remote server.
-     *
-     * Not supported yet.
      */
     public var remoteForwardHeaders: [Header]
     /**
      * Header added to requests to the remote server, with its value from the secrets manager.
-     *
-     * Not supported yet.
      */
     public var remoteForwardHeadersSecret: [HeaderSecret]
     /**
@@ -4015,63 +3942,47 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Enable OAuth/OIDC authentication to the remote server.
          *
          * Default: `false`.
-         *
-         * Not supported yet.
          */remoteAuth: Bool? = nil, 
         /**
          * OAuth/OIDC issuer URL.
-         *
-         * Not supported yet.
          */remoteAuthIssuer: String? = nil, 
         /**
          * Authorization endpoint, instead of the issuer, for OAuth without OIDC.
-         *
-         * Not supported yet.
          */remoteAuthAuthorizeUrl: String? = nil, 
         /**
          * Token endpoint, instead of the issuer, for OAuth without OIDC.
-         *
-         * Not supported yet.
          */remoteAuthTokenUrl: String? = nil, 
         /**
          * OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
-         *
-         * Not supported yet.
          */remoteAuthClientId: String? = nil, 
+        /**
+         * URL of a client ID metadata document, for authorization servers that support such clients.
+         */remoteAuthClientMetadataUrl: String? = nil, 
         /**
          * OAuth client secret; not needed with dynamic client registration or PKCE.
          *
          * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
          * environment variable. Not for production: other users of the machine may see it in the process list.
-         *
-         * Not supported yet.
          */remoteAuthClientSecret: Secret? = nil, 
         /**
          * File with the OAuth client secret.
-         *
-         * Not supported yet.
          */remoteAuthClientSecretFile: PathBuf? = nil, 
         /**
          * Bearer token for the remote server, instead of OAuth.
          *
-         * Not supported yet.
+         * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
+         * variable. Not for production: other users of the machine may see it in the process list.
          */remoteAuthBearerToken: Secret? = nil, 
         /**
          * File with the bearer token for the remote server.
-         *
-         * Not supported yet.
          */remoteAuthBearerTokenFile: PathBuf? = nil, 
         /**
          * Scopes to request.
          *
-         * Default: `openid,profile,email` with OIDC.
-         *
-         * Not supported yet.
+         * Default: those that the server names, or `openid,profile,email` with OIDC.
          */remoteAuthScopes: [String] = [], 
         /**
          * OAuth 2.0 resource indicator (RFC 8707).
-         *
-         * Not supported yet.
          */remoteAuthResource: String? = nil, 
         /**
          * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
@@ -4082,32 +3993,22 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Port of the local OAuth callback server.
          *
          * Default: `8666`.
-         *
-         * Not supported yet.
          */remoteAuthCallbackPort: UInt16? = nil, 
         /**
          * Do not open a browser for the OAuth flow.
          *
          * Default: `false`.
-         *
-         * Not supported yet.
          */remoteAuthSkipBrowser: Bool? = nil, 
         /**
          * Timeout of the OAuth flow, such as `30s` or `1m30s`.
          *
          * Default: `30s`.
-         *
-         * Not supported yet.
          */remoteAuthTimeout: TimeInterval? = nil, 
         /**
          * Header added to requests to the remote server.
-         *
-         * Not supported yet.
          */remoteForwardHeaders: [Header] = [], 
         /**
          * Header added to requests to the remote server, with its value from the secrets manager.
-         *
-         * Not supported yet.
          */remoteForwardHeadersSecret: [HeaderSecret] = [], 
         /**
          * OAuth 2.0 token exchange endpoint; enables token exchange.
@@ -4279,6 +4180,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         self.remoteAuthAuthorizeUrl = remoteAuthAuthorizeUrl
         self.remoteAuthTokenUrl = remoteAuthTokenUrl
         self.remoteAuthClientId = remoteAuthClientId
+        self.remoteAuthClientMetadataUrl = remoteAuthClientMetadataUrl
         self.remoteAuthClientSecret = remoteAuthClientSecret
         self.remoteAuthClientSecretFile = remoteAuthClientSecretFile
         self.remoteAuthBearerToken = remoteAuthBearerToken
@@ -4396,6 +4298,7 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
                 remoteAuthAuthorizeUrl: FfiConverterOptionString.read(from: &buf), 
                 remoteAuthTokenUrl: FfiConverterOptionString.read(from: &buf), 
                 remoteAuthClientId: FfiConverterOptionString.read(from: &buf), 
+                remoteAuthClientMetadataUrl: FfiConverterOptionString.read(from: &buf), 
                 remoteAuthClientSecret: FfiConverterOptionTypeSecret.read(from: &buf), 
                 remoteAuthClientSecretFile: FfiConverterOptionTypePathBuf.read(from: &buf), 
                 remoteAuthBearerToken: FfiConverterOptionTypeSecret.read(from: &buf), 
@@ -4499,6 +4402,7 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
         FfiConverterOptionString.write(value.remoteAuthAuthorizeUrl, into: &buf)
         FfiConverterOptionString.write(value.remoteAuthTokenUrl, into: &buf)
         FfiConverterOptionString.write(value.remoteAuthClientId, into: &buf)
+        FfiConverterOptionString.write(value.remoteAuthClientMetadataUrl, into: &buf)
         FfiConverterOptionTypeSecret.write(value.remoteAuthClientSecret, into: &buf)
         FfiConverterOptionTypePathBuf.write(value.remoteAuthClientSecretFile, into: &buf)
         FfiConverterOptionTypeSecret.write(value.remoteAuthBearerToken, into: &buf)
@@ -4846,6 +4750,14 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          */message: String
     )
     /**
+     * The remote server requires a login, and no user can be asked to make it.
+     */
+    case LoginRequired(
+        /**
+         * What happened and what to do next, in one line.
+         */message: String
+    )
+    /**
      * The MCP server or an identity provider failed.
      */
     case Upstream(
@@ -4963,13 +4875,16 @@ public struct FfiConverterTypeMcpmError: FfiConverterRustBuffer {
         case 14: return .Registry(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 15: return .Upstream(
+        case 15: return .LoginRequired(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 16: return .Interrupted(
+        case 16: return .Upstream(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 17: return .Internal(
+        case 17: return .Interrupted(
+            message: try FfiConverterString.read(from: &buf)
+            )
+        case 18: return .Internal(
             message: try FfiConverterString.read(from: &buf)
             )
 
@@ -5054,18 +4969,23 @@ public struct FfiConverterTypeMcpmError: FfiConverterRustBuffer {
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .Upstream(message):
+        case let .LoginRequired(message):
             writeInt(&buf, Int32(15))
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .Interrupted(message):
+        case let .Upstream(message):
             writeInt(&buf, Int32(16))
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .Internal(message):
+        case let .Interrupted(message):
             writeInt(&buf, Int32(17))
+            FfiConverterString.write(message, into: &buf)
+            
+        
+        case let .Internal(message):
+            writeInt(&buf, Int32(18))
             FfiConverterString.write(message, into: &buf)
             
         }

@@ -11,7 +11,7 @@ use std::{
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::oauth_client::TokenSet;
+use super::{oauth_client::TokenSet, registration::ClientRegistration};
 use crate::{
     Environment, Error, ErrorKind, Result,
     options::Secret,
@@ -23,17 +23,6 @@ use crate::{
 /// How long to wait while another process renews the same login.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(20);
-
-/// A client at an authorization server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ClientRegistration {
-    pub(super) client_id: String,
-    pub(super) client_secret: Option<Secret>,
-    /// Whether the secret is sent in the body (`client_secret_post`) instead of a header.
-    pub(super) sends_secret_in_body: bool,
-    /// The redirect URI that it was registered with; `None` for a client that the user registered.
-    pub(super) redirect_uri: Option<String>,
-}
 
 /// A login: its tokens, and where they are renewed.
 #[derive(Debug, Clone)]
@@ -205,6 +194,13 @@ impl LoginStore {
     /// As for [`Secrets::set`].
     pub(super) async fn set_registration(&self, issuer: &str, client: &ClientRegistration) -> Result<()> {
         self.secrets.set(&registration_name(issuer), &encode(&StoredClient::from(client))).await
+    }
+
+    /// Forgets the client that was registered with an issuer.
+    pub(super) async fn remove_registration(&self, issuer: &str) {
+        if let Err(error) = self.secrets.remove(&registration_name(issuer)).await {
+            tracing::debug!(%error, "the client registration is not removed");
+        }
     }
 
     /// Waits until no other process renews the login of that name. The lock ends with the returned file.

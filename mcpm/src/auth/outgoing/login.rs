@@ -15,9 +15,9 @@ use super::{
     callback::{AuthorizationResponse, CallbackServer, parse_pasted},
     challenge::Challenge,
     discovery::{AuthorizationServer, discover, failed},
-    kept_login::{ClientRegistration, KeptLogin, LoginStore},
+    kept_login::{KeptLogin, LoginStore},
     oauth_client::{TokenRequestError, TokenSet, oauth_client},
-    registration,
+    registration::{self, ClientRegistration},
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -60,9 +60,17 @@ impl Login<'_> {
         let callback = self.callback_server().await?;
         let redirect = callback.redirect_uri()?;
         let scopes = self.scopes(&server);
-        let client = self.client(&server, redirect.as_str(), &scopes).await?;
+        let (client, is_kept) = self.client(&server, redirect.as_str(), &scopes).await?;
         let token_endpoint = server.metadata.token_endpoint.clone().unwrap_or_default();
-        let tokens = self.authorize(&server, &client, callback, &redirect, &scopes).await?;
+        let authorized = self.authorize(&server, &client, callback, &redirect, &scopes).await;
+        if authorized.is_err()
+            && is_kept
+            && let Some(store) = self.store
+        {
+            // The server may not know the client any more; the next login registers another one.
+            store.remove_registration(&server.metadata.issuer).await;
+        }
+        let tokens = authorized?;
         let mut login = KeptLogin {
             issuer: server.metadata.issuer.clone(),
             token_endpoint,
@@ -119,27 +127,28 @@ impl Login<'_> {
         scopes
     }
 
-    /// The client: the configured one, the one of a metadata document, a registered one, or a new one.
+    /// The client: the configured one, the one of a metadata document, one that was registered before, or a new one;
+    /// and whether it was registered before.
     async fn client(
         &self,
         server: &AuthorizationServer,
         redirect: &str,
         scopes: &[String],
-    ) -> Result<ClientRegistration> {
+    ) -> Result<(ClientRegistration, bool)> {
         if let Some(client_id) = &self.spec.client_id {
-            return Ok(registration::configured(client_id, self.client_secret.clone(), server));
+            return Ok((registration::configured(client_id, self.client_secret.clone(), server), false));
         }
         if let Some(document) = &self.spec.client_metadata_url
             && server.metadata.client_id_metadata_document_supported
         {
-            return Ok(registration::configured(document, None, server));
+            return Ok((registration::configured(document, None, server), false));
         }
         let issuer = &server.metadata.issuer;
         if let Some(store) = self.store
             && let Some(kept) = store.registration(issuer).await
             && kept.redirect_uri.as_deref() == Some(redirect)
         {
-            return Ok(kept);
+            return Ok((kept, true));
         }
         let registering = registration::register(self.http, server, redirect, scopes).await;
         let client =
@@ -153,7 +162,7 @@ impl Login<'_> {
         {
             tracing::debug!(%error, "the client registration is not kept");
         }
-        Ok(client)
+        Ok((client, false))
     }
 
     async fn authorize(

@@ -12,10 +12,12 @@ mod login;
 mod oauth_client;
 mod probe;
 mod registration;
+mod renewal;
 mod revocation;
 mod session;
 mod spec;
 
-pub(crate) use session::{OutgoingAuth, TokenUnavailable};
+pub(crate) use renewal::TokenUnavailable;
+pub(crate) use session::OutgoingAuth;
 pub(crate) use spec::LOGIN_OPTIONS;
 pub use spec::{OutgoingSecrets, OutgoingSpec};

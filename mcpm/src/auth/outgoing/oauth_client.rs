@@ -17,7 +17,7 @@ use openidconnect::{
 };
 use url::Url;
 
-use super::{discovery::failed, kept_login::ClientRegistration};
+use super::{discovery::failed, registration::ClientRegistration};
 use crate::{
     Error, Result,
     auth::{

@@ -5,10 +5,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{
-    discovery::{AuthorizationServer, failed},
-    kept_login::ClientRegistration,
-};
+use super::discovery::{AuthorizationServer, failed};
 use crate::{
     Error, ErrorKind, Result,
     auth::guarded_client::{GuardedClient, ProviderRequest},
@@ -23,6 +20,17 @@ const MAX_CREDENTIAL_BYTES: usize = 4 << 10;
 const BASIC: &str = "client_secret_basic";
 const POST: &str = "client_secret_post";
 const NONE: &str = "none";
+
+/// A client at an authorization server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ClientRegistration {
+    pub(super) client_id: String,
+    pub(super) client_secret: Option<Secret>,
+    /// Whether the secret is sent in the body (`client_secret_post`) instead of a header.
+    pub(super) sends_secret_in_body: bool,
+    /// The redirect URI that it was registered with; `None` for a client that the user registered.
+    pub(super) redirect_uri: Option<String>,
+}
 
 /// The client that options name. Its secret is sent as the metadata of the server says.
 pub(super) fn configured(

@@ -6,7 +6,6 @@
 //! cannot be reached drops nothing.
 
 use std::{
-    net::IpAddr,
     path::PathBuf,
     sync::{Arc, PoisonError, RwLock},
     time::{Duration, Instant, SystemTime},
@@ -23,6 +22,7 @@ use super::{
     login::Login,
     oauth_client::{TokenRequestError, TokenSet, oauth_client},
     probe::probe,
+    renewal::{CurrentToken, Renewal, TokenUnavailable, renewal_time},
     revocation::revoke,
 };
 use crate::{
@@ -31,19 +31,14 @@ use crate::{
         SecretSource, bearer_value,
         guarded_client::{AllowedAddresses, ClientGuard, GuardedClient, UrlSource},
     },
-    explain::Reason,
     http_client::is_confidential,
     options::Secret,
     redact::url::redact_url,
     user_prompt::UserPrompt,
 };
 
-/// A token is renewed ahead of its expiry by a tenth of its lifetime, but by no more than this.
-const MAX_RENEWAL_MARGIN: Duration = Duration::from_secs(300);
 /// How long a file with a bearer token is not read again.
 const TOKEN_FILE_TTL: Duration = Duration::from_secs(10);
-/// Pause after a renewal that failed.
-const RENEWAL_PAUSE: Duration = Duration::from_secs(10);
 /// Most logins of one server within [`LOGIN_PERIOD`] that a running proxy asks the user for.
 const MAX_LOGINS: usize = 3;
 const LOGIN_PERIOD: Duration = Duration::from_secs(600);
@@ -61,58 +56,6 @@ pub(crate) struct OutgoingAuth {
     current: RwLock<Option<CurrentToken>>,
     /// Held while the token is renewed.
     renewal: Mutex<Renewal>,
-}
-
-/// The token that requests are sent with.
-#[derive(Debug, Clone)]
-struct CurrentToken {
-    header: HeaderValue,
-    /// When it should be renewed.
-    due: Option<SystemTime>,
-    /// When it is no longer valid.
-    expires_at: Option<SystemTime>,
-}
-
-#[derive(Debug, Default)]
-struct Renewal {
-    login: Option<KeptLogin>,
-    /// Why there is no valid token, and until when it is not tried again.
-    failure: Option<(TokenUnavailable, Instant)>,
-    /// When the user was asked to log in.
-    logins: Vec<Instant>,
-}
-
-/// Why a request cannot be authenticated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TokenUnavailable {
-    /// The user has to log in.
-    LoginRequired,
-    /// The authorization server cannot be reached.
-    Unavailable,
-    /// The server rejects the token also after a new login, or wants more scopes than it gets.
-    Rejected,
-}
-
-impl TokenUnavailable {
-    /// The reason for the denial.
-    pub(crate) fn reason(self) -> Reason {
-        match self {
-            Self::LoginRequired => Reason::LoginRequired,
-            Self::Unavailable => Reason::TokenNotRenewed,
-            Self::Rejected => Reason::TokenRejected,
-        }
-    }
-
-    /// The message for the client.
-    pub(crate) fn message(self) -> &'static str {
-        match self {
-            Self::LoginRequired => {
-                "the remote server requires a login, which the user of the proxy has to make"
-            }
-            Self::Unavailable => "the login to the remote server cannot be renewed at the moment",
-            Self::Rejected => "the remote server rejects the login",
-        }
-    }
 }
 
 impl OutgoingAuth {
@@ -181,19 +124,41 @@ impl OutgoingAuth {
         Ok(())
     }
 
-    /// Prepares the first request: takes what is [kept](Self::restore), and asks the user to log in if that is
-    /// required and there is no login.
+    /// Makes sure that there is a token, if options require one: the configured or kept one, or that of a new login.
     ///
     /// # Errors
     /// As for [`restore`](Self::restore) and [`log_in`](Self::log_in).
-    pub(crate) async fn prepare(&self, handed_over: Option<&Secret>) -> Result<()> {
-        if self.current().is_none() {
-            self.restore(handed_over).await?;
-        }
+    pub(crate) async fn prepare(&self) -> Result<()> {
         match self.current() {
-            None if self.spec.requires_login() => self.log_in().await,
+            None if self.uses_bearer_token() => self.restore(None).await,
+            None if self.spec.requires_login() => self.obtain_login().await,
             _ => Ok(()),
         }
+    }
+
+    /// Gets another token for a server that requires a login: the kept one, a renewed one, or that of a new login. The
+    /// store is opened only here, since that may ask for its password.
+    ///
+    /// # Errors
+    /// `NotFound` if the server names no authorization server; as for [`log_in`](Self::log_in).
+    pub(crate) async fn obtain_login(&self) -> Result<()> {
+        if self.current().is_none() {
+            self.restore(None).await?;
+            let is_valid =
+                |current: CurrentToken| current.expires_at.is_none_or(|end| SystemTime::now() < end);
+            if self.read_current().is_some_and(is_valid) {
+                return Ok(());
+            }
+        }
+        if let Some(used) = self.current().filter(|_| !self.uses_bearer_token()) {
+            let mut renewal = self.renewal.lock().await;
+            match self.renew_kept(&mut renewal, Some(&used)).await {
+                Ok(_) => return Ok(()),
+                Err(TokenUnavailable::LoginRequired) => {}
+                Err(failure) => return Err(Error::new(ErrorKind::Upstream, failure.message())),
+            }
+        }
+        self.log_in().await
     }
 
     /// The current token for a request, if there is one, without renewing it.
@@ -216,7 +181,7 @@ impl OutgoingAuth {
     pub(crate) async fn authorization(self: &Arc<Self>) -> Result<Option<HeaderValue>, TokenUnavailable> {
         let Some(current) = self.read_current() else {
             return match self.spec.requires_login() {
-                true => Box::pin(self.renew(None, None)).await.map(Some),
+                true => self.renew_detached(None, None).await.map(Some),
                 false => Ok(None),
             };
         };
@@ -230,7 +195,19 @@ impl OutgoingAuth {
             tokio::spawn(async move { this.renew_ahead().await });
             return Ok(Some(current.header));
         }
-        Box::pin(self.renew(Some(current.header), None)).await.map(Some)
+        self.renew_detached(Some(current.header), None).await.map(Some)
+    }
+
+    /// Gets another token in a task of its own: a client that disconnects must not interrupt a renewal, whose new refresh
+    /// token would be lost.
+    async fn renew_detached(
+        self: &Arc<Self>,
+        used: Option<HeaderValue>,
+        challenge: Option<Challenge>,
+    ) -> Result<HeaderValue, TokenUnavailable> {
+        let this = Arc::clone(self);
+        let renewing = tokio::spawn(async move { this.renew(used, challenge).await });
+        renewing.await.unwrap_or(Err(TokenUnavailable::Unavailable))
     }
 
     /// Renews a token that is still valid, unless that is under way.
@@ -266,11 +243,13 @@ impl OutgoingAuth {
         headers: &HeaderMap,
     ) -> Result<HeaderValue, Option<TokenUnavailable>> {
         let challenge = bearer_challenge(headers);
-        if used.is_none() && !self.spec.requires_login() && self.prompt().is_none() {
+        let is_detected = used.is_none() && !self.spec.requires_login();
+        if is_detected && self.prompt().is_none() {
             return Err(None);
         }
         let challenge = challenge.filter(|_| status == StatusCode::FORBIDDEN || used.is_none());
-        self.renew(used, challenge).await.map_err(Some)
+        let renewed = self.renew_detached(used, challenge).await;
+        renewed.map_err(|failure| if is_detected { None } else { Some(failure) })
     }
 
     /// Whether a response says that the token is not sufficient.
@@ -401,9 +380,8 @@ impl OutgoingAuth {
     /// # Errors
     /// Those of the login.
     pub(crate) async fn log_in(&self) -> Result<()> {
-        let challenge = probe(self.http().await?, &self.target).await;
         let mut renewal = self.renewal.lock().await;
-        self.log_in_with(&mut renewal, challenge).await.map(drop)
+        self.log_in_with(&mut renewal, None).await.map(drop)
     }
 
     /// Removes the login that is kept, and revokes it (RFC 7009).
@@ -506,7 +484,7 @@ impl OutgoingAuth {
     async fn http(&self) -> Result<&GuardedClient> {
         self.http
             .get_or_try_init(|| async {
-                let addresses = AllowedAddresses::for_peer(self.address().await);
+                let addresses = AllowedAddresses::for_server(&self.target).await;
                 GuardedClient::new(ClientGuard {
                     allow_http: false,
                     addresses,
@@ -516,40 +494,4 @@ impl OutgoingAuth {
             })
             .await
     }
-
-    /// An address of the server; an unknown one counts as public.
-    async fn address(&self) -> IpAddr {
-        let unknown = IpAddr::from([0, 0, 0, 0]);
-        let host = self.target.host_str().unwrap_or_default().trim_matches(['[', ']']);
-        let port = self.target.port_or_known_default().unwrap_or_default();
-        let mut found = tokio::net::lookup_host((host, port)).await.into_iter().flatten();
-        found.next().map_or(unknown, |address| address.ip())
-    }
-}
-
-impl Renewal {
-    fn is_paused(&self) -> Option<TokenUnavailable> {
-        let (failure, until) = self.failure.as_ref()?;
-        (Instant::now() < *until).then_some(*failure)
-    }
-
-    fn pause(&mut self, failure: TokenUnavailable) {
-        self.failure = Some((failure, Instant::now() + RENEWAL_PAUSE));
-    }
-}
-
-/// When a token is renewed: a tenth of its lifetime before its end, with some jitter, so that many proxies do not renew
-/// at once.
-fn renewal_time(expires_at: SystemTime) -> SystemTime {
-    let left = expires_at.duration_since(SystemTime::now()).unwrap_or_default();
-    let margin = (left / 10).min(MAX_RENEWAL_MARGIN);
-    let jitter = margin.mul_f64(f64::from(random_byte()) / 512.0);
-    expires_at.checked_sub(margin + jitter).unwrap_or(expires_at)
-}
-
-fn random_byte() -> u8 {
-    let mut byte = [0];
-    // Without randomness there is no jitter.
-    let _ = getrandom::fill(&mut byte);
-    byte[0]
 }

@@ -161,7 +161,10 @@ fn without_framing(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
     let kept = headers
         .iter()
         .filter(|(name, _)| ![header::CONTENT_LENGTH, header::TRANSFER_ENCODING].contains(name));
-    kept.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect()
+    let mut kept: Vec<_> = kept.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
+    // Removing a header changes the order of the names, but not of the values of one name.
+    kept.sort_by(|one, other| one.0.cmp(&other.0));
+    kept
 }
 
 fn with_causes(error: &(dyn StdError + 'static)) -> String {

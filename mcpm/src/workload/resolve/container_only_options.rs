@@ -1,7 +1,10 @@
 //! Options that apply to servers in containers only, or to remote servers only.
 
-use super::request::WorkloadRequest;
-use crate::{Error, ErrorKind, Result, auth::outgoing::LOGIN_OPTIONS, options::OptionSet as _};
+use crate::{
+    Error, ErrorKind, Result,
+    auth::outgoing::LOGIN_OPTIONS,
+    options::{OptionSet as _, WorkloadOptions},
+};
 
 /// The options that are rejected for a remote server. Secrets are rejected unless they are sent as headers.
 pub(in crate::workload) const CONTAINER_ONLY_OPTIONS: &[&str] = &[
@@ -38,7 +41,7 @@ pub(in crate::workload) const CONTAINER_ONLY_OPTIONS: &[&str] = &[
 ];
 
 /// Rejects options that apply to remote servers only, in one message.
-pub(super) fn reject_remote_options(request: &WorkloadRequest) -> Result<()> {
+pub(super) fn reject_remote_options(options: &WorkloadOptions) -> Result<()> {
     const HEADERS_AND_TOKENS: [&str; 4] = [
         "remote_auth_bearer_token",
         "remote_auth_bearer_token_file",
@@ -47,7 +50,7 @@ pub(super) fn reject_remote_options(request: &WorkloadRequest) -> Result<()> {
     ];
     let names = LOGIN_OPTIONS.iter().chain(&HEADERS_AND_TOKENS);
     let given: Vec<String> =
-        names.filter(|name| request.options.is_given(name)).map(|name| format!("`{name}`")).collect();
+        names.filter(|name| options.is_given(name)).map(|name| format!("`{name}`")).collect();
     if given.is_empty() {
         return Ok(());
     }
@@ -59,7 +62,6 @@ pub(super) fn reject_remote_options(request: &WorkloadRequest) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::WorkloadOptions;
 
     #[test]
     fn what_is_for_containers_is_named_as_the_table_names_it() {

@@ -77,7 +77,7 @@ pub(super) fn check(request: &WorkloadRequest, working_dir: &Path) -> Result<()>
     }
     let options = request.effective_options();
     check_proxy(request)?;
-    container_only_options::reject_remote_options(request)?;
+    container_only_options::reject_remote_options(&request.options)?;
     check_labels(&options)?;
     secret_delivery::check(&options)?;
     let permissions = EffectivePermissions::resolve(request, working_dir)?;

@@ -1,0 +1,92 @@
+//! The token of a remote server, the state of its renewal, and why there is none.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use http::HeaderValue;
+
+use super::kept_login::KeptLogin;
+use crate::explain::Reason;
+
+/// A token is renewed ahead of its expiry by a tenth of its lifetime, but by no more than this.
+const MAX_RENEWAL_MARGIN: Duration = Duration::from_secs(300);
+/// Pause after a renewal that failed.
+const RENEWAL_PAUSE: Duration = Duration::from_secs(10);
+
+/// The token that requests are sent with.
+#[derive(Debug, Clone)]
+pub(super) struct CurrentToken {
+    pub(super) header: HeaderValue,
+    /// When it should be renewed.
+    pub(super) due: Option<SystemTime>,
+    /// When it is no longer valid.
+    pub(super) expires_at: Option<SystemTime>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Renewal {
+    pub(super) login: Option<KeptLogin>,
+    /// Why there is no valid token, and until when it is not tried again.
+    pub(super) failure: Option<(TokenUnavailable, Instant)>,
+    /// When the user was asked to log in.
+    pub(super) logins: Vec<Instant>,
+}
+
+/// Why a request cannot be authenticated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TokenUnavailable {
+    /// The user has to log in.
+    LoginRequired,
+    /// The authorization server cannot be reached.
+    Unavailable,
+    /// The server rejects the token also after a new login, or wants more scopes than it gets.
+    Rejected,
+}
+
+impl TokenUnavailable {
+    /// The reason for the denial.
+    pub(crate) fn reason(self) -> Reason {
+        match self {
+            Self::LoginRequired => Reason::LoginRequired,
+            Self::Unavailable => Reason::TokenNotRenewed,
+            Self::Rejected => Reason::TokenRejected,
+        }
+    }
+
+    /// The message for the client.
+    pub(crate) fn message(self) -> &'static str {
+        match self {
+            Self::LoginRequired => {
+                "the remote server requires a login, which the user of the proxy has to make"
+            }
+            Self::Unavailable => "the login to the remote server cannot be renewed at the moment",
+            Self::Rejected => "the remote server rejects the login",
+        }
+    }
+}
+
+impl Renewal {
+    pub(super) fn is_paused(&self) -> Option<TokenUnavailable> {
+        let (failure, until) = self.failure.as_ref()?;
+        (Instant::now() < *until).then_some(*failure)
+    }
+
+    pub(super) fn pause(&mut self, failure: TokenUnavailable) {
+        self.failure = Some((failure, Instant::now() + RENEWAL_PAUSE));
+    }
+}
+
+/// When a token is renewed: a tenth of its lifetime before its end, with some jitter, so that many proxies do not renew
+/// at once.
+pub(super) fn renewal_time(expires_at: SystemTime) -> SystemTime {
+    let left = expires_at.duration_since(SystemTime::now()).unwrap_or_default();
+    let margin = (left / 10).min(MAX_RENEWAL_MARGIN);
+    let jitter = margin.mul_f64(f64::from(random_byte()) / 512.0);
+    expires_at.checked_sub(margin + jitter).unwrap_or(expires_at)
+}
+
+fn random_byte() -> u8 {
+    let mut byte = [0];
+    // Without randomness there is no jitter.
+    let _ = getrandom::fill(&mut byte);
+    byte[0]
+}
