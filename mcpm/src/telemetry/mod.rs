@@ -13,6 +13,7 @@ mod labels;
 mod otel_variables;
 mod spec;
 mod trace_context;
+mod traceparent;
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -33,7 +34,8 @@ pub(crate) use instruments::{HttpLabels, Instruments, Legacy, LegacyLabels, Oper
 pub(crate) use labels::{http_method, mcp_method, mcp_version, rpc_code};
 pub(crate) use spec::{OTLP_OPTIONS, SHARED_OPTIONS};
 pub use spec::{OtlpSpec, TelemetrySpec};
-pub(crate) use trace_context::{TraceContext, parent_and_link, traceparent_header};
+pub(crate) use trace_context::{TraceContext, parent_and_link};
+pub(crate) use traceparent::traceparent_header;
 
 use export_runtime::ExportRuntime;
 use exporters::ExporterFactory;

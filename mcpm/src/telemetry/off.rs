@@ -3,6 +3,7 @@
 mod cut;
 mod otel_variables;
 mod spec;
+mod traceparent;
 
 use std::convert::Infallible;
 
@@ -11,6 +12,7 @@ use http::HeaderMap;
 pub(crate) use cut::cut;
 pub(crate) use spec::{OTLP_OPTIONS, SHARED_OPTIONS};
 pub use spec::{OtlpSpec, TelemetrySpec};
+pub(crate) use traceparent::traceparent_header;
 
 use crate::{Feature, Result, environment::Variables, options::Header};
 

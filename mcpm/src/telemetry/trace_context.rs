@@ -9,10 +9,10 @@ use opentelemetry::{
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use serde::Deserialize;
 
+use super::traceparent::{TRACEPARENT, traceparent_header};
 use crate::redact::hex;
 
-/// Names of the fields, in headers and in `_meta` alike (SEP-414).
-pub(crate) const TRACEPARENT: &str = "traceparent";
+/// The name of the field, in headers and in `_meta` alike (SEP-414).
 pub(crate) const TRACESTATE: &str = "tracestate";
 
 /// The `traceparent` and `tracestate` of a request.
@@ -82,13 +82,6 @@ impl TraceContext {
     pub(crate) fn tracestate(&self) -> Option<&str> {
         self.tracestate.as_deref().filter(|state| !state.is_empty())
     }
-}
-
-/// The `traceparent` header, unless there are several: such a request has no trace context (W3C Trace Context).
-pub(crate) fn traceparent_header(headers: &HeaderMap) -> Option<&str> {
-    let mut lines = headers.get_all(TRACEPARENT).iter();
-    let line = lines.next().filter(|_| lines.next().is_none());
-    line.and_then(|line| line.to_str().ok())
 }
 
 /// `tracestate` may be split into several header lines (W3C Trace Context, section 3.3.1).
