@@ -19,6 +19,7 @@ mod executor;
 mod exit;
 mod flag_names;
 mod logging;
+mod login_prompt;
 mod output;
 mod progress;
 mod signals;

@@ -14,7 +14,7 @@ use mcpm::{
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use zeroize::Zeroizing;
 
-use crate::browser;
+use crate::{browser, login_prompt};
 
 /// Maximum length of a line in bytes.
 const MAX_LINE_BYTES: usize = 64 * 1024;
@@ -46,15 +46,12 @@ impl UserPrompt for Terminal {
 
     async fn show_login(&self, login: &LoginPrompt) -> Result<()> {
         let opened = login.open_browser && browser::open(&login.url);
-        let how = match opened {
-            true => "the browser opens this page; if it does not, open it yourself",
-            false => "open this page in a browser",
-        };
-        let within = login.timeout.as_secs();
-        // Standard error may be closed; then the browser is what is left.
-        let _ =
-            writeln!(io::stderr(), "Log in to {} within {within} s: {how}\n  {}", login.server, login.url);
+        login_prompt::show(login, opened);
         Ok(())
+    }
+
+    async fn ask_redirect(&self, login: &LoginPrompt) -> Result<Option<String>> {
+        login_prompt::wait(login).await
     }
 }
 
@@ -79,7 +76,7 @@ pub(crate) fn prompt_hidden(question: &str) -> Result<Option<Secret>> {
         return Ok(None);
     };
     let mut terminal = &terminal;
-    let quiet = EchoGuard::begin(terminal).map_err(cannot)?;
+    let quiet = EchoGuard::begin(terminal, OptionalActions::Flush).map_err(cannot)?;
     write!(terminal, "{question}: ").and_then(|()| terminal.flush()).map_err(cannot)?;
     let line = read_line(terminal);
     drop(quiet);
@@ -90,15 +87,42 @@ pub(crate) fn prompt_hidden(question: &str) -> Result<Option<Secret>> {
 /// Reads a line byte by byte; `None` if the user cancels. The terminal's line editing is off, so that Ctrl-C
 /// cancels the prompt instead of ending the process with the echo still off.
 fn read_line(mut terminal: &File) -> io::Result<Option<Secret>> {
-    let mut line = Zeroizing::new(Vec::with_capacity(MAX_LINE_BYTES));
+    let mut editor = LineEditor::new();
     let mut byte = [0];
     while terminal.read(&mut byte)? == 1 {
-        match byte[0] {
-            b'\r' | b'\n' => return text(&line).map(Some),
+        match editor.push(byte[0])? {
+            Edit::Continue => {}
+            Edit::Complete => return editor.text().map(Some),
+            Edit::Cancelled => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
+/// A line that is typed without the terminal's line editing.
+pub(crate) struct LineEditor(Zeroizing<Vec<u8>>);
+
+/// What a byte does to the line.
+pub(crate) enum Edit {
+    Continue,
+    Complete,
+    Cancelled,
+}
+
+impl LineEditor {
+    pub(crate) fn new() -> Self {
+        // It does not grow, so that no copy of a secret is left behind.
+        Self(Zeroizing::new(Vec::with_capacity(MAX_LINE_BYTES)))
+    }
+
+    pub(crate) fn push(&mut self, byte: u8) -> io::Result<Edit> {
+        let line = &mut self.0;
+        match byte {
+            b'\r' | b'\n' => return Ok(Edit::Complete),
             // Ctrl-C and Ctrl-\; Ctrl-D at the beginning.
-            3 | 28 => return Ok(None),
-            4 if line.is_empty() => return Ok(None),
-            4 => return text(&line).map(Some),
+            3 | 28 => return Ok(Edit::Cancelled),
+            4 if line.is_empty() => return Ok(Edit::Cancelled),
+            4 => return Ok(Edit::Complete),
             // Backspace removes a whole character.
             8 | 127 => while line.pop().is_some_and(|byte| byte & 0xC0 == 0x80) {},
             // Ctrl-U
@@ -106,35 +130,44 @@ fn read_line(mut terminal: &File) -> io::Result<Option<Secret>> {
             _ if line.len() == MAX_LINE_BYTES => return Err(io::Error::other("the line is too long")),
             byte => line.push(byte),
         }
+        Ok(Edit::Continue)
     }
-    Ok(None)
-}
 
-fn text(line: &[u8]) -> io::Result<Secret> {
-    str::from_utf8(line).map(Secret::from).map_err(|_| io::Error::other("the input is not valid UTF-8"))
+    /// The length in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn text(&self) -> io::Result<Secret> {
+        str::from_utf8(&self.0)
+            .map(Secret::from)
+            .map_err(|_| io::Error::other("the input is not valid UTF-8"))
+    }
 }
 
 /// A terminal without echo until this is dropped.
-struct EchoGuard<'a> {
+pub(crate) struct EchoGuard<'a> {
     terminal: &'a File,
     before: Termios,
+    typed_ahead: OptionalActions,
 }
 
 impl<'a> EchoGuard<'a> {
-    fn begin(terminal: &'a File) -> io::Result<Self> {
+    /// Turns the echo off; `typed_ahead` says what becomes of input that was typed before.
+    pub(crate) fn begin(terminal: &'a File, typed_ahead: OptionalActions) -> io::Result<Self> {
         let before = tcgetattr(terminal)?;
         let mut quiet = before.clone();
         quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
         quiet.special_codes[SpecialCodeIndex::VMIN] = 1;
         quiet.special_codes[SpecialCodeIndex::VTIME] = 0;
-        tcsetattr(terminal, OptionalActions::Flush, &quiet)?;
-        Ok(Self { terminal, before })
+        tcsetattr(terminal, typed_ahead, &quiet)?;
+        Ok(Self { terminal, before, typed_ahead })
     }
 }
 
 impl Drop for EchoGuard<'_> {
     fn drop(&mut self) {
         // A failure cannot be reported.
-        let _ = tcsetattr(self.terminal, OptionalActions::Flush, &self.before);
+        let _ = tcsetattr(self.terminal, self.typed_ahead, &self.before);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use mcpm::{
     Error, ErrorKind,
+    state::LoginState,
     workload::{EventStream, WorkloadEvent},
 };
 use tokio::sync::oneshot;
@@ -163,6 +164,11 @@ pub enum WorkloadEvent {
         fix: String,
         /// The id for `mcpm explain`.
         refusal: String,
+    },
+    /// The login to the remote server has changed.
+    LoginChanged {
+        /// Its state.
+        state: LoginState,
     },
     /// The workload has ended.
     Ended {

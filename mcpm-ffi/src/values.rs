@@ -14,7 +14,7 @@ use mcpm::{
         PermissionProfile, Protocol, ProxyMode, PublishSpec, Relabel, RuntimeChoice, Secret, SecretRef,
         SubjectTokenType, Transport, VolumeSpec,
     },
-    state::Phase,
+    state::{LoginState, Phase},
 };
 
 use crate::McpmError;
@@ -116,6 +116,17 @@ pub enum Phase {
     Stopped,
     /// Ended without a request to stop.
     Failed,
+}
+
+/// The state of the login to a remote server.
+#[uniffi::remote(Enum)]
+pub enum LoginState {
+    /// Requests have a valid token.
+    Authenticated,
+    /// The token is being renewed, or the authorization server cannot be reached for that.
+    Refreshing,
+    /// The login has ended or lacks scopes, so that the user has to log in.
+    NeedsLogin,
 }
 
 /// The protocol of a published port.

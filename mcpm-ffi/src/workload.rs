@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use mcpm::{options::WorkloadOptions, state::Phase};
+use mcpm::{
+    options::WorkloadOptions,
+    state::{LoginState, Phase},
+};
 
 use crate::{
     Events, McpmError, executor,
@@ -27,11 +30,13 @@ pub struct WorkloadStatus {
     pub restarts: u32,
     /// The exit code of the server's last run.
     pub exit_code: Option<i64>,
+    /// The state of the login to the remote server, if there is one.
+    pub login: Option<LoginState>,
 }
 
 impl From<StatusSnapshot> for WorkloadStatus {
-    fn from(StatusSnapshot { phase, reason, restarts, exit_code }: StatusSnapshot) -> Self {
-        Self { phase, reason, restarts, exit_code }
+    fn from(StatusSnapshot { phase, reason, restarts, exit_code, login }: StatusSnapshot) -> Self {
+        Self { phase, reason, restarts, exit_code, login }
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 use mcpm::{
     Result, RunningWorkload, WorkloadBuilder,
     options::WorkloadOptions,
-    state::{Phase, Status},
+    state::{LoginState, Phase, Status},
     workload::EventStream,
 };
 use tokio::task::JoinSet;
@@ -47,12 +47,14 @@ pub(crate) struct StatusSnapshot {
     pub(crate) restarts: u32,
     #[cfg_attr(not(feature = "uniffi"), expect(dead_code, reason = "C is not told it"))]
     pub(crate) exit_code: Option<i64>,
+    #[cfg_attr(not(feature = "uniffi"), expect(dead_code, reason = "C is not told it"))]
+    pub(crate) login: Option<LoginState>,
 }
 
 impl StatusSnapshot {
     fn of(workload: &RunningWorkload) -> Self {
-        let Status { phase, reason, restarts, exit_code, .. } = workload.status();
-        Self { phase, reason, restarts, exit_code }
+        let Status { phase, reason, restarts, exit_code, login, .. } = workload.status();
+        Self { phase, reason, restarts, exit_code, login }
     }
 
     /// Sets the phase, unless the workload has failed before.

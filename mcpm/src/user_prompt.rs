@@ -33,12 +33,13 @@ pub trait UserPrompt: Send + Sync + fmt::Debug {
         Err(Error::new(ErrorKind::LoginRequired, message))
     }
 
-    /// Asks for the URL to which a login has redirected, for a browser on another machine; `None` if the user cannot
-    /// be asked. The future is dropped when the login ends in another way.
+    /// Asks for the URL to which a login has redirected, for a browser on another machine, and may show how much time is
+    /// left; `None` if the user cannot be asked. It is called after [`show_login`](Self::show_login), and again after a
+    /// URL that is not the one of this login. The future is dropped when the login ends in another way.
     ///
     /// # Errors
-    /// `Interrupted` if the user cancels; `Io`.
-    async fn ask_redirect(&self) -> Result<Option<String>> {
+    /// `Interrupted` if the user cancels, which ends the login; `Io`.
+    async fn ask_redirect(&self, _login: &LoginPrompt) -> Result<Option<String>> {
         Ok(None)
     }
 }
@@ -51,8 +52,23 @@ pub struct LoginPrompt {
     pub server: String,
     /// The URL to open in a browser.
     pub url: String,
+    /// Whether the page redirects the browser to this machine. If the browser is on another one, that fails, and the
+    /// URL of the redirect is what [`UserPrompt::ask_redirect`] asks for.
+    pub has_redirect: bool,
+    /// How to log in on another device, if the authorization server allows it.
+    pub device: Option<DeviceLogin>,
     /// Whether to open the browser; if not, the URL is only shown.
     pub open_browser: bool,
     /// How long the login may take.
     pub timeout: Duration,
+}
+
+/// A login on another device (RFC 8628 section 3.3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceLogin {
+    /// The URL to open there.
+    pub url: String,
+    /// The code to enter there. A page that is opened without entering it shows it, to be compared.
+    pub code: String,
 }

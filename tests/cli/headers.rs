@@ -5,9 +5,8 @@ use std::process::Command;
 use serde_json::json;
 
 use super::{
-    registry::PseudoTerminal,
     remote::server,
-    support::{Home, Session},
+    support::{Home, PseudoTerminal, Session},
 };
 
 #[test]

@@ -1,13 +1,10 @@
 //! Servers by their names in a registry.
 
-use std::{
-    io::{Read as _, Write as _},
-    process::{Child, Command, Stdio},
-};
+use std::process::Command;
 
 use serde_json::json;
 
-use super::support::{Home, Session, docker, inspect};
+use super::support::{Home, PseudoTerminal, Session, docker, inspect};
 
 const HTTP: &str = "mcpm-test/everything-http:1";
 
@@ -123,44 +120,6 @@ fn a_name_that_leads_to_nothing_is_refused_and_leaves_nothing() {
     }
     home.assert_nothing_left();
     home.assert_transcript("registry/refused");
-}
-
-/// A command on a terminal, which `script` is: it shows what a terminal shows.
-pub(super) struct PseudoTerminal {
-    child: Child,
-    shown: String,
-}
-
-impl PseudoTerminal {
-    pub(super) fn spawn(home: &Home, line: &str) -> Self {
-        let mut command = home.command("script");
-        command.args(["-q", "-e", "-c", line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        Self { child: command.spawn().unwrap(), shown: String::new() }
-    }
-
-    /// Waits until something is shown, then types.
-    #[track_caller]
-    pub(super) fn expect_then_type(&mut self, prompt: &str, typed: &str) {
-        let mut buffer = [0; 1024];
-        while !self.shown.contains(prompt) {
-            let count = self.child.stdout.as_mut().unwrap().read(&mut buffer).unwrap();
-            assert!(count > 0, "no {prompt:?} in {:?}", self.shown);
-            self.shown += &String::from_utf8_lossy(&buffer[..count]);
-        }
-        self.child.stdin.as_mut().unwrap().write_all(typed.as_bytes()).unwrap();
-    }
-
-    /// Waits for the end, and returns all that was shown.
-    pub(super) fn wait(mut self) -> (Option<i32>, String) {
-        self.child.stdout.as_mut().unwrap().read_to_string(&mut self.shown).unwrap();
-        (self.child.wait().unwrap().code(), self.shown.clone())
-    }
-}
-
-impl Drop for PseudoTerminal {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-    }
 }
 
 #[test]

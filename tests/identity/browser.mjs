@@ -1,23 +1,26 @@
 // A real browser in which somebody logs in: what a client opens when it asks its user to.
 //
-//     browser.mjs URL
+//     browser.mjs URL [CODE]
 //
 // Fills in the forms of the identity provider's pages and sends them off, until the browser has been led back to the
-// client. Ends with 1 when that does not happen. The packages are those in the folder MCPM_TEST_NODE_MODULES.
+// client or, with a code for a device, until that is logged in. Ends with 1 when that does not happen. The packages are those in the folder MCPM_TEST_NODE_MODULES.
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
 const require = createRequire(`${process.env.MCPM_TEST_NODE_MODULES}/`);
 const { default: puppeteer } = await import(pathToFileURL(require.resolve("puppeteer-core")));
 
-const [start] = process.argv.slice(2);
+const [start, code] = process.argv.slice(2);
 const back = new URL(start).searchParams.get("redirect_uri");
 // Root may not use the browser's own sandbox.
 const browser = await puppeteer.launch({ executablePath: process.env.MCPM_TEST_BROWSER, args: ["--no-sandbox"] });
 try {
   const page = await browser.newPage();
   await page.goto(start);
-  while (!page.url().startsWith(back)) {
+  const isOver = async () => (code ? (await page.title()).includes("Success") : page.url().startsWith(back));
+  while (!(await isOver())) {
+    const device = code && (await page.$("input[name=user_code][type=text]"));
+    if (device) await device.type(code);
     const login = await page.$("input[name=login], input[name=username]");
     if (login) {
       await login.type("ann");

@@ -27,11 +27,18 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use url::Url;
 
-use crate::{protected_server::ProtectedServer, provider::IdentityProvider};
+use crate::{
+    protected_server::ProtectedServer,
+    provider::IdentityProvider,
+    support::{Home, PseudoTerminal},
+};
 
-/// A user who logs in with a real browser.
-#[derive(Debug)]
-struct Browser;
+/// A user who logs in with a real browser, on this machine or on another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Browser {
+    Here,
+    Elsewhere,
+}
 
 #[async_trait]
 impl UserPrompt for Browser {
@@ -41,7 +48,15 @@ impl UserPrompt for Browser {
 
     async fn show_login(&self, login: &LoginPrompt) -> Result<()> {
         let mut browser = Command::new(testbed::path("MCPM_TEST_NODE"));
-        browser.arg(root().join("tests/identity/browser.mjs")).arg(&login.url).stdin(Stdio::null());
+        browser.arg(root().join("tests/identity/browser.mjs")).stdin(Stdio::null());
+        match (self, &login.device) {
+            (Self::Here, _) => browser.arg(&login.url),
+            (Self::Elsewhere, device) => {
+                let device = device.as_ref().unwrap();
+                assert!(login.has_redirect);
+                browser.args([&device.url, &device.code])
+            }
+        };
         // The login goes on meanwhile.
         let mut browser = browser.kill_on_drop(true).spawn().unwrap();
         tokio::spawn(async move { browser.wait().await });
@@ -102,7 +117,7 @@ async fn a_login_on_the_pages_of_a_provider_outlives_the_proxy() {
     })
     .await;
     let home = tempfile::tempdir().unwrap();
-    let starting = proxy(server.proxy.url(), home.path(), Some(Arc::new(Browser)))
+    let starting = proxy(server.proxy.url(), home.path(), Some(Arc::new(Browser::Here)))
         .remote_auth_timeout(std::time::Duration::from_secs(120))
         .build()
         .unwrap()
@@ -141,6 +156,8 @@ struct Issuer {
     token_status: Option<&'static str>,
     /// The token endpoint rejects refresh tokens.
     rejects: bool,
+    /// The token requests.
+    forms: Vec<String>,
 }
 
 impl Issuer {
@@ -163,6 +180,7 @@ impl Issuer {
                 json_response(self.token_status.unwrap(), &json!({ "error": "invalid_grant" }))
             }
             "/token" => {
+                self.forms.push(form.clone().into_owned());
                 if form.contains("grant_type=refresh_token") {
                     self.refreshes += 1;
                     let current = format!("refresh_token=refresh-{}", self.issued);
@@ -272,6 +290,87 @@ async fn an_outage_costs_no_login_and_a_rejection_does() {
     let response = list(Http(proxy.address())).await;
     assert_eq!((response.status, response.headers.get("www-authenticate")), (503, None));
     assert_eq!(response.json().await["error"]["data"]["reason"], "outgoing.login_required");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_logs_in_on_another_device() {
+    let provider = IdentityProvider::start().await;
+    let server = ProtectedServer::start(|proxy| {
+        proxy.oidc_issuer(provider.issuer.clone()).oidc_scopes("openid").oidc_scopes("mcp")
+    })
+    .await;
+    let home = tempfile::tempdir().unwrap();
+    let starting = proxy(server.proxy.url(), home.path(), Some(Arc::new(Browser::Elsewhere)))
+        .remote_auth_timeout(std::time::Duration::from_secs(120))
+        .build()
+        .unwrap()
+        .start();
+    let outer = with_timeout("the login", starting).await.unwrap();
+    assert_eq!(list(Http(outer.address())).await.status, 200);
+    assert!(provider.request_count("/token").await > 1, "it polled");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_gets_tokens_for_itself_where_nobody_can_log_in() {
+    let (url, issuer) = issuer(|metadata| {
+        metadata["grant_types_supported"] = json!(["client_credentials"]);
+        metadata["token_endpoint_auth_methods_supported"] = json!(["client_secret_post"]);
+    })
+    .await;
+    let home = tempfile::tempdir().unwrap();
+    let unnamed = proxy(&url, home.path(), Some(Arc::new(Approved))).build().unwrap().start().await;
+    let error = unnamed.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    assert!(error.to_string().contains("`remote_auth_client_id`"), "{error}");
+    let proxy = proxy(&url, home.path(), None).remote_auth_client_id("robot");
+    let proxy = proxy.remote_auth_client_secret(Secret::from("hush")).build().unwrap();
+    let proxy = proxy.start().await.unwrap();
+    assert_eq!(list(Http(proxy.address())).await.status, 200);
+    // The next one is requested in the same way.
+    issuer.lock().unwrap().valid = None;
+    assert_eq!(list(Http(proxy.address())).await.status, 200);
+    let forms = std::mem::take(&mut issuer.lock().unwrap().forms);
+    assert_eq!(forms.len(), 2);
+    for form in forms {
+        for part in
+            ["grant_type=client_credentials", "client_id=robot", "client_secret=hush", "resource=http"]
+        {
+            assert!(form.contains(part), "{part}: {form}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_to_another_machine_is_pasted() {
+    let (url, issuer) = issuer(|_| {}).await;
+    let home = Home::without_engine();
+    home.set("MCPM_SECRETS_PASSWORD", "a password");
+    let options = "--remote-auth --remote-auth-skip-browser --remote-auth-callback-port 0";
+    let line = format!(
+        "trap : INT; {} proxy far --target-uri {url} {options} --remote-auth-timeout 2m; echo code=$?; stty -a",
+        home.program()
+    );
+    let typing = tokio::task::spawn_blocking(move || {
+        let mut typing = PseudoTerminal::spawn(&home, &line);
+        let shown = typing.expect("or paste the URL").to_owned();
+        assert!(shown.contains("Log in to 127.0.0.1 within 120 s") && shown.contains(" s left"), "{shown}");
+        let parameter =
+            |name: &str| shown.split(&format!("{name}=")).nth(1).unwrap().split(['&', '\r']).next();
+        let (state, redirect) = (parameter("state").unwrap(), parameter("redirect_uri").unwrap());
+        let redirect = redirect.replace("%3A", ":").replace("%2F", "/");
+        typing.expect_then_type("", "https://elsewhere.example/?code=x\r");
+        typing.expect("this is not the URL");
+        typing.expect_then_type(
+            "browser ended\r\n\r\u{1b}[K1",
+            &format!("{redirect}?code=canary&state={state}\r"),
+        );
+        typing.expect_then_type("/mcp", "");
+        typing.expect_then_type("far", "\u{3}");
+        typing.wait().1
+    });
+    let shown = with_timeout("the terminal", typing).await.unwrap();
+    assert!(shown.contains(" echo ") && !shown.contains("canary"), "{shown}");
+    assert_eq!(issuer.lock().unwrap().issued, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

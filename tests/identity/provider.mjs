@@ -72,6 +72,7 @@ const renew = async (issuer) => {
     clientDefaults: { id_token_signed_response_alg: "RS256" },
     features: {
       clientCredentials: { enabled: true },
+      deviceFlow: { enabled: true },
       introspection: { enabled: true },
       registration: { enabled: true },
       devInteractions: { enabled: true },

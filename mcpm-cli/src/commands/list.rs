@@ -6,6 +6,7 @@ use clap::{Arg, ArgMatches, Command};
 use mcpm::{
     Environment, Result,
     options::Transport,
+    state::LoginState,
     workload::{WorkloadInfo, Workloads},
 };
 
@@ -41,7 +42,10 @@ fn rows(all: &[WorkloadInfo]) -> Vec<Vec<String>> {
     let head = ["NAME", "SERVER", "STATUS", "URL", "GROUP", "CREATED"].map(str::to_owned).to_vec();
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     let row = |one: &WorkloadInfo| {
-        let status = one.status.as_str().to_owned();
+        let mut status = one.status.as_str().to_owned();
+        if one.login == Some(LoginState::NeedsLogin) {
+            status += " (needs login)";
+        }
         vec![
             one.name.clone(),
             text(&server(one)),

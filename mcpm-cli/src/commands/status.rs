@@ -39,6 +39,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         ("remote", info.remote),
         ("transport", transport),
         ("group", info.group),
+        ("login", info.login.map(|login| login.as_str().to_owned())),
         ("restarts", restarts),
         ("exit code", exit_code),
         ("created", info.created_at),

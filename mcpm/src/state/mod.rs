@@ -31,5 +31,5 @@ pub use groups::{DEFAULT_GROUP, Groups};
 pub use lock::{Holder, Lock};
 pub use process::ProcessId;
 pub use reconcile::{ContainerView, Reconciled, WorkloadState, reconcile};
-pub use status::{Phase, Status};
+pub use status::{LoginState, Phase, Status};
 pub use store::{Claim, Store};

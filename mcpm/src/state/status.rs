@@ -43,6 +43,29 @@ impl Phase {
     }
 }
 
+/// The state of the login to a remote server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoginState {
+    /// Requests have a valid token.
+    Authenticated,
+    /// The token is being renewed, or the authorization server cannot be reached for that.
+    Refreshing,
+    /// The login has ended or lacks scopes, so that the user has to log in.
+    NeedsLogin,
+}
+
+impl LoginState {
+    /// Returns the name that is printed.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Authenticated => "authenticated",
+            Self::Refreshing => "refreshing",
+            Self::NeedsLogin => "needs login",
+        }
+    }
+}
+
 /// The recorded status of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -65,6 +88,9 @@ pub struct Status {
     pub restarts: u32,
     /// The exit code of the server's last run.
     pub exit_code: Option<i64>,
+    /// The state of the login to the remote server; `None` if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<LoginState>,
     /// When the workload was created, in RFC 3339.
     pub created_at: String,
     /// When the status was written, in RFC 3339.
@@ -84,6 +110,7 @@ impl Status {
             supervisor: Some(ProcessId::current()),
             restarts: 0,
             exit_code: None,
+            login: None,
             created_at: rfc3339(now),
             updated_at: rfc3339(now),
         }

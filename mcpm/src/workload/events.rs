@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
+use crate::state::LoginState;
+
 /// Buffered events of a slow reader; older ones are dropped.
 const MAX_BUFFERED_EVENTS: usize = 256;
 
@@ -100,6 +102,11 @@ pub enum WorkloadEvent {
         fix: String,
         /// The id for `mcpm explain`.
         refusal: String,
+    },
+    /// The login to the remote server has changed.
+    LoginChanged {
+        /// Its state.
+        state: LoginState,
     },
     /// The workload has ended.
     Ended {

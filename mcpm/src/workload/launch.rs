@@ -37,10 +37,13 @@ use crate::{
     },
     redact::is_secret_name,
     secrets::SecretValues,
-    state::{Claim, Document, Groups, Lock, Phase, Store},
+    state::{Claim, Document, Groups, Lock, LoginState, Phase, Store},
     stdio::{OnEvent, RestartPolicy},
     transport::tls::TrustStore,
 };
+
+/// Interval at which a workload that requires a login looks for one that was made by another process.
+const NEW_LOGIN_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A resolved workload that is being started.
 #[derive(Debug)]
@@ -470,6 +473,9 @@ impl Launch {
             Err(error) if self.recorded => record.warn(error.to_string()),
             Err(error) => return Err(error),
         }
+        if let Some(outgoing) = target.outgoing() {
+            tokio::spawn(watch_login(outgoing, Arc::clone(record), self.spec.name.clone()));
+        }
         let forward = Forward::new(Arc::new(target), publicity, expected);
         Ok(Box::new(RemoteEndpoint::new(forward, Arc::clone(record))))
     }
@@ -485,6 +491,38 @@ impl Launch {
                     tracing::warn!(%error, "a container could not be stopped");
                 }
                 Err(mismatch)
+            }
+        }
+    }
+}
+
+/// Records the state of the login to the remote server, until the workload ends. While a login is needed, it looks
+/// whether another process has made one.
+fn watch_login(
+    outgoing: &Arc<OutgoingAuth>,
+    record: Arc<Record>,
+    name: WorkloadName,
+) -> impl Future<Output = ()> + use<> {
+    let (mut states, outgoing) = (outgoing.states(), Arc::downgrade(outgoing));
+    async move {
+        loop {
+            let state = *states.borrow_and_update();
+            record.set_login(state);
+            if state == Some(LoginState::NeedsLogin) {
+                record.warn(format!("the remote server requires a login: `mcpm login {name}`"));
+            }
+            loop {
+                let look = tokio::time::sleep(NEW_LOGIN_INTERVAL);
+                tokio::select! {
+                    changed = states.changed() => match changed {
+                        Ok(()) => break,
+                        Err(_) => return,
+                    },
+                    () = look, if state == Some(LoginState::NeedsLogin) => {
+                        let Some(outgoing) = outgoing.upgrade() else { return };
+                        outgoing.take_new_login().await;
+                    }
+                }
             }
         }
     }

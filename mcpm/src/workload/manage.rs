@@ -23,7 +23,8 @@ use crate::{
     runtime::{ContainerInfo, ContainerState, LogChunk, LogOptions, Runtime, labels},
     secrets::SecretValues,
     state::{
-        ContainerView, Document, Groups, Lock, Phase, Status, Store, WorkloadState, reconcile, replace_file,
+        ContainerView, Document, Groups, Lock, LoginState, Phase, Status, Store, WorkloadState, reconcile,
+        replace_file,
     },
     stdio_bridge::{StdioBridge, StdioBridgeBuilder},
     tunnel::TunnelTarget,
@@ -72,6 +73,9 @@ pub struct WorkloadInfo {
     pub group: Option<String>,
     /// How often its server was restarted.
     pub restarts: u32,
+    /// The state of the login to its remote server, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub login: Option<LoginState>,
     /// How its server last exited.
     pub exit_code: Option<i64>,
     /// When it was created, in RFC 3339.
@@ -360,6 +364,7 @@ impl Workloads {
             transport: spec.as_ref().map(|spec| spec.transport),
             group: spec.map(|spec| spec.group),
             restarts: status.as_ref().map_or(0, |status| status.restarts),
+            login: status.as_ref().and_then(|status| status.login).filter(|_| serves),
             exit_code: status.as_ref().and_then(|status| status.exit_code),
             created_at: status.map(|status| status.created_at),
         }

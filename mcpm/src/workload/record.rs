@@ -11,7 +11,7 @@ use super::{WorkloadEvent, WorkloadName, events::WorkloadEvents};
 use crate::{
     Result,
     runtime::Exit,
-    state::{Document, Phase, Status, Store},
+    state::{Document, LoginState, Phase, Status, Store},
     stdio::{ProcessExit, ServerEvent},
 };
 
@@ -98,6 +98,21 @@ impl Record {
             }
             status.enter(Phase::Running, reason, SystemTime::now());
         }
+        self.write_soon();
+    }
+
+    /// Records the state of the login to the remote server, and is written as [`set_reason`](Self::set_reason) is.
+    pub(super) fn set_login(self: &Arc<Self>, login: Option<LoginState>) {
+        if std::mem::replace(&mut self.lock().login, login) == login {
+            return;
+        }
+        if let Some(state) = login {
+            self.events.emit(WorkloadEvent::LoginChanged { state });
+        }
+        self.write_soon();
+    }
+
+    fn write_soon(self: &Arc<Self>) {
         let before = std::mem::replace(&mut *self.remarks(), Remarks::Waiting);
         if before == Remarks::Written {
             tokio::spawn(Arc::clone(self).write_remarks());

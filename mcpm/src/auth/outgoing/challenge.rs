@@ -4,6 +4,8 @@ use http::{HeaderMap, header};
 
 /// Most challenges that are read from one response.
 const MAX_CHALLENGES: usize = 16;
+/// Most scopes that are read from one challenge.
+const MAX_SCOPES: usize = 64;
 
 /// One challenge: a scheme and its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +19,12 @@ impl Challenge {
     pub(crate) fn param(&self, name: &str) -> Option<&str> {
         let mut params = self.params.iter();
         params.find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// The scopes that it names (RFC 6750 section 3).
+    pub(crate) fn scopes(&self) -> Vec<String> {
+        let scopes = self.param("scope").unwrap_or_default().split(' ');
+        scopes.filter(|scope| !scope.is_empty()).take(MAX_SCOPES).map(str::to_owned).collect()
     }
 }
 

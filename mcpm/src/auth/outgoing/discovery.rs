@@ -15,6 +15,8 @@ use crate::{
 
 /// Maximum size of a metadata document in bytes.
 const MAX_METADATA_BYTES: usize = 256 << 10;
+/// The grant type of the device authorization grant (RFC 8628 section 3.4).
+pub(super) const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 /// Most authorization servers of one resource that are looked at.
 const MAX_AUTHORIZATION_SERVERS: usize = 5;
 
@@ -35,6 +37,9 @@ pub(super) struct ServerMetadata {
     pub(super) token_endpoint: Option<String>,
     pub(super) registration_endpoint: Option<String>,
     pub(super) revocation_endpoint: Option<String>,
+    /// RFC 8628 section 4.
+    pub(super) device_authorization_endpoint: Option<String>,
+    pub(super) grant_types_supported: Option<Vec<String>>,
     pub(super) jwks_uri: Option<String>,
     pub(super) scopes_supported: Option<Vec<String>>,
     pub(super) code_challenge_methods_supported: Option<Vec<String>>,
@@ -76,6 +81,28 @@ impl AuthorizationServer {
             resource: canonical(target),
             resource_scopes: Vec::new(),
         }
+    }
+
+    /// Whether it has the authorization code grant, with a user in a browser.
+    pub(super) fn has_code_grant(&self) -> bool {
+        self.metadata.authorization_endpoint.is_some() && self.has_grant("authorization_code").unwrap_or(true)
+    }
+
+    /// Whether it has the device authorization grant (RFC 8628).
+    pub(super) fn has_device_grant(&self) -> bool {
+        self.metadata.device_authorization_endpoint.is_some() && self.has_grant(DEVICE_GRANT).unwrap_or(true)
+    }
+
+    /// Whether clients get tokens for themselves, and nobody else does.
+    pub(super) fn has_client_credentials_only(&self) -> bool {
+        let has_grant = self.has_grant("client_credentials").unwrap_or(false);
+        has_grant && !self.has_code_grant() && !self.has_device_grant()
+    }
+
+    /// Whether the metadata names a grant type; `None` if it names none at all.
+    fn has_grant(&self, grant: &str) -> Option<bool> {
+        let named = self.metadata.grant_types_supported.as_ref()?;
+        Some(named.iter().any(|other| other == grant))
     }
 
     /// Requests tokens for a configured resource, if there is one.

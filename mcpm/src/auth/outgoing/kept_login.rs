@@ -5,13 +5,13 @@
 
 use std::{
     fs::{File, TryLockError},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::{oauth_client::TokenSet, registration::ClientRegistration};
+use super::{discovery::AuthorizationServer, oauth_client::TokenSet, registration::ClientRegistration};
 use crate::{
     Environment, Error, ErrorKind, Result,
     options::Secret,
@@ -33,16 +33,46 @@ pub(super) struct KeptLogin {
     pub(super) resource: String,
     pub(super) client: ClientRegistration,
     pub(super) scopes: Vec<String>,
+    /// Scopes that the server has asked for since, which the next login requests too.
+    pub(super) missing_scopes: Vec<String>,
+    /// Whether it is the client's own, without a user: another token is requested as the first one was (RFC 6749
+    /// section 4.4).
+    pub(super) is_of_client: bool,
     pub(super) access_token: Secret,
     pub(super) refresh_token: Option<Secret>,
     pub(super) expires_at: Option<SystemTime>,
 }
 
 impl KeptLogin {
+    pub(super) fn new(
+        server: &AuthorizationServer,
+        client: ClientRegistration,
+        scopes: Vec<String>,
+        tokens: TokenSet,
+        now: SystemTime,
+    ) -> Self {
+        let metadata = &server.metadata;
+        let mut login = Self {
+            issuer: metadata.issuer.clone(),
+            token_endpoint: metadata.token_endpoint.clone().unwrap_or_default(),
+            revocation_endpoint: metadata.revocation_endpoint.clone(),
+            resource: server.resource.clone(),
+            client,
+            scopes,
+            missing_scopes: Vec::new(),
+            is_of_client: false,
+            access_token: tokens.access_token.clone(),
+            refresh_token: None,
+            expires_at: None,
+        };
+        login.set_tokens(tokens, now);
+        login
+    }
+
     /// Replaces the tokens. A response without a refresh token leaves the old one valid (RFC 6749 section 6).
-    pub(super) fn set_tokens(&mut self, tokens: TokenSet) {
+    pub(super) fn set_tokens(&mut self, tokens: TokenSet, now: SystemTime) {
         self.access_token = tokens.access_token;
-        self.expires_at = tokens.expires_at;
+        self.expires_at = tokens.lifetime.and_then(|lifetime| now.checked_add(lifetime));
         self.refresh_token = tokens.refresh_token.or_else(|| self.refresh_token.take());
         if let Some(scopes) = tokens.scopes {
             self.scopes = scopes;
@@ -60,6 +90,10 @@ struct StoredLogin {
     resource: String,
     client: StoredClient,
     scopes: Vec<String>,
+    #[serde(default)]
+    missing_scopes: Vec<String>,
+    #[serde(default)]
+    is_of_client: bool,
     access_token: String,
     refresh_token: Option<String>,
     /// In seconds since 1970.
@@ -110,6 +144,8 @@ impl KeptLogin {
             resource: self.resource.clone(),
             client: StoredClient::from(&self.client),
             scopes: self.scopes.clone(),
+            missing_scopes: self.missing_scopes.clone(),
+            is_of_client: self.is_of_client,
             access_token: self.access_token.expose().to_owned(),
             refresh_token: self.refresh_token.as_ref().map(|token| token.expose().to_owned()),
             expires_at: expires_at.map(|since| since.as_secs()),
@@ -126,6 +162,8 @@ impl KeptLogin {
             resource: stored.resource,
             client: stored.client.into(),
             scopes: stored.scopes,
+            missing_scopes: stored.missing_scopes,
+            is_of_client: stored.is_of_client,
             access_token: Secret::from(stored.access_token),
             refresh_token: stored.refresh_token.map(Secret::from),
             expires_at: stored.expires_at.and_then(|at| UNIX_EPOCH.checked_add(Duration::from_secs(at))),
@@ -170,7 +208,21 @@ impl LoginStore {
     /// # Errors
     /// As for [`Secrets::set`].
     pub(super) async fn set_login(&self, name: &str, login: &KeptLogin) -> Result<()> {
-        self.secrets.set(name, &login.to_secret()).await
+        self.secrets.set(name, &login.to_secret()).await?;
+        let path = self.lock_path(name);
+        if let Err(error) = File::open(&path).and_then(|file| file.set_modified(SystemTime::now())) {
+            tracing::debug!(%error, "other processes do not notice the new login");
+        }
+        Ok(())
+    }
+
+    /// When the login of that name was last set; `None` if that is unknown. Reads nothing of the secret store.
+    pub(super) fn changed_at(&self, name: &str) -> Option<SystemTime> {
+        self.lock_path(name).metadata().and_then(|metadata| metadata.modified()).ok()
+    }
+
+    fn lock_path(&self, name: &str) -> PathBuf {
+        self.environment.state_dir.join("logins").join(format!("{}.lock", digest(name)))
     }
 
     /// Forgets a login.
@@ -208,9 +260,8 @@ impl LoginStore {
     /// # Errors
     /// `Io` if the lock cannot be created, or is held for too long.
     pub(super) async fn lock(&self, name: &str) -> Result<File> {
-        let folder: PathBuf = self.environment.state_dir.join("logins");
-        let path = folder.join(format!("{}.lock", digest(name)));
-        let opening = create_folders(&folder)
+        let path = self.lock_path(name);
+        let opening = create_folders(path.parent().unwrap_or(Path::new("")))
             .and_then(|()| File::options().create(true).truncate(false).write(true).open(&path));
         let file = opening.map_err(|error| file_error("open", &path, error))?;
         let taken = async {
@@ -264,6 +315,8 @@ mod tests {
                 redirect_uri: Some("http://localhost:8666/callback".to_owned()),
             },
             scopes: vec!["a".to_owned()],
+            missing_scopes: vec!["b".to_owned()],
+            is_of_client: true,
             access_token: Secret::from("access"),
             refresh_token: Some(Secret::from("refresh")),
             expires_at: Some(UNIX_EPOCH + Duration::from_secs(1_900_000_000)),

@@ -1,9 +1,13 @@
-//! One login: the authorization code flow with PKCE (RFC 6749 section 4.1, RFC 7636, RFC 8707, RFC 9207).
+//! One login: the authorization code grant with PKCE (RFC 6749 section 4.1, RFC 7636, RFC 8707, RFC 9207), beside it
+//! the device authorization grant, or the client credentials grant.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, SystemTime},
+};
 
 use http::{HeaderMap, HeaderValue, header};
-use oauth2::{AuthorizationCode, CsrfToken, PkceCodeChallenge, Scope};
+use oauth2::{AuthorizationCode, CsrfToken, PkceCodeChallenge, PkceCodeVerifier, Scope};
 use openidconnect::{
     ClientId, ClientSecret, IssuerUrl, Nonce,
     core::{CoreIdToken, CoreIdTokenVerifier, CoreJsonWebKeySet},
@@ -14,15 +18,17 @@ use super::{
     OutgoingSpec,
     callback::{AuthorizationResponse, CallbackServer, parse_pasted},
     challenge::Challenge,
+    device::DeviceGrant,
     discovery::{AuthorizationServer, discover, failed},
     kept_login::{KeptLogin, LoginStore},
-    oauth_client::{TokenRequestError, TokenSet, oauth_client},
+    oauth_client::{OAuthClient, TokenRequestError, TokenSet, client_token, oauth_client},
     registration::{self, ClientRegistration},
 };
 use crate::{
     Error, ErrorKind, Result,
     auth::guarded_client::GuardedClient,
     options::Secret,
+    redact::url::redact_url,
     user_prompt::{LoginPrompt, UserPrompt},
 };
 
@@ -40,29 +46,44 @@ pub(super) struct Login<'a> {
     /// The remote server.
     pub(super) target: &'a Url,
     pub(super) client_secret: Option<Secret>,
-    pub(super) prompt: &'a dyn UserPrompt,
+    /// Asks the user; without it, only the client itself can log in.
+    pub(super) prompt: Option<&'a dyn UserPrompt>,
     pub(super) store: Option<&'a LoginStore>,
     /// The challenge of the server's response, if there was one.
     pub(super) challenge: Option<&'a Challenge>,
-    /// Scopes of an earlier login that the new one must have too.
-    pub(super) scopes: &'a [String],
+    /// The login before, whose scopes the new one must have too.
+    pub(super) before: Option<&'a KeptLogin>,
+    /// The clock.
+    pub(super) now: fn() -> SystemTime,
 }
 
 impl Login<'_> {
-    /// Logs in, and waits for the user as long as the spec allows.
+    /// Logs in, and waits for the user as long as the spec allows. Where only clients get tokens, the configured client
+    /// gets one for itself.
     ///
     /// # Errors
-    /// `Upstream` if the authorization server cannot be used, denies access or is not answered in time; `PortTaken` for
-    /// the callback port; `InvalidOption` if the user has to name a client; those of the prompt.
+    /// `Upstream` if the authorization server cannot be used, denies access or is not answered in time; `LoginRequired`
+    /// without a prompt; `PortTaken` for the callback port; `InvalidOption` if the user has to name a client; those of
+    /// the prompt.
     pub(super) async fn run(&self) -> Result<KeptLogin> {
         let server = self.server().await?;
-        check_pkce(&server)?;
-        let callback = self.callback_server().await?;
-        let redirect = callback.redirect_uri()?;
         let scopes = self.scopes(&server);
-        let (client, is_kept) = self.client(&server, redirect.as_str(), &scopes).await?;
-        let token_endpoint = server.metadata.token_endpoint.clone().unwrap_or_default();
-        let authorized = self.authorize(&server, &client, callback, &redirect, &scopes).await;
+        if server.has_client_credentials_only() {
+            return self.run_as_client(&server, scopes).await;
+        }
+        let prompt = self.prompt.ok_or_else(|| login_required(self.target))?;
+        let mut callback = None;
+        if server.has_code_grant() {
+            check_pkce(&server)?;
+            callback = Some(self.callback_server().await?);
+        } else if !server.has_device_grant() {
+            let issuer = &server.metadata.issuer;
+            return Err(failed(format!("the issuer `{issuer}` has no authorization endpoint")));
+        }
+        let redirect = callback.as_ref().map(CallbackServer::redirect_uri).transpose()?;
+        let (client, is_kept) = self.client(&server, redirect.as_ref().map(Url::as_str), &scopes).await?;
+        let authorized =
+            self.authorize(prompt, &server, &client, callback.zip(redirect.as_ref()), &scopes).await;
         if authorized.is_err()
             && is_kept
             && let Some(store) = self.store
@@ -70,20 +91,23 @@ impl Login<'_> {
             // The server may not know the client any more; the next login registers another one.
             store.remove_registration(&server.metadata.issuer).await;
         }
-        let tokens = authorized?;
-        let mut login = KeptLogin {
-            issuer: server.metadata.issuer.clone(),
-            token_endpoint,
-            revocation_endpoint: server.metadata.revocation_endpoint.clone(),
-            resource: server.resource.clone(),
-            client,
-            scopes,
-            access_token: tokens.access_token.clone(),
-            refresh_token: None,
-            expires_at: None,
+        Ok(KeptLogin::new(&server, client, scopes, authorized?, (self.now)()))
+    }
+
+    /// Requests a token for the configured client itself (RFC 6749 section 4.4).
+    async fn run_as_client(&self, server: &AuthorizationServer, scopes: Vec<String>) -> Result<KeptLogin> {
+        let issuer = &server.metadata.issuer;
+        let (Some(client_id), Some(secret)) = (&self.spec.client_id, self.client_secret.clone()) else {
+            let message =
+                format!("the authorization server `{issuer}` issues tokens to registered clients only");
+            return Err(Error::new(ErrorKind::InvalidOption, message)
+                .hint("set `remote_auth_client_id` and its secret"));
         };
-        login.set_tokens(tokens);
-        Ok(login)
+        let client = registration::configured(client_id, Some(secret), server);
+        let endpoint = server.metadata.token_endpoint.as_deref();
+        let requested = client_token(self.http, &client, endpoint, &server.resource, &scopes).await;
+        let tokens = requested.map_err(TokenRequestError::into_error)?;
+        Ok(KeptLogin { is_of_client: true, ..KeptLogin::new(server, client, scopes, tokens, (self.now)()) })
     }
 
     /// The authorization server: the configured endpoints, or what is discovered.
@@ -109,11 +133,11 @@ impl Login<'_> {
 
     /// The scopes to request: the configured ones, or those of the challenge, or those of the resource.
     fn scopes(&self, server: &AuthorizationServer) -> Vec<String> {
-        let challenged = self.challenge.and_then(|challenge| challenge.param("scope"));
+        let challenged = self.challenge.map(Challenge::scopes).filter(|scopes| !scopes.is_empty());
         let mut scopes: Vec<String> = if !self.spec.scopes.is_empty() {
             self.spec.scopes.clone()
         } else if let Some(challenged) = challenged {
-            challenged.split(' ').filter(|scope| !scope.is_empty()).map(str::to_owned).collect()
+            challenged
         } else if server.resource_scopes.is_empty() && self.spec.issuer.is_some() && server.is_openid {
             OPENID_SCOPES.map(str::to_owned).to_vec()
         } else {
@@ -121,7 +145,10 @@ impl Login<'_> {
         };
         let supported = server.metadata.scopes_supported.as_deref().unwrap_or_default();
         let offline = supported.iter().filter(|scope| *scope == OFFLINE_ACCESS);
-        scopes.extend(offline.chain(self.scopes).cloned());
+        scopes.extend(offline.cloned());
+        if let Some(before) = self.before.filter(|before| before.issuer == server.metadata.issuer) {
+            scopes.extend(before.scopes.iter().chain(&before.missing_scopes).cloned());
+        }
         let mut seen = BTreeSet::new();
         scopes.retain(|scope| seen.insert(scope.clone()));
         scopes
@@ -132,7 +159,7 @@ impl Login<'_> {
     async fn client(
         &self,
         server: &AuthorizationServer,
-        redirect: &str,
+        redirect: Option<&str>,
         scopes: &[String],
     ) -> Result<(ClientRegistration, bool)> {
         if let Some(client_id) = &self.spec.client_id {
@@ -146,7 +173,7 @@ impl Login<'_> {
         let issuer = &server.metadata.issuer;
         if let Some(store) = self.store
             && let Some(kept) = store.registration(issuer).await
-            && kept.redirect_uri.as_deref() == Some(redirect)
+            && kept.redirect_uri.as_deref() == redirect
         {
             return Ok((kept, true));
         }
@@ -165,46 +192,61 @@ impl Login<'_> {
         Ok((client, false))
     }
 
+    /// Lets the user log in: in the browser of this machine, or on another device.
     async fn authorize(
         &self,
+        prompt: &dyn UserPrompt,
         server: &AuthorizationServer,
         client: &ClientRegistration,
-        callback: CallbackServer,
-        redirect: &Url,
+        callback: Option<(CallbackServer, &Url)>,
         scopes: &[String],
     ) -> Result<TokenSet> {
         let metadata = &server.metadata;
-        let endpoint = metadata.authorization_endpoint.as_deref();
-        if endpoint.is_none() {
-            return Err(failed(format!("the issuer `{}` has no authorization endpoint", metadata.issuer)));
+        let endpoint = metadata.authorization_endpoint.as_deref().filter(|_| callback.is_some());
+        let redirect = callback.as_ref().map(|(_, redirect)| *redirect);
+        let oauth = oauth_client(self.http, client, endpoint, metadata.token_endpoint.as_deref(), redirect)?;
+        let code = callback.map(|(callback, _)| CodeRequest::new(callback, &oauth, &server.resource, scopes));
+        let mut device = None;
+        if server.has_device_grant() {
+            match DeviceGrant::begin(self.http, &oauth, server, scopes).await {
+                Ok(begun) => device = Some(begun),
+                // The client may not have been registered for it.
+                Err(error) if code.is_some() => {
+                    tracing::debug!(%error, "there is no login on another device")
+                }
+                Err(error) => return Err(error),
+            }
         }
-        let oauth =
-            oauth_client(self.http, client, endpoint, metadata.token_endpoint.as_deref(), Some(redirect))?;
-        let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
-        let nonce = scopes.iter().any(|scope| scope == "openid").then(Nonce::new_random);
-        let mut request = oauth
-            .authorize_url(CsrfToken::new_random)
-            .set_pkce_challenge(challenge)
-            .add_extra_param("resource", server.resource.clone())
-            .add_scopes(scopes.iter().cloned().map(Scope::new));
-        if let Some(nonce) = &nonce {
-            request = request.add_extra_param("nonce", nonce.secret().clone());
-        }
-        if scopes.iter().any(|scope| scope == OFFLINE_ACCESS) {
-            // OpenID Connect Core 1.0 section 11: without it, the scope is ignored.
-            request = request.add_extra_param("prompt", "consent");
-        }
-        let (url, state) = request.url();
-        let response = self.wait_for_user(callback, &url, state.secret()).await?;
+        let url = match (&code, &device) {
+            (Some(code), _) => code.url.to_string(),
+            (None, Some(device)) => device.complete_url(),
+            (None, None) => return Err(failed("there is no way to log in")),
+        };
+        let shown = LoginPrompt {
+            server: self.target.host_str().unwrap_or_default().to_owned(),
+            url,
+            has_redirect: code.is_some(),
+            device: device.as_ref().map(DeviceGrant::login),
+            open_browser: !self.spec.skip_browser,
+            timeout: self.spec.timeout,
+        };
+        let (state, nonce, verifier, callback) = match code {
+            Some(code) => (code.state, code.nonce, Some(code.verifier), Some(code.callback)),
+            None => (CsrfToken::new(String::new()), None, None, None),
+        };
+        let waiting = self.wait_for_user(prompt, &shown, callback, state.secret(), device.as_ref());
+        let response = match waiting.await? {
+            UserResponse::Redirect(response) => response,
+            UserResponse::Tokens(tokens) => return Ok(*tokens),
+        };
         check_issuer(server, response.issuer.as_deref())?;
-        let code = response.outcome.map_err(|code| {
-            let code: String = code.chars().filter(char::is_ascii_graphic).take(64).collect();
-            failed(format!("the authorization server denied the login: `{code}`"))
-        })?;
-        let exchanging = oauth
+        let code = response.outcome.map_err(|code| denied(&code))?;
+        let mut exchanging = oauth
             .exchange_code(AuthorizationCode::new(code))
-            .set_pkce_verifier(verifier)
             .add_extra_param("resource", server.resource.clone());
+        if let Some(verifier) = verifier {
+            exchanging = exchanging.set_pkce_verifier(verifier);
+        }
         let response = exchanging.request_async(self.http).await;
         let tokens =
             TokenSet::from_response(&response.map_err(|error| TokenRequestError::from(error).into_error())?)?;
@@ -214,37 +256,59 @@ impl Login<'_> {
         Ok(tokens)
     }
 
-    /// Shows the URL to the user, and waits for the redirect, in the browser or pasted.
+    /// Shows the login to the user, and waits for its end: the redirect of the browser, a pasted one, or the grant of
+    /// another device.
     async fn wait_for_user(
         &self,
-        callback: CallbackServer,
-        url: &Url,
+        prompt: &dyn UserPrompt,
+        shown: &LoginPrompt,
+        callback: Option<CallbackServer>,
         state: &str,
-    ) -> Result<AuthorizationResponse> {
-        let server = self.target.host_str().unwrap_or_default();
-        let prompt = LoginPrompt {
-            server: server.to_owned(),
-            url: url.to_string(),
-            open_browser: !self.spec.skip_browser,
-            timeout: self.spec.timeout,
-        };
-        let received = callback.receive(state, server);
-        let shown = async {
-            self.prompt.show_login(&prompt).await?;
-            match self.prompt.ask_redirect().await? {
-                Some(pasted) => parse_pasted(&pasted, state),
+        device: Option<&DeviceGrant<'_>>,
+    ) -> Result<UserResponse> {
+        let has_code = callback.is_some();
+        let redirected = async {
+            match callback {
+                Some(callback) => callback.receive(state, &shown.server).await.map(UserResponse::Redirect),
                 None => std::future::pending().await,
+            }
+        };
+        let granted = async {
+            let Some(device) = device else { return std::future::pending().await };
+            match device.wait().await {
+                Ok(Some(tokens)) => Ok(UserResponse::Tokens(Box::new(tokens))),
+                Ok(None) => Err(denied("access_denied")),
+                // The browser is left.
+                Err(error) if has_code => {
+                    tracing::debug!(%error, "the login on another device has ended");
+                    std::future::pending().await
+                }
+                Err(error) => Err(error),
+            }
+        };
+        let asked = async {
+            prompt.show_login(shown).await?;
+            loop {
+                let Some(pasted) = prompt.ask_redirect(shown).await? else {
+                    return std::future::pending().await;
+                };
+                match parse_pasted(&pasted, state) {
+                    Ok(response) if has_code => return Ok(UserResponse::Redirect(response)),
+                    Ok(_) => {}
+                    Err(error) => tracing::warn!("{error}"),
+                }
             }
         };
         let waiting = async {
             tokio::select! {
-                received = received => received,
-                shown = shown => shown,
+                ended = redirected => ended,
+                ended = granted => ended,
+                ended = asked => ended,
             }
         };
         tokio::time::timeout(self.spec.timeout, waiting).await.unwrap_or_else(|_| {
             let waited = humantime::format_duration(Duration::from_secs(self.spec.timeout.as_secs().max(1)));
-            Err(failed(format!("nobody logged in to `{server}` within {waited}"))
+            Err(failed(format!("nobody logged in to `{}` within {waited}", shown.server))
                 .hint("set `remote_auth_timeout` to a longer time"))
         })
     }
@@ -276,6 +340,60 @@ impl Login<'_> {
         };
         id_token.claims(&verifier, nonce).map(drop).map_err(|error| invalid(&error))
     }
+}
+
+/// How a user ends a login.
+#[derive(Debug)]
+enum UserResponse {
+    /// The redirect of the authorization endpoint.
+    Redirect(AuthorizationResponse),
+    /// The tokens for a login on another device.
+    Tokens(Box<TokenSet>),
+}
+
+/// A request for an authorization code.
+#[derive(Debug)]
+struct CodeRequest {
+    callback: CallbackServer,
+    /// What the user opens.
+    url: Url,
+    state: CsrfToken,
+    verifier: PkceCodeVerifier,
+    /// For an ID token.
+    nonce: Option<Nonce>,
+}
+
+impl CodeRequest {
+    fn new(callback: CallbackServer, oauth: &OAuthClient, resource: &str, scopes: &[String]) -> Self {
+        let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
+        let nonce = scopes.iter().any(|scope| scope == "openid").then(Nonce::new_random);
+        let mut request = oauth
+            .authorize_url(CsrfToken::new_random)
+            .set_pkce_challenge(challenge)
+            .add_extra_param("resource", resource.to_owned())
+            .add_scopes(scopes.iter().cloned().map(Scope::new));
+        if let Some(nonce) = &nonce {
+            request = request.add_extra_param("nonce", nonce.secret().clone());
+        }
+        if scopes.iter().any(|scope| scope == OFFLINE_ACCESS) {
+            // OpenID Connect Core 1.0 section 11: without it, the scope is ignored.
+            request = request.add_extra_param("prompt", "consent");
+        }
+        let (url, state) = request.url();
+        Self { callback, url, state, verifier, nonce }
+    }
+}
+
+/// The error of a login that needs a user, who cannot be asked.
+pub(super) fn login_required(target: &Url) -> Error {
+    let message = format!("the remote server `{}` requires a login", redact_url(target));
+    Error::new(ErrorKind::LoginRequired, message)
+}
+
+/// The error of a login that the authorization server ended with an error code.
+fn denied(code: &str) -> Error {
+    let code: String = code.chars().filter(char::is_ascii_graphic).take(64).collect();
+    failed(format!("the authorization server denied the login: `{code}`"))
 }
 
 /// Refuses an authorization server that does not bind codes to their client (MCP 2025-11-25, authorization: PKCE).

@@ -6,6 +6,7 @@
 
 mod callback;
 mod challenge;
+mod device;
 mod discovery;
 mod kept_login;
 mod login;
@@ -15,6 +16,7 @@ mod registration;
 mod renewal;
 mod revocation;
 mod session;
+mod session_login;
 mod spec;
 
 pub(crate) use renewal::TokenUnavailable;

@@ -1,12 +1,13 @@
 //! The `oauth2` and `openidconnect` packages over the guarded HTTP client.
 
-use std::{pin::Pin, time::SystemTime};
+use std::{fmt::Display, pin::Pin, time::Duration};
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use oauth2::{
     AsyncHttpClient, AuthType, AuthUrl, ClientId, ClientSecret, EmptyExtraTokenFields, EndpointNotSet,
-    EndpointSet, HttpRequest, HttpResponse, RedirectUrl, RequestTokenError, TokenResponse as _, TokenUrl,
+    EndpointSet, ErrorResponseType, HttpRequest, HttpResponse, RedirectUrl, RequestTokenError, Scope,
+    StandardErrorResponse, TokenResponse as _, TokenUrl,
     basic::{
         BasicErrorResponse, BasicRevocationErrorResponse, BasicTokenIntrospectionResponse, BasicTokenType,
     },
@@ -125,12 +126,33 @@ pub(super) fn oauth_client(
     Ok(client)
 }
 
+/// Requests a token for the client itself (RFC 6749 section 4.4).
+///
+/// # Errors
+/// `Rejected` if the server denies it to the client, `Unavailable` if it cannot be reached.
+pub(super) async fn client_token(
+    http: &GuardedClient,
+    client: &ClientRegistration,
+    token_endpoint: Option<&str>,
+    resource: &str,
+    scopes: &[String],
+) -> Result<TokenSet, TokenRequestError> {
+    let oauth =
+        oauth_client(http, client, None, token_endpoint, None).map_err(TokenRequestError::Rejected)?;
+    let request = oauth
+        .exchange_client_credentials()
+        .add_scopes(scopes.iter().cloned().map(Scope::new))
+        .add_extra_param("resource", resource.to_owned());
+    TokenSet::from_response(&request.request_async(http).await?).map_err(TokenRequestError::Unavailable)
+}
+
 /// Tokens that an authorization server issued.
 #[derive(Debug, Clone)]
 pub(super) struct TokenSet {
     pub(super) access_token: Secret,
     pub(super) refresh_token: Option<Secret>,
-    pub(super) expires_at: Option<SystemTime>,
+    /// How long the access token is valid, from the response on.
+    pub(super) lifetime: Option<Duration>,
     /// The scopes, if the server names them.
     pub(super) scopes: Option<Vec<String>>,
     pub(super) id_token: Option<CoreIdToken>,
@@ -147,11 +169,10 @@ impl TokenSet {
         }
         let access_token = Secret::from(response.access_token().secret().as_str());
         bearer_value(&access_token).map_err(|error| failed("the token cannot be used").source(error))?;
-        let lifetime = response.expires_in();
         Ok(Self {
             access_token,
             refresh_token: response.refresh_token().map(|token| Secret::from(token.secret().as_str())),
-            expires_at: lifetime.and_then(|lifetime| SystemTime::now().checked_add(lifetime)),
+            lifetime: response.expires_in(),
             scopes: response
                 .scopes()
                 .map(|scopes| scopes.iter().map(|scope| scope.as_str().to_owned()).collect()),
@@ -177,9 +198,12 @@ impl TokenRequestError {
     }
 }
 
-impl From<RequestTokenError<Error, BasicErrorResponse>> for TokenRequestError {
+impl<T> From<RequestTokenError<Error, StandardErrorResponse<T>>> for TokenRequestError
+where
+    T: ErrorResponseType + AsRef<str> + Display,
+{
     /// The description is for developers and may repeat the request, so only the code is passed on.
-    fn from(error: RequestTokenError<Error, BasicErrorResponse>) -> Self {
+    fn from(error: RequestTokenError<Error, StandardErrorResponse<T>>) -> Self {
         match error {
             RequestTokenError::ServerResponse(response) => {
                 let code: String =

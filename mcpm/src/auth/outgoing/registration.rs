@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::discovery::{AuthorizationServer, failed};
+use super::discovery::{AuthorizationServer, DEVICE_GRANT, failed};
 use crate::{
     Error, ErrorKind, Result,
     auth::guarded_client::{GuardedClient, ProviderRequest},
@@ -28,7 +28,8 @@ pub(super) struct ClientRegistration {
     pub(super) client_secret: Option<Secret>,
     /// Whether the secret is sent in the body (`client_secret_post`) instead of a header.
     pub(super) sends_secret_in_body: bool,
-    /// The redirect URI that it was registered with; `None` for a client that the user registered.
+    /// The redirect URI that it was registered with; `None` for a client that the user registered, and for one that
+    /// needs no redirect.
     pub(super) redirect_uri: Option<String>,
 }
 
@@ -67,23 +68,26 @@ struct RegistrationResponse {
 pub(super) async fn register(
     http: &GuardedClient,
     server: &AuthorizationServer,
-    redirect_uri: &str,
+    redirect_uri: Option<&str>,
     scopes: &[String],
 ) -> Result<ClientRegistration> {
     let issuer = &server.metadata.issuer;
     let Some(endpoint) = &server.metadata.registration_endpoint else {
         let message = format!("the authorization server `{issuer}` registers no clients by itself");
-        return Err(Error::new(ErrorKind::InvalidOption, message).hint(format!(
-            "register a client there with the redirect URI `{redirect_uri}`, and set `remote_auth_client_id`"
-        )));
+        let redirect = redirect_uri.map(|uri| format!(" with the redirect URI `{uri}`")).unwrap_or_default();
+        return Err(Error::new(ErrorKind::InvalidOption, message)
+            .hint(format!("register a client there{redirect}, and set `remote_auth_client_id`")));
     };
     let url = http.guard().parse_url(endpoint)?;
     let method = auth_method(server.metadata.token_endpoint_auth_methods_supported.as_deref());
+    let mut grants = vec!["refresh_token"];
+    grants.extend(redirect_uri.map(|_| "authorization_code"));
+    grants.extend(server.has_device_grant().then_some(DEVICE_GRANT));
     let mut body = json!({
         "client_name": "mcpm",
-        "redirect_uris": [redirect_uri],
-        "grant_types": ["authorization_code", "refresh_token"],
-        "response_types": ["code"],
+        "redirect_uris": Vec::from_iter(redirect_uri),
+        "grant_types": grants,
+        "response_types": Vec::from_iter(redirect_uri.map(|_| "code")),
         "token_endpoint_auth_method": method,
         // OpenID Connect Dynamic Client Registration 1.0 section 2; without it, loopback redirect URIs are rejected.
         "application_type": "native",
@@ -117,7 +121,7 @@ pub(super) async fn register(
         client_id: registered.client_id,
         client_secret: registered.client_secret.map(Secret::from).filter(|_| method != NONE),
         sends_secret_in_body: method == POST,
-        redirect_uri: Some(redirect_uri.to_owned()),
+        redirect_uri: redirect_uri.map(str::to_owned),
     })
 }
 

@@ -22,6 +22,12 @@ pub(super) struct CurrentToken {
     pub(super) expires_at: Option<SystemTime>,
 }
 
+impl CurrentToken {
+    pub(super) fn is_valid(&self, now: SystemTime) -> bool {
+        self.expires_at.is_none_or(|end| now < end)
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Renewal {
     pub(super) login: Option<KeptLogin>,
@@ -29,6 +35,8 @@ pub(super) struct Renewal {
     pub(super) failure: Option<(TokenUnavailable, Instant)>,
     /// When the user was asked to log in.
     pub(super) logins: Vec<Instant>,
+    /// When another process had last changed the kept login, as far as this one has looked.
+    pub(super) seen_change: Option<SystemTime>,
 }
 
 /// Why a request cannot be authenticated.
@@ -77,8 +85,8 @@ impl Renewal {
 
 /// When a token is renewed: a tenth of its lifetime before its end, with some jitter, so that many proxies do not renew
 /// at once.
-pub(super) fn renewal_time(expires_at: SystemTime) -> SystemTime {
-    let left = expires_at.duration_since(SystemTime::now()).unwrap_or_default();
+pub(super) fn renewal_time(expires_at: SystemTime, now: SystemTime) -> SystemTime {
+    let left = expires_at.duration_since(now).unwrap_or_default();
     let margin = (left / 10).min(MAX_RENEWAL_MARGIN);
     let jitter = margin.mul_f64(f64::from(random_byte()) / 512.0);
     expires_at.checked_sub(margin + jitter).unwrap_or(expires_at)

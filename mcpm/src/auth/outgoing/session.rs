@@ -8,22 +8,19 @@
 use std::{
     path::PathBuf,
     sync::{Arc, PoisonError, RwLock},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use http::{HeaderMap, HeaderValue, StatusCode};
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::{Mutex, OnceCell, watch};
 use url::Url;
 
 use super::{
     OutgoingSecrets, OutgoingSpec,
     challenge::{Challenge, bearer_challenge},
     kept_login::{KeptLogin, LoginStore, login_name},
-    login::Login,
-    oauth_client::{TokenRequestError, TokenSet, oauth_client},
-    probe::probe,
+    oauth_client::{TokenRequestError, TokenSet, client_token, oauth_client},
     renewal::{CurrentToken, Renewal, TokenUnavailable, renewal_time},
-    revocation::revoke,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
@@ -34,28 +31,28 @@ use crate::{
     http_client::is_confidential,
     options::Secret,
     redact::url::redact_url,
-    user_prompt::UserPrompt,
+    state::LoginState,
 };
 
 /// How long a file with a bearer token is not read again.
 const TOKEN_FILE_TTL: Duration = Duration::from_secs(10);
-/// Most logins of one server within [`LOGIN_PERIOD`] that a running proxy asks the user for.
-const MAX_LOGINS: usize = 3;
-const LOGIN_PERIOD: Duration = Duration::from_secs(600);
 
 /// Authenticates requests to one remote server.
 #[derive(Debug)]
 pub(crate) struct OutgoingAuth {
-    spec: OutgoingSpec,
-    secrets: OutgoingSecrets,
-    target: Url,
+    pub(super) spec: OutgoingSpec,
+    pub(super) secrets: OutgoingSecrets,
+    pub(super) target: Url,
     ca_bundle: Option<PathBuf>,
     /// The secret store and the prompts; without it, logins are only in memory.
-    environment: Option<Environment>,
+    pub(super) environment: Option<Environment>,
     http: OnceCell<GuardedClient>,
     current: RwLock<Option<CurrentToken>>,
+    pub(super) state: watch::Sender<Option<LoginState>>,
+    /// The clock.
+    pub(super) now: fn() -> SystemTime,
     /// Held while the token is renewed.
-    renewal: Mutex<Renewal>,
+    pub(super) renewal: Mutex<Renewal>,
 }
 
 impl OutgoingAuth {
@@ -82,6 +79,8 @@ impl OutgoingAuth {
             environment,
             http: OnceCell::new(),
             current: RwLock::new(None),
+            state: watch::Sender::new(None),
+            now: SystemTime::now,
             renewal: Mutex::default(),
         })
     }
@@ -136,29 +135,9 @@ impl OutgoingAuth {
         }
     }
 
-    /// Gets another token for a server that requires a login: the kept one, a renewed one, or that of a new login. The
-    /// store is opened only here, since that may ask for its password.
-    ///
-    /// # Errors
-    /// `NotFound` if the server names no authorization server; as for [`log_in`](Self::log_in).
-    pub(crate) async fn obtain_login(&self) -> Result<()> {
-        if self.current().is_none() {
-            self.restore(None).await?;
-            let is_valid =
-                |current: CurrentToken| current.expires_at.is_none_or(|end| SystemTime::now() < end);
-            if self.read_current().is_some_and(is_valid) {
-                return Ok(());
-            }
-        }
-        if let Some(used) = self.current().filter(|_| !self.uses_bearer_token()) {
-            let mut renewal = self.renewal.lock().await;
-            match self.renew_kept(&mut renewal, Some(&used)).await {
-                Ok(_) => return Ok(()),
-                Err(TokenUnavailable::LoginRequired) => {}
-                Err(failure) => return Err(Error::new(ErrorKind::Upstream, failure.message())),
-            }
-        }
-        self.log_in().await
+    /// The state of the login from now on; `None` before there was one, and for a bearer token.
+    pub(crate) fn states(&self) -> watch::Receiver<Option<LoginState>> {
+        self.state.subscribe()
     }
 
     /// The current token for a request, if there is one, without renewing it.
@@ -166,7 +145,7 @@ impl OutgoingAuth {
         self.read_current().map(|current| current.header)
     }
 
-    fn read_current(&self) -> Option<CurrentToken> {
+    pub(super) fn read_current(&self) -> Option<CurrentToken> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -185,11 +164,11 @@ impl OutgoingAuth {
                 false => Ok(None),
             };
         };
-        let now = SystemTime::now();
+        let now = (self.now)();
         if current.due.is_none_or(|due| now < due) {
             return Ok(Some(current.header));
         }
-        if current.expires_at.is_none_or(|end| now < end) {
+        if current.is_valid(now) {
             // Still valid: renewed beside the request.
             let this = Arc::clone(self);
             tokio::spawn(async move { this.renew_ahead().await });
@@ -214,7 +193,7 @@ impl OutgoingAuth {
     async fn renew_ahead(&self) {
         let Ok(mut renewal) = self.renewal.try_lock() else { return };
         let Some(current) = self.read_current() else { return };
-        if current.due.is_some_and(|due| SystemTime::now() < due) {
+        if current.due.is_some_and(|due| (self.now)() < due) {
             return;
         }
         if self.uses_bearer_token() {
@@ -228,6 +207,9 @@ impl OutgoingAuth {
         }
         let used = Some(&current.header);
         if let Err(failure) = self.renew_kept(&mut renewal, used).await {
+            if failure == TokenUnavailable::LoginRequired {
+                self.state.send_replace(Some(LoginState::NeedsLogin));
+            }
             renewal.pause(failure);
         }
     }
@@ -244,7 +226,7 @@ impl OutgoingAuth {
     ) -> Result<HeaderValue, Option<TokenUnavailable>> {
         let challenge = bearer_challenge(headers);
         let is_detected = used.is_none() && !self.spec.requires_login();
-        if is_detected && self.prompt().is_none() {
+        if is_detected && !self.can_log_in() {
             return Err(None);
         }
         let challenge = challenge.filter(|_| status == StatusCode::FORBIDDEN || used.is_none());
@@ -269,7 +251,7 @@ impl OutgoingAuth {
         let mut renewal = self.renewal.lock().await;
         if let Some(current) = self.read_current()
             && used.as_ref() != Some(&current.header)
-            && current.expires_at.is_none_or(|end| SystemTime::now() < end)
+            && current.is_valid((self.now)())
         {
             return Ok(current.header);
         }
@@ -280,11 +262,15 @@ impl OutgoingAuth {
         if let Some(failure) = renewal.is_paused() {
             return Err(failure);
         }
-        // A challenge for more scopes is not met by renewing.
         let renewed = match &challenge {
-            Some(_) => Err(TokenUnavailable::LoginRequired),
+            // A challenge for more scopes is not met by renewing, but by a login that was made meanwhile.
+            Some(_) => {
+                let kept = self.take_kept(&mut renewal, self.store().as_ref(), used.as_ref()).await;
+                kept.ok_or(TokenUnavailable::LoginRequired)
+            }
             None => self.renew_kept(&mut renewal, used.as_ref()).await,
         };
+        let scopes = challenge.as_ref().map(Challenge::scopes).unwrap_or_default();
         let failure = match renewed {
             Ok(header) => return Ok(header),
             Err(TokenUnavailable::LoginRequired) => match self.log_in_again(&mut renewal, challenge).await {
@@ -293,12 +279,16 @@ impl OutgoingAuth {
             },
             Err(failure) => failure,
         };
+        if failure != TokenUnavailable::Unavailable {
+            self.keep_missing_scopes(&mut renewal, scopes).await;
+            self.state.send_replace(Some(LoginState::NeedsLogin));
+        }
         renewal.pause(failure);
         Err(failure)
     }
 
     /// Takes the login that another process has renewed, or renews it.
-    async fn renew_kept(
+    pub(super) async fn renew_kept(
         &self,
         renewal: &mut Renewal,
         used: Option<&HeaderValue>,
@@ -311,16 +301,11 @@ impl OutgoingAuth {
                 Ok(lock) => _lock = Some(lock),
                 Err(error) => tracing::warn!(%error, "a login is renewed without a lock"),
             }
-            if let Ok(Some(kept)) = store.login(&name).await
-                && let Ok(header) = bearer_value(&kept.access_token)
-                && used != Some(&header)
-            {
-                let is_valid = kept.expires_at.is_none_or(|end| SystemTime::now() < end);
-                if self.set_login(renewal, kept).is_ok() && is_valid {
-                    return Ok(header);
-                }
-            }
         }
+        if let Some(header) = self.take_kept(renewal, store.as_ref(), used).await {
+            return Ok(header);
+        }
+        self.state.send_replace(Some(LoginState::Refreshing));
         let login = renewal.login.as_ref().ok_or(TokenUnavailable::LoginRequired)?;
         let tokens = self.refresh(login).await.map_err(|error| match error {
             TokenRequestError::Rejected(error) => {
@@ -333,20 +318,46 @@ impl OutgoingAuth {
             }
         })?;
         let mut login = login.clone();
-        login.set_tokens(tokens);
+        login.set_tokens(tokens, (self.now)());
         self.keep(&login, store.as_ref()).await;
         self.set_login(renewal, login).map_err(|_| TokenUnavailable::Unavailable)
     }
 
+    /// Takes the kept login, if it has another token than `used`; returns that token if it is valid.
+    pub(super) async fn take_kept(
+        &self,
+        renewal: &mut Renewal,
+        store: Option<&LoginStore>,
+        used: Option<&HeaderValue>,
+    ) -> Option<HeaderValue> {
+        let kept = store?.login(&self.login_name()).await.ok().flatten()?;
+        let header = bearer_value(&kept.access_token).ok()?;
+        if used == Some(&header) {
+            return None;
+        }
+        self.set_login(renewal, kept).ok()?;
+        self.read_current().is_some_and(|current| current.is_valid((self.now)())).then_some(header)
+    }
+
     async fn refresh(&self, login: &KeptLogin) -> Result<TokenSet, TokenRequestError> {
+        let http = self.http().await.map_err(TokenRequestError::Unavailable)?;
+        let mut client = login.client.clone();
+        if self.spec.client_secret != SecretSource::None {
+            // A file may have changed.
+            let read = self.spec.read_client_secret(&self.secrets).map_err(TokenRequestError::Unavailable)?;
+            client.client_secret = read.or(client.client_secret);
+        }
+        if login.is_of_client {
+            let endpoint = Some(login.token_endpoint.as_str());
+            return client_token(http, &client, endpoint, &login.resource, &login.scopes).await;
+        }
         let Some(refresh_token) = &login.refresh_token else {
             return Err(TokenRequestError::Rejected(Error::new(
                 ErrorKind::Upstream,
                 "the authorization server issued no refresh token",
             )));
         };
-        let http = self.http().await.map_err(TokenRequestError::Unavailable)?;
-        let oauth = oauth_client(http, &login.client, None, Some(&login.token_endpoint), None)
+        let oauth = oauth_client(http, &client, None, Some(&login.token_endpoint), None)
             .map_err(TokenRequestError::Rejected)?;
         let token = oauth2::RefreshToken::new(refresh_token.expose().to_owned());
         let request =
@@ -355,90 +366,13 @@ impl OutgoingAuth {
         TokenSet::from_response(&response).map_err(TokenRequestError::Unavailable)
     }
 
-    /// Asks the user of a proxy that runs in the foreground to log in, within limits.
-    async fn log_in_again(
-        &self,
-        renewal: &mut Renewal,
-        challenge: Option<Challenge>,
-    ) -> Result<HeaderValue, TokenUnavailable> {
-        if self.prompt().is_none() {
-            return Err(TokenUnavailable::LoginRequired);
-        }
-        renewal.logins.retain(|at| at.elapsed() < LOGIN_PERIOD);
-        if renewal.logins.len() >= MAX_LOGINS {
-            return Err(TokenUnavailable::Rejected);
-        }
-        renewal.logins.push(Instant::now());
-        self.log_in_with(renewal, challenge).await.map_err(|error| {
-            tracing::warn!(%error, server = %redact_url(&self.target), "the login failed");
-            TokenUnavailable::LoginRequired
-        })
-    }
-
-    /// Logs in, if the server requires it and there is no valid login.
-    ///
-    /// # Errors
-    /// Those of the login.
-    pub(crate) async fn log_in(&self) -> Result<()> {
-        let mut renewal = self.renewal.lock().await;
-        self.log_in_with(&mut renewal, None).await.map(drop)
-    }
-
-    /// Removes the login that is kept, and revokes it (RFC 7009).
-    ///
-    /// # Errors
-    /// `NotFound` if no login is kept; those of the secret store.
-    pub(crate) async fn log_out(&self) -> Result<()> {
-        let name = self.login_name();
-        let none = || {
-            let message = format!("no login to `{}` is kept", redact_url(&self.target));
-            Error::new(ErrorKind::NotFound, message)
-        };
-        let store = LoginStore::open(self.environment.as_ref().ok_or_else(none)?)?;
-        let login = store.login(&name).await?.ok_or_else(none)?;
-        store.remove_login(&name).await?;
-        if let Err(error) = revoke(self.http().await?, &login).await {
-            tracing::warn!(%error, "the login is removed here, but was not revoked");
-        }
-        Ok(())
-    }
-
-    async fn log_in_with(&self, renewal: &mut Renewal, challenge: Option<Challenge>) -> Result<HeaderValue> {
-        if !is_confidential(&self.target) {
-            return Err(Error::new(ErrorKind::NotFound, "there are no logins over plain HTTP"));
-        }
-        let prompt = self.prompt().ok_or_else(|| {
-            let message = format!("the remote server `{}` requires a login", redact_url(&self.target));
-            Error::new(ErrorKind::LoginRequired, message)
-        })?;
-        let challenge = match challenge {
-            Some(challenge) => Some(challenge),
-            None => probe(self.http().await?, &self.target).await,
-        };
-        let store = self.store();
-        let login = Login {
-            http: self.http().await?,
-            spec: &self.spec,
-            target: &self.target,
-            client_secret: self.spec.read_client_secret(&self.secrets)?,
-            prompt: prompt.as_ref(),
-            store: store.as_ref(),
-            challenge: challenge.as_ref(),
-            scopes: renewal.login.as_ref().map(|login| login.scopes.as_slice()).unwrap_or_default(),
-        };
-        let login = Box::pin(login.run()).await?;
-        self.keep(&login, store.as_ref()).await;
-        renewal.failure = None;
-        self.set_login(renewal, login)
-    }
-
     /// The stored form of the login, to hand it over to another process.
     pub(crate) async fn to_secret(&self) -> Option<Secret> {
         self.renewal.lock().await.login.as_ref().map(KeptLogin::to_secret)
     }
 
     /// Keeps a login in the secret store. If that is not possible, it is lost with this process.
-    async fn keep(&self, login: &KeptLogin, store: Option<&LoginStore>) {
+    pub(super) async fn keep(&self, login: &KeptLogin, store: Option<&LoginStore>) {
         if let Some(store) = store
             && let Err(error) = store.set_login(&self.login_name(), login).await
         {
@@ -446,17 +380,18 @@ impl OutgoingAuth {
         }
     }
 
-    fn set_login(&self, renewal: &mut Renewal, login: KeptLogin) -> Result<HeaderValue> {
+    pub(super) fn set_login(&self, renewal: &mut Renewal, login: KeptLogin) -> Result<HeaderValue> {
         let header = bearer_value(&login.access_token)?;
-        let due = login.expires_at.map(renewal_time);
         let expires_at = login.expires_at;
+        let due = expires_at.map(|end| renewal_time(end, (self.now)()));
         self.set_current(Some(CurrentToken { header: header.clone(), due, expires_at }));
         renewal.login = Some(login);
         renewal.failure = None;
+        self.state.send_replace(Some(LoginState::Authenticated));
         Ok(header)
     }
 
-    fn uses_bearer_token(&self) -> bool {
+    pub(super) fn uses_bearer_token(&self) -> bool {
         self.spec.bearer_token != SecretSource::None
     }
 
@@ -466,22 +401,18 @@ impl OutgoingAuth {
         })?;
         let header = bearer_value(&token)?;
         let is_file = matches!(self.spec.bearer_token, SecretSource::File(_));
-        let due = is_file.then(|| SystemTime::now() + TOKEN_FILE_TTL);
+        let due = is_file.then(|| (self.now)() + TOKEN_FILE_TTL);
         self.set_current(Some(CurrentToken { header: header.clone(), due, expires_at: None }));
         Ok(header)
     }
 
-    fn prompt(&self) -> Option<&Arc<dyn UserPrompt>> {
-        self.environment.as_ref()?.user_prompt.as_ref()
-    }
-
-    fn store(&self) -> Option<LoginStore> {
+    pub(super) fn store(&self) -> Option<LoginStore> {
         let opened = LoginStore::open(self.environment.as_ref()?);
         opened.inspect_err(|error| tracing::warn!(%error, "logins are not kept")).ok()
     }
 
     /// The client for this server and what it names. Only a server on a private network may name addresses there.
-    async fn http(&self) -> Result<&GuardedClient> {
+    pub(super) async fn http(&self) -> Result<&GuardedClient> {
         self.http
             .get_or_try_init(|| async {
                 let addresses = AllowedAddresses::for_server(&self.target).await;

@@ -1,0 +1,98 @@
+//! The device authorization grant, for a login in a browser on another device (RFC 8628).
+
+use std::time::Duration;
+
+use oauth2::{
+    DeviceAuthorizationUrl, DeviceCodeErrorResponseType, RequestTokenError, Scope,
+    StandardDeviceAuthorizationResponse,
+};
+
+use super::{
+    discovery::{AuthorizationServer, failed},
+    oauth_client::{OAuthClient, TokenRequestError, TokenSet},
+};
+use crate::{Result, auth::guarded_client::GuardedClient, user_prompt::DeviceLogin};
+
+/// Maximum length of the code that the user enters, in characters.
+const MAX_USER_CODE_CHARS: usize = 64;
+/// The shortest pause between two polls.
+const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A login that waits for its user.
+#[derive(Debug)]
+pub(super) struct DeviceGrant<'a> {
+    http: &'a GuardedClient,
+    oauth: &'a OAuthClient,
+    resource: &'a str,
+    authorization: StandardDeviceAuthorizationResponse,
+}
+
+impl<'a> DeviceGrant<'a> {
+    /// Requests a code for the user (RFC 8628 section 3.1).
+    ///
+    /// # Errors
+    /// `Upstream` if the server rejects the request, or its response cannot be shown.
+    pub(super) async fn begin(
+        http: &'a GuardedClient,
+        oauth: &'a OAuthClient,
+        server: &'a AuthorizationServer,
+        scopes: &[String],
+    ) -> Result<Self> {
+        let endpoint = server.metadata.device_authorization_endpoint.as_deref().unwrap_or_default();
+        let endpoint = http.guard().parse_url(endpoint)?;
+        let client = oauth.clone().set_device_authorization_url(DeviceAuthorizationUrl::from_url(endpoint));
+        let request = client
+            .exchange_device_code()
+            .add_scopes(scopes.iter().cloned().map(Scope::new))
+            .add_extra_param("resource", server.resource.clone());
+        let response = request.request_async(http).await;
+        let authorization: StandardDeviceAuthorizationResponse =
+            response.map_err(|error| TokenRequestError::from(error).into_error())?;
+        let code = authorization.user_code().secret();
+        if code.is_empty()
+            || code.len() > MAX_USER_CODE_CHARS
+            || !code.chars().all(|c| matches!(c, ' '..='~'))
+        {
+            return Err(failed("the authorization server names a code that nobody can enter"));
+        }
+        // The user opens it, and the terminal shows it.
+        http.guard().parse_url(authorization.verification_uri())?;
+        Ok(Self { http, oauth, resource: &server.resource, authorization })
+    }
+
+    /// Where the user enters which code.
+    pub(super) fn login(&self) -> DeviceLogin {
+        DeviceLogin {
+            url: self.authorization.verification_uri().to_string(),
+            code: self.authorization.user_code().secret().clone(),
+        }
+    }
+
+    /// The page that needs no code to be entered, or else the one for the code.
+    pub(super) fn complete_url(&self) -> String {
+        let complete = self.authorization.verification_uri_complete();
+        let complete = complete.and_then(|url| self.http.guard().parse_url(url.secret()).ok());
+        complete.map_or_else(|| self.authorization.verification_uri().to_string(), String::from)
+    }
+
+    /// Polls until the user has logged in (RFC 8628 section 3.4); `None` if the user denies access.
+    ///
+    /// # Errors
+    /// `Upstream` if the code expires, or the server rejects the grant.
+    pub(super) async fn wait(&self) -> Result<Option<TokenSet>> {
+        let request = self
+            .oauth
+            .exchange_device_access_token(&self.authorization)
+            .add_extra_param("resource", self.resource.to_owned());
+        let sleep = |interval: Duration| tokio::time::sleep(interval.max(MIN_POLL_INTERVAL));
+        match request.request_async(self.http, sleep, None).await {
+            Ok(response) => TokenSet::from_response(&response).map(Some),
+            Err(RequestTokenError::ServerResponse(response))
+                if *response.error() == DeviceCodeErrorResponseType::AccessDenied =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(TokenRequestError::from(error).into_error()),
+        }
+    }
+}
