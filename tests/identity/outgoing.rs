@@ -24,18 +24,21 @@ use mcpm_tests::{
     root,
 };
 use serde_json::{Value, json};
-use tokio::process::Command;
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::Command,
+};
 use url::Url;
 
 use crate::{
     protected_server::ProtectedServer,
     provider::IdentityProvider,
-    support::{Home, PseudoTerminal},
+    support::{Home, PseudoTerminal, wait_until},
 };
 
 /// A user who logs in with a real browser, on this machine or on another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Browser {
+pub(crate) enum Browser {
     Here,
     Elsewhere,
 }
@@ -100,12 +103,12 @@ fn environment(folder: &Path, user: Option<Arc<dyn UserPrompt>>) -> Environment 
 }
 
 /// A proxy in front of `url` that logs in there.
-fn proxy(url: &str, folder: &Path, user: Option<Arc<dyn UserPrompt>>) -> ProxyBuilder {
+pub(crate) fn proxy(url: &str, folder: &Path, user: Option<Arc<dyn UserPrompt>>) -> ProxyBuilder {
     let builder = Proxy::builder("remote", url).remote_auth(true).remote_auth_callback_port(0_u16);
     builder.environment(environment(folder, user))
 }
 
-async fn list(http: Http) -> Response {
+pub(crate) async fn list(http: Http) -> Response {
     Modern(http).request(1, "tools/list", json!({})).await
 }
 
@@ -158,6 +161,12 @@ struct Issuer {
     rejects: bool,
     /// The token requests.
     forms: Vec<String>,
+    /// The authorization requests.
+    authorizations: Vec<String>,
+    /// A scope that the server requires.
+    scope: Option<&'static str>,
+    /// The server responds with 503 to everything.
+    is_down: bool,
 }
 
 impl Issuer {
@@ -169,6 +178,22 @@ impl Issuer {
     fn respond(&mut self, request: &ReceivedRequest, origin: &str, metadata: &Value) -> UpstreamResponse {
         let path = request.line.split(' ').nth(1).unwrap();
         let form = String::from_utf8_lossy(&request.body);
+        if self.is_down {
+            return json_response("503 Service Unavailable", &json!({}));
+        }
+        if let Some(query) = path.strip_prefix("/authorize?") {
+            self.authorizations.push(query.to_owned());
+            let url = Url::parse(&format!("{origin}{path}")).unwrap();
+            let parameter = |name| url.query_pairs().find(|(other, _)| other == name).unwrap().1.into_owned();
+            let location = format!("{}?code=c&state={}", parameter("redirect_uri"), parameter("state"));
+            return UpstreamResponse {
+                status: "302 Found".to_owned(),
+                headers: format!("Location: {location}\r\n"),
+                body: String::new(),
+            };
+        }
+        let has_scope = |scope: &&str| self.authorizations.last().is_some_and(|query| query.contains(*scope));
+        let missing = self.scope.filter(|scope| !has_scope(scope));
         match path {
             "/.well-known/oauth-protected-resource/mcp" => json_response(
                 "200 OK",
@@ -196,6 +221,14 @@ impl Issuer {
                         "refresh_token": format!("refresh-{}", self.issued), "expires_in": 3600 }),
                 )
             }
+            "/mcp" if self.accepts(request) && missing.is_some() => UpstreamResponse {
+                status: "403 Forbidden".to_owned(),
+                headers: format!(
+                    "WWW-Authenticate: Bearer error=\"insufficient_scope\", scope=\"{}\"\r\n",
+                    missing.unwrap()
+                ),
+                body: String::new(),
+            },
             "/mcp" if self.accepts(request) => {
                 json_response("200 OK", &json!({ "jsonrpc": "2.0", "id": 1, "result": { "tools": [] } }))
             }
@@ -373,37 +406,146 @@ async fn a_redirect_to_another_machine_is_pasted() {
     assert_eq!(issuer.lock().unwrap().issued, 1);
 }
 
+/// Starts a proxy that logs in, and returns why it does not.
+async fn login_error(url: &str) -> Error {
+    let home = tempfile::tempdir().unwrap();
+    let user: Arc<dyn UserPrompt> = Arc::new(Approved);
+    let started = proxy(url, home.path(), Some(user)).build().unwrap().start().await;
+    started.err().unwrap_or_else(|| panic!("{url} was trusted"))
+}
+
+/// The reason that an error names, which `mcpm explain` knows.
+fn reason(error: &Error) -> Option<String> {
+    let text = error.to_string();
+    let id = text.split_once("(reason: ")?.1.split(')').next().unwrap().to_owned();
+    let explained = mcpm::explain(&id, &Environment::from_lookup(|_| None)).unwrap();
+    assert_eq!(explained.reason, id);
+    Some(id)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn authorization_servers_that_cannot_be_trusted_are_refused() {
     type Change = fn(&mut Value);
-    let cases: [(&str, Change); 9] = [
-        ("does not support PKCE", |metadata| {
+    let cases: [(&str, Option<&str>, Change); 11] = [
+        ("does not support PKCE", Some("outgoing.pkce_missing"), |metadata| {
             metadata.as_object_mut().unwrap().remove("code_challenge_methods_supported");
         }),
-        ("does not support PKCE", |metadata| metadata["code_challenge_methods_supported"] = json!(["plain"])),
-        ("belongs to another issuer", |metadata| metadata["issuer"] = json!("https://id.example")),
-        ("neither `https` nor `http`", |metadata| {
-            metadata["authorization_endpoint"] = json!("javascript:alert(1)")
+        ("does not support PKCE", Some("outgoing.pkce_missing"), |metadata| {
+            metadata["code_challenge_methods_supported"] = json!(["plain"]);
         }),
-        ("neither `https` nor `http`", |metadata| metadata["token_endpoint"] = json!("file:///etc/passwd")),
-        ("does not use `https`", |metadata| metadata["token_endpoint"] = json!("http://192.0.2.1/token")),
-        ("is a private address", |metadata| {
+        ("belongs to another issuer", Some("outgoing.mix_up"), |metadata| {
+            metadata["issuer"] = json!("https://id.example");
+        }),
+        ("does not name the issuer", Some("outgoing.mix_up"), |metadata| {
+            metadata["authorization_response_iss_parameter_supported"] = json!(true);
+        }),
+        ("neither `https` nor `http`", Some("outgoing.url_denied"), |metadata| {
+            metadata["authorization_endpoint"] = json!("javascript:alert(1)");
+        }),
+        ("neither `https` nor `http`", Some("outgoing.url_denied"), |metadata| {
+            metadata["token_endpoint"] = json!("file:///etc/passwd");
+        }),
+        ("is a private address", Some("outgoing.url_denied"), |metadata| {
+            metadata["token_endpoint"] = json!("http://192.0.2.1/token");
+        }),
+        ("does not use `https`", Some("outgoing.url_denied"), |metadata| {
+            metadata["token_endpoint"] = json!("http://id.example/token");
+        }),
+        ("is a private address", Some("outgoing.url_denied"), |metadata| {
             metadata["registration_endpoint"] = json!("https://169.254.169.254/latest");
         }),
-        ("registers no clients", |metadata| {
+        ("registers no clients", None, |metadata| {
             metadata.as_object_mut().unwrap().remove("registration_endpoint");
         }),
-        ("larger than", |metadata| metadata["padding"] = json!("x".repeat(300 << 10))),
+        ("larger than", Some("outgoing.response_unusable"), |metadata| {
+            metadata["padding"] = json!("x".repeat(300 << 10));
+        }),
     ];
-    for (expected, change) in cases {
+    for (expected, id, change) in cases {
         let (url, issuer) = issuer(change).await;
-        let home = tempfile::tempdir().unwrap();
-        let user: Arc<dyn UserPrompt> = Arc::new(Approved);
-        let started = proxy(&url, home.path(), Some(user)).build().unwrap().start().await;
-        let error: Error = started.err().unwrap_or_else(|| panic!("{expected}"));
+        let error = login_error(&url).await;
         assert!(error.to_string().contains(expected), "{expected}: {error}");
+        assert_eq!(reason(&error).as_deref(), id, "{error}");
         assert_eq!(issuer.lock().unwrap().issued, 0, "{expected}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metadata_of_the_resource_leads_nowhere_else() {
+    let slow = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at_slow = format!("http://{}/metadata", slow.local_addr().unwrap());
+    // It accepts, and sends nothing.
+    tokio::spawn(async move {
+        let mut kept = Vec::new();
+        while let Ok((stream, _)) = slow.accept().await {
+            kept.push(stream);
+        }
+    });
+    for (metadata, status, expected, id) in [
+        // A redirect to where clouds serve credentials.
+        ("/away", "302 Found", "is a private address", "outgoing.url_denied"),
+        ("/around", "302 Found", "more than 3 redirects", "outgoing.response_unusable"),
+        ("/other", "200 OK", "is for another resource", "outgoing.mix_up"),
+        ("/broken", "200 OK", "is not valid metadata", "outgoing.response_unusable"),
+        (&at_slow, "", "no response within 20 s", "outgoing.response_unusable"),
+        ("https://169.254.169.254/latest", "", "is a private address", "outgoing.url_denied"),
+        ("ftp://id.example/x", "", "neither `https` nor `http`", "outgoing.url_denied"),
+    ] {
+        let upstream = Upstream::listen().await;
+        let (origin, url) = (upstream.uri(""), upstream.uri("/mcp"));
+        let place =
+            if metadata.starts_with('/') { format!("{origin}{metadata}") } else { metadata.to_owned() };
+        let (name, location) = (metadata.to_owned(), place.clone());
+        upstream.serve(move |request| match request.line.split(' ').nth(1).unwrap() {
+            "/mcp" => UpstreamResponse {
+                status: "401 Unauthorized".to_owned(),
+                headers: format!("WWW-Authenticate: Bearer resource_metadata=\"{place}\"\r\n"),
+                body: String::new(),
+            },
+            path if path == name => UpstreamResponse {
+                status: status.to_owned(),
+                headers: match path {
+                    "/away" => "Location: http://169.254.169.254/latest/meta-data\r\n".to_owned(),
+                    "/around" => format!("Location: {location}\r\n"),
+                    _ => "Content-Type: application/json\r\n".to_owned(),
+                },
+                body: match path {
+                    "/other" => r#"{"resource":"https://bank.example/mcp"}"#.to_owned(),
+                    _ => "{".to_owned(),
+                },
+            },
+            _ => json_response("404 Not Found", &json!({})),
+        });
+        let error = login_error(&url).await;
+        assert!(error.to_string().contains(expected), "{metadata}: {error}");
+        assert_eq!(reason(&error).as_deref(), Some(id), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_without_pkce_is_refused() {
+    let mut provider = Command::new(testbed::path("MCPM_TEST_PYTHON"))
+        .args(["-u", "-m", "oidc_provider_mock", "-p", "0"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(provider.stderr.take().unwrap()).lines();
+    let found = async {
+        loop {
+            let line = lines.next_line().await.unwrap().unwrap();
+            if let Some((_, port)) = line.split_once("http://127.0.0.1:") {
+                let port: String = port.chars().take_while(char::is_ascii_digit).collect();
+                break format!("http://127.0.0.1:{port}");
+            }
+        }
+    };
+    let issuer = with_timeout("the provider", found).await;
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    let server = ProtectedServer::start(|proxy| proxy.oidc_issuer(issuer.clone())).await;
+    let error = login_error(server.proxy.url()).await;
+    assert_eq!(reason(&error).as_deref(), Some("outgoing.pkce_missing"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -412,4 +554,86 @@ async fn without_a_user_a_required_login_is_an_error() {
     let home = tempfile::tempdir().unwrap();
     let error = proxy(&url, home.path(), None).build().unwrap().start().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LoginRequired, "{error}");
+}
+
+/// The state of the login of a workload.
+fn login_state(home: &Home, name: &str) -> Value {
+    home.status(name)["login"].clone()
+}
+
+/// A detached workload has no user: what becomes of its login is in its status, and `mcpm login` makes another.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_detached_workload_shows_its_login_and_takes_a_new_one() {
+    let (url, issuer) = issuer(|_| {}).await;
+    let state = Arc::clone(&issuer);
+    let set = move |change: fn(&mut Issuer)| change(&mut state.lock().unwrap());
+    let home = Home::without_engine();
+    home.set("MCPM_SECRETS_PASSWORD", "a password");
+    home.set("BROWSER", root().join("tests/clients/follow_redirects").to_str().unwrap());
+    let session = tokio::task::spawn_blocking(move || {
+        let name = home.name("far");
+        let run = ["run", &url, "--name", &name, "--remote-auth-callback-port", "0"];
+        let started = home.run(&run).succeeded();
+        let http = Http(Url::parse(&started.url()).unwrap().socket_addrs(|| None).unwrap()[0]);
+        let runtime = tokio::runtime::Handle::current();
+        let call = || {
+            let response = runtime.block_on(list(http));
+            let status = response.status;
+            let answer = runtime.block_on(response.json());
+            (status, answer["error"]["data"]["reason"].as_str().map(str::to_owned))
+        };
+        let login_required = (503, Some("outgoing.login_required".to_owned()));
+        let wait_for = |expected: &str| {
+            wait_until(expected, || login_state(&home, &name) == expected);
+        };
+        assert_eq!(call(), (200, None));
+        wait_for("authenticated");
+
+        // The login ends, and a new one is made.
+        set(|issuer| (issuer.valid, issuer.rejects) = (None, true));
+        assert_eq!(call(), login_required);
+        wait_for("needs_login");
+        let shown = home.run(&["list"]).succeeded().stdout;
+        assert!(shown.contains("running (needs login)"), "{shown}");
+        set(|issuer| issuer.rejects = false);
+        home.run(&["login", &name]).succeeded();
+        wait_for("authenticated");
+        assert_eq!(call(), (200, None));
+
+        // The server wants a scope that the login lacks, and the next one asks for it.
+        set(|issuer| issuer.scope = Some("extra"));
+        assert_eq!(call(), login_required);
+        wait_for("needs_login");
+        home.run(&["login", &name]).succeeded();
+        wait_for("authenticated");
+        assert_eq!(call(), (200, None));
+
+        // After a logout, nothing that the supervisor remembers gets another token.
+        home.run(&["logout", &name]).succeeded();
+        let refreshes = issuer.lock().unwrap().refreshes;
+        set(|issuer| issuer.valid = None);
+        assert_eq!(call(), login_required);
+        assert_eq!(issuer.lock().unwrap().refreshes, refreshes);
+        home.run(&["login", &name]).succeeded();
+        wait_for("authenticated");
+
+        // A server that is away when its workload starts gets the kept login later.
+        home.run(&["stop", &name]).succeeded();
+        set(|issuer| issuer.is_down = true);
+        home.run(&["start", &name]).succeeded();
+        set(|issuer| issuer.is_down = false);
+        let started = home.run(&["status", &name, "-o", "json"]).succeeded().json();
+        let http =
+            Http(Url::parse(started["url"].as_str().unwrap()).unwrap().socket_addrs(|| None).unwrap()[0]);
+        let response = runtime.block_on(list(http));
+        let (status, answer) = (response.status, runtime.block_on(response.json()));
+        assert_eq!(status, 200, "{answer}");
+
+        // What is removed leaves no tokens behind.
+        assert!(home.run(&["secret", "list"]).succeeded().stdout.contains("login:"));
+        home.run(&["rm", &name]).succeeded();
+        assert!(!home.run(&["secret", "list"]).succeeded().stdout.contains("login:"));
+        home.assert_nothing_left();
+    });
+    session.await.unwrap();
 }

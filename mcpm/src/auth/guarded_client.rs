@@ -4,16 +4,22 @@
 //! addresses (unless waived), follows redirects only where they are asked for, and limits the time and the size of every response. The
 //! certificates of `--mcpm-ca-bundle` are trusted in addition to the system's.
 
-use std::{net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
-use url::{Url, form_urlencoded};
+use url::{Host, Url, form_urlencoded};
 
 use crate::{
     Error, ErrorKind, Result,
+    explain::Reason,
     http_client::{AddressFilter, HttpClient, is_loopback_url, request_for_url},
     isolation,
     options::Secret,
@@ -26,6 +32,7 @@ const LOGIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Timeout of any other request, from name resolution to the end of the response.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
+const PRIVATE_ADDRESS_HINT: &str = "only a remote server that is on a private network itself may name one";
 /// Most redirects that are followed, where they are.
 const MAX_REDIRECTS: usize = 3;
 
@@ -44,23 +51,21 @@ pub(crate) enum AllowedAddresses {
 }
 
 impl AllowedAddresses {
-    /// The addresses that a peer at `ip` may name: those that are at least as public as its own.
-    fn for_peer(ip: IpAddr) -> Self {
-        if ip.to_canonical().is_loopback() {
-            Self::Local
-        } else if is_private(ip) {
-            Self::Private
-        } else {
-            Self::Public
-        }
-    }
-
-    /// The addresses that the server of `url` may name; one whose address is unknown counts as public.
+    /// The addresses that the server of `url` may name; one whose address is unknown counts as public. Whoever answers
+    /// for a name can claim any address, so only URLs that say so themselves are on this machine; on private networks,
+    /// a certificate protects what else such a server could name.
     pub(crate) async fn for_server(url: &Url) -> Self {
+        if is_loopback_url(url) {
+            return Self::Local;
+        }
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let port = url.port_or_known_default().unwrap_or_default();
-        let mut found = tokio::net::lookup_host((host, port)).await.into_iter().flatten();
-        found.next().map_or(Self::Public, |address| Self::for_peer(address.ip()))
+        let found = tokio::net::lookup_host((host, port)).await.into_iter().flatten();
+        let addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+        match !addresses.is_empty() && addresses.into_iter().all(is_private) {
+            true => Self::Private,
+            false => Self::Public,
+        }
     }
 
     fn contains(self, ip: IpAddr) -> bool {
@@ -78,6 +83,15 @@ fn is_private(ip: IpAddr) -> bool {
     match ip.to_canonical() {
         IpAddr::V4(ip) => ip.is_private(),
         IpAddr::V6(ip) => ip.is_unique_local(),
+    }
+}
+
+/// The address of a URL that names no other host.
+fn literal_address(url: &Url) -> Option<IpAddr> {
+    match url.host()? {
+        Host::Ipv4(ip) => Some(ip.into()),
+        Host::Ipv6(ip) => Some(ip.into()),
+        Host::Domain(_) => is_loopback_url(url).then_some(Ipv4Addr::LOCALHOST.into()),
     }
 }
 
@@ -142,7 +156,11 @@ impl ClientGuard {
         let invalid = |why: &str| {
             // Userinfo, which may be a password, is not repeated in the error.
             let shown = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
-            Error::new(ErrorKind::InvalidOption, format!("`{shown}` cannot be used: {why}"))
+            let error = Error::new(ErrorKind::InvalidOption, format!("`{shown}` cannot be used: {why}"));
+            match self.source {
+                UrlSource::Options => error,
+                UrlSource::RemoteServer => error.reason(Reason::LoginUrlDenied),
+            }
         };
         let url = Url::parse(text).map_err(|error| invalid("it is not a URL").source(error))?;
         if !url.username().is_empty() || url.password().is_some() {
@@ -150,6 +168,13 @@ impl ClientGuard {
         }
         if url.fragment().is_some() {
             return Err(invalid("it has a fragment"));
+        }
+        if self.source == UrlSource::RemoteServer
+            && let Some(ip) = literal_address(&url)
+            && !self.addresses.contains(ip)
+        {
+            // A page that is opened in a browser is not subject to the filter of connections.
+            return Err(invalid(&format!("`{ip}` is a private address")).hint(PRIVATE_ADDRESS_HINT));
         }
         match url.scheme() {
             "https" => Ok(url),
@@ -173,9 +198,7 @@ impl ClientGuard {
             let denied = failed(format!("`{ip}` is a private address"));
             Err(match source {
                 UrlSource::Options => denied.hint("allow it with `jwks_allow_private_ip`"),
-                UrlSource::RemoteServer => {
-                    denied.hint("only a remote server that is on a private network itself may name one")
-                }
+                UrlSource::RemoteServer => denied.hint(PRIVATE_ADDRESS_HINT).reason(Reason::LoginUrlDenied),
             })
         };
         (addresses != AllowedAddresses::All).then(|| Arc::new(filter) as AddressFilter)
@@ -231,7 +254,10 @@ impl GuardedClient {
         };
         match tokio::time::timeout(limit, Box::pin(self.exchange(ask, max_bytes))).await {
             Ok(outcome) => outcome.map_err(in_context),
-            Err(_) => Err(in_context(failed(format!("no response within {} s", limit.as_secs())))),
+            Err(_) => {
+                let late = failed(format!("no response within {} s", limit.as_secs()));
+                Err(in_context(self.unusable(late)))
+            }
         }
     }
 
@@ -258,9 +284,17 @@ impl GuardedClient {
             }
             let location = response.headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
             let next = location.and_then(|location| request.url.join(location).ok());
-            request.url = next.ok_or_else(|| failed("a redirect names no URL"))?;
+            request.url = next.ok_or_else(|| self.unusable(failed("a redirect names no URL")))?;
         }
-        Err(failed(format!("more than {MAX_REDIRECTS} redirects")))
+        Err(self.unusable(failed(format!("more than {MAX_REDIRECTS} redirects"))))
+    }
+
+    /// Says why, where the response is of a login.
+    fn unusable(&self, error: Error) -> Error {
+        match self.guard.source {
+            UrlSource::Options => error,
+            UrlSource::RemoteServer => error.reason(Reason::LoginResponseUnusable),
+        }
     }
 
     /// Fetches a document. A redirect is an error.
@@ -283,7 +317,8 @@ impl GuardedClient {
         let request = request_for_url(ask.method, &url, ask.headers, ask.body)?;
         let (parts, body) = self.client.send(request).await?.into_parts();
         let body = Limited::new(body, max_bytes).collect().await.map_err(|error| {
-            failed(format!("the response was interrupted, or is larger than {max_bytes} bytes")).source(error)
+            let message = format!("the response was interrupted, or is larger than {max_bytes} bytes");
+            self.unusable(failed(message).source(error))
         })?;
         Ok(ProviderResponse { status: parts.status, headers: parts.headers, body: body.to_bytes() })
     }
@@ -322,12 +357,21 @@ mod tests {
         assert!(all.address_filter().is_none());
     }
 
-    #[test]
-    fn a_peer_names_no_address_that_is_less_public_than_its_own() {
-        let allows = |peer: &str, ip: &str| {
-            let addresses = AllowedAddresses::for_peer(peer.parse().expect("an address"));
-            addresses.contains(ip.parse().expect("an address"))
-        };
+    #[tokio::test]
+    async fn a_server_names_no_address_that_is_less_public_than_its_own() {
+        for (server, expected) in [
+            ("https://1.1.1.1/mcp", AllowedAddresses::Public),
+            ("https://192.168.7.7/mcp", AllowedAddresses::Private),
+            ("https://[fd00::7]/mcp", AllowedAddresses::Private),
+            ("http://127.0.0.1:1/mcp", AllowedAddresses::Local),
+            ("http://localhost:1/mcp", AllowedAddresses::Local),
+            ("https://169.254.169.254/mcp", AllowedAddresses::Public),
+            // The domain of RFC 6761 that has no addresses.
+            ("https://mcp.invalid/mcp", AllowedAddresses::Public),
+        ] {
+            let url = Url::parse(server).expect("a URL");
+            assert_eq!(AllowedAddresses::for_server(&url).await, expected, "{server}");
+        }
         for (ip, from_public, from_private, from_local) in [
             ("8.8.8.8", true, true, true),
             ("10.1.2.3", false, true, true),
@@ -339,9 +383,24 @@ mod tests {
             ("fe80::1", false, false, false),
             ("0.0.0.0", false, false, false),
         ] {
-            assert_eq!(allows("1.1.1.1", ip), from_public, "{ip}");
-            assert_eq!(allows("192.168.7.7", ip), from_private, "{ip}");
-            assert_eq!(allows("127.0.0.1", ip), from_local, "{ip}");
+            let address = ip.parse().expect("an address");
+            for (addresses, expected) in [
+                (AllowedAddresses::Public, from_public),
+                (AllowedAddresses::Private, from_private),
+                (AllowedAddresses::Local, from_local),
+            ] {
+                assert_eq!(addresses.contains(address), expected, "{ip} {addresses:?}");
+                let guard =
+                    ClientGuard { addresses, source: UrlSource::RemoteServer, ..ClientGuard::default() };
+                let host = if address.is_ipv6() { format!("[{ip}]") } else { ip.to_owned() };
+                assert_eq!(
+                    guard.parse_url(&format!("https://{host}/x")).is_ok(),
+                    expected,
+                    "{ip} {addresses:?}"
+                );
+            }
         }
+        let public = ClientGuard { source: UrlSource::RemoteServer, ..ClientGuard::default() };
+        assert!(public.parse_url("http://localhost:8080/page").is_err());
     }
 }

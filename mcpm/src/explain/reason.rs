@@ -3,6 +3,8 @@
 //! Layers deny with a [`Reason`], so no id outside of the catalogue can be sent to a client;
 //! `docs/reference/reasons.md` is generated from it.
 
+use crate::Error;
+
 macro_rules! reasons {
     ($($layer:literal { $($(#[doc = $meaning:literal])+ $name:ident = $id:literal, $fix:literal;)+ })+) => {
         /// The reason for a denial.
@@ -36,6 +38,14 @@ macro_rules! reasons {
             }
         }
     };
+}
+
+impl Error {
+    /// Adds the id of a reason, for [`explain`](super::explain()).
+    #[must_use]
+    pub(crate) fn reason(self, reason: Reason) -> Self {
+        self.with("reason", reason.id())
+    }
 }
 
 impl Reason {
@@ -141,6 +151,17 @@ reasons! {
         LoginRequired = "outgoing.login_required", "log in with `mcpm login NAME`, or restart the proxy in a terminal";
         /// The login to the remote server has expired, and the authorization server cannot be reached to renew it.
         TokenNotRenewed = "outgoing.not_renewed", "wait until the authorization server can be reached";
+        /// A URL that the remote server or its authorization server names is not allowed: not encrypted, of another
+        /// scheme, or on a network that is less public than the server's own.
+        LoginUrlDenied = "outgoing.url_denied", "ask the operator of the server to correct its metadata; do not log in";
+        /// Metadata for the login belongs to another resource or issuer, or the response of the login does, so that a
+        /// token could reach the wrong server.
+        LoginMixUp = "outgoing.mix_up", "ask the operator of the server to correct its metadata; do not log in";
+        /// Metadata or a response of the login is too large, too slow, or not valid.
+        LoginResponseUnusable = "outgoing.response_unusable",
+            "check the authorization server, or set its URLs with `remote_auth_authorize_url` and `remote_auth_token_url`";
+        /// The authorization server does not support PKCE with S256, so that a stolen code could be used by others.
+        PkceMissing = "outgoing.pkce_missing", "ask the operator of the authorization server to support PKCE with S256";
         /// The remote server rejects the token, also after it was renewed.
         TokenRejected = "outgoing.token_rejected", "check the account and its permissions on the remote server, and log in again";
     }

@@ -172,8 +172,9 @@ impl Forward {
         asked: &RetainedRequest,
         mut response: Response,
     ) -> Response {
-        for _ in 0..MAX_AUTHENTICATED_REPEATS {
-            let renewed = outgoing.after_rejection(token, response.status(), response.headers()).await;
+        for repeat in 0..MAX_AUTHENTICATED_REPEATS {
+            let (status, headers) = (response.status(), response.headers());
+            let renewed = outgoing.after_rejection(token, status, headers, repeat > 0).await;
             let renewed = match renewed {
                 Ok(renewed) => renewed,
                 Err(None) => return response,

@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use http::header;
-use url::Url;
 
 use super::{
     EventStream, Placement, RemoteSpec, RunningWorkload, WorkloadEvent, WorkloadName, WorkloadSpec, ca_certs,
@@ -14,6 +13,7 @@ use super::{
     http_server::{HttpServer, HttpServerSupervisor, START_TIMEOUT},
     ignore,
     record::Record,
+    remote_login,
     remote_server::{self, RemoteEndpoint, StartupNotice},
     resolve::{isolation_folder, permissions, remote_url::RemoteUrl},
     running::{ServerHandle, StopOnDrop, end_containers},
@@ -22,7 +22,6 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
-    auth::outgoing::OutgoingAuth,
     explain::{self, DenialRecord},
     isolation::{EgressDecision, Isolation, ProfileRecorder},
     options::{ProxyMode, Secret, SharedOptions, Transport},
@@ -37,13 +36,10 @@ use crate::{
     },
     redact::is_secret_name,
     secrets::SecretValues,
-    state::{Claim, Document, Groups, Lock, LoginState, Phase, Store},
+    state::{Claim, Document, Groups, Lock, Phase, Store},
     stdio::{OnEvent, RestartPolicy},
     transport::tls::TrustStore,
 };
-
-/// Interval at which a workload that requires a login looks for one that was made by another process.
-const NEW_LOGIN_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A resolved workload that is being started.
 #[derive(Debug)]
@@ -375,33 +371,12 @@ impl Launch {
         // An exchanged token or a header authenticates requests already.
         let is_authenticated =
             self.spec.proxy.exchange.is_some() || headers.contains_key(header::AUTHORIZATION);
-        let outgoing = if is_authenticated { None } else { Some(Arc::new(self.outgoing(remote)?)) };
+        let outgoing = if is_authenticated {
+            None
+        } else {
+            Some(Arc::new(remote_login::outgoing(&self.spec, remote, &self.environment)?))
+        };
         Ok(target.with_headers(headers).with_outgoing(outgoing))
-    }
-
-    /// The means to log in to a remote server.
-    fn outgoing(&self, remote: &RemoteSpec) -> Result<OutgoingAuth> {
-        let url = Url::parse(&remote.url).map_err(|error| {
-            Error::new(ErrorKind::CorruptState, "the recorded URL is not valid").source(error)
-        })?;
-        let (spec, secrets) =
-            (self.spec.proxy.outgoing.clone().unwrap_or_default(), self.proxy_secrets().outgoing);
-        let bundle = self.spec.asked.mcpm_ca_bundle.clone();
-        OutgoingAuth::new(spec, secrets, url, bundle, Some(self.environment.clone()))
-    }
-
-    /// The means to log in, for a workload that has a remote server.
-    fn remote_login(&self) -> Result<OutgoingAuth> {
-        match &self.spec.place {
-            Placement::Remote(remote) => self.outgoing(remote),
-            Placement::Container(_) => {
-                let message = format!(
-                    "`{}` runs in a container; there are logins to remote servers only",
-                    self.spec.name
-                );
-                Err(Error::new(ErrorKind::InvalidOption, message))
-            }
-        }
     }
 
     /// Asks the user to log in to the remote server, in place of the login that is kept. A running proxy takes the new
@@ -411,7 +386,7 @@ impl Launch {
     /// `InvalidOption` for a workload in a container; `NotFound` if the server names no authorization server; as for
     /// [`log_in`](Self::log_in).
     pub async fn renew_login(&self) -> Result<()> {
-        self.remote_login()?.log_in().await
+        remote_login::of_workload(&self.spec, &self.environment)?.log_in().await
     }
 
     /// Removes the login to the remote server that is kept, and revokes it at the authorization server (RFC 7009). A
@@ -421,7 +396,7 @@ impl Launch {
     /// `InvalidOption` for a workload in a container; `NotFound` if no login is kept; those of the secret store. A failed
     /// revocation is logged.
     pub async fn log_out(&self) -> Result<()> {
-        self.remote_login()?.log_out().await
+        remote_login::of_workload(&self.spec, &self.environment)?.log_out().await
     }
 
     /// Checks the remote server with one MCP exchange, and logs in if it requires that. Returns the notice about a server
@@ -474,7 +449,7 @@ impl Launch {
             Err(error) => return Err(error),
         }
         if let Some(outgoing) = target.outgoing() {
-            tokio::spawn(watch_login(outgoing, Arc::clone(record), self.spec.name.clone()));
+            tokio::spawn(remote_login::watch(outgoing, Arc::clone(record), self.spec.name.clone()));
         }
         let forward = Forward::new(Arc::new(target), publicity, expected);
         Ok(Box::new(RemoteEndpoint::new(forward, Arc::clone(record))))
@@ -491,38 +466,6 @@ impl Launch {
                     tracing::warn!(%error, "a container could not be stopped");
                 }
                 Err(mismatch)
-            }
-        }
-    }
-}
-
-/// Records the state of the login to the remote server, until the workload ends. While a login is needed, it looks
-/// whether another process has made one.
-fn watch_login(
-    outgoing: &Arc<OutgoingAuth>,
-    record: Arc<Record>,
-    name: WorkloadName,
-) -> impl Future<Output = ()> + use<> {
-    let (mut states, outgoing) = (outgoing.states(), Arc::downgrade(outgoing));
-    async move {
-        loop {
-            let state = *states.borrow_and_update();
-            record.set_login(state);
-            if state == Some(LoginState::NeedsLogin) {
-                record.warn(format!("the remote server requires a login: `mcpm login {name}`"));
-            }
-            loop {
-                let look = tokio::time::sleep(NEW_LOGIN_INTERVAL);
-                tokio::select! {
-                    changed = states.changed() => match changed {
-                        Ok(()) => break,
-                        Err(_) => return,
-                    },
-                    () = look, if state == Some(LoginState::NeedsLogin) => {
-                        let Some(outgoing) = outgoing.upgrade() else { return };
-                        outgoing.take_new_login().await;
-                    }
-                }
             }
         }
     }

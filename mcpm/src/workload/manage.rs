@@ -14,7 +14,7 @@ use super::{
     PackageSpec, Placement, WorkloadName, WorkloadSpec,
     container::{Containers, belongs_to},
     engine::{runtime, runtime_of},
-    export, ignore, secret_delivery,
+    export, ignore, remote_login, secret_delivery,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
@@ -200,7 +200,10 @@ impl Workloads {
         self.end_supervisor(&name, grace).await?;
         // A damaged record can be removed as well.
         let spec = self.store.load::<WorkloadSpec>(&name, Document::Spec).ok();
-        if spec.as_ref().is_some_and(|spec| spec.container().is_none()) {
+        if let Some(spec) = spec.as_ref().filter(|spec| spec.container().is_none()) {
+            let others = self.store.names()?.into_iter().filter(|other| *other != name);
+            let others = others.filter_map(|other| self.store.load(&other, Document::Spec).ok());
+            Box::pin(remote_login::forget(spec, &self.environment, others)).await;
             return self.store.remove(&name);
         }
         let runtime = self.engine_of(spec.as_ref()).await?;

@@ -23,6 +23,7 @@ mod listening_ports;
 mod manage;
 mod plan;
 mod record;
+mod remote_login;
 mod remote_server;
 mod resolve;
 mod running;

@@ -1,10 +1,16 @@
 //! Whom Keycloak's tokens let in: users who have logged in, for as long as Keycloak stands by them.
 
+use std::{sync::Arc, time::Duration};
+
 use mcpm::ProxyBuilder;
+use mcpm_tests::harness::{http::Http, with_timeout};
 use serde_json::json;
 
 use super::{Keycloak, Realm, status_and_reason};
-use crate::protected_server::ProtectedServer;
+use crate::{
+    outgoing::{self, Browser},
+    protected_server::ProtectedServer,
+};
 
 /// Takes tokens that are signed.
 fn with_jwks(realm: &Realm<'_>) -> impl FnOnce(ProxyBuilder) -> ProxyBuilder {
@@ -30,6 +36,7 @@ async fn keycloak_tokens_are_accepted_until_revoked() {
     a_token_of_a_new_key_is_taken_at_once(&realm).await;
     policies_go_by_groups_and_roles(&realm).await;
     whoever_is_logged_out_or_disabled_is_out_where_tokens_are_asked_about(&realm).await;
+    a_proxy_logs_in_on_its_pages(&realm).await;
 
     // With the keys at hand nobody needs to be asked; without them, nobody is let in.
     let knows = ProtectedServer::start(with_jwks(&realm)).await;
@@ -43,6 +50,21 @@ async fn keycloak_tokens_are_accepted_until_revoked() {
             status_and_reason(served.proxy.address(), &token).await,
             (503, json!("auth.provider_unavailable"))
         );
+    }
+}
+
+/// In the browser that the proxy opens, and in one on another device.
+async fn a_proxy_logs_in_on_its_pages(realm: &Realm<'_>) {
+    let served = ProtectedServer::start(with_jwks(realm)).await;
+    for user in [Browser::Here, Browser::Elsewhere] {
+        let home = tempfile::tempdir().unwrap();
+        let proxy = outgoing::proxy(served.proxy.url(), home.path(), Some(Arc::new(user)))
+            .remote_auth_client_id("desktop")
+            .remote_auth_timeout(Duration::from_secs(120))
+            .build()
+            .unwrap();
+        let proxy = with_timeout("the login", proxy.start()).await.unwrap();
+        assert_eq!(outgoing::list(Http(proxy.address())).await.status, 200, "{user:?}");
     }
 }
 

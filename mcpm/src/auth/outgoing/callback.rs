@@ -31,6 +31,8 @@ const CALLBACK_PATH: &str = "/callback";
 const MAX_CONNECTIONS: usize = 16;
 /// Timeout for the head of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause after a connection that could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Maximum size of the buffer of a connection in bytes.
 const MAX_BUFFER_BYTES: usize = 16 << 10;
 
@@ -57,10 +59,7 @@ impl CallbackServer {
     pub(super) async fn bind(port: u16) -> Result<Self> {
         let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
         let first = bound.map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                Error::new(ErrorKind::PortTaken, format!("the callback port {port} is in use"))
-                    .hint("free it, or set `remote_auth_callback_port` to another")
-            }
+            io::ErrorKind::AddrInUse => in_use(port),
             _ => {
                 Error::new(ErrorKind::Io, format!("cannot listen on the callback port {port}")).source(error)
             }
@@ -70,8 +69,13 @@ impl CallbackServer {
             .map_err(|error| Error::new(ErrorKind::Io, "the callback port is unknown").source(error))?
             .port();
         let mut listeners = vec![first];
-        // Browsers may resolve `localhost` to it.
-        listeners.extend(TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await.ok());
+        // Browsers may resolve `localhost` to it, so that nobody else may have it.
+        match TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await {
+            Ok(second) => listeners.push(second),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err(in_use(port)),
+            // There is no IPv6.
+            Err(_) => {}
+        }
         Ok(Self { listeners, port })
     }
 
@@ -94,7 +98,11 @@ impl CallbackServer {
             loop {
                 let accepts = self.listeners.iter().map(|listener| Box::pin(listener.accept()));
                 let (accepted, _, _) = futures_util::future::select_all(accepts).await;
-                let Ok((stream, _)) = accepted else { continue };
+                let Ok((stream, _)) = accepted else {
+                    // Without files, for example, it would fail again at once.
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                };
                 // Beyond the limit, a connection is closed.
                 let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else { continue };
                 let (page, found) = (Arc::clone(&page), found.clone());
@@ -114,6 +122,11 @@ impl CallbackServer {
         };
         received.ok_or_else(|| Error::new(ErrorKind::Internal, "the callback server ended"))
     }
+}
+
+fn in_use(port: u16) -> Error {
+    Error::new(ErrorKind::PortTaken, format!("the callback port {port} is in use"))
+        .hint("free it, or set `remote_auth_callback_port` to another")
 }
 
 /// Reads a redirect that the user pasted.

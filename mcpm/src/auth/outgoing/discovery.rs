@@ -10,6 +10,7 @@ use super::challenge::Challenge;
 use crate::{
     Error, ErrorKind, Result,
     auth::guarded_client::{GuardedClient, ProviderRequest},
+    explain::Reason,
     redact::url::redact_url,
 };
 
@@ -212,7 +213,8 @@ fn check_resource(found: ResourceMetadata, target: &Url) -> Result<ResourceMetad
         false => Err(failed(format!(
             "its metadata is for another resource, `{}`; no token is requested for that",
             resource.escape_debug()
-        ))),
+        ))
+        .reason(Reason::LoginMixUp)),
     }
 }
 
@@ -249,7 +251,8 @@ fn check_issuer(metadata: &ServerMetadata, issuer: &str) -> Result<()> {
         false => Err(failed(format!(
             "the metadata of `{issuer}` belongs to another issuer, `{}`",
             metadata.issuer.escape_debug()
-        ))),
+        ))
+        .reason(Reason::LoginMixUp)),
     }
 }
 
@@ -311,7 +314,10 @@ async fn document<T: DeserializeOwned>(http: &GuardedClient, url: &Url) -> Resul
         Ok(found) => Ok(Some(found)),
         // A page for people, which some servers send for every path.
         Err(_) if !response.body.trim_ascii_start().starts_with(b"{") => Ok(None),
-        Err(error) => Err(failed(format!("`{}` is not valid metadata", redact_url(url))).source(error)),
+        Err(error) => {
+            let invalid = failed(format!("`{}` is not valid metadata", redact_url(url))).source(error);
+            Err(invalid.reason(Reason::LoginResponseUnusable))
+        }
     }
 }
 

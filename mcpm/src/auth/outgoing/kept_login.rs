@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{discovery::AuthorizationServer, oauth_client::TokenSet, registration::ClientRegistration};
 use crate::{
-    Environment, Error, ErrorKind, Result,
+    Environment, Result,
     options::Secret,
     redact::hex,
     secrets::Secrets,
@@ -41,6 +41,8 @@ pub(super) struct KeptLogin {
     pub(super) access_token: Secret,
     pub(super) refresh_token: Option<Secret>,
     pub(super) expires_at: Option<SystemTime>,
+    /// Whether it is in the secret store as it is here.
+    pub(super) is_saved: bool,
 }
 
 impl KeptLogin {
@@ -64,6 +66,7 @@ impl KeptLogin {
             access_token: tokens.access_token.clone(),
             refresh_token: None,
             expires_at: None,
+            is_saved: false,
         };
         login.set_tokens(tokens, now);
         login
@@ -98,12 +101,15 @@ struct StoredLogin {
     refresh_token: Option<String>,
     /// In seconds since 1970.
     expires_at: Option<u64>,
+    /// What is handed over to another process may not be in the secret store.
+    is_saved: bool,
 }
 
 #[derive(Serialize, Deserialize)]
 struct StoredClient {
     client_id: String,
     client_secret: Option<String>,
+    is_configured: bool,
     sends_secret_in_body: bool,
     redirect_uri: Option<String>,
 }
@@ -115,7 +121,12 @@ impl From<&ClientRegistration> for StoredClient {
     fn from(client: &ClientRegistration) -> Self {
         Self {
             client_id: client.client_id.clone(),
-            client_secret: client.client_secret.as_ref().map(|secret| secret.expose().to_owned()),
+            client_secret: client
+                .client_secret
+                .as_ref()
+                .filter(|_| !client.is_configured)
+                .map(|secret| secret.expose().to_owned()),
+            is_configured: client.is_configured,
             sends_secret_in_body: client.sends_secret_in_body,
             redirect_uri: client.redirect_uri.clone(),
         }
@@ -127,6 +138,8 @@ impl From<StoredClient> for ClientRegistration {
         Self {
             client_id: stored.client_id,
             client_secret: stored.client_secret.map(Secret::from),
+            is_configured: stored.is_configured,
+            expires: false,
             sends_secret_in_body: stored.sends_secret_in_body,
             redirect_uri: stored.redirect_uri,
         }
@@ -149,6 +162,7 @@ impl KeptLogin {
             access_token: self.access_token.expose().to_owned(),
             refresh_token: self.refresh_token.as_ref().map(|token| token.expose().to_owned()),
             expires_at: expires_at.map(|since| since.as_secs()),
+            is_saved: self.is_saved,
         })
     }
 
@@ -167,6 +181,7 @@ impl KeptLogin {
             access_token: Secret::from(stored.access_token),
             refresh_token: stored.refresh_token.map(Secret::from),
             expires_at: stored.expires_at.and_then(|at| UNIX_EPOCH.checked_add(Duration::from_secs(at))),
+            is_saved: stored.is_saved,
         })
     }
 }
@@ -208,12 +223,18 @@ impl LoginStore {
     /// # Errors
     /// As for [`Secrets::set`].
     pub(super) async fn set_login(&self, name: &str, login: &KeptLogin) -> Result<()> {
-        self.secrets.set(name, &login.to_secret()).await?;
+        let saved = KeptLogin { is_saved: true, ..login.clone() };
+        self.secrets.set(name, &saved.to_secret()).await?;
+        self.touch(name);
+        Ok(())
+    }
+
+    /// Lets other processes notice a change of the login.
+    fn touch(&self, name: &str) {
         let path = self.lock_path(name);
         if let Err(error) = File::open(&path).and_then(|file| file.set_modified(SystemTime::now())) {
-            tracing::debug!(%error, "other processes do not notice the new login");
+            tracing::debug!(%error, "other processes do not notice the change of a login");
         }
-        Ok(())
     }
 
     /// When the login of that name was last set; `None` if that is unknown. Reads nothing of the secret store.
@@ -230,7 +251,9 @@ impl LoginStore {
     /// # Errors
     /// As for [`Secrets::remove`].
     pub(super) async fn remove_login(&self, name: &str) -> Result<()> {
-        self.secrets.remove(name).await
+        self.secrets.remove(name).await?;
+        self.touch(name);
+        Ok(())
     }
 
     /// Returns the client that is registered with an issuer.
@@ -255,11 +278,12 @@ impl LoginStore {
         }
     }
 
-    /// Waits until no other process renews the login of that name. The lock ends with the returned file.
+    /// Waits until no other process renews the login of that name; `None` if that takes too long. The lock ends with the
+    /// returned file.
     ///
     /// # Errors
-    /// `Io` if the lock cannot be created, or is held for too long.
-    pub(super) async fn lock(&self, name: &str) -> Result<File> {
+    /// `Io` if the lock cannot be created.
+    pub(super) async fn lock(&self, name: &str) -> Result<Option<File>> {
         let path = self.lock_path(name);
         let opening = create_folders(path.parent().unwrap_or(Path::new("")))
             .and_then(|()| File::options().create(true).truncate(false).write(true).open(&path));
@@ -273,9 +297,10 @@ impl LoginStore {
                 }
             }
         };
-        let late = |_| Error::new(ErrorKind::Io, "another process renews the login and does not finish");
-        tokio::time::timeout(LOCK_TIMEOUT, taken).await.map_err(late)??;
-        Ok(file)
+        match tokio::time::timeout(LOCK_TIMEOUT, taken).await {
+            Ok(taken) => taken.map(|()| Some(file)),
+            Err(_) => Ok(None),
+        }
     }
 }
 
@@ -311,6 +336,8 @@ mod tests {
             client: ClientRegistration {
                 client_id: "me".to_owned(),
                 client_secret: Some(Secret::from("hush")),
+                is_configured: false,
+                expires: false,
                 sends_secret_in_body: true,
                 redirect_uri: Some("http://localhost:8666/callback".to_owned()),
             },
@@ -320,6 +347,7 @@ mod tests {
             access_token: Secret::from("access"),
             refresh_token: Some(Secret::from("refresh")),
             expires_at: Some(UNIX_EPOCH + Duration::from_secs(1_900_000_000)),
+            is_saved: true,
         };
         let secret = login.to_secret();
         let again = KeptLogin::from_secret(&secret).expect("a login");

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, header};
 use oauth2::{AuthorizationCode, CsrfToken, PkceCodeChallenge, PkceCodeVerifier, Scope};
 use openidconnect::{
     ClientId, ClientSecret, IssuerUrl, Nonce,
-    core::{CoreIdToken, CoreIdTokenVerifier, CoreJsonWebKeySet},
+    core::{CoreIdToken, CoreIdTokenVerifier, CoreJsonWebKeySet, CoreJwsSigningAlgorithm},
 };
 use url::Url;
 
@@ -27,6 +27,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     auth::guarded_client::GuardedClient,
+    explain::Reason,
     options::Secret,
     redact::url::redact_url,
     user_prompt::{LoginPrompt, UserPrompt},
@@ -38,6 +39,19 @@ const MAX_JWKS_BYTES: usize = 512 << 10;
 const OFFLINE_ACCESS: &str = "offline_access";
 /// The scopes of a configured issuer that speaks OpenID Connect.
 const OPENID_SCOPES: [&str; 3] = ["openid", "profile", "email"];
+
+/// The algorithms of ID tokens that are accepted: those with a public key.
+const ID_TOKEN_ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha512,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha256,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha384,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha512,
+    CoreJwsSigningAlgorithm::EcdsaP256Sha256,
+    CoreJwsSigningAlgorithm::EcdsaP384Sha384,
+    CoreJwsSigningAlgorithm::EdDsa,
+];
 
 /// What a login needs.
 pub(super) struct Login<'a> {
@@ -134,8 +148,11 @@ impl Login<'_> {
     /// The scopes to request: the configured ones, or those of the challenge, or those of the resource.
     fn scopes(&self, server: &AuthorizationServer) -> Vec<String> {
         let challenged = self.challenge.map(Challenge::scopes).filter(|scopes| !scopes.is_empty());
+        let is_step_up =
+            self.challenge.is_some_and(|challenge| challenge.param("error") == Some("insufficient_scope"));
         let mut scopes: Vec<String> = if !self.spec.scopes.is_empty() {
-            self.spec.scopes.clone()
+            let more = challenged.filter(|_| is_step_up).unwrap_or_default();
+            self.spec.scopes.iter().cloned().chain(more).collect()
         } else if let Some(challenged) = challenged {
             challenged
         } else if server.resource_scopes.is_empty() && self.spec.issuer.is_some() && server.is_openid {
@@ -185,6 +202,7 @@ impl Login<'_> {
                 false => Error::new(ErrorKind::NotFound, "the remote server names no authorization server"),
             })?;
         if let Some(store) = self.store
+            && !client.expires
             && let Err(error) = store.set_registration(issuer, &client).await
         {
             tracing::debug!(%error, "the client registration is not kept");
@@ -323,7 +341,9 @@ impl Login<'_> {
         nonce: &Nonce,
     ) -> Result<()> {
         let Some(jwks_uri) = &server.metadata.jwks_uri else { return Ok(()) };
-        let invalid = |error: &dyn std::fmt::Display| failed(format!("the ID token is not valid: {error}"));
+        let invalid = |error: &dyn std::fmt::Display| {
+            failed(format!("the ID token is not valid: {error}")).reason(Reason::LoginMixUp)
+        };
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         let url = self.http.guard().parse_url(jwks_uri)?;
@@ -331,13 +351,14 @@ impl Login<'_> {
         let keys: CoreJsonWebKeySet = serde_json::from_slice(&keys).map_err(|error| invalid(&error))?;
         let issuer = IssuerUrl::new(server.metadata.issuer.clone()).map_err(|error| invalid(&error))?;
         let client_id = ClientId::new(client.client_id.clone());
-        let verifier = match &client.client_secret {
+        let mut verifier = match &client.client_secret {
             Some(secret) => {
                 let secret = ClientSecret::new(secret.expose().to_owned());
                 CoreIdTokenVerifier::new_confidential_client(client_id, secret, issuer, keys)
             }
             None => CoreIdTokenVerifier::new_public_client(client_id, issuer, keys),
         };
+        verifier = verifier.set_allowed_algs(ID_TOKEN_ALGORITHMS);
         id_token.claims(&verifier, nonce).map(drop).map_err(|error| invalid(&error))
     }
 }
@@ -405,7 +426,8 @@ fn check_pkce(server: &AuthorizationServer) -> Result<()> {
     Err(failed(format!(
         "the issuer `{}` does not support PKCE with S256: a stolen code could be used by others",
         server.metadata.issuer
-    )))
+    ))
+    .reason(Reason::PkceMissing))
 }
 
 /// Compares the issuer of a response with that of the login (RFC 9207 section 2.4), byte for byte.
@@ -414,7 +436,9 @@ fn check_issuer(server: &AuthorizationServer, given: Option<&str>) -> Result<()>
     match given {
         Some(given) if !server.has_metadata || given == expected => Ok(()),
         None if !server.metadata.authorization_response_iss_parameter_supported => Ok(()),
-        Some(_) => Err(failed(format!("the response of the login is not from the issuer `{expected}`"))),
-        None => Err(failed(format!("the response of the login does not name the issuer `{expected}`"))),
+        Some(_) => Err(failed(format!("the response of the login is not from the issuer `{expected}`"))
+            .reason(Reason::LoginMixUp)),
+        None => Err(failed(format!("the response of the login does not name the issuer `{expected}`"))
+            .reason(Reason::LoginMixUp)),
     }
 }

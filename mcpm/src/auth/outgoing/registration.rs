@@ -26,6 +26,10 @@ const NONE: &str = "none";
 pub(super) struct ClientRegistration {
     pub(super) client_id: String,
     pub(super) client_secret: Option<Secret>,
+    /// Whether options name it. Its secret is not kept then.
+    pub(super) is_configured: bool,
+    /// Whether its secret ends some day, so that it is not used for the next login.
+    pub(super) expires: bool,
     /// Whether the secret is sent in the body (`client_secret_post`) instead of a header.
     pub(super) sends_secret_in_body: bool,
     /// The redirect URI that it was registered with; `None` for a client that the user registered, and for one that
@@ -42,6 +46,8 @@ pub(super) fn configured(
     let methods = server.metadata.token_endpoint_auth_methods_supported.as_deref();
     ClientRegistration {
         client_id: client_id.to_owned(),
+        is_configured: true,
+        expires: false,
         sends_secret_in_body: methods
             .is_some_and(|methods| !contains(methods, BASIC) && contains(methods, POST)),
         client_secret,
@@ -58,6 +64,9 @@ struct RegistrationResponse {
     client_id: String,
     client_secret: Option<String>,
     token_endpoint_auth_method: Option<String>,
+    /// In seconds since 1970, 0 for never.
+    #[serde(default)]
+    client_secret_expires_at: u64,
 }
 
 /// Registers a client with the authorization server.
@@ -119,6 +128,8 @@ pub(super) async fn register(
     let method = registered.token_endpoint_auth_method.as_deref().unwrap_or(method);
     Ok(ClientRegistration {
         client_id: registered.client_id,
+        is_configured: false,
+        expires: registered.client_secret_expires_at != 0,
         client_secret: registered.client_secret.map(Secret::from).filter(|_| method != NONE),
         sends_secret_in_body: method == POST,
         redirect_uri: redirect_uri.map(str::to_owned),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use http::HeaderValue;
 
-use super::kept_login::KeptLogin;
+use super::{challenge::Challenge, kept_login::KeptLogin};
 use crate::explain::Reason;
 
 /// A token is renewed ahead of its expiry by a tenth of its lifetime, but by no more than this.
@@ -28,9 +28,35 @@ impl CurrentToken {
     }
 }
 
+/// Where a token is from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum TokenSource {
+    /// The secret store, or another process.
+    #[default]
+    Kept,
+    /// A renewal by this process.
+    Renewed,
+    /// A login of this process.
+    LoggedIn,
+}
+
+/// The rejection of a request by the server.
+#[derive(Debug, Default)]
+pub(super) struct Rejection {
+    pub(super) challenge: Option<Challenge>,
+    /// Whether the server wants more scopes.
+    pub(super) is_insufficient_scope: bool,
+    /// Whether the request was repeated already, with a token that it got after an earlier rejection.
+    pub(super) is_repeat: bool,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Renewal {
     pub(super) login: Option<KeptLogin>,
+    /// Where its token is from.
+    pub(super) source: TokenSource,
+    /// The scopes of the challenge that led to the last login.
+    pub(super) challenged_scopes: Vec<String>,
     /// Why there is no valid token, and until when it is not tried again.
     pub(super) failure: Option<(TokenUnavailable, Instant)>,
     /// When the user was asked to log in.

@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderValue, Method, header};
 use url::form_urlencoded;
 
-use super::{discovery::failed, kept_login::KeptLogin};
+use super::{discovery::failed, kept_login::KeptLogin, registration::ClientRegistration};
 use crate::{
     Result,
     auth::guarded_client::{GuardedClient, ProviderRequest, basic},
@@ -16,7 +16,11 @@ const MAX_RESPONSE_BYTES: usize = 64 << 10;
 ///
 /// # Errors
 /// `Upstream` if the server has no revocation endpoint or rejects the request.
-pub(super) async fn revoke(http: &GuardedClient, login: &KeptLogin) -> Result<()> {
+pub(super) async fn revoke(
+    http: &GuardedClient,
+    login: &KeptLogin,
+    client: &ClientRegistration,
+) -> Result<()> {
     let endpoint = login.revocation_endpoint.as_deref();
     let endpoint = endpoint.ok_or_else(|| failed("the authorization server has no revocation endpoint"))?;
     let url = http.guard().parse_url(endpoint)?;
@@ -24,7 +28,7 @@ pub(super) async fn revoke(http: &GuardedClient, login: &KeptLogin) -> Result<()
         Some(token) => (token, "refresh_token"),
         None => (&login.access_token, "access_token"),
     };
-    let (client, mut headers) = (&login.client, HeaderMap::new());
+    let mut headers = HeaderMap::new();
     let mut form = form_urlencoded::Serializer::new(String::new());
     form.append_pair("token", token.expose()).append_pair("token_type_hint", hint);
     match &client.client_secret {

@@ -20,7 +20,8 @@ use super::{
     challenge::{Challenge, bearer_challenge},
     kept_login::{KeptLogin, LoginStore, login_name},
     oauth_client::{TokenRequestError, TokenSet, client_token, oauth_client},
-    renewal::{CurrentToken, Renewal, TokenUnavailable, renewal_time},
+    registration::ClientRegistration,
+    renewal::{CurrentToken, Rejection, Renewal, TokenSource, TokenUnavailable, renewal_time},
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
@@ -88,7 +89,14 @@ impl OutgoingAuth {
     /// The name in the secret store under which the login is kept.
     pub(crate) fn login_name(&self) -> String {
         let spec = &self.spec;
-        let client = [&spec.issuer, &spec.authorize_url, &spec.client_id, &spec.resource];
+        let client = [
+            &spec.issuer,
+            &spec.authorize_url,
+            &spec.token_url,
+            &spec.client_id,
+            &spec.client_metadata_url,
+            &spec.resource,
+        ];
         let client: Vec<&str> = client.iter().map(|text| text.as_deref().unwrap_or_default()).collect();
         let mut server = self.target.clone();
         server.set_fragment(None);
@@ -118,7 +126,7 @@ impl OutgoingAuth {
         };
         if let Some(login) = login {
             let mut renewal = self.renewal.lock().await;
-            self.set_login(&mut renewal, login)?;
+            self.set_login(&mut renewal, login, TokenSource::Kept)?;
         }
         Ok(())
     }
@@ -160,7 +168,7 @@ impl OutgoingAuth {
     pub(crate) async fn authorization(self: &Arc<Self>) -> Result<Option<HeaderValue>, TokenUnavailable> {
         let Some(current) = self.read_current() else {
             return match self.spec.requires_login() {
-                true => self.renew_detached(None, None).await.map(Some),
+                true => self.renew_detached(None, Rejection::default()).await.map(Some),
                 false => Ok(None),
             };
         };
@@ -174,7 +182,7 @@ impl OutgoingAuth {
             tokio::spawn(async move { this.renew_ahead().await });
             return Ok(Some(current.header));
         }
-        self.renew_detached(Some(current.header), None).await.map(Some)
+        self.renew_detached(Some(current.header), Rejection::default()).await.map(Some)
     }
 
     /// Gets another token in a task of its own: a client that disconnects must not interrupt a renewal, whose new refresh
@@ -182,10 +190,10 @@ impl OutgoingAuth {
     async fn renew_detached(
         self: &Arc<Self>,
         used: Option<HeaderValue>,
-        challenge: Option<Challenge>,
+        rejection: Rejection,
     ) -> Result<HeaderValue, TokenUnavailable> {
         let this = Arc::clone(self);
-        let renewing = tokio::spawn(async move { this.renew(used, challenge).await });
+        let renewing = tokio::spawn(async move { this.renew(used, rejection).await });
         renewing.await.unwrap_or(Err(TokenUnavailable::Unavailable))
     }
 
@@ -214,7 +222,8 @@ impl OutgoingAuth {
         }
     }
 
-    /// Returns a token to repeat a request with that the server rejected.
+    /// Returns a token to repeat a request with that the server rejected. `is_repeat` says that it was repeated already:
+    /// then a renewed token is not renewed again, and no second login is made for the same scopes.
     ///
     /// # Errors
     /// Why there is none; `None` if the server's response is for the client, because mcpm has no login here.
@@ -223,14 +232,13 @@ impl OutgoingAuth {
         used: Option<HeaderValue>,
         status: StatusCode,
         headers: &HeaderMap,
+        is_repeat: bool,
     ) -> Result<HeaderValue, Option<TokenUnavailable>> {
-        let challenge = bearer_challenge(headers);
         let is_detected = used.is_none() && !self.spec.requires_login();
-        if is_detected && !self.can_log_in() {
-            return Err(None);
-        }
-        let challenge = challenge.filter(|_| status == StatusCode::FORBIDDEN || used.is_none());
-        let renewed = self.renew_detached(used, challenge).await;
+        let challenge = bearer_challenge(headers);
+        let is_insufficient_scope = status == StatusCode::FORBIDDEN;
+        let rejection = Rejection { challenge, is_insufficient_scope, is_repeat };
+        let renewed = self.renew_detached(used, rejection).await;
         renewed.map_err(|failure| if is_detected { None } else { Some(failure) })
     }
 
@@ -246,7 +254,7 @@ impl OutgoingAuth {
     async fn renew(
         &self,
         used: Option<HeaderValue>,
-        challenge: Option<Challenge>,
+        rejection: Rejection,
     ) -> Result<HeaderValue, TokenUnavailable> {
         let mut renewal = self.renewal.lock().await;
         if let Some(current) = self.read_current()
@@ -262,15 +270,24 @@ impl OutgoingAuth {
         if let Some(failure) = renewal.is_paused() {
             return Err(failure);
         }
-        let renewed = match &challenge {
-            // A challenge for more scopes is not met by renewing, but by a login that was made meanwhile.
-            Some(_) => {
-                let kept = self.take_kept(&mut renewal, self.store().as_ref(), used.as_ref()).await;
-                kept.ok_or(TokenUnavailable::LoginRequired)
-            }
-            None => self.renew_kept(&mut renewal, used.as_ref()).await,
-        };
+        let is_own = used.is_some() && self.read_current().map(|current| current.header) == used;
+        let source = if is_own { renewal.source } else { TokenSource::Kept };
+        let challenge = rejection.challenge;
         let scopes = challenge.as_ref().map(Challenge::scopes).unwrap_or_default();
+        let was_challenged = scopes.iter().all(|scope| renewal.challenged_scopes.contains(scope));
+        let renewed = match source {
+            TokenSource::LoggedIn if rejection.is_repeat && was_challenged => Err(TokenUnavailable::Rejected),
+            // Renewing helps neither again nor against a lack of scopes, but a login that was made meanwhile may.
+            TokenSource::Renewed if rejection.is_repeat => {
+                self.take_kept(&mut renewal, self.store().as_ref(), used.as_ref()).await
+            }
+            _ if rejection.is_insufficient_scope => {
+                self.take_kept(&mut renewal, self.store().as_ref(), used.as_ref()).await
+            }
+            _ => self.renew_kept(&mut renewal, used.as_ref()).await,
+        };
+        let names_server =
+            challenge.as_ref().is_some_and(|challenge| challenge.param("resource_metadata").is_some());
         let failure = match renewed {
             Ok(header) => return Ok(header),
             Err(TokenUnavailable::LoginRequired) => match self.log_in_again(&mut renewal, challenge).await {
@@ -281,7 +298,10 @@ impl OutgoingAuth {
         };
         if failure != TokenUnavailable::Unavailable {
             self.keep_missing_scopes(&mut renewal, scopes).await;
-            self.state.send_replace(Some(LoginState::NeedsLogin));
+            // Clients may log in by themselves to a server that says nothing of where.
+            if names_server || renewal.login.is_some() || self.spec.requires_login() {
+                self.state.send_replace(Some(LoginState::NeedsLogin));
+            }
         }
         renewal.pause(failure);
         Err(failure)
@@ -293,20 +313,22 @@ impl OutgoingAuth {
         renewal: &mut Renewal,
         used: Option<&HeaderValue>,
     ) -> Result<HeaderValue, TokenUnavailable> {
-        let name = self.login_name();
         let store = self.store();
         let mut _lock = None;
         if let Some(store) = &store {
-            match store.lock(&name).await {
-                Ok(lock) => _lock = Some(lock),
+            match store.lock(&self.login_name()).await {
+                Ok(Some(lock)) => _lock = Some(lock),
+                // Its refresh token must not be used twice.
+                Ok(None) => return Err(TokenUnavailable::Unavailable),
                 Err(error) => tracing::warn!(%error, "a login is renewed without a lock"),
             }
         }
-        if let Some(header) = self.take_kept(renewal, store.as_ref(), used).await {
-            return Ok(header);
+        match self.take_kept(renewal, store.as_ref(), used).await {
+            Err(TokenUnavailable::LoginRequired) => {}
+            taken => return taken,
         }
-        self.state.send_replace(Some(LoginState::Refreshing));
         let login = renewal.login.as_ref().ok_or(TokenUnavailable::LoginRequired)?;
+        self.state.send_replace(Some(LoginState::Refreshing));
         let tokens = self.refresh(login).await.map_err(|error| match error {
             TokenRequestError::Rejected(error) => {
                 tracing::warn!(%error, server = %redact_url(&self.target), "the login was not renewed");
@@ -319,34 +341,60 @@ impl OutgoingAuth {
         })?;
         let mut login = login.clone();
         login.set_tokens(tokens, (self.now)());
-        self.keep(&login, store.as_ref()).await;
-        self.set_login(renewal, login).map_err(|_| TokenUnavailable::Unavailable)
+        self.keep(&mut login, store.as_ref()).await;
+        self.set_login(renewal, login, TokenSource::Renewed).map_err(|_| TokenUnavailable::Unavailable)
     }
 
     /// Takes the kept login, if it has another token than `used`; returns that token if it is valid.
+    ///
+    /// # Errors
+    /// `LoginRequired` if there is none, or it has to be renewed first; `login` of `renewal` is then the one to renew.
     pub(super) async fn take_kept(
         &self,
         renewal: &mut Renewal,
         store: Option<&LoginStore>,
         used: Option<&HeaderValue>,
-    ) -> Option<HeaderValue> {
-        let kept = store?.login(&self.login_name()).await.ok().flatten()?;
-        let header = bearer_value(&kept.access_token).ok()?;
+    ) -> Result<HeaderValue, TokenUnavailable> {
+        let none = Err(TokenUnavailable::LoginRequired);
+        // What could not be saved is newer than what is in the store.
+        let is_saved = renewal.login.as_ref().is_none_or(|login| login.is_saved);
+        let Some(store) = store.filter(|_| is_saved) else { return none };
+        let kept = match store.login(&self.login_name()).await {
+            Ok(Some(kept)) => kept,
+            Ok(None) => {
+                // Another process has logged out.
+                renewal.login = None;
+                self.set_current(None);
+                return none;
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a kept login cannot be read");
+                return none;
+            }
+        };
+        let Ok(header) = bearer_value(&kept.access_token) else { return none };
         if used == Some(&header) {
-            return None;
+            return none;
         }
-        self.set_login(renewal, kept).ok()?;
-        self.read_current().is_some_and(|current| current.is_valid((self.now)())).then_some(header)
+        self.set_login(renewal, kept, TokenSource::Kept).map_err(|_| TokenUnavailable::LoginRequired)?;
+        match self.read_current().is_some_and(|current| current.is_valid((self.now)())) {
+            true => Ok(header),
+            false => none,
+        }
+    }
+
+    /// The client of a login, with the configured secret, which may have changed.
+    pub(super) fn client_of(&self, login: &KeptLogin) -> Result<ClientRegistration> {
+        let mut client = login.client.clone();
+        if client.is_configured {
+            client.client_secret = self.spec.read_client_secret(&self.secrets)?;
+        }
+        Ok(client)
     }
 
     async fn refresh(&self, login: &KeptLogin) -> Result<TokenSet, TokenRequestError> {
         let http = self.http().await.map_err(TokenRequestError::Unavailable)?;
-        let mut client = login.client.clone();
-        if self.spec.client_secret != SecretSource::None {
-            // A file may have changed.
-            let read = self.spec.read_client_secret(&self.secrets).map_err(TokenRequestError::Unavailable)?;
-            client.client_secret = read.or(client.client_secret);
-        }
+        let client = self.client_of(login).map_err(TokenRequestError::Unavailable)?;
         if login.is_of_client {
             let endpoint = Some(login.token_endpoint.as_str());
             return client_token(http, &client, endpoint, &login.resource, &login.scopes).await;
@@ -372,20 +420,26 @@ impl OutgoingAuth {
     }
 
     /// Keeps a login in the secret store. If that is not possible, it is lost with this process.
-    pub(super) async fn keep(&self, login: &KeptLogin, store: Option<&LoginStore>) {
-        if let Some(store) = store
-            && let Err(error) = store.set_login(&self.login_name(), login).await
-        {
+    pub(super) async fn keep(&self, login: &mut KeptLogin, store: Option<&LoginStore>) {
+        let Some(store) = store else { return };
+        let saved = store.set_login(&self.login_name(), login).await;
+        login.is_saved = saved.is_ok();
+        if let Err(error) = saved {
             tracing::warn!(%error, "the login is not kept: after a restart it has to be made again");
         }
     }
 
-    pub(super) fn set_login(&self, renewal: &mut Renewal, login: KeptLogin) -> Result<HeaderValue> {
+    pub(super) fn set_login(
+        &self,
+        renewal: &mut Renewal,
+        login: KeptLogin,
+        source: TokenSource,
+    ) -> Result<HeaderValue> {
         let header = bearer_value(&login.access_token)?;
         let expires_at = login.expires_at;
         let due = expires_at.map(|end| renewal_time(end, (self.now)()));
         self.set_current(Some(CurrentToken { header: header.clone(), due, expires_at }));
-        renewal.login = Some(login);
+        (renewal.login, renewal.source) = (Some(login), source);
         renewal.failure = None;
         self.state.send_replace(Some(LoginState::Authenticated));
         Ok(header)
@@ -426,3 +480,7 @@ impl OutgoingAuth {
             .await
     }
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

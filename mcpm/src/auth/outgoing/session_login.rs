@@ -12,7 +12,7 @@ use super::{
     kept_login::LoginStore,
     login::{Login, login_required},
     probe::probe,
-    renewal::{Renewal, TokenUnavailable},
+    renewal::{Renewal, TokenSource, TokenUnavailable},
     revocation::revoke,
     session::OutgoingAuth,
 };
@@ -43,7 +43,10 @@ impl OutgoingAuth {
             match self.renew_kept(&mut renewal, Some(&used)).await {
                 Ok(_) => return Ok(()),
                 Err(TokenUnavailable::LoginRequired) => {}
-                Err(failure) => return Err(Error::new(ErrorKind::Upstream, failure.message())),
+                Err(failure) => {
+                    let error = Error::new(ErrorKind::Upstream, failure.message());
+                    return Err(error.hint(failure.reason().fix()));
+                }
             }
         }
         self.log_in().await
@@ -60,7 +63,7 @@ impl OutgoingAuth {
         }
         renewal.logins.retain(|at| at.elapsed() < LOGIN_PERIOD);
         if renewal.logins.len() >= MAX_LOGINS {
-            return Err(TokenUnavailable::Rejected);
+            return Err(TokenUnavailable::LoginRequired);
         }
         renewal.logins.push(Instant::now());
         self.log_in_with(renewal, challenge).await.map_err(|error| {
@@ -69,13 +72,18 @@ impl OutgoingAuth {
         })
     }
 
-    /// Logs in, if the server requires it and there is no valid login.
+    /// Logs in, in place of the login that there is.
     ///
     /// # Errors
     /// Those of the login.
     pub(crate) async fn log_in(&self) -> Result<()> {
         let mut renewal = self.renewal.lock().await;
         self.log_in_with(&mut renewal, None).await.map(drop)
+    }
+
+    /// Whether the login may be kept, for all that is known without opening the secret store.
+    pub(crate) fn may_be_kept(&self) -> bool {
+        self.store().is_some_and(|store| store.changed_at(&self.login_name()).is_some())
     }
 
     /// Removes the login that is kept, and revokes it (RFC 7009).
@@ -89,9 +97,12 @@ impl OutgoingAuth {
             Error::new(ErrorKind::NotFound, message)
         };
         let store = LoginStore::open(self.environment.as_ref().ok_or_else(none)?)?;
+        let _lock = store.lock(&name).await?;
         let login = store.login(&name).await?.ok_or_else(none)?;
+        let http = self.http().await?;
         store.remove_login(&name).await?;
-        if let Err(error) = revoke(self.http().await?, &login).await {
+        let revoked = async { revoke(http, &login, &self.client_of(&login)?).await };
+        if let Err(error) = revoked.await {
             tracing::warn!(%error, "the login is removed here, but was not revoked");
         }
         Ok(())
@@ -112,7 +123,10 @@ impl OutgoingAuth {
         let mut before = renewal.login.clone();
         if let Some(store) = &store {
             // Another process may have kept the scopes that it needs.
-            before = store.login(&name).await?.or(before);
+            match store.login(&name).await {
+                Ok(kept) => before = kept.or(before),
+                Err(error) => tracing::warn!(%error, "a kept login cannot be read"),
+            }
         }
         let login = Login {
             http: self.http().await?,
@@ -125,14 +139,15 @@ impl OutgoingAuth {
             before: before.as_ref(),
             now: self.now,
         };
-        let login = Box::pin(login.run()).await?;
+        let mut login = Box::pin(login.run()).await?;
         let mut _lock = None;
         if let Some(store) = &store {
             // A renewal of the login before must not replace this one.
             _lock = store.lock(&name).await.ok();
         }
-        self.keep(&login, store.as_ref()).await;
-        self.set_login(renewal, login)
+        self.keep(&mut login, store.as_ref()).await;
+        renewal.challenged_scopes = challenge.as_ref().map(Challenge::scopes).unwrap_or_default();
+        self.set_login(renewal, login, TokenSource::LoggedIn)
     }
 
     /// Keeps scopes that the login lacks, for the next one, which may be made by another process.
@@ -142,12 +157,12 @@ impl OutgoingAuth {
             return;
         }
         login.missing_scopes = scopes;
-        let (login, store) = (login.clone(), self.store());
+        let store = self.store();
         let mut _lock = None;
         if let Some(store) = &store {
             _lock = store.lock(&self.login_name()).await.ok();
         }
-        self.keep(&login, store.as_ref()).await;
+        self.keep(login, store.as_ref()).await;
     }
 
     /// Takes a login that another process has made since this one has needed it.
@@ -159,7 +174,8 @@ impl OutgoingAuth {
         if changed.is_some() && changed != renewal.seen_change {
             renewal.seen_change = changed;
             let used = self.current();
-            self.take_kept(&mut renewal, Some(&store), used.as_ref()).await;
+            let taken = self.take_kept(&mut renewal, Some(&store), used.as_ref()).await;
+            tracing::debug!(is_valid = taken.is_ok(), "the kept login has changed");
         }
     }
 

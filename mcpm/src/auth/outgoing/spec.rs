@@ -172,9 +172,14 @@ impl OutgoingSpec {
                 .any(Option::is_some)
     }
 
+    /// Whether a bearer token replaces the login.
+    pub(crate) fn has_bearer_token(&self) -> bool {
+        self.bearer_token != SecretSource::None
+    }
+
     /// Whether a login is required whatever the server responds.
     pub(crate) fn requires_login(&self) -> bool {
-        self.bearer_token == SecretSource::None && self.is_login_configured()
+        !self.has_bearer_token() && self.is_login_configured()
     }
 
     fn check(&self) -> Result<()> {
