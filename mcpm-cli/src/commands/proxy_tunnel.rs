@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, builder::PossibleValuesParser};
 use mcpm::{
-    Result,
+    Error, ErrorKind, Result,
     tunnel::{PROVIDERS, ProviderConfig, Tunnel, TunnelEvent, TunnelTarget},
     workload::Workloads,
 };
@@ -29,7 +29,7 @@ pub(crate) fn command() -> Command {
                 Arg::new(TARGET)
                     .value_name("TARGET")
                     .required(true)
-                    .help("Name of a running workload, or URL of an MCP server that this machine reaches"),
+                    .help("Name of a running workload, or URL of an MCP server that this machine reaches; the tunnel exposes all its paths"),
             )
             .arg(Arg::new(NAME).value_name("SERVER_NAME").required(true).help("Name for messages and logs"))
             .arg(
@@ -50,7 +50,7 @@ pub(crate) fn command() -> Command {
                         "Arguments of the provider, a JSON object\n\n\
                          ssh: `host`, `user`, `port`, `identity-file`, `known-hosts-file`, `bind-address`, \
                          `remote-port`, `url`.\n\
-                         ngrok: `auth-token-secret` (the name of a secret) or `auth-token`, `url`, `pooling`, \
+                         ngrok: `auth-token-secret` (the name of a secret; or set `NGROK_AUTHTOKEN`), `url`, `pooling`, \
                          `traffic-policy-file`, `dry-run`.\n\
                          command: `command` (a list with `{port}` in an argument), `secrets` (names of secrets by \
                          names of variables), `url`.",
@@ -73,10 +73,18 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let variables = environment.variables.clone();
     executor::run(async {
         let mut stop = StopSignals::listen()?;
-        let config = ProviderConfig::read(text(PROVIDER), text(ARGS), &environment).await?;
-        let target = match target.contains("://") {
-            true => TunnelTarget::url(target)?,
-            false => Workloads::new(environment).tunnel_target(target).await?,
+        let prepare = async {
+            let config = ProviderConfig::read(text(PROVIDER), text(ARGS), &environment).await?;
+            let target = match target.contains("://") {
+                true => TunnelTarget::url(target)?,
+                false => Workloads::new(environment.clone()).tunnel_target(target).await?,
+            };
+            Ok::<_, Error>((config, target))
+        };
+        // A secret store may prompt for something, or hang.
+        let (config, target) = tokio::select! {
+            prepared = prepare => prepared?,
+            () = stop.recv() => return Err(Error::new(ErrorKind::Interrupted, "interrupted")),
         };
         if config.dry_run {
             output::line(config.provider.command_line(&target).unwrap_or_default().join(" "))?;
@@ -95,12 +103,21 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
                 }
             }
             TunnelEvent::Down { reason, delay } => {
-                tracing::warn!("the tunnel is down: it {reason}; connecting again in {} s", delay.as_secs());
+                tracing::warn!("the tunnel is down: {reason}; reconnecting in {} s", delay.as_secs());
             }
         };
+        let allows_unauthenticated = matches.get_flag(ALLOW_UNAUTHENTICATED);
+        if allows_unauthenticated {
+            tracing::warn!(
+                "anyone who knows the public URL can use `{}`; a proxy without authentication only accepts known \
+                 host names: allow the public one with `--allowed-hosts`",
+                target.origin()
+            );
+        }
+        tracing::info!("the tunnel exposes all paths of `{}`, not only `{}`", target.origin(), target.path());
         let tunnel = Tunnel::new(target, config.provider)
             .variables(variables)
-            .allow_unauthenticated(matches.get_flag(ALLOW_UNAUTHENTICATED));
+            .allow_unauthenticated(allows_unauthenticated);
         tunnel.run_until(on_event, stop.recv()).await?;
         Ok(ExitCode::SUCCESS)
     })

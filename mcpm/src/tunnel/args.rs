@@ -1,15 +1,16 @@
-//! The providers by their names, with their arguments in JSON.
+//! Reads a tunnel provider from its name and its arguments in JSON.
 
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use super::{
+    arg_check::invalid_args,
     command::{CommandArgs, CommandTunnel},
     ngrok::{NgrokArgs, NgrokTunnel},
     provider::TunnelProvider,
     ssh::SshTunnel,
-    words::invalid_args,
 };
 use crate::{Environment, Error, ErrorKind, Result, options::Secret, secrets};
 
@@ -65,7 +66,13 @@ async fn read_ngrok(args: NgrokArgs, environment: &Environment) -> Result<NgrokT
         (Some(_), Some(_)) => {
             return Err(invalid_args("`auth-token` and `auth-token-secret` exclude each other"));
         }
-        (token, None) => token.map(Secret::from),
+        (Some(token), None) => {
+            tracing::warn!(
+                "the process list shows `auth-token` to other users: use `auth-token-secret` or `NGROK_AUTHTOKEN`"
+            );
+            Some(Secret::from(token))
+        }
+        (None, None) => None,
         (None, Some(name)) => read_secrets(vec![name], environment).await?.pop(),
     };
     let traffic_policy_file = traffic_policy_file.map(|file| environment.working_dir.join(file));
@@ -87,11 +94,26 @@ async fn read_secrets(names: Vec<String>, environment: &Environment) -> Result<V
 }
 
 fn parse<T: DeserializeOwned>(args: &str) -> Result<T> {
-    // The error could quote a token.
-    serde_json::from_str(args).map_err(|error| match error.classify() {
-        serde_json::error::Category::Data => invalid_args("a field is missing, unknown or of another type"),
-        _ => invalid_args("they are not a JSON object"),
+    serde_json::from_str(args).map_err(|error| match serde_json::from_str::<Map<String, Value>>(args) {
+        Ok(fields) => invalid_args(&invalid_field::<T>(&error, &fields)),
+        Err(_) => invalid_args("they are not a JSON object"),
     })
+}
+
+/// Names the invalid field, without its value, which could be a token.
+fn invalid_field<T: DeserializeOwned>(error: &serde_json::Error, fields: &Map<String, Value>) -> String {
+    let error = error.to_string();
+    // These name the field, and quote no value.
+    if ["missing field `", "unknown field `", "duplicate "].iter().any(|start| error.starts_with(start)) {
+        return error.split(" at line ").next().unwrap_or_default().to_owned();
+    }
+    let is_invalid = |(name, value): &(&String, &Value)| {
+        let field = Map::from_iter([((*name).clone(), (*value).clone())]);
+        let outcome = serde_json::from_value::<T>(Value::Object(field));
+        outcome.is_err_and(|error| !error.to_string().starts_with("missing field"))
+    };
+    let name = fields.iter().find(is_invalid).map_or("a field", |(name, _)| name);
+    format!("`{name}` has the wrong type or an invalid value")
 }
 
 #[cfg(test)]
@@ -104,7 +126,7 @@ mod tests {
         for (provider, args) in [
             ("ssh", "{}"),
             ("ssh", "host"),
-            ("ssh", r#"{"host":"a","hush":1}"#),
+            ("ssh", r#"{"host":"a","port":"hush"}"#),
             ("ssh", r#"{"host":"-hush"}"#),
             ("ngrok", r#"{"auth-token":["hush"]}"#),
             ("ngrok", r#"{"auth-token":"hush","auth-token-secret":"x"}"#),
@@ -116,6 +138,18 @@ mod tests {
             let error = ProviderConfig::read(provider, args, &environment).await.expect_err(args);
             assert_eq!(error.kind(), ErrorKind::InvalidOption, "{args}");
             assert!(!error.to_string().contains("hush") || provider == "hush", "{error}");
+        }
+        for (provider, args, expected) in [
+            ("ssh", "{}", "missing field `host`"),
+            ("ssh", r#"{"host":"a","hots":"hush"}"#, "unknown field `hots`, expected one of `host`, "),
+            ("ssh", r#"{"host":"a","host":"hush"}"#, "duplicate field `host`"),
+            ("ssh", r#"{"host":"a","port":"hush"}"#, "`port` has the wrong type"),
+            ("ngrok", r#"{"pooling":"hush"}"#, "`pooling` has the wrong type"),
+            ("command", r#"{"command":["a"],"secrets":{"A":"x","A":"y"}}"#, "duplicate variable `A`"),
+            ("command", r#"{"command":["a","{port}"],"url":"ftp://hush"}"#, "`url` is not an HTTP URL"),
+        ] {
+            let error = ProviderConfig::read(provider, args, &environment).await.expect_err(args).to_string();
+            assert!(error.contains(expected) && !error.contains("hush"), "{args}: {error}");
         }
         let args = r#"{"command":["tool","http://{host}:{port}"],"url":"https://a.example"}"#;
         let config = ProviderConfig::read("command", args, &environment).await.expect("a provider");

@@ -1,16 +1,21 @@
-//! The child process that holds a tunnel.
+//! Runs the process group that holds a tunnel.
 
 use std::{collections::VecDeque, process::Stdio, time::Duration};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader},
     process::{Child, Command},
     sync::mpsc,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
-use crate::{Error, ErrorKind, Result, environment::Variables, options::Secret};
+use crate::{
+    Error, ErrorKind, Result,
+    environment::Variables,
+    options::Secret,
+    redact::{Redactor, is_secret_name, truncate},
+};
 
 /// How long a program may take to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -20,6 +25,10 @@ const MAX_LINE_BYTES: u64 = 16 << 10;
 const MAX_QUEUED_LINES: usize = 64;
 /// Last lines that an error shows.
 const MAX_SHOWN_LINES: usize = 5;
+/// Longest line of output in bytes that is shown.
+const MAX_SHOWN_BYTES: usize = 500;
+/// Time between checks whether processes of the group remain.
+const GROUP_INTERVAL: Duration = Duration::from_millis(50);
 /// How long the rest of the output is waited for after the program has ended.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -27,9 +36,9 @@ const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(super) struct ChildCommand {
     pub(super) argv: Vec<String>,
-    /// Variables that are not secret: those of this process, as a rule.
+    /// Variables of this process.
     pub(super) inherited: Variables,
-    /// Secret variables.
+    /// Variables whose values are secret.
     pub(super) variables: Vec<(String, Secret)>,
 }
 
@@ -45,10 +54,27 @@ pub(super) enum Progress {
     Up,
 }
 
-/// A running program.
+impl Progress {
+    /// A line that is a URL.
+    pub(super) fn of_url(line: &str) -> Self {
+        let is_url = line.starts_with("https://") || line.starts_with("http://");
+        match is_url && !line.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            true => Self::Url(line.to_owned()),
+            false => Self::None,
+        }
+    }
+}
+
+/// A running program with the processes that it started. Dropping it kills them.
+///
+/// They are a process group: a wrapper such as `sh -c` or `npx` would otherwise leave the tunnel open when it ends.
 #[derive(Debug)]
 pub(super) struct ChildTunnel {
+    program: String,
     child: Child,
+    /// `None` once no process of the group remains.
+    group: Option<Pid>,
+    redactor: Redactor,
     lines: mpsc::Receiver<String>,
     last_lines: VecDeque<String>,
 }
@@ -75,6 +101,7 @@ impl ChildTunnel {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
+            .process_group(0)
             .kill_on_drop(true)
             .spawn();
         let failed = |error| {
@@ -90,7 +117,17 @@ impl ChildTunnel {
         if let Some(stderr) = child.stderr.take() {
             tokio::spawn(read_lines(stderr, sender));
         }
-        Ok(Self { child, lines, last_lines: VecDeque::new() })
+        let inherited = command.inherited.iter().filter(|(name, _)| is_secret_name(name));
+        let inherited = inherited.map(|(_, value)| Secret::from(value));
+        let secrets = command.variables.iter().map(|(_, value)| value.clone()).chain(inherited);
+        Ok(Self {
+            program: program.clone(),
+            group: child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)),
+            child,
+            redactor: Redactor::new(secrets, &[]),
+            lines,
+            last_lines: VecDeque::new(),
+        })
     }
 
     /// Reads the output until `parse` says that the tunnel is up.
@@ -122,7 +159,10 @@ impl ChildTunnel {
         let is_up = timeout(CONNECT_TIMEOUT, connecting).await;
         match is_up {
             Ok(true) => Ok(connected),
-            Ok(false) => Err(Error::new(ErrorKind::Upstream, format!("the tunnel {}", self.ended().await))),
+            Ok(false) => {
+                let message = format!("the tunnel cannot be opened: {}", self.ended().await);
+                Err(Error::new(ErrorKind::Upstream, message))
+            }
             Err(_) => {
                 let limit = CONNECT_TIMEOUT.as_secs();
                 let message = format!("the tunnel is not up after {limit} s{}", self.shown_lines());
@@ -131,23 +171,36 @@ impl ChildTunnel {
         }
     }
 
-    /// Waits until the program has ended.
+    /// Waits until the program has ended, and says how.
     pub(super) async fn wait(&mut self) -> String {
         while self.next_line().await.is_some() {}
         self.ended().await
     }
 
-    /// Asks the program to end, and kills it after `grace`.
+    /// Asks the processes to end, and kills those that remain after `grace`.
     pub(super) async fn stop(&mut self, grace: Duration) {
-        if let Some(pid) = self.child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
-            && let Err(error) = kill_process(pid, Signal::TERM)
-        {
-            tracing::debug!(%error, "cannot signal the program of the tunnel: it has ended");
+        self.signal_group(Signal::TERM);
+        let ended = async {
+            let _ = self.child.wait().await;
+            // The pid of the leader is not used again while its group has processes.
+            while self.group.is_some_and(|group| test_kill_process_group(group).is_ok()) {
+                sleep(GROUP_INTERVAL).await;
+            }
+        };
+        if timeout(grace, ended).await.is_err() {
+            self.signal_group(Signal::KILL);
+            if let Err(error) = self.child.wait().await {
+                tracing::warn!(%error, "cannot wait for `{}`", self.program);
+            }
         }
-        if timeout(grace, self.child.wait()).await.is_err()
-            && let Err(error) = self.child.kill().await
+        self.group = None;
+    }
+
+    fn signal_group(&self, signal: Signal) {
+        if let Some(group) = self.group
+            && let Err(error) = kill_process_group(group, signal)
         {
-            tracing::warn!(%error, "the program of the tunnel could not be killed");
+            tracing::debug!(%error, "cannot signal the processes of the tunnel: they have ended");
         }
     }
 
@@ -159,25 +212,33 @@ impl ChildTunnel {
             // Programs that it started may keep the pipes open.
             _ = self.child.wait() => timeout(OUTPUT_TIMEOUT, self.lines.recv()).await.ok().flatten(),
         }?;
-        tracing::debug!(line, "output of the tunnel");
+        let shown = self.redactor.redact_with_urls(&line).replace(char::is_control, " ");
+        let shown = truncate(&shown, MAX_SHOWN_BYTES).into_owned();
+        tracing::debug!(line = shown, "output of the tunnel");
         if self.last_lines.len() == MAX_SHOWN_LINES {
             self.last_lines.pop_front();
         }
-        self.last_lines.push_back(line.clone());
+        self.last_lines.push_back(shown);
         Some(line)
     }
 
     async fn ended(&mut self) -> String {
         match self.child.wait().await {
-            Ok(status) => format!("has ended ({status}){}", self.shown_lines()),
-            Err(error) => format!("was lost: {error}"),
+            Ok(status) => format!("`{}` ended ({status}){}", self.program, self.shown_lines()),
+            Err(error) => format!("cannot wait for `{}`: {error}", self.program),
         }
     }
 
     fn shown_lines(&self) -> String {
         let lines: Vec<&str> =
             self.last_lines.iter().filter(|line| !line.starts_with("debug1:")).map(String::as_str).collect();
-        if lines.is_empty() { String::new() } else { format!("; its last output: {}", lines.join(" | ")) }
+        if lines.is_empty() { String::new() } else { format!("; last output: {}", lines.join(" | ")) }
+    }
+}
+
+impl Drop for ChildTunnel {
+    fn drop(&mut self) {
+        self.signal_group(Signal::KILL);
     }
 }
 
@@ -194,5 +255,73 @@ async fn read_lines(pipe: impl AsyncRead + Unpin, lines: mpsc::Sender<String>) {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program that starts another one, which ignores TERM, and that one's pid.
+    async fn nested() -> (ChildTunnel, String) {
+        let script = "trap '' TERM; sleep 1000 & echo $!; trap - TERM; wait";
+        let command = ChildCommand {
+            argv: ["sh", "-c", script].map(str::to_owned).into(),
+            inherited: Variables::from_process(),
+            variables: Vec::new(),
+        };
+        let mut tunnel = ChildTunnel::start(&command).expect("a shell");
+        let pid = tunnel.next_line().await.expect("a pid");
+        assert!(is_alive(&pid));
+        (tunnel, pid)
+    }
+
+    fn is_alive(pid: &str) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    }
+
+    async fn assert_ends(pid: &str) {
+        let ended = async {
+            while is_alive(pid) {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(Duration::from_secs(10), ended).await.expect("a process of the group is left");
+    }
+
+    #[tokio::test]
+    async fn no_process_of_the_group_outlives_the_tunnel() {
+        let (mut tunnel, pid) = nested().await;
+        tunnel.stop(Duration::from_millis(100)).await;
+        assert_ends(&pid).await;
+
+        let (tunnel, pid) = nested().await;
+        drop(tunnel);
+        assert_ends(&pid).await;
+
+        let (mut tunnel, pid) = nested().await;
+        let _ = rustix::process::kill_process(tunnel.group.expect("a group"), Signal::KILL);
+        assert!(tunnel.wait().await.contains("ended (signal: 9"));
+        assert!(is_alive(&pid));
+        tunnel.stop(Duration::ZERO).await;
+        assert_ends(&pid).await;
+    }
+
+    #[tokio::test]
+    async fn shown_output_has_no_secrets_and_no_control_characters() {
+        let secret = "a-secret-value";
+        let script =
+            "echo \"token $TOKEN\"; printf 'a\\033[2Jb\\n'; head -c 2000 /dev/zero | tr '\\0' x; exit 3";
+        let command = ChildCommand {
+            argv: ["sh", "-c", script].map(str::to_owned).into(),
+            inherited: Variables::from_process(),
+            variables: vec![("TOKEN".to_owned(), Secret::from(secret))],
+        };
+        let mut tunnel = ChildTunnel::start(&command).expect("a shell");
+        let said = tunnel.wait().await;
+        assert!(said.starts_with("`sh` ended (exit status: 3); last output: token "), "{said}");
+        assert!(!said.contains(secret) && said.contains("a [2Jb") && said.ends_with("xxx…"), "{said}");
+        assert!(said.len() < 700, "{said}");
     }
 }

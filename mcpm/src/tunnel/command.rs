@@ -1,20 +1,30 @@
-//! Tunnels that any program holds.
+//! Runs any program that holds a tunnel.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use async_trait::async_trait;
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, MapAccess, Visitor},
+};
+use tokio::time::{sleep, timeout};
 
 use super::{
+    arg_check::{check_values, invalid_args},
     child::{ChildCommand, ChildTunnel, Progress},
     provider::{TunnelConnection, TunnelProvider},
     target::TunnelTarget,
-    words::{check_words, invalid_args},
 };
-use crate::{Result, environment::Variables, options::Secret};
+use crate::{
+    Error, ErrorKind, Result, environment::Variables, options::Secret, redact::url::redact_url_text,
+};
 
 const PORT: &str = "{port}";
 const HOST: &str = "{host}";
+/// How long the URL may take to respond.
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time between requests to the URL until it responds.
+const READY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs a program, without a shell, for as long as the tunnel exists.
 #[derive(Debug, Clone)]
@@ -24,8 +34,9 @@ pub struct CommandTunnel {
     pub command: Vec<String>,
     /// Variables for the program, beside those of this process.
     pub variables: Vec<(String, Secret)>,
-    /// The URL for clients. Without one, it is the first line of the output that is a URL, which also says that the
-    /// tunnel is up.
+    /// The URL for clients. The tunnel counts as up when an MCP server responds there, or after 30 s with a warning,
+    /// because this machine may not reach the URL. Without one, it is the first line of the output that is a URL,
+    /// which also says that the tunnel is up.
     pub url: Option<String>,
 }
 
@@ -34,7 +45,7 @@ pub struct CommandTunnel {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct CommandArgs {
     pub(super) command: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "distinct_variables")]
     pub(super) secrets: BTreeMap<String, String>,
     #[serde(default)]
     pub(super) url: Option<String>,
@@ -51,7 +62,11 @@ impl CommandTunnel {
         if !self.command.iter().skip(1).any(|arg| arg.contains(PORT)) {
             return Err(invalid_args("`command` has no argument with `{port}`"));
         }
-        check_words([("url", self.url.as_deref())])
+        check_values([("url", self.url.as_deref())])?;
+        match &self.url {
+            Some(url) if TunnelTarget::url(url).is_err() => Err(invalid_args("`url` is not an HTTP URL")),
+            _ => Ok(()),
+        }
     }
 
     fn argv(&self, target: &TunnelTarget) -> Vec<String> {
@@ -75,7 +90,10 @@ impl TunnelProvider for CommandTunnel {
         };
         let mut child = ChildTunnel::start(&command)?;
         let url = match &self.url {
-            Some(url) => url.clone(),
+            Some(url) => {
+                wait_until_ready(&mut child, &target.with_url(url)?).await?;
+                url.clone()
+            }
             None => child.wait_until_up(progress).await?.url.unwrap_or_default(),
         };
         Ok(Box::new(CommandConnection { child, url }))
@@ -86,13 +104,58 @@ impl TunnelProvider for CommandTunnel {
     }
 }
 
-fn progress(line: &str) -> Progress {
-    let is_url = line.starts_with("https://") || line.starts_with("http://");
-    if is_url && !line.contains(char::is_whitespace) {
-        Progress::Url(line.to_owned())
-    } else {
-        Progress::None
+/// Waits until an MCP server responds at the public URL.
+async fn wait_until_ready(child: &mut ChildTunnel, public: &TunnelTarget) -> Result<()> {
+    let responds = timeout(READY_TIMEOUT, async {
+        while !public.responds().await {
+            sleep(READY_INTERVAL).await;
+        }
+    });
+    tokio::select! {
+        reason = child.wait() => {
+            Err(Error::new(ErrorKind::Upstream, format!("the tunnel cannot be opened: {reason}")))
+        }
+        ready = responds => {
+            if ready.is_err() {
+                tracing::warn!(
+                    "no MCP server responds at `{}` after {} s: it is not known whether the tunnel is up",
+                    redact_url_text(public.as_str()),
+                    READY_TIMEOUT.as_secs()
+                );
+            }
+            Ok(())
+        }
     }
+}
+
+/// Rejects a variable that is given twice, of which a map would keep the last.
+fn distinct_variables<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<BTreeMap<String, String>, D::Error> {
+    struct Distinct;
+    impl<'de> Visitor<'de> for Distinct {
+        type Value = BTreeMap<String, String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object of strings")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self::Value, A::Error> {
+            let mut variables = BTreeMap::new();
+            while let Some((name, secret)) = map.next_entry::<String, String>()? {
+                if variables.contains_key(&name) {
+                    return Err(A::Error::custom(format!("duplicate variable `{name}` in `secrets`")));
+                }
+                variables.insert(name, secret);
+            }
+            Ok(variables)
+        }
+    }
+    deserializer.deserialize_map(Distinct)
+}
+
+fn progress(line: &str) -> Progress {
+    Progress::of_url(line)
 }
 
 struct CommandConnection {

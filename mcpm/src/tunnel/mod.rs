@@ -4,6 +4,7 @@
 //! when the tunnel ends. The providers are [`ssh`] (OpenSSH), [`ngrok`], and [`command`] (any program); all of them run
 //! a child process ([`child`]).
 
+mod arg_check;
 mod args;
 mod child;
 mod command;
@@ -12,7 +13,6 @@ mod provider;
 mod ssh;
 mod supervise;
 mod target;
-mod words;
 
 pub use args::{PROVIDERS, ProviderConfig};
 pub use command::CommandTunnel;

@@ -1,4 +1,4 @@
-//! Tunnels through ngrok's service: the command line of its agent.
+//! Runs ngrok's agent for a tunnel through its service.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use serde::Deserialize;
 
 use super::{
+    arg_check::check_values,
     child::{ChildCommand, ChildTunnel, Progress},
     provider::{TunnelConnection, TunnelProvider},
     target::TunnelTarget,
-    words::check_words,
 };
 use crate::{Result, environment::Variables, options::Secret};
 
@@ -47,12 +47,13 @@ pub(super) struct NgrokArgs {
 
 impl NgrokTunnel {
     pub(super) fn check(&self) -> Result<()> {
-        check_words([("url", self.url.as_deref())])
+        check_values([("url", self.url.as_deref())])
     }
 
     fn argv(&self, target: &TunnelTarget) -> Vec<String> {
-        let mut argv: Vec<String> =
-            ["ngrok", "http", "--log", "stdout", "--log-format", "json"].map(str::to_owned).into();
+        // The agent's local inspector would keep requests, with their access tokens, for anyone on this machine.
+        let fixed = ["ngrok", "http", "--inspect=false", "--log", "stdout", "--log-format", "json"];
+        let mut argv: Vec<String> = fixed.map(str::to_owned).into();
         if let Some(url) = &self.url {
             argv.extend(["--url".to_owned(), url.clone()]);
         }
@@ -100,7 +101,7 @@ fn progress(line: &str) -> Progress {
         url: String,
     }
     match serde_json::from_str(line) {
-        Ok(LogLine { msg, url }) if msg == "started tunnel" => Progress::Url(url),
+        Ok(LogLine { msg, url }) if msg == "started tunnel" => Progress::of_url(&url),
         _ => Progress::None,
     }
 }
@@ -140,7 +141,7 @@ mod tests {
         };
         assert_eq!(
             tunnel.argv(&target).join(" "),
-            "ngrok http --log stdout --log-format json --url https://a.example --pooling-enabled \
+            "ngrok http --inspect=false --log stdout --log-format json --url https://a.example --pooling-enabled \
              --traffic-policy-file p.yml http://127.0.0.1:8080"
         );
         assert!(!format!("{tunnel:?}").contains("hush"));

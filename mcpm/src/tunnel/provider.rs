@@ -1,4 +1,4 @@
-//! What connects a tunnel.
+//! The interface of tunnel providers.
 
 use std::{fmt, time::Duration};
 
@@ -30,7 +30,7 @@ pub trait TunnelConnection: Send {
     /// Returns the URL for clients, if the provider knows it.
     fn public_url(&self) -> Option<&str>;
 
-    /// Waits until the tunnel has ended, and returns the reason: a sentence fragment.
+    /// Waits until the tunnel has ended, and returns the reason, as a clause: ``` `ssh` ended (exit status: 255) ```.
     async fn wait(&mut self) -> String;
 
     /// Ends the tunnel, if necessary by force after `grace`.

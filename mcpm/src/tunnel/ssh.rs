@@ -1,15 +1,15 @@
-//! Tunnels through an SSH server: remote port forwarding of OpenSSH's client.
+//! Runs OpenSSH's client for a tunnel through an SSH server: remote port forwarding.
 
-use std::{path::PathBuf, time::Duration};
+use std::{borrow::Cow, path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use serde::Deserialize;
 
 use super::{
+    arg_check::check_values,
     child::{ChildCommand, ChildTunnel, Progress},
     provider::{TunnelConnection, TunnelProvider},
     target::TunnelTarget,
-    words::check_words,
 };
 use crate::{Result, environment::Variables};
 
@@ -41,7 +41,7 @@ pub struct SshTunnel {
     /// The port that the server listens on; 0, which is the default, for a free one.
     #[serde(default)]
     pub remote_port: u16,
-    /// The URL for clients, if it is not `http://HOST:REMOTE_PORT` and the path of the target.
+    /// The URL for clients, if it is not the scheme of the target, `HOST:REMOTE_PORT` and the path of the target.
     #[serde(default)]
     pub url: Option<String>,
 }
@@ -62,7 +62,7 @@ impl SshTunnel {
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        check_words([
+        check_values([
             ("host", Some(self.host.as_str())),
             ("user", self.user.as_deref()),
             ("bind-address", self.bind_address.as_deref()),
@@ -92,10 +92,20 @@ impl SshTunnel {
         if let Some(user) = &self.user {
             argv.extend(["-l".to_owned(), user.clone()]);
         }
-        let bind = self.bind_address.as_ref().map(|address| format!("{address}:")).unwrap_or_default();
+        let bind = self.bind_address.as_deref().map(|address| format!("{}:", bracketed(address)));
+        let bind = bind.unwrap_or_default();
         let forward = format!("{bind}{}:{}:{}", self.remote_port, target.host(), target.port());
-        argv.extend(["-R".to_owned(), forward, "--".to_owned(), self.host.clone()]);
+        argv.extend(["-R".to_owned(), forward, "--".to_owned(), unbracketed(&self.host).to_owned()]);
         argv
+    }
+
+    /// Returns the URL for clients. The forward leaves TLS to the target.
+    fn public_url(&self, target: &TunnelTarget, port: u16) -> String {
+        let default = || {
+            let host = bracketed(&self.host);
+            format!("{}://{host}:{port}{}", target.scheme(), target.path())
+        };
+        self.url.clone().unwrap_or_else(default)
     }
 }
 
@@ -113,14 +123,23 @@ impl TunnelProvider for SshTunnel {
             variables: Vec::new(),
         })?;
         let connected = child.wait_until_up(progress).await?;
-        let port = connected.port.unwrap_or(self.remote_port);
-        let url = self.url.clone().unwrap_or_else(|| format!("http://{}:{port}{}", self.host, target.path()));
+        let url = self.public_url(target, connected.port.unwrap_or(self.remote_port));
         Ok(Box::new(SshConnection { child, url }))
     }
 
     fn command_line(&self, target: &TunnelTarget) -> Option<Vec<String>> {
         Some(self.argv(target))
     }
+}
+
+/// Returns a host as URLs and forwards have it: an IPv6 address in brackets.
+fn bracketed(host: &str) -> Cow<'_, str> {
+    let address = unbracketed(host);
+    if address.contains(':') { format!("[{address}]").into() } else { host.into() }
+}
+
+fn unbracketed(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
 /// What a line of `ssh -v` says.
@@ -166,6 +185,14 @@ mod tests {
             SshTunnel { remote_port: 9, user: Some("me".to_owned()), ..SshTunnel::new("gate.example") };
         let argv = tunnel.argv(&target).join(" ");
         assert!(argv.ends_with(" -l me -R 9:127.0.0.1:8080 -- gate.example"), "{argv}");
+        for host in ["2001:db8::1", "[2001:db8::1]"] {
+            let tunnel = SshTunnel { bind_address: Some("::".to_owned()), ..SshTunnel::new(host) };
+            let argv = tunnel.argv(&target).join(" ");
+            assert!(argv.ends_with(" -R [::]:0:127.0.0.1:8080 -- 2001:db8::1"), "{argv}");
+            assert_eq!(tunnel.public_url(&target, 9), "http://[2001:db8::1]:9/mcp");
+        }
+        let target = TunnelTarget::url("https://127.0.0.1/mcp").expect("a target");
+        assert_eq!(SshTunnel::new("gate.example").public_url(&target, 9), "https://gate.example:9/mcp");
         for host in ["-oProxyCommand=x", "", "a b", "a\n"] {
             assert!(SshTunnel::new(host).check().is_err(), "{host:?}");
         }

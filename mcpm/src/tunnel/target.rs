@@ -7,7 +7,7 @@ use crate::{
     Error, ErrorKind, Result,
     options::{ProxyMode, Transport},
     proxy::{
-        check_outcome::Passed,
+        check_outcome::{Finding, Passed},
         server_check::{CHECK_TIMEOUT, ExpectedServer},
         target::Target,
     },
@@ -18,12 +18,10 @@ use crate::{
 pub struct TunnelTarget {
     url: Url,
     transport: Transport,
-    /// Whether requests without a token are rejected, if that is known.
-    requires_authentication: Option<bool>,
 }
 
 impl TunnelTarget {
-    /// Names the MCP server at a URL. Whether it requires authentication is found out by a request without a token.
+    /// Names the MCP server at a URL. Whether it requires authentication is checked by requests without a token.
     ///
     /// # Errors
     /// `InvalidOption` for an invalid URL.
@@ -33,17 +31,29 @@ impl TunnelTarget {
         let invalid =
             |error| Error::new(ErrorKind::InvalidOption, "the URL of the target is invalid").source(error);
         let url = Url::parse(url).map_err(invalid)?;
-        Ok(Self { url, transport: Transport::StreamableHttp, requires_authentication: None })
+        Ok(Self { url, transport: Transport::StreamableHttp })
     }
 
     /// Names the endpoint of a workload's proxy.
-    pub(crate) fn workload(url: &str, mode: ProxyMode, requires_authentication: bool) -> Result<Self> {
+    pub(crate) fn workload(url: &str, mode: ProxyMode) -> Result<Self> {
         let transport = match mode {
             ProxyMode::StreamableHttp => Transport::StreamableHttp,
             ProxyMode::Sse => Transport::Sse,
         };
-        let requires_authentication = Some(requires_authentication);
-        Ok(Self { transport, requires_authentication, ..Self::url(url)? })
+        Ok(Self { transport, ..Self::url(url)? })
+    }
+
+    /// Returns the target as clients reach it, at another URL.
+    pub(super) fn with_url(&self, url: &str) -> Result<Self> {
+        Ok(Self { transport: self.transport, ..Self::url(url)? })
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        self.url.as_str()
+    }
+
+    pub(super) fn scheme(&self) -> &str {
+        self.url.scheme()
     }
 
     /// Returns the host, as in a URL.
@@ -66,16 +76,24 @@ impl TunnelTarget {
         &self.url[Position::BeforePath..Position::AfterQuery]
     }
 
-    /// Checks that the endpoint requires authentication.
+    /// Checks that the endpoint requires authentication: a request without a token must get 401.
     ///
     /// # Errors
     /// `InvalidOption` if it does not; what was found instead of an MCP server.
     pub(super) async fn check_authentication(&self) -> Result<()> {
-        let requires_authentication = match self.requires_authentication {
-            Some(known) => known,
-            None => self.probe().await?,
+        let not_checked = |finding: Finding| {
+            finding
+                .error("the target")
+                .hint("a target is only public while it is known to require authentication")
         };
-        if requires_authentication {
+        let mut passed = self.probe(&self.url).await?.map_err(not_checked)?;
+        if let Passed::Redirects(path) = &passed {
+            // What serves clients is at that path.
+            let mut url = self.url.clone();
+            url.set_path(path);
+            passed = self.probe(&url).await?.map_err(not_checked)?;
+        }
+        if passed == Passed::NeedsLogin(StatusCode::UNAUTHORIZED) {
             return Ok(());
         }
         let message = format!("`{}` does not require authentication", self.origin());
@@ -85,15 +103,16 @@ impl TunnelTarget {
         ))
     }
 
-    async fn probe(&self) -> Result<bool> {
-        let target = Target::parse(self.url.as_str())?;
+    /// Whether an MCP server responds, or requires a login.
+    pub(super) async fn responds(&self) -> bool {
+        matches!(self.probe(&self.url).await, Ok(Ok(_)))
+    }
+
+    /// Sends a request without a token.
+    async fn probe(&self, url: &Url) -> Result<std::result::Result<Passed, Finding>> {
+        let target = Target::parse(url.as_str())?;
         let expected = ExpectedServer::at_own_path(&target, Some(self.transport));
-        let unreachable = |reason| Error::new(ErrorKind::Upstream, reason);
-        let instance = target.instance().map_err(unreachable)?;
-        let outcome = instance.check(&expected, &target.headers(), CHECK_TIMEOUT).await;
-        let passed = outcome.map_err(|finding| {
-            finding.error("the target").hint("its authentication is checked before it is made public")
-        })?;
-        Ok(passed == Passed::NeedsLogin(StatusCode::UNAUTHORIZED))
+        let instance = target.instance().map_err(|reason| Error::new(ErrorKind::Upstream, reason))?;
+        Ok(instance.check(&expected, &target.headers(), CHECK_TIMEOUT).await)
     }
 }

@@ -147,14 +147,14 @@ impl Workloads {
     pub async fn tunnel_target(&self, name: &str) -> Result<TunnelTarget> {
         let spec = self.spec(name)?;
         let url = self.running_url(name).await?;
-        TunnelTarget::workload(&url, client_transport(&spec), spec.proxy.incoming.is_some())
+        TunnelTarget::workload(&url, client_transport(&spec))
     }
 
     /// Returns the URL of a workload that runs.
     async fn running_url(&self, name: &str) -> Result<String> {
         let WorkloadInfo { url, status, .. } = self.info(name).await?;
         url.ok_or_else(|| {
-            Error::new(ErrorKind::Upstream, format!("`{name}` does not run: it is {}", status.as_str()))
+            Error::new(ErrorKind::Upstream, format!("`{name}` is not running (status: {})", status.as_str()))
                 .hint(format!("`mcpm start {name}` starts it"))
         })
     }

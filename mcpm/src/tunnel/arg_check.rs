@@ -1,4 +1,4 @@
-//! Checks of the arguments of providers.
+//! Checks the arguments of providers.
 
 use crate::{Error, ErrorKind, Result};
 
@@ -10,14 +10,14 @@ pub(super) fn invalid_args(reason: &str) -> Error {
 }
 
 /// Checks values that become arguments of a program: they must not look like its options.
-pub(super) fn check_words<'a>(words: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Result<()> {
-    for (name, word) in words {
-        let is_invalid = |word: &str| {
-            word.is_empty()
-                || word.starts_with('-')
-                || word.contains(|c: char| c.is_whitespace() || c.is_control())
+pub(super) fn check_values<'a>(values: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Result<()> {
+    for (name, value) in values {
+        let is_invalid = |value: &str| {
+            value.is_empty()
+                || value.starts_with('-')
+                || value.contains(|c: char| c.is_whitespace() || c.is_control())
         };
-        if word.is_some_and(is_invalid) {
+        if value.is_some_and(is_invalid) {
             return Err(invalid_args(&format!("`{name}` is empty, begins with `-` or contains a space")));
         }
     }
