@@ -29,7 +29,10 @@ pub(crate) fn command() -> Command {
                 Arg::new(TARGET)
                     .value_name("TARGET")
                     .required(true)
-                    .help("Name of a running workload, or URL of an MCP server that this machine reaches; the tunnel exposes all its paths"),
+                    .help(
+                        "Name of a running workload, or URL of an MCP server that this machine reaches; the tunnel \
+                         exposes all paths of its port",
+                    ),
             )
             .arg(Arg::new(NAME).value_name("SERVER_NAME").required(true).help("Name for messages and logs"))
             .arg(
@@ -50,8 +53,8 @@ pub(crate) fn command() -> Command {
                         "Arguments of the provider, a JSON object\n\n\
                          ssh: `host`, `user`, `port`, `identity-file`, `known-hosts-file`, `bind-address`, \
                          `remote-port`, `url`.\n\
-                         ngrok: `auth-token-secret` (the name of a secret; or set `NGROK_AUTHTOKEN`), `url`, `pooling`, \
-                         `traffic-policy-file`, `dry-run`.\n\
+                         ngrok: `auth-token-secret` (the name of a secret; or set `NGROK_AUTHTOKEN`), `url`, \
+                         `pooling`, `traffic-policy-file`, `dry-run`.\n\
                          command: `command` (a list with `{port}` in an argument), `secrets` (names of secrets by \
                          names of variables), `url`.",
                     ),

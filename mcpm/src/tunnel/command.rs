@@ -94,7 +94,7 @@ impl TunnelProvider for CommandTunnel {
                 wait_until_ready(&mut child, &target.with_url(url)?).await?;
                 url.clone()
             }
-            None => child.wait_until_up(progress).await?.url.unwrap_or_default(),
+            None => child.wait_until_up(Progress::of_url).await?.url.unwrap_or_default(),
         };
         Ok(Box::new(CommandConnection { child, url }))
     }
@@ -152,10 +152,6 @@ fn distinct_variables<'de, D: Deserializer<'de>>(
         }
     }
     deserializer.deserialize_map(Distinct)
-}
-
-fn progress(line: &str) -> Progress {
-    Progress::of_url(line)
 }
 
 struct CommandConnection {

@@ -41,7 +41,7 @@ pub struct SshTunnel {
     /// The port that the server listens on; 0, which is the default, for a free one.
     #[serde(default)]
     pub remote_port: u16,
-    /// The URL for clients, if it is not the scheme of the target, `HOST:REMOTE_PORT` and the path of the target.
+    /// The URL for clients; by default the scheme and path of the target at `HOST:REMOTE_PORT`.
     #[serde(default)]
     pub url: Option<String>,
 }
