@@ -2,9 +2,11 @@
 
 use std::{
     fs,
+    io::{Read as _, Write as _},
     net::TcpListener,
     os::unix::fs::PermissionsExt as _,
     process::{Child, Command},
+    thread,
 };
 
 use mcpm_tests::harness::poll::wait_until_listening;
@@ -12,7 +14,7 @@ use serde_json::json;
 
 use super::{
     remote,
-    support::{Home, Program, Session, kill, testbed_variable, wait_until},
+    support::{Home, Program, Session, is_alive, kill, testbed_variable, wait_until},
 };
 
 /// An SSH server of the test's own, with keys of its own, that lets one user forward ports.
@@ -113,7 +115,8 @@ fn a_target_is_reached_through_an_ssh_server_again_after_the_connection_breaks()
     tunnel.signal("TERM");
     let outcome = tunnel.wait();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    assert!(outcome.stderr.contains("the tunnel is down"), "{outcome:?}");
+    assert!(outcome.stderr.contains("the tunnel is down: `ssh` ended (signal: 9"), "{outcome:?}");
+    assert!(outcome.stderr.contains("anyone who knows the public URL can use"), "{outcome:?}");
     wait_until("ssh is gone", || !fs::exists(format!("/proc/{client}")).unwrap());
 }
 
@@ -197,6 +200,7 @@ fn the_agent_of_ngrok_gets_its_arguments_and_its_token() {
     home.set("PATH", &format!("{}:{}", home.text("bin"), std::env::var("PATH").unwrap()));
     let (authority, _told) = remote::server(&["401 Unauthorized"]);
     let target = format!("http://{authority}/mcp");
+    home.set("NGROK_AUTHTOKEN", "other");
     let args = json!({ "auth-token-secret": "token", "pooling": true });
     let run = |args: &str| {
         home.mcpm(&[
@@ -212,14 +216,119 @@ fn the_agent_of_ngrok_gets_its_arguments_and_its_token() {
     };
     let mut tunnel = Program::start(&mut run(&args.to_string()));
     assert_eq!(url(&mut tunnel), "https://t.example/mcp");
-    let expected = format!("http --log stdout --log-format json --pooling-enabled http://{authority}\n");
+    let expected =
+        format!("http --inspect=false --log stdout --log-format json --pooling-enabled http://{authority}\n");
     assert_eq!(fs::read_to_string(home.path("args")).unwrap(), expected);
     assert_eq!(fs::read_to_string(home.path("token")).unwrap(), "hush\n");
     tunnel.signal("TERM");
     assert_eq!(tunnel.wait().code, Some(0));
     let dry = run(r#"{"dry-run":true,"auth-token":"hush"}"#).output().unwrap();
+    let warned = String::from_utf8(dry.stderr).unwrap();
+    assert!(warned.contains("the process list shows `auth-token`") && !warned.contains("hush"), "{warned}");
     assert_eq!(
         String::from_utf8(dry.stdout).unwrap(),
-        format!("ngrok http --log stdout --log-format json http://{authority}\n")
+        format!("ngrok http --inspect=false --log stdout --log-format json http://{authority}\n")
     );
+}
+
+#[test]
+fn what_a_wrapped_program_has_started_ends_with_the_tunnel() {
+    let home = Home::without_engine();
+    let (authority, _told) = remote::server(&["401 Unauthorized"]);
+    let target = format!("http://{authority}/mcp");
+    // The first one ends and leaves its child behind.
+    let script = "sleep 1000 & echo $! >> children; echo https://t.example/mcp; \
+                  [ \"$(wc -l < children)\" = 1 ] || wait";
+    let args = json!({ "command": ["sh", "-c", script, "sh", "{port}"] }).to_string();
+    let run = ["proxy", "tunnel", &target, "front", "--tunnel-provider", "command", "--provider-args", &args];
+    let mut tunnel = Program::start(&mut home.mcpm(&run));
+    let child = |number: usize| {
+        let children = fs::read_to_string(home.path("children")).unwrap();
+        children.lines().nth(number).unwrap().parse::<u32>().unwrap()
+    };
+    url(&mut tunnel);
+    url(&mut tunnel);
+    assert!(!is_alive(child(0)));
+    assert!(is_alive(child(1)));
+    tunnel.signal("TERM");
+    assert_eq!(tunnel.wait().code, Some(0));
+    assert!(!is_alive(child(1)));
+}
+
+#[test]
+fn a_tunnel_with_a_known_url_is_up_when_the_url_responds() {
+    let home = Home::without_engine();
+    let (authority, _told) = remote::server(&["401 Unauthorized"]);
+    let target = format!("http://{authority}/mcp");
+    let (public, asked) = remote::server(&["503 -", "503 -", "401 Unauthorized"]);
+    let public = format!("http://{public}/mcp");
+    let args = |script: &str, url: &str| {
+        json!({ "command": ["sh", "-c", script, "{port}"], "url": url }).to_string()
+    };
+    let run = |args: &str| {
+        home.mcpm(&[
+            "proxy",
+            "tunnel",
+            &target,
+            "front",
+            "--tunnel-provider",
+            "command",
+            "--provider-args",
+            args,
+        ])
+    };
+    let mut tunnel = Program::start(&mut run(&args("exec sleep 1000", &public)));
+    assert_eq!(url(&mut tunnel), public);
+    assert_eq!(asked.try_iter().count(), 3);
+    tunnel.signal("TERM");
+    assert_eq!(tunnel.wait().code, Some(0));
+    // It accepts connections, and never responds.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", silent.local_addr().unwrap());
+    let failed = run(&args("echo no; exit 3", &url)).output().unwrap();
+    let said = String::from_utf8(failed.stderr).unwrap();
+    assert!(
+        failed.stdout.is_empty() && said.contains("`sh` ended (exit status: 3); last output: no"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_redirect_to_an_endpoint_that_requires_authentication_passes() {
+    let home = Home::without_engine();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = format!("http://{}/mcp", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).unwrap_or(0);
+            let status = match request[..read].starts_with(b"POST /mcp/ ") {
+                true => "401 Unauthorized",
+                false => "307 Temporary Redirect\r\nLocation: /mcp/",
+            };
+            let _ = write!(stream, "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let args =
+        json!({ "command": ["sh", "-c", "echo https://t.example; exec sleep 1000", "{port}"] }).to_string();
+    let run = ["proxy", "tunnel", &target, "front", "--tunnel-provider", "command", "--provider-args", &args];
+    let mut tunnel = Program::start(&mut home.mcpm(&run));
+    assert_eq!(url(&mut tunnel), "https://t.example");
+    tunnel.signal("TERM");
+    assert_eq!(tunnel.wait().code, Some(0));
+}
+
+#[test]
+fn a_signal_ends_a_tunnel_that_waits_for_a_secret() {
+    let home = Home::without_engine();
+    let store =
+        ["secret", "provider", "command", "--", "sh", "-c", "echo > asked; exec sleep 1000", "{name}"];
+    home.run(&store).succeeded();
+    let args = r#"{"auth-token-secret":"token"}"#;
+    let run = ["proxy", "tunnel", "http://127.0.0.1:9/mcp", "front", "--tunnel-provider", "ngrok"];
+    let tunnel = Program::start(&mut home.mcpm(&[&run[..], &["--provider-args", args]].concat()));
+    wait_until("the store is asked", || home.path("asked").exists());
+    tunnel.signal("TERM");
+    let outcome = tunnel.wait();
+    assert!(outcome.stderr.contains("interrupted"), "{outcome:?}");
 }
