@@ -33,8 +33,7 @@ pub(crate) enum EventError {
 #[derive(Debug)]
 pub(crate) struct EventReader {
     buffer: BytesMut,
-    /// Start of the incomplete line.
-    line: usize,
+    scan: EventScan,
     reservation: Reservation,
     /// Whether bytes were read; a byte order mark may precede the first.
     has_begun: bool,
@@ -47,7 +46,7 @@ impl EventReader {
     pub(crate) fn new(account: Arc<Account>) -> Self {
         Self {
             buffer: BytesMut::new(),
-            line: 0,
+            scan: EventScan::default(),
             reservation: Reservation::of(account),
             has_begun: false,
             last_id: None,
@@ -80,7 +79,7 @@ impl EventReader {
     /// Takes the next complete event; comments are skipped.
     pub(crate) fn next_event(&mut self) -> Option<Event> {
         loop {
-            let end = event_end(&self.buffer, &mut self.line)?;
+            let end = event_end(&self.buffer, &mut self.scan)?;
             let mut block = self.buffer.split_to(end).freeze();
             if !std::mem::replace(&mut self.has_begun, true) && block.starts_with(b"\xef\xbb\xbf") {
                 block = block.slice(3..);
@@ -126,19 +125,28 @@ impl EventReader {
     }
 }
 
-/// The end of the first event, including its blank line. `line` is the start of the incomplete line: what precedes
-/// it is not searched again when more data arrives.
-pub(crate) fn event_end(bytes: &[u8], line: &mut usize) -> Option<usize> {
-    let begin = *line;
+/// How far the beginning of an event was searched for its end.
+#[derive(Debug, Default)]
+pub(crate) struct EventScan {
+    /// Start of the incomplete line.
+    line: usize,
+    /// Number of bytes that are not searched again when more arrive.
+    scanned: usize,
+}
+
+/// The end of the first event, including its blank line.
+pub(crate) fn event_end(bytes: &[u8], scan: &mut EventScan) -> Option<usize> {
+    let (begin, line) = (scan.scanned, &mut scan.line);
     for at in memchr::memchr2_iter(b'\n', b'\r', &bytes[begin..]).map(|at| begin + at) {
         let is_second_half = bytes[at] == b'\n' && at > 0 && bytes[at - 1] == b'\r';
         if at == *line && !is_second_half {
             let has_second_half = bytes[at] == b'\r' && bytes.get(at + 1) == Some(&b'\n');
-            *line = 0;
+            *scan = EventScan::default();
             return Some(at + 1 + usize::from(has_second_half));
         }
         *line = at + 1;
     }
+    scan.scanned = bytes.len();
     None
 }
 
@@ -157,14 +165,23 @@ mod tests {
             ("data: a", None),
             ("", None),
         ] {
-            assert_eq!(event_end(text.as_bytes(), &mut 0), end, "{text:?}");
+            assert_eq!(event_end(text.as_bytes(), &mut EventScan::default()), end, "{text:?}");
             // In chunks of one byte each.
-            let mut line = 0;
+            let mut scan = EventScan::default();
             let mut ends =
-                (1..=text.len()).filter_map(|length| event_end(&text.as_bytes()[..length], &mut line));
+                (1..=text.len()).filter_map(|length| event_end(&text.as_bytes()[..length], &mut scan));
             let expected = end.map(|end| end - usize::from(text.as_bytes()[..end].ends_with(b"\r\n")));
             assert_eq!(ends.next(), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn no_byte_of_a_long_line_is_searched_twice() {
+        let mut scan = EventScan::default();
+        assert_eq!(event_end(b"data: aaaaaa", &mut scan), None);
+        // A second search of the first bytes would find this end.
+        assert_eq!(event_end(b"data: \n\naaaabbbb", &mut scan), None);
+        assert_eq!(event_end(b"data: aaaaaabbbb\n\n", &mut scan), Some(18));
     }
 
     #[test]

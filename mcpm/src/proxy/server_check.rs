@@ -23,7 +23,7 @@ use crate::{
     mcp::{
         era::{self, FIRST_MODERN_VERSION},
         error_code,
-        event_reader::event_end,
+        event_reader::{EventScan, event_end},
         message::{Message, MessageKind},
     },
     options::Transport,
@@ -157,7 +157,7 @@ impl Check<'_> {
             Err(Finding::Redirects(status, Some(to)))
                 if matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) =>
             {
-                match self.same_origin_uri(&to) {
+                match self.reached.same_origin_uri(uri, &to) {
                     Some(place) => {
                         self.handshake(&place).await.map(|_| Passed::Redirects(place.path().to_owned()))
                     }
@@ -166,13 +166,6 @@ impl Check<'_> {
             }
             outcome => outcome,
         }
-    }
-
-    /// The target of a redirect, if it is on the same server.
-    fn same_origin_uri(&self, location: &str) -> Option<Uri> {
-        let uri = location.strip_prefix(self.reached.origin.as_str()).unwrap_or(location);
-        let is_path = uri.starts_with('/') && !uri.starts_with("//");
-        uri.parse().ok().filter(|_| is_path)
     }
 
     async fn handshake(&self, uri: &Uri) -> Result<Passed, Finding> {
@@ -402,11 +395,12 @@ async fn read(mut body: Body) -> Result<Option<Bytes>, Finding> {
 
 /// Returns the result of `find` for the first event for which it returns one; `None` if there is none.
 async fn find_event<T>(body: ResponseBody, find: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>, Finding> {
-    let (mut body, mut buffer, mut read, mut line) = (Body::Upstream(body), BytesMut::new(), 0, 0);
+    let (mut body, mut buffer, mut read) = (Body::Upstream(body), BytesMut::new(), 0);
+    let mut scan = EventScan::default();
     while let Some(chunk) = next(&mut body).await? {
         read += chunk.len();
         buffer.extend_from_slice(&chunk);
-        while let Some(end) = event_end(&buffer, &mut line) {
+        while let Some(end) = event_end(&buffer, &mut scan) {
             let event = buffer.split_to(end);
             if lines(&event).any(|line| is_field(line, b"data"))
                 && let Some(value) = find(&event)

@@ -222,6 +222,13 @@ impl Target {
 }
 
 impl TargetInstance {
+    /// Resolves a URI reference of the server; `None` if it is not on the same server, which credentials are sent to.
+    pub(crate) fn same_origin_uri(&self, base: &Uri, reference: &str) -> Option<Uri> {
+        let base = Url::parse(&format!("{}{base}", self.origin)).ok()?;
+        let url = base.join(reference).ok().filter(|url| url.origin() == base.origin())?;
+        url[url::Position::BeforePath..url::Position::AfterQuery].parse().ok()
+    }
+
     fn new(address: Address, host: String, life: u64, trust: TrustStore) -> Result<Self> {
         let bad = || Error::new(ErrorKind::InvalidOption, format!("`{host}` is not a valid host"));
         host.parse::<Authority>().map_err(|error| bad().source(error))?;
