@@ -2,14 +2,13 @@
 
 use std::{path::Path, sync::Arc};
 
-use http::HeaderMap;
 use url::Url;
 
 use super::{
     ProxySpec, RunningProxy,
     forward::Forward,
-    forward_headers::header_map,
     ineffective_options,
+    remote::{remote_target, secret_headers},
     server_check::ExpectedServer,
     service::{Files, ProxySetup},
     target::{MCP_PATH, Target},
@@ -17,11 +16,9 @@ use super::{
 use crate::{
     Environment, Error, ErrorKind, Result,
     audit::AuditOwner,
-    auth::{exchange, outgoing::OutgoingAuth},
-    options::{Header, OptionSet as _, ProxyOptions, SharedOptions},
+    auth::exchange,
+    options::{OptionSet as _, ProxyOptions, SharedOptions},
     redact::url::redact_url,
-    secrets,
-    transport::tls::TrustStore,
 };
 
 /// The transport to the server, as `/health` and telemetry report it.
@@ -70,27 +67,16 @@ impl ProxyBuilder {
         let (folder, environment) = (Path::new(""), self.environment.as_ref());
         let given = SharedOptions::from(&self.options);
         let (spec, secrets) = ProxySpec::read(&given, &name, folder, AuditOwner::Proxy, environment)?;
-        let trust = TrustStore::with_bundle(self.options.mcpm_ca_bundle.as_deref())?;
         spec.check(&secrets)?;
         let headers = spec.forward_headers(&secrets)?;
         let spec = ProxySpec { port: self.options.port.unwrap_or(0), ..spec };
         let variables = environment.map(|environment| environment.variables.clone()).unwrap_or_default();
-        let mut outgoing = None;
-        if let (Some(configured), Ok(mut url)) = (spec.outgoing.clone(), Url::parse(&target)) {
-            if url.path() == "/" {
-                url.set_path(MCP_PATH);
-            }
-            let (bundle, secrets) = (self.options.mcpm_ca_bundle.clone(), secrets.outgoing.clone());
-            let environment = self.environment.clone();
-            outgoing = Some(Arc::new(OutgoingAuth::new(configured, secrets, url, bundle, environment)?));
-        }
-        let target =
-            Target::parse_with_trust(&target, trust)?.with_headers(headers).with_outgoing(outgoing.clone());
+        let login = (spec.outgoing.clone(), secrets.outgoing.clone());
+        let target = remote_target(&target, &self.options, headers, login, environment)?;
         Ok(Proxy {
             setup: ProxySetup::new(&*name, TRANSPORT, spec, secrets, variables)?,
             files: Files::of_proxy(environment, &name),
             target,
-            outgoing,
             environment: self.environment,
             options: Box::new(self.options.or(ProxyOptions::defaults())),
             warnings,
@@ -110,7 +96,6 @@ pub struct Proxy {
     setup: Box<ProxySetup>,
     files: Files,
     target: Target,
-    outgoing: Option<Arc<OutgoingAuth>>,
     environment: Option<Environment>,
     options: Box<ProxyOptions>,
     /// Options that have no effect.
@@ -128,25 +113,6 @@ impl Proxy {
         &self.options
     }
 
-    /// Reads the values of the headers that are in the secret store.
-    async fn secret_headers(&self) -> Result<HeaderMap> {
-        let named = &self.options.remote_forward_headers_secret;
-        if named.is_empty() {
-            return Ok(HeaderMap::new());
-        }
-        let environment = self.environment.as_ref().ok_or_else(|| {
-            Error::new(ErrorKind::InvalidOption, "`remote_forward_headers_secret` needs a secret store")
-                .hint("set the environment of the proxy")
-        })?;
-        let names: Vec<String> = named.iter().map(|header| header.secret.clone()).collect();
-        let values = secrets::read(&names, environment).await?;
-        let headers = named.iter().filter_map(|header| {
-            let value = values.get(&header.secret)?.clone();
-            Some(Header { name: header.name.clone(), value })
-        });
-        header_map(&headers.collect::<Vec<_>>())
-    }
-
     /// Starts to listen and forward, on the caller's tokio runtime, until the handle is stopped or dropped.
     ///
     /// # Errors
@@ -154,9 +120,9 @@ impl Proxy {
     /// the audit log cannot be written; `LoginRequired` if the server requires a login and the environment has no user
     /// prompt, `Upstream` if the login fails; `NotFound` and `SecretsUnavailable` for secrets of headers.
     pub async fn start(mut self) -> Result<RunningProxy> {
-        let headers = self.secret_headers().await?;
-        self.target.add_headers(headers);
-        if let Some(outgoing) = &self.outgoing {
+        let named = &self.options.remote_forward_headers_secret;
+        self.target.add_headers(secret_headers(named, self.environment.as_ref()).await?);
+        if let Some(outgoing) = self.target.outgoing() {
             Box::pin(outgoing.prepare()).await?;
         }
         let service = self.setup.open(self.files)?;

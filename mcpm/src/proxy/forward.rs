@@ -47,7 +47,7 @@ const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_BUFFERED_BYTES: usize = 64 << 10;
 
 /// How often a request is repeated with another token.
-const MAX_AUTHENTICATED_REPEATS: usize = 3;
+pub(crate) const MAX_AUTHENTICATED_REPEATS: usize = 3;
 
 /// The endpoint for an HTTP server.
 #[derive(Debug)]

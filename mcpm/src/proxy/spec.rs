@@ -5,7 +5,7 @@ use std::path::Path;
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 
-use super::{forward_headers::header_map, layers::origin::check_hosts};
+use super::{forward_headers::header_map, layers::origin::check_hosts, remote::read_outgoing};
 use crate::{
     Environment, Error, ErrorKind, Result,
     audit::{AuditOwner, AuditSpec},
@@ -109,6 +109,7 @@ impl ProxySpec {
         let variables = environment.map_or(&none, |environment| &environment.variables);
         let (usual, policies) = (Self::default(), options.authz_config.as_ref());
         let incoming = IncomingSpec::read(options, working_dir)?;
+        let (outgoing, outgoing_secrets) = read_outgoing(options, working_dir, environment)?;
         let mut spec = Self {
             host: options.host.clone().unwrap_or(usual.host),
             trust_proxy_headers: options.trust_proxy_headers.unwrap_or(usual.trust_proxy_headers),
@@ -116,7 +117,7 @@ impl ProxySpec {
             more_hosts: options.allowed_hosts.to_vec(),
             exchange: ExchangeSpec::read(options, incoming.as_ref(), working_dir)?,
             incoming,
-            outgoing: OutgoingSpec::read(options, working_dir)?,
+            outgoing,
             forward_headers: options
                 .remote_forward_headers
                 .iter()
@@ -132,24 +133,12 @@ impl ProxySpec {
             telemetry: TelemetrySpec::read(options, name, working_dir, variables)?,
             ..usual
         };
-        let mut secrets = ProxySecrets::from(options);
+        let mut secrets = ProxySecrets { outgoing: outgoing_secrets, ..ProxySecrets::from(options) };
         if let Some(environment) = environment {
             secrets = secrets.or_from(environment, &spec);
         }
         if let Some(incoming) = &mut spec.incoming {
             incoming.has_secret = secrets.oidc_client_secret.is_some();
-        }
-        let OutgoingSecrets { client_secret, bearer_token } = &secrets.outgoing;
-        if let (Some(outgoing), Some(_)) = (&mut spec.outgoing, client_secret)
-            && outgoing.client_secret == SecretSource::None
-        {
-            outgoing.client_secret = SecretSource::Given;
-        }
-        if bearer_token.is_some() {
-            let outgoing = spec.outgoing.get_or_insert_default();
-            if outgoing.bearer_token == SecretSource::None {
-                outgoing.bearer_token = SecretSource::Given;
-            }
         }
         if let (Some(exchange), Some(_)) = (&mut spec.exchange, &secrets.token_exchange_client_secret) {
             exchange.client_secret = SecretSource::Given;
