@@ -16,7 +16,7 @@ use mcpm::{
 use mcpm_tests::{
     harness::{
         http::{Http, Response},
-        mcp::Modern,
+        mcp::{LEGACY, Modern, initialize, request},
         testbed,
         upstream::{ReceivedRequest, Upstream, UpstreamResponse},
         with_timeout,
@@ -25,15 +25,15 @@ use mcpm_tests::{
 };
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt as _, BufReader},
-    process::Command,
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
+    process::{Child, ChildStdin, ChildStdout, Command},
 };
 use url::Url;
 
 use crate::{
     protected_server::ProtectedServer,
     provider::IdentityProvider,
-    support::{Home, PseudoTerminal, wait_until},
+    support::{Home, Program, PseudoTerminal, wait_until},
 };
 
 /// A user who logs in with a real browser, on this machine or on another one.
@@ -229,6 +229,13 @@ impl Issuer {
                 ),
                 body: String::new(),
             },
+            "/mcp" if self.accepts(request) && form.contains("\"initialize\"") => {
+                let result = json!({ "protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {} });
+                let body = json!({ "jsonrpc": "2.0", "id": 0, "result": result });
+                let mut response = json_response("200 OK", &body);
+                response.headers += "Mcp-Session-Id: one\r\n";
+                response
+            }
             "/mcp" if self.accepts(request) => {
                 json_response("200 OK", &json!({ "jsonrpc": "2.0", "id": 1, "result": { "tools": [] } }))
             }
@@ -237,6 +244,17 @@ impl Issuer {
                 UpstreamResponse {
                     status: "401 Unauthorized".to_owned(),
                     headers: format!("WWW-Authenticate: Bearer resource_metadata=\"{place}\"\r\n"),
+                    body: String::new(),
+                }
+            }
+            _ if path.starts_with("/authorize?") => {
+                let url = Url::parse(&format!("{origin}{path}")).unwrap();
+                let parameter =
+                    |name| url.query_pairs().find(|(other, _)| other == name).unwrap().1.into_owned();
+                let location = format!("{}?code=c&state={}", parameter("redirect_uri"), parameter("state"));
+                UpstreamResponse {
+                    status: "302 Found".to_owned(),
+                    headers: format!("Location: {location}\r\n"),
                     body: String::new(),
                 }
             }
@@ -446,7 +464,7 @@ async fn authorization_servers_that_cannot_be_trusted_are_refused() {
             metadata["token_endpoint"] = json!("file:///etc/passwd");
         }),
         ("is a private address", Some("outgoing.url_denied"), |metadata| {
-            metadata["token_endpoint"] = json!("http://192.0.2.1/token");
+            metadata["token_endpoint"] = json!("https://169.254.169.254/token");
         }),
         ("does not use `https`", Some("outgoing.url_denied"), |metadata| {
             metadata["token_endpoint"] = json!("http://id.example/token");
@@ -611,7 +629,7 @@ async fn a_detached_workload_shows_its_login_and_takes_a_new_one() {
         // After a logout, nothing that the supervisor remembers gets another token.
         home.run(&["logout", &name]).succeeded();
         let refreshes = issuer.lock().unwrap().refreshes;
-        set(|issuer| issuer.valid = None);
+        set(|issuer| (issuer.valid, issuer.scope) = (None, None));
         assert_eq!(call(), login_required);
         assert_eq!(issuer.lock().unwrap().refreshes, refreshes);
         home.run(&["login", &name]).succeeded();
@@ -636,4 +654,95 @@ async fn a_detached_workload_shows_its_login_and_takes_a_new_one() {
         home.assert_nothing_left();
     });
     session.await.unwrap();
+
+/// `mcpm proxy stdio` for a client that sends one message after the other.
+struct Bridge {
+    child: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Bridge {
+    fn start(home: &Home, url: &str) -> Self {
+        let mut command = Command::from(home.mcpm(&[
+            "proxy",
+            "stdio",
+            url,
+            "--remote-auth",
+            "--remote-auth-callback-port",
+            "0",
+        ]));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.kill_on_drop(true).spawn().unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self { child, input, output: BufReader::new(output).lines() }
+    }
+
+    async fn call(&mut self, message: Value) -> Value {
+        let line = format!("{message}\n");
+        with_timeout("the bridge to read", self.input.write_all(line.as_bytes())).await.unwrap();
+        let line = with_timeout("a response", self.output.next_line()).await.unwrap();
+        serde_json::from_str(&line.unwrap()).unwrap()
+    }
+
+    /// Closes the input; returns what was written to standard error.
+    async fn finish(mut self) -> String {
+        drop(self.input);
+        let rest = with_timeout("the end of the output", self.output.next_line()).await.unwrap();
+        assert_eq!(rest, None, "standard output has messages only");
+        let output = with_timeout("the bridge to exit", self.child.wait_with_output()).await.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+/// A user with a browser for servers that approve every login.
+fn home_with_browser() -> Home {
+    let home = Home::without_engine();
+    home.set("BROWSER", root().join("tests/clients/follow_redirects").to_str().unwrap());
+    home.set("MCPM_SECRETS_PASSWORD", "a password");
+    home
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stdio_bridge_logs_in_and_another_has_its_login() {
+    let (url, issuer) = issuer(|_| {}).await;
+    let home = home_with_browser();
+    let mut bridge = Bridge::start(&home, &url);
+    let opened = bridge.call(initialize(LEGACY, json!({}))).await;
+    assert_eq!(opened["result"]["protocolVersion"], LEGACY, "{opened}");
+    assert!(bridge.call(request(1, "tools/list", json!({}))).await["result"]["tools"].is_array());
+    // The token is rejected, and renewed.
+    issuer.lock().unwrap().valid = None;
+    assert!(bridge.call(request(1, "tools/list", json!({}))).await["result"]["tools"].is_array());
+    assert_eq!((issuer.lock().unwrap().issued, issuer.lock().unwrap().refreshes), (2, 1));
+    // Closing the session is not worth a login, or a renewal.
+    issuer.lock().unwrap().valid = None;
+    let shown = bridge.finish().await;
+    assert!(shown.contains("Log in to"), "{shown}");
+    assert_eq!((issuer.lock().unwrap().issued, issuer.lock().unwrap().refreshes), (2, 1));
+    issuer.lock().unwrap().valid = Some(2);
+    let mut bridge = Bridge::start(&home, &url);
+    assert!(bridge.call(request(1, "tools/list", json!({}))).await["result"]["tools"].is_array());
+    let shown = bridge.finish().await;
+    assert!(!shown.contains("Log in to"), "{shown}");
+    assert_eq!(issuer.lock().unwrap().issued, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_a_stdio_bridge_while_its_user_logs_in() {
+    let (url, _issuer) = issuer(|_| {}).await;
+    let home = home_with_browser();
+    let login = ["--remote-auth", "--remote-auth-callback-port", "0", "--remote-auth-skip-browser"];
+    let target = ["proxy", "stdio", url.as_str(), "--remote-auth-timeout", "1h"];
+    let args = [&target[..], &login].concat();
+    let mut command = home.mcpm(&args);
+    let outcome = tokio::task::spawn_blocking(move || {
+        let mut bridge = Program::start(&mut command);
+        bridge.wait_for_stderr("Log in to");
+        bridge.signal("TERM");
+        bridge.wait()
+    });
+    let outcome = outcome.await.unwrap();
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), ""), "{outcome:?}");
 }

@@ -1,5 +1,7 @@
 //! A server that speaks HTTP on a pair of pipes: what the bridge sends, and what the client gets when things go wrong.
 
+mod limits;
+
 use std::time::Duration;
 
 use mcpm::{ErrorKind, Result, StdioBridge, options::ProxyMode, stdio_bridge::StdioBridgeBuilder};
@@ -290,7 +292,7 @@ async fn every_request_is_answered() {
         (r#"{"jsonrpc":"1.0","id":3,"method":"a"}"#.to_owned(), json!(3), -32600),
         (r#"{"jsonrpc":"2.0","id":4,"method":"a"}"#.to_owned(), json!(4), -32603),
         (r#"[{"jsonrpc":"2.0","id":5,"method":"a"}]"#.to_owned(), json!(5), -32603),
-        (format!(r#"{{"jsonrpc":"2.0","id":6,"x":"{}"}}"#, "x".repeat(33 << 20)), json!(6), -32600),
+        (format!(r#"{{"jsonrpc":"2.0","id":6,"method":"{}"}}"#, "x".repeat(33 << 20)), json!(6), -32600),
     ] {
         client.write(&format!("{text}\n")).await;
         let answer = client.receive().await;
@@ -316,7 +318,7 @@ async fn a_server_that_does_not_respond_or_responds_otherwise_is_reported() {
         ("200 OK", JSON, result(json!(7), json!({})), "the id of another request"),
         ("200 OK", "Content-Type: text/html\r\nConnection: close\r\n", "<html>".to_owned(), "is invalid"),
         ("202 Accepted", JSON, String::new(), "did not respond"),
-        ("401 Unauthorized", JSON, String::new(), "requires a token"),
+        ("401 Unauthorized", JSON, String::new(), "requires a login"),
         ("302 Found", JSON, String::new(), "HTTP 302"),
     ] {
         client.send(request(2, "ping", json!({}))).await;

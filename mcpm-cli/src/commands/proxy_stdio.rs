@@ -3,27 +3,12 @@
 use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command, builder::PossibleValuesParser};
-use mcpm::{
-    Error, ErrorKind, Result, StdioBridge,
-    options::{Header, OptionSet as _, OptionSpec, ProxyMode, ProxyOptions},
-    secrets,
-    workload::Workloads,
-};
+use mcpm::{Error, ErrorKind, Result, StdioBridge, options::ProxyMode, workload::Workloads};
 
 use crate::{args, executor, logging, signals::StopSignals, standard_streams, terminal};
 
 const TARGET: &str = "target";
 const TRANSPORT: &str = "transport";
-/// The options of `mcpm proxy` that it has as well, and their help.
-const SHARED: [(&str, &str); 3] = [
-    ("remote_forward_headers", "Header added to requests to the server"),
-    (
-        "remote_forward_headers_secret",
-        "Header added to requests to the server, with its value from the secrets manager",
-    ),
-    ("mcpm_ca_bundle", "CA certificate bundle that is trusted in addition to the system's"),
-];
-
 pub(crate) fn command() -> Command {
     Command::new("stdio")
         .about("Serve a workload or a URL on standard input and output")
@@ -51,53 +36,40 @@ pub(crate) fn command() -> Command {
                              otherwise `streamable-http`]",
                         ),
                 )
-                .args(shared().map(|(spec, help)| args::arg(spec).help(help).help_heading(None)))
+                .args(StdioBridge::option_specs().map(args::arg))
         })
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    let mut options = ProxyOptions::default();
-    for (spec, _) in shared() {
-        for text in matches.get_many::<String>(spec.name).into_iter().flatten() {
-            options.set(spec.name, text)?;
-        }
-    }
     let target = matches.get_one::<String>(TARGET).map_or("", String::as_str);
     let mode = matches.get_one::<String>(TRANSPORT).map(|text| text.parse::<ProxyMode>()).transpose()?;
-    let environment = terminal::environment();
+    let mut environment = terminal::environment();
     executor::run(async {
         let mut stop = StopSignals::listen()?;
-        let mut bridge = match target.contains("://") {
-            true => StdioBridge::builder(target),
-            false => Workloads::new(environment.clone()).stdio_bridge(target).await?,
+        let mut bridge = if target.contains("://") {
+            StdioBridge::builder(target)
+        } else {
+            // The token of the variable is for a remote server.
+            environment.remote_bearer_token = None;
+            let workloads = Workloads::new(environment.clone());
+            tokio::select! {
+                bridge = workloads.stdio_bridge(target) => bridge?,
+                () = stop.recv() => return Err(Error::new(ErrorKind::Interrupted, "interrupted")),
+            }
         };
         if let Some(mode) = mode {
             bridge = bridge.mode(mode);
         }
-        if let Some(bundle) = options.mcpm_ca_bundle {
-            bridge = bridge.ca_bundle(environment.working_dir.join(bundle));
+        for spec in StdioBridge::option_specs() {
+            for text in matches.get_many::<String>(spec.name).into_iter().flatten() {
+                bridge = bridge.set(spec.name, text)?;
+            }
         }
-        for header in options.remote_forward_headers {
-            bridge = bridge.header(header);
-        }
-        let names: Vec<String> =
-            options.remote_forward_headers_secret.iter().map(|header| header.secret.clone()).collect();
-        let values = secrets::read(&names, &environment).await?;
-        for header in options.remote_forward_headers_secret {
-            let lost = || Error::new(ErrorKind::NotFound, format!("there is no secret `{}`", header.secret));
-            let value = values.get(&header.secret).cloned().ok_or_else(lost)?;
-            bridge = bridge.header(Header::from((header.name, value)));
-        }
-        let bridge = bridge.build()?;
+        let bridge = bridge.environment(environment).build()?;
         let _log = logging::start_background_writer();
         let input = standard_streams::input()?;
         let (output, _written) = standard_streams::output()?;
         bridge.serve_until(input, output, stop.recv()).await?;
         Ok(ExitCode::SUCCESS)
     })
-}
-
-fn shared() -> impl Iterator<Item = (&'static OptionSpec, &'static str)> {
-    let find = |name| ProxyOptions::SPECS.iter().find(|spec| spec.name == name);
-    SHARED.iter().filter_map(move |(name, help)| Some((find(*name)?, *help)))
 }

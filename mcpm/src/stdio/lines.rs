@@ -132,6 +132,11 @@ pub(crate) struct LineSplitter {
 }
 
 impl LineSplitter {
+    /// Creates a splitter whose incomplete line is charged to an account that others use too.
+    pub(crate) fn charged_to(account: Arc<Account>) -> Self {
+        Self { booking: Reservation::of(account), ..Self::default() }
+    }
+
     /// Reads what the other side has written; returns the number of bytes, which is 0 at the end.
     pub(crate) async fn read_from(&mut self, pipe: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
         if self.buffer.capacity() - self.buffer.len() < MIN_READ_CAPACITY {
@@ -181,7 +186,7 @@ impl LineSplitter {
             // A skipped line need not stay allocated.
             self.buffer = BytesMut::new();
             self.scanned = 0;
-            self.booking = Reservation::default();
+            self.booking.shrink(0);
         }
     }
 }
@@ -223,8 +228,7 @@ mod tests {
     #[test]
     fn a_line_that_is_handed_on_is_no_longer_booked_and_one_without_room_says_so() {
         let (account, mut got) = (Account::new(), Vec::new());
-        let mut lines =
-            LineSplitter { booking: Reservation::of(Arc::clone(&account)), ..LineSplitter::default() };
+        let mut lines = LineSplitter::charged_to(Arc::clone(&account));
         lines.push(&vec![b'x'; 30 << 20]);
         lines.drain_lines(|_| panic!("no line yet"));
         lines.push(b"\n");

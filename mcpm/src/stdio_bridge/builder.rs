@@ -1,8 +1,13 @@
 //! The public interface of a stdio bridge.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::header::AUTHORIZATION;
 use tokio::io::{AsyncRead, AsyncWrite};
 use url::Url;
 
@@ -13,11 +18,13 @@ use super::{
     streamable::StreamableServer,
 };
 use crate::{
-    Error, ErrorKind, Result,
-    http_client::is_loopback_url,
-    options::{Header, ProxyMode},
-    proxy::target::Target,
-    transport::tls::TrustStore,
+    Environment, Error, ErrorKind, Result,
+    http_client::is_confidential,
+    options::{Header, HeaderSecret, OptionSet as _, OptionSpec, ProxyMode, ProxyOptions, SharedOptions},
+    proxy::{
+        forward_headers::header_map,
+        remote::{self, read_outgoing, remote_target},
+    },
 };
 
 /// How long the server may send nothing before a request is answered with an error, unless the program sets another.
@@ -40,6 +47,8 @@ const EXIT_GRACE: Duration = Duration::from_secs(30);
 pub struct StdioBridge {
     client: ServerClient,
     mode: ProxyMode,
+    secret_headers: Vec<HeaderSecret>,
+    environment: Option<Environment>,
     response_timeout: Duration,
     exit_grace: Duration,
 }
@@ -50,8 +59,8 @@ pub struct StdioBridge {
 pub struct StdioBridgeBuilder {
     url: String,
     mode: ProxyMode,
-    headers: Vec<Header>,
-    ca_bundle: Option<PathBuf>,
+    options: ProxyOptions,
+    environment: Option<Environment>,
     response_timeout: Duration,
     exit_grace: Duration,
 }
@@ -61,23 +70,36 @@ impl StdioBridge {
     ///
     /// [`Workloads::stdio_bridge`]: crate::workload::Workloads::stdio_bridge
     pub fn builder(url: impl Into<String>) -> StdioBridgeBuilder {
+        let url = url.into();
+        // Both are required.
+        let (server_name, target_uri) = (Some("stdio".to_owned()), Some(url.clone()));
         StdioBridgeBuilder {
-            url: url.into(),
+            url,
             mode: ProxyMode::StreamableHttp,
-            headers: Vec::new(),
-            ca_bundle: None,
+            options: ProxyOptions { server_name, target_uri, ..ProxyOptions::default() },
+            environment: None,
             response_timeout: RESPONSE_TIMEOUT,
             exit_grace: EXIT_GRACE,
         }
     }
 
-    /// Serves until the input ends or the client closes the output.
+    /// Returns the options of [`StdioBridgeBuilder::set`]: those of a [`Proxy`](crate::Proxy) for requests to its server.
+    pub fn option_specs() -> impl Iterator<Item = &'static OptionSpec> {
+        ProxyOptions::SPECS.iter().filter(|spec| {
+            spec.name.starts_with("remote_auth")
+                || spec.name.starts_with("remote_forward_headers")
+                || spec.name == "mcpm_ca_bundle"
+        })
+    }
+
+    /// Logs in if options require it, and serves until the input ends or the client closes the output.
     ///
     /// Each request is answered, if necessary with an error. At the end of the input, missing responses are waited for.
     ///
     /// # Errors
     /// `Io` if the input cannot be read; `Upstream` if the server has lost the session and the client has to start
-    /// again.
+    /// again, and if the login fails; `LoginRequired` if the environment has no user prompt for it; `NotFound` and
+    /// `SecretsUnavailable` for secrets of headers.
     pub async fn serve(
         self,
         input: impl AsyncRead + Send + Unpin,
@@ -96,7 +118,16 @@ impl StdioBridge {
         output: impl AsyncWrite + Send + Unpin + 'static,
         stop: impl Future<Output = ()>,
     ) -> Result<()> {
-        let Self { client, mode, response_timeout, exit_grace } = self;
+        let Self { mut client, mode, secret_headers, environment, response_timeout, exit_grace } = self;
+        let mut stop = pin!(stop);
+        let preparing = async {
+            let headers = remote::secret_headers(&secret_headers, environment.as_ref()).await?;
+            client.prepare(headers).await
+        };
+        tokio::select! {
+            prepared = Box::pin(preparing) => prepared?,
+            () = &mut stop => return Ok(()),
+        }
         let connect = |output| match mode {
             ProxyMode::StreamableHttp => {
                 Server::Streamable(Arc::new(StreamableServer::new(client, output, response_timeout)))
@@ -114,15 +145,35 @@ impl StdioBridgeBuilder {
         self
     }
 
+    /// Uses an environment: its secret store, in which logins are kept, its prompts, and its secrets of authentication to
+    /// remote servers. Without it, logins are not possible.
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = Some(environment);
+        self
+    }
+
+    /// Sets an option by name, with a value in text form, as on the command line.
+    ///
+    /// # Errors
+    /// `InvalidOption` for an unknown name or an invalid value.
+    pub fn set(mut self, name: &str, text: &str) -> Result<Self> {
+        if !StdioBridge::option_specs().any(|spec| spec.name == name) {
+            let message = format!("`{}` is not an option of a stdio bridge", name.escape_debug());
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        self.options.set(name, text)?;
+        Ok(self)
+    }
+
     /// Adds a header to each request, such as `Authorization`.
     pub fn header(mut self, header: impl Into<Header>) -> Self {
-        self.headers.push(header.into());
+        self.options.remote_forward_headers.push(header.into());
         self
     }
 
     /// Trusts the certificate authorities in a PEM file as well.
     pub fn ca_bundle(mut self, path: impl Into<PathBuf>) -> Self {
-        self.ca_bundle = Some(path.into());
+        self.options.mcpm_ca_bundle = Some(path.into());
         self
     }
 
@@ -138,29 +189,44 @@ impl StdioBridgeBuilder {
         self
     }
 
-    /// Builds the bridge; nothing is sent yet.
+    /// Builds the bridge. Reads the files that options name; nothing is sent yet.
     ///
     /// # Errors
-    /// `InvalidOption` for an invalid URL or header, headers for a remote server without TLS, or a bundle without
-    /// certificates.
+    /// `InvalidOption` for invalid or contradictory options, an invalid URL, and headers or logins for a remote server
+    /// without TLS; `NotFound` or `Io` for a file that cannot be read.
     pub fn build(self) -> Result<StdioBridge> {
-        if !self.headers.is_empty()
-            && Url::parse(&self.url).is_ok_and(|url| url.scheme() == "http" && !is_loopback_url(&url))
+        self.options.check()?;
+        let Self { url, mode, options, environment, response_timeout, exit_grace } = self;
+        let folder = Path::new("");
+        let (outgoing, secrets) =
+            read_outgoing(&SharedOptions::from(&options), folder, environment.as_ref())?;
+        if let Some(outgoing) = &outgoing {
+            outgoing.check_secrets(&secrets)?;
+        }
+        let headers = header_map(&options.remote_forward_headers)?;
+        let secret_headers = options.remote_forward_headers_secret.clone();
+        let contradiction =
+            |message: String, hint| Err(Error::new(ErrorKind::InvalidOption, message).hint(hint));
+        if let Some(twice) = secret_headers.iter().find(|header| headers.contains_key(&header.name)) {
+            let message = format!("the header `{}` is given twice", twice.name);
+            return contradiction(message, "leave out one of them");
+        }
+        let is_authorized = headers.contains_key(AUTHORIZATION)
+            || secret_headers.iter().any(|header| header.name.eq_ignore_ascii_case(AUTHORIZATION.as_str()));
+        if is_authorized && outgoing.is_some() {
+            let message =
+                "the header `Authorization` cannot be combined with a login or a bearer token".to_owned();
+            return contradiction(message, "leave out one of them");
+        }
+        if !(headers.is_empty() && secret_headers.is_empty())
+            && Url::parse(&url).is_ok_and(|url| !is_confidential(&url))
         {
-            let message = "headers with credentials are not sent to a remote server over plain HTTP";
-            return Err(Error::new(ErrorKind::InvalidOption, message).hint("use an `https://` URL"));
+            let message =
+                "headers with credentials are not sent to a remote server over plain HTTP".to_owned();
+            return contradiction(message, "use an `https://` URL");
         }
-        let trust = TrustStore::with_bundle(self.ca_bundle.as_deref())?;
-        let mut headers = HeaderMap::new();
-        for Header { name, value } in &self.headers {
-            let invalid = || Error::new(ErrorKind::InvalidOption, format!("`{name}` is not a valid header"));
-            let key = HeaderName::try_from(name).map_err(|_| invalid())?;
-            let mut value = HeaderValue::try_from(value.expose()).map_err(|_| invalid())?;
-            value.set_sensitive(true);
-            headers.append(key, value);
-        }
-        let target = Target::parse_with_trust(&self.url, trust)?.with_headers(headers);
-        let Self { mode, response_timeout, exit_grace, .. } = self;
-        Ok(StdioBridge { client: ServerClient::new(target), mode, response_timeout, exit_grace })
+        let target = remote_target(&url, &options, headers, (outgoing, secrets), environment.as_ref())?;
+        let client = ServerClient::new(target);
+        Ok(StdioBridge { client, mode, secret_headers, environment, response_timeout, exit_grace })
     }
 }

@@ -7,18 +7,28 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body_util::BodyExt as _;
 use tokio::time::timeout;
 
-use super::failure::Failure;
+use super::{
+    failure::{Failure, NO_ROOM},
+    in_flight::Claim,
+};
 use crate::{
+    Error,
+    auth::outgoing::{OutgoingAuth, TokenUnavailable},
     mcp::message::{Message, MessageKind},
     memory::{Account, ReservedBuffer},
-    proxy::target::Target,
-    transport::http::ResponseBody,
+    proxy::{
+        forward::MAX_AUTHENTICATED_REPEATS,
+        target::{Target, TargetInstance},
+    },
+    transport::http::{RequestHead, ResponseBody},
 };
 
 /// Largest body of a response in bytes: one message of a server.
 const MAX_BODY_BYTES: usize = 32 << 20;
 /// Largest body in bytes of a response that is an error.
 const MAX_ERROR_BYTES: usize = 64 << 10;
+/// Most redirects of a request that are followed.
+const MAX_REDIRECTS: usize = 3;
 /// Timeout for the body of a response that is an error.
 const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -27,6 +37,14 @@ pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 const JSON_OR_EVENT_STREAM: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+
+/// Whether somebody waits for a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Urgency {
+    Awaited,
+    /// The current token is sent, and never renewed.
+    Background,
+}
 
 /// The HTTP client of one server.
 #[derive(Debug)]
@@ -52,9 +70,21 @@ impl ServerClient {
         &self.uri
     }
 
-    /// Returns `scheme://host[:port]` of the server.
-    pub(super) fn origin(&self) -> Result<String, Failure> {
-        self.target.instance().map(|instance| instance.origin.clone()).map_err(Failure::server)
+    /// Returns the server at its current address.
+    pub(super) fn instance(&self) -> Result<Arc<TargetInstance>, Failure> {
+        self.target.instance().map_err(Failure::server)
+    }
+
+    /// Sets more headers for each request, and logs in if options require it.
+    ///
+    /// # Errors
+    /// `LoginRequired` and `Upstream` for the login.
+    pub(super) async fn prepare(&mut self, headers: HeaderMap) -> Result<(), Error> {
+        self.target.add_headers(headers);
+        match self.target.outgoing() {
+            Some(outgoing) => Box::pin(outgoing.prepare()).await,
+            None => Ok(()),
+        }
     }
 
     /// Creates a request with a message.
@@ -83,23 +113,96 @@ impl ServerClient {
         request
     }
 
-    /// Sends a request with the headers of the target, and returns the head of the response. All requests of a bridge
-    /// are sent here, so credentials for the server belong here.
+    /// Sends a request, and returns the head of the response. `limit` is the time for each exchange. If the server
+    /// requires another token, the user may be asked to log in.
     pub(super) async fn send(
         &self,
-        mut request: Request<Bytes>,
+        request: Request<Bytes>,
         limit: Duration,
     ) -> Result<Response<ResponseBody>, Failure> {
-        let instance = self.target.instance().map_err(Failure::server)?;
-        let own = std::mem::replace(request.headers_mut(), HeaderMap::new());
-        let headers = request.headers_mut();
-        self.target.set_headers(headers);
-        headers.insert(header::HOST, instance.host.clone());
+        self.send_with_callback(request, limit, || ()).await
+    }
+
+    /// Sends a request of the client, and records when it is written to a connection.
+    pub(super) async fn send_claimed(
+        &self,
+        request: Request<Bytes>,
+        limit: Duration,
+        claim: &Claim,
+    ) -> Result<Response<ResponseBody>, Failure> {
+        self.send_with_callback(request, limit, || claim.mark_sent()).await
+    }
+
+    /// Sends a request for which the user is asked to log in only if somebody waits for the response.
+    pub(super) async fn send_with_urgency(
+        &self,
+        request: Request<Bytes>,
+        limit: Duration,
+        urgency: Urgency,
+    ) -> Result<Response<ResponseBody>, Failure> {
+        if urgency == Urgency::Awaited {
+            return self.send(request, limit).await;
+        }
+        let token = self.target.outgoing().and_then(|outgoing| outgoing.current());
+        self.exchange(&request, token.as_ref(), limit, || ()).await
+    }
+
+    async fn send_with_callback(
+        &self,
+        request: Request<Bytes>,
+        limit: Duration,
+        on_sent: impl Fn(),
+    ) -> Result<Response<ResponseBody>, Failure> {
+        let Some(outgoing) = self.target.outgoing() else {
+            return self.exchange(&request, None, limit, on_sent).await;
+        };
+        let mut token = outgoing.authorization().await?;
+        let mut repeats = 0..MAX_AUTHENTICATED_REPEATS;
+        loop {
+            let response = self.exchange(&request, token.as_ref(), limit, &on_sent).await?;
+            if !OutgoingAuth::is_rejection(response.status(), response.headers()) {
+                return Ok(response);
+            }
+            if repeats.next().is_none() {
+                return Err(TokenUnavailable::Rejected.into());
+            }
+            token = match outgoing.after_rejection(token, response.status(), response.headers()).await {
+                Ok(renewed) => Some(renewed),
+                Err(None) => return Ok(response),
+                Err(Some(unavailable)) => return Err(unavailable.into()),
+            };
+        }
+    }
+
+    /// Sends a request with the headers of the target and a token, and follows redirects on the same server.
+    async fn exchange(
+        &self,
+        request: &Request<Bytes>,
+        token: Option<&HeaderValue>,
+        limit: Duration,
+        on_sent: impl Fn(),
+    ) -> Result<Response<ResponseBody>, Failure> {
+        let instance = self.instance()?;
+        let (mut parts, body) = request.clone().into_parts();
+        let own = std::mem::take(&mut parts.headers);
+        self.target.set_headers(&mut parts.headers);
+        parts.headers.extend(token.map(|token| (header::AUTHORIZATION, token.clone())));
+        parts.headers.insert(header::HOST, instance.host.clone());
         // Those of the protocol take precedence.
-        headers.extend(own);
-        let responding = instance.client.send(request);
+        parts.headers.extend(own);
+        let exchanging = async {
+            for _ in 0..=MAX_REDIRECTS {
+                let head = RequestHead::new(&parts, Some(body.len() as u64));
+                let response = instance.client.send_with_callback(&head, body.clone(), &on_sent).await?;
+                match redirected(&instance, &parts.uri, &response) {
+                    Some(uri) => parts.uri = uri,
+                    None => return Ok(response),
+                }
+            }
+            Err(Failure::server(format!("the server redirects more than {MAX_REDIRECTS} times")))
+        };
         let late = |_| Failure::server(format!("no response from the server within {} s", limit.as_secs()));
-        Ok(timeout(limit, responding).await.map_err(late)??)
+        timeout(limit, exchanging).await.map_err(late)?
     }
 
     /// Reads the JSON-RPC response in a body.
@@ -132,7 +235,7 @@ impl ServerClient {
                 return Err(Failure::server(format!("the server's response is larger than {limit} bytes")));
             }
             if !whole.append(&chunk) {
-                return Err(Failure::server("too much is held for other requests to take the response now"));
+                return Err(Failure::server(NO_ROOM));
             }
         }
         Ok(whole.freeze())
@@ -144,4 +247,12 @@ pub(super) fn is_event_stream(response: &Response<ResponseBody>) -> bool {
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
     response.status() == StatusCode::OK && kind.trim().eq_ignore_ascii_case("text/event-stream")
+}
+
+/// Returns where a response redirects its request to with the same method, if it is on the same server.
+fn redirected(instance: &TargetInstance, uri: &Uri, response: &Response<ResponseBody>) -> Option<Uri> {
+    let is_redirect =
+        matches!(response.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+    let location = response.headers().get(header::LOCATION).filter(|_| is_redirect)?;
+    instance.same_origin_uri(uri, location.to_str().ok()?)
 }

@@ -1,7 +1,8 @@
 //! Reads the messages of the client, and sends each to the server in a task of its own.
 //!
-//! Messages without a response, and `initialize`, are sent one after the other, and a request waits for those before
-//! it: the client has sent them on one pipe, in this order.
+//! Notifications and `initialize` are sent one after the other, and a request waits for those before it: the client has
+//! sent them on one pipe, in this order. Responses to the server's requests wait for nothing. The input is read on
+//! meanwhile.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -10,14 +11,18 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    sync::{mpsc, watch},
+    sync::{
+        Semaphore,
+        mpsc::{self, error::TrySendError},
+        watch,
+    },
     task::JoinSet,
-    time::{sleep, timeout},
+    time::timeout,
 };
 
 use super::{
-    failure::Failure,
-    in_flight::{InFlight, LISTEN, Registration},
+    failure::{Failure, NO_ROOM},
+    in_flight::{Claim, InFlight, LISTEN, Registration},
     output::Output,
     sse::SseServer,
     stateless_headers::stateless_version,
@@ -31,13 +36,17 @@ use crate::{
         message::{Message, MessageKind, batch},
         request_id::scan_request_id,
     },
-    stdio::lines::{Line, LineSplitter, Skipped},
+    memory::Account,
+    stdio::{
+        id_scan::IdScan,
+        lines::{Line, LineSplitter, Skipped},
+    },
 };
 
 /// Messages that wait to be sent in their order.
-const MAX_ORDERED_MESSAGES: usize = 64;
-/// How long a request of the older era may still be answered after it was cancelled.
-const CANCEL_GRACE: Duration = Duration::from_secs(10);
+const MAX_ORDERED_MESSAGES: usize = 256;
+/// Responses to the server's requests that are being sent.
+const MAX_RESPONSES: usize = 64;
 /// Timeout of a call, however much its stream sends.
 const CALL_TIMEOUT: Duration = Duration::from_secs(6 * 60 * 60);
 /// Timeout for writing the last messages.
@@ -52,17 +61,17 @@ pub(super) enum Server {
 }
 
 impl Server {
-    async fn request(&self, message: &Message) -> Result<(), Failure> {
+    async fn request(&self, message: &Message, claim: &Claim) -> Result<(), Failure> {
         match self {
-            Self::Streamable(server) => server.request(message).await,
-            Self::Sse(server) => server.request(message).await,
+            Self::Streamable(server) => server.request(message, claim).await,
+            Self::Sse(server) => server.request(message, claim).await,
         }
     }
 
     async fn notify(&self, message: &Message) -> Result<(), Failure> {
         match self {
             Self::Streamable(server) => server.notify(message).await,
-            Self::Sse(server) => server.post(message).await,
+            Self::Sse(server) => server.notify(message).await,
         }
     }
 
@@ -128,6 +137,10 @@ struct Dispatcher {
     /// Number of messages that were queued in their order, and of those that were sent.
     queued: u64,
     sent: watch::Receiver<u64>,
+    /// Has a permit for each response that is not being sent.
+    responses: Arc<Semaphore>,
+    /// What lines of the input are charged to.
+    account: Arc<Account>,
     tasks: JoinSet<()>,
 }
 
@@ -137,13 +150,22 @@ impl Dispatcher {
         let (sender, sent) = watch::channel(0);
         let mut tasks = JoinSet::new();
         tasks.spawn(send_in_order(server.clone(), output.clone(), queue, sender));
-        let in_flight = InFlight::new();
-        Self { server, output, in_flight, ordered: Some(ordered), queued: 0, sent, tasks }
+        Self {
+            server,
+            output,
+            in_flight: InFlight::new(),
+            ordered: Some(ordered),
+            queued: 0,
+            sent,
+            responses: Arc::new(Semaphore::new(MAX_RESPONSES)),
+            account: Account::new(),
+            tasks,
+        }
     }
 
     /// Reads the input to its end, and waits up to `exit_grace` for the responses that are missing.
     async fn run(&mut self, mut input: impl AsyncRead + Unpin, exit_grace: Duration) -> Result<()> {
-        let mut lines = LineSplitter::default();
+        let mut lines = LineSplitter::charged_to(Arc::clone(&self.account));
         let mut complete = Vec::new();
         loop {
             match lines.read_from(&mut input).await {
@@ -162,8 +184,9 @@ impl Dispatcher {
         self.ordered = None;
         let mut sent = self.sent.clone();
         let answered = async {
-            // The last messages may be notifications, which nobody waits for otherwise.
+            // The last messages may be notifications or responses, which nobody waits for otherwise.
             let _ = sent.wait_for(|sent| *sent >= self.queued).await;
+            let _ = self.responses.acquire_many(MAX_RESPONSES as u32).await;
             self.in_flight.wait_until_answered().await;
         };
         let _ = timeout(exit_grace, answered).await;
@@ -188,16 +211,28 @@ impl Dispatcher {
     async fn take_line(&mut self, line: Line) {
         match line {
             Line::Whole(line) if line.trim_ascii().is_empty() => {}
-            Line::Whole(line) => self.take_bytes(line).await,
-            Line::Skipped(why, id, _) => {
-                let text = match why {
-                    Skipped::TooLong => "the message is too large",
-                    Skipped::NoRoom => "too much is held for other requests to take the message now",
+            Line::Whole(line) => self.take_bytes(self.account.reserve_until_dropped(line)).await,
+            Line::Skipped(why, id, has_method) => {
+                let failure = match why {
+                    Skipped::TooLong => Failure::new(error_code::INVALID_REQUEST, "the message is too large"),
+                    Skipped::NoRoom => Failure::server(NO_ROOM),
                 };
-                let failure = Failure::new(error_code::INVALID_REQUEST, text);
-                self.output.fail(id.unwrap_or_default().as_bytes(), &failure).await;
+                self.reject(id.unwrap_or_default().as_bytes(), has_method, &failure).await;
             }
         }
+    }
+
+    /// Answers a message that cannot be sent. Without a method, its id is that of a request of the server.
+    async fn reject(&mut self, id: &[u8], has_method: bool, failure: &Failure) {
+        if has_method {
+            return self.output.fail(id, failure).await;
+        }
+        if !id.is_empty()
+            && let Ok(response) = Message::parse(failure.response(id))
+        {
+            self.send_response(response);
+        }
+        self.output.fail(b"", failure).await;
     }
 
     async fn take_bytes(&mut self, bytes: Bytes) {
@@ -219,7 +254,10 @@ impl Dispatcher {
             }
             _ => {
                 let failure = Failure::new(malformed.code, malformed.reason);
-                self.output.fail(&scan_request_id(&bytes), &failure).await;
+                let mut scan = IdScan::default();
+                scan.feed(&bytes);
+                let (_, has_method) = scan.finish();
+                self.reject(&scan_request_id(&bytes), has_method, &failure).await;
             }
         }
     }
@@ -227,12 +265,12 @@ impl Dispatcher {
     async fn take_message(&mut self, message: Message) {
         match message.kind() {
             MessageKind::Request => self.take_request(message).await,
-            MessageKind::Notification if message.method() == CANCELLED => {
-                self.take_cancellation(message).await
-            }
-            MessageKind::Notification | MessageKind::Response => {
-                self.send_next(Ordered::Notify(message)).await
-            }
+            // The response may have crossed a cancellation.
+            MessageKind::Notification
+                if message.method() == CANCELLED
+                    && !cancelled_id(&message).is_some_and(|id| self.in_flight.cancel(&id)) => {}
+            MessageKind::Notification => self.notify(message),
+            MessageKind::Response => self.send_response(message),
         }
     }
 
@@ -243,41 +281,53 @@ impl Dispatcher {
             return self.output.fail(message.id_text(), &failure).await;
         };
         if message.method() == "initialize" {
-            return self.send_next(Ordered::Initialize(message, registration)).await;
+            if let Some(Ordered::Initialize(message, _)) =
+                self.send_next(Ordered::Initialize(message, registration))
+            {
+                let failure = Failure::server("too many messages are waiting to be sent");
+                self.output.fail(message.id_text(), &failure).await;
+            }
+            return;
         }
         let (server, output) = (self.server.clone(), self.output.clone());
         let (mut sent, before) = (self.sent.clone(), self.queued);
         self.tasks.spawn(async move {
-            // Those before it are sent within their timeouts.
-            let _ = sent.wait_for(|sent| *sent >= before).await;
+            tokio::select! {
+                () = registration.abandoned() => return,
+                // Those before it are sent within their timeouts.
+                _ = sent.wait_for(|sent| *sent >= before) => {}
+            }
             answer(&server, &output, &message, registration).await;
         });
     }
 
-    /// Cancels a request: a stateless one by closing its connection, another one with the client's notification.
-    async fn take_cancellation(&mut self, message: Message) {
-        let Some((era, cancel)) = cancelled_id(&message).and_then(|id| self.in_flight.find(&id)) else {
-            // The response has crossed the notification.
-            return;
-        };
-        if era == Era::Modern {
-            cancel.cancel();
-            return;
+    fn notify(&mut self, message: Message) {
+        if let Some(Ordered::Notify(message)) = self.send_next(Ordered::Notify(message)) {
+            tracing::warn!(
+                method = message.method(),
+                "too many messages are waiting; a notification was dropped"
+            );
         }
-        self.send_next(Ordered::Notify(message)).await;
-        self.tasks.spawn(async move {
-            tokio::select! {
-                () = cancel.cancelled() => {}
-                () = sleep(CANCEL_GRACE) => cancel.cancel(),
-            }
-        });
     }
 
-    async fn send_next(&mut self, message: Ordered) {
-        if let Some(ordered) = &self.ordered {
-            self.queued += 1;
-            let _ = ordered.send(message).await;
-        }
+    /// Queues a message to be sent after those before it; returns it if too many are waiting.
+    fn send_next(&mut self, message: Ordered) -> Option<Ordered> {
+        let unsent = self.ordered.as_ref()?.try_send(message).map_err(TrySendError::into_inner).err();
+        self.queued += u64::from(unsent.is_none());
+        unsent
+    }
+
+    /// Sends a response to a request of the server.
+    fn send_response(&mut self, message: Message) {
+        let Ok(permit) = Arc::clone(&self.responses).try_acquire_owned() else {
+            tracing::warn!("too many responses are being sent; one was dropped");
+            return;
+        };
+        let server = self.server.clone();
+        self.tasks.spawn(async move {
+            notify(&server, &message).await;
+            drop(permit);
+        });
     }
 }
 
@@ -292,13 +342,15 @@ async fn send_in_order(
             Ordered::Initialize(message, registration) => {
                 answer(&server, &output, &message, registration).await;
             }
-            Ordered::Notify(message) => {
-                if let Err(failure) = server.notify(&message).await {
-                    tracing::warn!(method = message.method(), %failure, "a message could not be delivered");
-                }
-            }
+            Ordered::Notify(message) => notify(&server, &message).await,
         }
         sent.send_modify(|sent| *sent += 1);
+    }
+}
+
+async fn notify(server: &Server, message: &Message) {
+    if let Err(failure) = server.notify(message).await {
+        tracing::warn!(method = message.method(), %failure, "a message could not be delivered");
     }
 }
 
@@ -307,8 +359,8 @@ async fn answer(server: &Server, output: &Output, message: &Message, registratio
     let limit = if message.method() == LISTEN { Duration::MAX } else { CALL_TIMEOUT };
     let outcome = tokio::select! {
         // Nobody waits for the response any more.
-        () = registration.cancel.cancelled() => return,
-        outcome = timeout(limit, server.request(message)) => outcome,
+        () = registration.abandoned() => return,
+        outcome = timeout(limit, server.request(message, &registration.claim)) => outcome,
     };
     let failure = match outcome {
         Ok(Ok(())) => return,
@@ -316,9 +368,7 @@ async fn answer(server: &Server, output: &Output, message: &Message, registratio
         Err(_) => Failure::server("the request takes too long"),
     };
     tracing::warn!(method = message.method(), %failure, "a request failed");
-    if registration.claim() {
-        output.fail(message.id_text(), &failure).await;
-    }
+    output.respond(&registration.claim, failure.response(message.id_text())).await;
 }
 
 fn cancelled_id(message: &Message) -> Option<Bytes> {

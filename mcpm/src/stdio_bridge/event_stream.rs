@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use http_body_util::BodyExt as _;
 use tokio::time::timeout;
 
-use super::failure::Failure;
+use super::failure::{Failure, NO_ROOM};
 use crate::{
     mcp::event_reader::{Event, EventError, EventReader},
     memory::Account,
@@ -46,7 +46,7 @@ impl EventStream {
                 self.reader.push(&chunk).map_err(|error| {
                     Failure::server(match error {
                         EventError::TooLarge => "a message of the server is too large",
-                        EventError::NoRoom => "too much is held for other requests to take the response now",
+                        EventError::NoRoom => NO_ROOM,
                     })
                 })?;
             }

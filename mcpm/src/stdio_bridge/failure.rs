@@ -3,7 +3,10 @@
 use bytes::Bytes;
 use http::StatusCode;
 
-use crate::{Error, mcp::error_code, stdio::mux::error_response};
+use crate::{Error, auth::outgoing::TokenUnavailable, mcp::error_code, stdio::mux::error_response};
+
+/// The error for a message that the memory budget has no room for.
+pub(super) const NO_ROOM: &str = "out of buffer memory; retry later";
 
 /// Why a message was not answered by the server.
 #[derive(Debug, Clone)]
@@ -25,9 +28,14 @@ impl Failure {
     /// A response whose status says that the request failed, and whose body is not a JSON-RPC error.
     pub(super) fn status(status: StatusCode) -> Self {
         let hint = match status {
-            StatusCode::UNAUTHORIZED => ": it requires a token, which a header can carry",
+            StatusCode::UNAUTHORIZED => {
+                ": it requires a login; run `mcpm login` and enable `remote_auth`, or send a token in a header"
+            }
             StatusCode::FORBIDDEN => ": the request is not allowed",
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => ": there is no MCP endpoint at its URL",
+            StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => {
+                ": use the URL of the server that it redirects to"
+            }
             _ => "",
         };
         Self::server(format!("the server responded with HTTP {status}{hint}"))
@@ -42,6 +50,15 @@ impl Failure {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
+    }
+}
+
+impl From<TokenUnavailable> for Failure {
+    fn from(unavailable: TokenUnavailable) -> Self {
+        Self::server(match unavailable {
+            TokenUnavailable::LoginRequired => "the server requires a login; run `mcpm login`",
+            TokenUnavailable::Unavailable | TokenUnavailable::Rejected => unavailable.message(),
+        })
     }
 }
 

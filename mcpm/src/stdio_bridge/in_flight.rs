@@ -6,10 +6,11 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::Bytes;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::mcp::{
@@ -19,6 +20,8 @@ use crate::mcp::{
 
 /// Most requests in flight; each has a connection of its own.
 const MAX_REQUESTS: usize = 256;
+/// How long a request of the older era may still be answered after it was cancelled.
+const CANCEL_GRACE: Duration = Duration::from_secs(10);
 /// A request that is answered only when its subscription ends, so nobody waits for it.
 pub(super) const LISTEN: &str = "subscriptions/listen";
 
@@ -36,17 +39,25 @@ pub(super) struct InFlight {
 struct InFlightRequest {
     id: Bytes,
     era: Era,
+    /// Whether it was written to a connection, so that the server may execute it.
+    is_sent: bool,
     cancel: CancellationToken,
 }
 
 /// A request in flight. Dropping it removes the request.
 #[derive(Debug)]
 pub(super) struct Registration {
+    pub(super) claim: Claim,
+    is_awaited: bool,
+    era: Era,
+    cancel: CancellationToken,
+}
+
+/// The right to answer a request.
+#[derive(Debug, Clone)]
+pub(super) struct Claim {
     in_flight: Arc<InFlight>,
     key: u64,
-    is_awaited: bool,
-    /// Cancelled when the request is.
-    pub(super) cancel: CancellationToken,
 }
 
 impl InFlight {
@@ -66,19 +77,28 @@ impl InFlight {
         }
         let key = self.registered.fetch_add(1, Ordering::Relaxed);
         let cancel = CancellationToken::new();
-        requests.insert(key, InFlightRequest { id: message.id(), era, cancel: cancel.clone() });
+        let request = InFlightRequest { id: message.id(), era, is_sent: false, cancel: cancel.clone() };
+        requests.insert(key, request);
         let is_awaited = message.method() != LISTEN;
         if is_awaited {
             self.awaited.send_modify(|count| *count += 1);
         }
-        Some(Registration { in_flight: Arc::clone(self), key, is_awaited, cancel })
+        let claim = Claim { in_flight: Arc::clone(self), key };
+        Some(Registration { claim, is_awaited, era, cancel })
     }
 
-    /// Returns the era of a request, and the token that cancels it.
-    pub(super) fn find(&self, id: &[u8]) -> Option<(Era, CancellationToken)> {
-        let requests = self.lock();
-        let found = requests.values().find(|request| same_id(&request.id, id))?;
-        Some((found.era, found.cancel.clone()))
+    /// Cancels a request. Returns whether the server must be notified: closing the connection cancels a stateless request,
+    /// and a request that was not sent needs no cancellation.
+    pub(super) fn cancel(&self, id: &[u8]) -> bool {
+        let mut requests = self.lock();
+        let found = requests.iter().find(|(_, request)| same_id(&request.id, id));
+        let Some((&key, request)) = found else { return false };
+        request.cancel.cancel();
+        let is_told = request.era == Era::Legacy && request.is_sent;
+        if !request.is_sent {
+            requests.remove(&key);
+        }
+        is_told
     }
 
     /// Cancels and removes all requests, and returns their ids.
@@ -101,17 +121,39 @@ impl InFlight {
 }
 
 impl Registration {
+    /// Waits until nobody waits for the response any more. The server may still respond to a request with a session for
+    /// a while after it was cancelled.
+    pub(super) async fn abandoned(&self) {
+        self.cancel.cancelled().await;
+        if self.era == Era::Legacy && self.claim.is_sent() {
+            sleep(CANCEL_GRACE).await;
+        }
+    }
+}
+
+impl Claim {
     /// Removes the request. Returns `false` if it was removed before, so that each request is answered once.
-    pub(super) fn claim(&self) -> bool {
+    pub(super) fn take(&self) -> bool {
         self.in_flight.lock().remove(&self.key).is_some()
+    }
+
+    /// Records that the request is written to a connection.
+    pub(super) fn mark_sent(&self) {
+        if let Some(request) = self.in_flight.lock().get_mut(&self.key) {
+            request.is_sent = true;
+        }
+    }
+
+    fn is_sent(&self) -> bool {
+        self.in_flight.lock().get(&self.key).is_some_and(|request| request.is_sent)
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.claim();
+        self.claim.take();
         if self.is_awaited {
-            self.in_flight.awaited.send_modify(|count| *count -= 1);
+            self.claim.in_flight.awaited.send_modify(|count| *count -= 1);
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::failure::Failure;
+use super::{failure::Failure, in_flight::Claim};
 use crate::mcp::message::replace_line_breaks;
 
 /// Messages that wait to be written; the streams that they are from wait too.
@@ -35,7 +35,16 @@ impl Output {
         let _ = self.0.send(message).await;
     }
 
-    /// Queues an error in place of a response.
+    /// Queues the response to a request, unless the request was answered or cancelled before.
+    pub(super) async fn respond(&self, claim: &Claim, response: Bytes) {
+        let Ok(permit) = self.0.reserve().await else { return };
+        // Nothing is awaited after the claim, so that the response cannot be lost.
+        if claim.take() {
+            permit.send(response);
+        }
+    }
+
+    /// Queues an error for a request that is not in flight.
     pub(super) async fn fail(&self, id: &[u8], failure: &Failure) {
         self.send(failure.response(id)).await;
     }

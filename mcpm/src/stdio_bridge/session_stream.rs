@@ -6,7 +6,7 @@ use http::{HeaderValue, StatusCode};
 use tokio::time::{sleep, timeout};
 
 use super::{
-    client::{LAST_EVENT_ID, MCP_SESSION_ID, is_event_stream},
+    client::{LAST_EVENT_ID, MCP_SESSION_ID, Urgency, is_event_stream},
     event_stream::{EventStream, Opened},
     failure::Failure,
     session::SessionHeaders,
@@ -28,12 +28,13 @@ impl StreamableServer {
         &self,
         session: &SessionHeaders,
         last_id: Option<&str>,
+        urgency: Urgency,
     ) -> Result<Opened, Failure> {
         let mut request = self.client.get();
         session.apply(request.headers_mut());
         let last_id = last_id.and_then(|id| HeaderValue::try_from(id).ok());
         request.headers_mut().extend(last_id.map(|id| (LAST_EVENT_ID, id)));
-        let response = self.client.send(request, NOTIFY_TIMEOUT).await?;
+        let response = self.client.send_with_urgency(request, NOTIFY_TIMEOUT, urgency).await?;
         if is_event_stream(&response) {
             return Ok(Opened::Stream(EventStream::new(response.into_body(), self.client.account())));
         }
@@ -54,7 +55,7 @@ impl StreamableServer {
             if generation != session.generation {
                 (last_id, generation) = (None, session.generation);
             }
-            match self.open_stream(&session, last_id.as_deref()).await {
+            match self.open_stream(&session, last_id.as_deref(), Urgency::Background).await {
                 Ok(Opened::Stream(mut stream)) => {
                     delay = RETRY_DELAY;
                     while let Ok(Some(event)) = stream.next(LISTEN_IDLE_TIMEOUT).await {
@@ -66,7 +67,7 @@ impl StreamableServer {
                 // It may only be unable to resume one.
                 Ok(Opened::Absent) if last_id.is_some() => last_id = None,
                 Ok(Opened::Absent) => return,
-                Ok(Opened::SessionLost) => match self.reopen(generation).await {
+                Ok(Opened::SessionLost) => match self.reopen(generation, Urgency::Background).await {
                     Ok(()) => {}
                     Err(_) if self.lost.borrow().is_some() => return,
                     Err(failure) => {
@@ -85,28 +86,29 @@ impl StreamableServer {
     }
 
     /// Opens a session again that the server has lost, unless that was done meanwhile.
-    pub(super) async fn reopen(&self, generation: u64) -> Result<(), Failure> {
+    pub(super) async fn reopen(&self, generation: u64, urgency: Urgency) -> Result<(), Failure> {
         let _turn = self.session.reopening.lock().await;
         if self.session.headers().generation != generation {
             return Ok(());
         }
-        let outcome = timeout(REOPEN_TIMEOUT, self.repeat_handshake()).await;
+        let outcome = timeout(REOPEN_TIMEOUT, self.repeat_handshake(urgency)).await;
         outcome.unwrap_or_else(|_| Err(Failure::server("the server did not open the lost session again")))
     }
 
-    async fn repeat_handshake(&self) -> Result<(), Failure> {
+    async fn repeat_handshake(&self, urgency: Urgency) -> Result<(), Failure> {
         let Some(initialize) = self.session.saved_initialize() else {
             return Err(self.give_up("it cannot be opened again"));
         };
         let request = self.client.post(self.client.uri(), initialize.bytes().clone());
-        let response = self.client.send(request, REOPEN_TIMEOUT).await?;
+        let response = self.client.send_with_urgency(request, REOPEN_TIMEOUT, urgency).await?;
         let id = response.headers().get(MCP_SESSION_ID).cloned();
         let response = self.only_response(&initialize, response).await?;
         let Some(session) = self.session.replacement(&response, id) else {
             return Err(self.give_up("the new one would be different"));
         };
         for message in self.session.saved_messages() {
-            let response = self.client.send(self.session_post(&session, &message), NOTIFY_TIMEOUT).await?;
+            let request = self.session_post(&session, &message);
+            let response = self.client.send_with_urgency(request, NOTIFY_TIMEOUT, urgency).await?;
             let is_done = match message.kind() {
                 MessageKind::Request => !self.only_response(&message, response).await?.result().is_empty(),
                 _ => response.status().is_success(),

@@ -8,18 +8,18 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::Uri;
+use http::{Response, Uri};
 use tokio::{
     sync::{OnceCell, oneshot, watch},
     task::AbortHandle,
     time::timeout,
 };
-use url::Url;
 
 use super::{
     client::{ServerClient, is_event_stream},
     event_stream::EventStream,
     failure::Failure,
+    in_flight::Claim,
     output::Output,
 };
 use crate::{
@@ -28,6 +28,7 @@ use crate::{
         error_code,
         message::{Message, MessageKind, same_id},
     },
+    transport::http::ResponseBody,
 };
 
 /// Timeout for the `endpoint` event, with which a stream begins.
@@ -37,7 +38,13 @@ const POST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time without data after which the stream is given up.
 const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(6 * 60 * 60);
 
-type Responded = Result<(), Failure>;
+/// A request whose response is waited for.
+#[derive(Debug)]
+struct Waiter {
+    id: Bytes,
+    claim: Claim,
+    responded: oneshot::Sender<Result<(), Failure>>,
+}
 
 /// A server that speaks HTTP+SSE.
 #[derive(Debug)]
@@ -47,8 +54,7 @@ pub(super) struct SseServer {
     response_timeout: Duration,
     /// Where messages are posted, and the task that reads the stream.
     stream: OnceCell<(Uri, AbortHandle)>,
-    /// The ids of requests whose responses are waited for.
-    waiting: Mutex<Vec<(Bytes, oneshot::Sender<Responded>)>>,
+    waiting: Mutex<Vec<Waiter>>,
     lost: watch::Sender<Option<Error>>,
 }
 
@@ -62,19 +68,19 @@ impl SseServer {
     ///
     /// # Errors
     /// Why there is no response.
-    pub(super) async fn request(self: &Arc<Self>, message: &Message) -> Result<(), Failure> {
+    pub(super) async fn request(self: &Arc<Self>, message: &Message, claim: &Claim) -> Result<(), Failure> {
         let (sender, responded) = oneshot::channel();
-        self.lock().push((message.id(), sender));
-        let sent = self.post(message).await;
-        let outcome = match sent {
-            Ok(()) => timeout(self.response_timeout, responded).await,
-            Err(failure) => {
-                drop(responded);
-                Ok(Ok(Err(failure)))
-            }
-        };
-        self.lock().retain(|(_, sender)| !sender.is_closed());
-        match outcome {
+        let waiter = Waiter { id: message.id(), claim: claim.clone(), responded: sender };
+        {
+            let mut waiting = self.lock();
+            // Those of requests that were cancelled or have failed.
+            waiting.retain(|waiter| !waiter.responded.is_closed());
+            waiting.push(waiter);
+        }
+        let (endpoint, _) = self.stream.get_or_try_init(|| self.open()).await?;
+        let request = self.client.post(endpoint, message.bytes().clone());
+        self.accepted(self.client.send_claimed(request, POST_TIMEOUT, claim).await?).await?;
+        match timeout(self.response_timeout, responded).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(Failure::server("the stream of the server has ended")),
             Err(_) => {
@@ -84,14 +90,17 @@ impl SseServer {
         }
     }
 
-    /// Posts a message.
+    /// Posts a message that gets no response.
     ///
     /// # Errors
     /// The server does not accept it.
-    pub(super) async fn post(self: &Arc<Self>, message: &Message) -> Result<(), Failure> {
+    pub(super) async fn notify(self: &Arc<Self>, message: &Message) -> Result<(), Failure> {
         let (endpoint, _) = self.stream.get_or_try_init(|| self.open()).await?;
         let request = self.client.post(endpoint, message.bytes().clone());
-        let response = self.client.send(request, POST_TIMEOUT).await?;
+        self.accepted(self.client.send(request, POST_TIMEOUT).await?).await
+    }
+
+    async fn accepted(&self, response: Response<ResponseBody>) -> Result<(), Failure> {
         let status = response.status();
         if status.is_success() {
             return Ok(());
@@ -135,20 +144,16 @@ impl SseServer {
 
     /// Returns the URI in an `endpoint` event, which must be on the same server, since credentials are sent there.
     fn endpoint(&self, text: &[u8]) -> Result<Uri, Failure> {
-        let origin = self.client.origin()?;
-        let invalid = || {
+        let instance = self.client.instance()?;
+        let endpoint = str::from_utf8(text).ok();
+        let endpoint = endpoint.and_then(|text| instance.same_origin_uri(self.client.uri(), text.trim()));
+        endpoint.ok_or_else(|| {
             let shown = String::from_utf8_lossy(text).escape_debug().take(200).collect::<String>();
+            let origin = &instance.origin;
             Failure::server(format!(
                 "the server's `endpoint` event names `{shown}`, which is not on `{origin}`"
             ))
-        };
-        let base = Url::parse(&format!("{origin}{}", self.client.uri())).map_err(|_| invalid())?;
-        let text = std::str::from_utf8(text).map_err(|_| invalid())?;
-        let url = base.join(text.trim()).map_err(|_| invalid())?;
-        if url.origin() != base.origin() {
-            return Err(invalid());
-        }
-        url[url::Position::BeforePath..url::Position::AfterQuery].parse().map_err(|_| invalid())
+        })
     }
 
     /// Forwards the messages of the stream until it ends.
@@ -169,28 +174,33 @@ impl SseServer {
                     continue;
                 }
             };
-            self.output.send(message.bytes().clone()).await;
-            if message.kind() == MessageKind::Response
-                && let Some(waiting) = self.take_waiting(message.id_text())
-            {
-                let _ = waiting.send(Ok(()));
+            if message.kind() != MessageKind::Response {
+                self.output.send(message.bytes().clone()).await;
+                continue;
             }
+            let Some(waiter) = self.take_waiter(message.id_text()) else {
+                tracing::warn!("the server responded to a request that is not in flight");
+                continue;
+            };
+            self.output.respond(&waiter.claim, message.bytes().clone()).await;
+            let _ = waiter.responded.send(Ok(()));
         };
         let error = Error::new(ErrorKind::Upstream, reason).hint("start the command again for a new session");
         let failure = Failure::new(error_code::SESSION_NOT_FOUND, error.to_string());
-        for (_, waiting) in std::mem::take(&mut *self.lock()) {
-            let _ = waiting.send(Err(failure.clone()));
+        for waiter in std::mem::take(&mut *self.lock()) {
+            let _ = waiter.responded.send(Err(failure.clone()));
         }
         self.lost.send_replace(Some(error));
     }
 
-    fn take_waiting(&self, id: &[u8]) -> Option<oneshot::Sender<Responded>> {
+    fn take_waiter(&self, id: &[u8]) -> Option<Waiter> {
         let mut waiting = self.lock();
-        let at = waiting.iter().position(|(waits, _)| same_id(waits, id))?;
-        Some(waiting.swap_remove(at).1)
+        let at =
+            waiting.iter().position(|waiter| !waiter.responded.is_closed() && same_id(&waiter.id, id))?;
+        Some(waiting.swap_remove(at))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(Bytes, oneshot::Sender<Responded>)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Waiter>> {
         // No code panics while it holds the lock.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

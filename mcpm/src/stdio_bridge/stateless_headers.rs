@@ -31,7 +31,7 @@ pub(super) fn called_tool(message: &Message) -> Option<String> {
 /// Returns the headers of a message in a version, with those of mirrored arguments.
 ///
 /// # Errors
-/// A method or version that no header can carry.
+/// A method or version that is not a valid header value.
 pub(super) fn stateless_headers(
     message: &Message,
     version: &str,
@@ -39,7 +39,12 @@ pub(super) fn stateless_headers(
 ) -> Result<HeaderMap, Failure> {
     let mut headers = HeaderMap::new();
     let mut put = |name: &str, value: &str| {
-        let invalid = || Failure::new(error_code::INVALID_REQUEST, format!("`{name}` fits in no header"));
+        let invalid = || {
+            Failure::new(
+                error_code::INVALID_REQUEST,
+                format!("the value of `{name}` is not a valid header value"),
+            )
+        };
         let name = HeaderName::try_from(name).map_err(|_| invalid())?;
         headers.insert(name, HeaderValue::try_from(value).map_err(|_| invalid())?);
         Ok::<_, Failure>(())

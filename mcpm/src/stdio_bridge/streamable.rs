@@ -14,10 +14,10 @@ use tokio::{
 };
 
 use super::{
-    client::{MCP_SESSION_ID, ServerClient, is_event_stream},
+    client::{MCP_SESSION_ID, ServerClient, Urgency, is_event_stream},
     event_stream::{EventStream, Opened},
     failure::Failure,
-    in_flight::LISTEN,
+    in_flight::{Claim, LISTEN},
     output::Output,
     session::{Session, SessionHeaders},
     stateless_headers::{called_tool, stateless_headers, stateless_version},
@@ -99,10 +99,10 @@ impl StreamableServer {
     ///
     /// # Errors
     /// Why there is no response.
-    pub(super) async fn request(&self, message: &Message) -> Result<(), Failure> {
+    pub(super) async fn request(&self, message: &Message, claim: &Claim) -> Result<(), Failure> {
         match stateless_version(message) {
-            Some(version) => self.stateless_request(message, &version).await,
-            None => self.session_request(message).await,
+            Some(version) => self.stateless_request(message, claim, &version).await,
+            None => self.session_request(message, claim).await,
         }
     }
 
@@ -142,12 +142,19 @@ impl StreamableServer {
         let mut request = self.client.delete();
         session.apply(request.headers_mut());
         // A server without DELETE ends the session itself.
-        if let Err(failure) = self.client.send(request, DELETE_TIMEOUT).await {
+        if let Err(failure) =
+            self.client.send_with_urgency(request, DELETE_TIMEOUT, Urgency::Background).await
+        {
             tracing::debug!(%failure, "the session could not be ended");
         }
     }
 
-    async fn stateless_request(&self, message: &Message, version: &str) -> Result<(), Failure> {
+    async fn stateless_request(
+        &self,
+        message: &Message,
+        claim: &Claim,
+        version: &str,
+    ) -> Result<(), Failure> {
         self.stateless_version.send_replace(Some(version.to_owned()));
         let tool = called_tool(message);
         let mut is_first = true;
@@ -158,7 +165,7 @@ impl StreamableServer {
             };
             let mut request = self.client.post(self.client.uri(), message.bytes().clone());
             request.headers_mut().extend(stateless_headers(message, version, &mirrored)?);
-            let response = self.client.send(request, self.response_timeout).await?;
+            let response = self.client.send_claimed(request, self.response_timeout, claim).await?;
             match self.reply(message, response).await? {
                 // The schemas of the tools have changed; the server has not executed the call.
                 Reply::Response(response)
@@ -169,9 +176,12 @@ impl StreamableServer {
                     self.tools.invalidate();
                     is_first = false;
                 }
-                Reply::Response(response) => return self.deliver(message, response, None).await,
+                Reply::Response(response) => {
+                    self.deliver(message, claim, response, None).await;
+                    return Ok(());
+                }
                 Reply::Events(mut stream) => {
-                    return match self.forward_events(message, &mut stream, None).await {
+                    return match self.forward_events(message, claim, &mut stream, None).await {
                         StreamEnd::Answered => Ok(()),
                         StreamEnd::Broken(failure) => Err(failure),
                     };
@@ -187,7 +197,9 @@ impl StreamableServer {
             if self.tools.needs_reading()
                 && !matches!(timeout(LIST_TIMEOUT, self.read_tools()).await, Ok(Ok(())))
             {
-                tracing::warn!("the server does not list its tools, so calls have no headers of arguments");
+                tracing::warn!(
+                    "cannot list the tools of the server; calls are sent without `Mcp-Param-*` headers"
+                );
                 self.tools.record_failure();
             }
         }
@@ -215,30 +227,32 @@ impl StreamableServer {
         Ok(())
     }
 
-    async fn session_request(&self, message: &Message) -> Result<(), Failure> {
+    async fn session_request(&self, message: &Message, claim: &Claim) -> Result<(), Failure> {
         let is_initialize = message.method() == "initialize";
         let mut is_first = true;
         loop {
             let session = if is_initialize { SessionHeaders::default() } else { self.session.headers() };
-            let response =
-                self.client.send(self.session_post(&session, message), self.response_timeout).await?;
+            let request = self.session_post(&session, message);
+            let response = self.client.send_claimed(request, self.response_timeout, claim).await?;
             if is_first && session.id.is_some() && response.status() == StatusCode::NOT_FOUND {
                 let rejection = self.client.read_error(response).await;
                 if let Ok(rejection) = &rejection
                     && rejection.error_code() == Some(error_code::METHOD_NOT_FOUND)
                 {
-                    return self.deliver(message, with_id(rejection, message)?, None).await;
+                    self.deliver(message, claim, with_id(rejection, message)?, None).await;
+                    return Ok(());
                 }
                 // The server has not executed the request.
-                self.reopen(session.generation).await?;
+                self.reopen(session.generation, Urgency::Awaited).await?;
                 is_first = false;
                 continue;
             }
             let opened = response.headers().get(MCP_SESSION_ID).cloned().filter(|_| is_initialize);
-            return match self.reply(message, response).await? {
-                Reply::Response(response) => self.deliver(message, response, opened).await,
-                Reply::Events(stream) => self.follow(message, stream, session, opened).await,
-            };
+            match self.reply(message, response).await? {
+                Reply::Response(response) => self.deliver(message, claim, response, opened).await,
+                Reply::Events(stream) => self.follow(message, claim, stream, session, opened).await?,
+            }
+            return Ok(());
         }
     }
 
@@ -246,7 +260,7 @@ impl StreamableServer {
         let mut session = self.session.headers();
         let mut response = self.client.send(self.session_post(&session, message), NOTIFY_TIMEOUT).await?;
         if session.id.is_some() && response.status() == StatusCode::NOT_FOUND {
-            self.reopen(session.generation).await?;
+            self.reopen(session.generation, Urgency::Awaited).await?;
             if message.kind() == MessageKind::Response || message.method() == "notifications/cancelled" {
                 return Err(Failure::server("the session that it belongs to was lost"));
             }
@@ -321,6 +335,7 @@ impl StreamableServer {
     async fn follow(
         &self,
         request: &Message,
+        claim: &Claim,
         mut stream: EventStream,
         session: SessionHeaders,
         opened: Option<HeaderValue>,
@@ -329,8 +344,8 @@ impl StreamableServer {
         let session = if opened.is_some() { session.with_id(opened.clone()) } else { session };
         let (mut last_id, mut delay, mut attempts) = (None, RETRY_DELAY, 0);
         loop {
-            let StreamEnd::Broken(failure) = self.forward_events(request, &mut stream, opened.clone()).await
-            else {
+            let end = self.forward_events(request, claim, &mut stream, opened.clone()).await;
+            let StreamEnd::Broken(failure) = end else {
                 return Ok(());
             };
             delay = stream.retry().unwrap_or(delay).clamp(MIN_RETRY_DELAY, MAX_RETRY_DELAY);
@@ -344,7 +359,7 @@ impl StreamableServer {
                 }
                 attempts += 1;
                 sleep(delay).await;
-                match self.open_stream(&session, Some(last_id)).await {
+                match self.open_stream(&session, Some(last_id), Urgency::Awaited).await {
                     Ok(Opened::Stream(stream)) => break stream,
                     // The stream is gone, and with it the response.
                     Ok(Opened::Absent | Opened::SessionLost) => return Err(failure),
@@ -358,6 +373,7 @@ impl StreamableServer {
     async fn forward_events(
         &self,
         request: &Message,
+        claim: &Claim,
         stream: &mut EventStream,
         opened: Option<HeaderValue>,
     ) -> StreamEnd {
@@ -376,13 +392,9 @@ impl StreamableServer {
                 tracing::warn!("the server responded to a request that was sent on another stream");
                 continue;
             }
-            return match self.deliver(request, message, opened).await {
-                Ok(()) => {
-                    let _ = timeout(DRAIN_TIMEOUT, stream.next(DRAIN_TIMEOUT)).await;
-                    StreamEnd::Answered
-                }
-                Err(failure) => StreamEnd::Broken(failure),
-            };
+            self.deliver(request, claim, message, opened).await;
+            let _ = timeout(DRAIN_TIMEOUT, stream.next(DRAIN_TIMEOUT)).await;
+            return StreamEnd::Answered;
         }
     }
 
@@ -412,9 +424,10 @@ impl StreamableServer {
     async fn deliver(
         &self,
         request: &Message,
+        claim: &Claim,
         response: Message,
         opened: Option<HeaderValue>,
-    ) -> Result<(), Failure> {
+    ) {
         if !response.result().is_empty() {
             match request.method() {
                 "initialize" => self.session.open(request, &response, opened),
@@ -424,8 +437,7 @@ impl StreamableServer {
                 _ => self.session.record(request),
             }
         }
-        self.output.send(response.bytes().clone()).await;
-        Ok(())
+        self.output.respond(claim, response.bytes().clone()).await;
     }
 }
 
