@@ -707,6 +707,10 @@ fn home_with_browser() -> Home {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stdio_bridge_logs_in_and_another_has_its_login() {
     let (url, issuer) = issuer(|_| {}).await;
+    let tokens = || {
+        let issuer = issuer.lock().unwrap();
+        (issuer.issued, issuer.refreshes)
+    };
     let home = home_with_browser();
     let mut bridge = Bridge::start(&home, &url);
     let opened = bridge.call(initialize(LEGACY, json!({}))).await;
@@ -715,18 +719,18 @@ async fn a_stdio_bridge_logs_in_and_another_has_its_login() {
     // The token is rejected, and renewed.
     issuer.lock().unwrap().valid = None;
     assert!(bridge.call(request(1, "tools/list", json!({}))).await["result"]["tools"].is_array());
-    assert_eq!((issuer.lock().unwrap().issued, issuer.lock().unwrap().refreshes), (2, 1));
+    assert_eq!(tokens(), (2, 1));
     // Closing the session is not worth a login, or a renewal.
     issuer.lock().unwrap().valid = None;
     let shown = bridge.finish().await;
     assert!(shown.contains("Log in to"), "{shown}");
-    assert_eq!((issuer.lock().unwrap().issued, issuer.lock().unwrap().refreshes), (2, 1));
+    assert_eq!(tokens(), (2, 1));
     issuer.lock().unwrap().valid = Some(2);
     let mut bridge = Bridge::start(&home, &url);
     assert!(bridge.call(request(1, "tools/list", json!({}))).await["result"]["tools"].is_array());
     let shown = bridge.finish().await;
     assert!(!shown.contains("Log in to"), "{shown}");
-    assert_eq!(issuer.lock().unwrap().issued, 2);
+    assert_eq!(tokens(), (2, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
