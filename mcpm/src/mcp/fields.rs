@@ -128,7 +128,13 @@ impl<'a> Fields<'a> {
 
     /// The value of a field, if it is there.
     pub(crate) fn get_unique(&self, name: &str) -> Result<Option<FieldValue<'a>>, AmbiguousField> {
-        let mut found = self.iter().filter(|(key, _)| names_collide(key, name));
+        let is_ascii = name.is_ascii();
+        let collides = |key: &str| match key.len() == name.len() {
+            true => names_collide(key, name),
+            // Folding changes the length of no ASCII name.
+            false => !(is_ascii && key.is_ascii()) && names_collide(key, name),
+        };
+        let mut found = self.iter().filter(|(key, _)| collides(key));
         match (found.next(), found.next()) {
             (None, _) => Ok(None),
             (Some((key, value)), None) if key == name => Ok(Some(value)),

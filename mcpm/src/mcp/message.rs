@@ -209,6 +209,16 @@ impl Message {
         self.text(&self.result)
     }
 
+    /// Whether these bytes are in the result. This is much cheaper than parsing it.
+    pub(crate) fn result_contains(&self, bytes: &Finder<'_>) -> bool {
+        bytes.find(&self.bytes[self.result.clone()]).is_some()
+    }
+
+    /// Whether the result is an object.
+    pub(crate) fn has_result_object(&self) -> bool {
+        self.bytes[self.result.clone()].starts_with(b"{")
+    }
+
     /// Returns the error as JSON; empty if there is none.
     pub(crate) fn error(&self) -> &str {
         self.text(&self.error)

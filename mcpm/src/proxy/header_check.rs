@@ -1,7 +1,7 @@
 //! Checks that the headers of a stateless request match its body (MCP 2026-07-28, "Standard Request Headers" and
 //! "Custom headers from tool parameters"), because intermediaries decide by headers.
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode, header::AsHeaderName};
 use serde_json::Value;
 
 use crate::{
@@ -15,6 +15,9 @@ use crate::{
     },
     stdio::mux::RpcError,
 };
+
+const METHOD_HEADER: HeaderName = HeaderName::from_static(MCP_METHOD);
+const NAME_HEADER: HeaderName = HeaderName::from_static(MCP_NAME);
 
 /// Checks the headers that every stateless request must have.
 pub(super) fn check_required(
@@ -47,11 +50,11 @@ pub(super) fn check_required(
 
 /// Checks optional headers, which must match the message if they are present.
 pub(super) fn check_optional(headers: &HeaderMap, message: &Message) -> Result<(), RpcError> {
-    let method = single_header(headers, MCP_METHOD)?;
+    let method = single_header(headers, &METHOD_HEADER)?;
     if method.is_some_and(|method| method != message.method()) {
         return Err(mismatch(MCP_METHOD));
     }
-    let Some(name) = single_header(headers, MCP_NAME)?.map(decode).transpose()? else { return Ok(()) };
+    let Some(name) = single_header(headers, &NAME_HEADER)?.map(decode).transpose()? else { return Ok(()) };
     let field_value =
         name_param(message.method()).map(|field| param_text(message, field)).transpose()?.flatten();
     if field_value.is_none_or(|field_value| field_value == name) { Ok(()) } else { Err(mismatch(MCP_NAME)) }
@@ -100,13 +103,16 @@ fn expect_header(headers: &HeaderMap, name: &str, expected: Option<&str>) -> Res
     if single_header(headers, name)? == expected { Ok(()) } else { Err(mismatch(name)) }
 }
 
-fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, RpcError> {
+fn single_header<N: AsHeaderName + AsRef<str> + Copy>(
+    headers: &HeaderMap,
+    name: N,
+) -> Result<Option<&str>, RpcError> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(mismatch(name));
+        return Err(mismatch(name.as_ref()));
     }
-    value.to_str().map(|value| Some(value.trim_matches([' ', '\t']))).map_err(|_| mismatch(name))
+    value.to_str().map(|value| Some(value.trim_matches([' ', '\t']))).map_err(|_| mismatch(name.as_ref()))
 }
 
 /// Decodes a header value.

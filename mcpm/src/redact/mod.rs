@@ -458,13 +458,13 @@ pub(crate) fn truncate(text: &str, max_bytes: usize) -> Cow<'_, str> {
 
 /// Formats bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half & 15)]);
-    let mut digits = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        digits.push(digit(byte >> 4));
-        digits.push(digit(*byte));
+    let digit = |half: u8| b"0123456789abcdef"[usize::from(half & 15)];
+    let mut digits = vec![0; 2 * bytes.len()];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+        pair.copy_from_slice(&[digit(byte >> 4), digit(*byte)]);
     }
-    digits
+    // Digits are ASCII.
+    String::from_utf8(digits).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub(in crate::proxy) fn rewrite_lists<const N: usize>(
     keys: [&str; N],
     mut decide: impl FnMut(usize, &str) -> ListItem,
 ) -> HookVerdict {
-    if message.kind() != MessageKind::Response || !message.result().starts_with('{') {
+    if message.kind() != MessageKind::Response || !message.has_result_object() {
         return HookVerdict::Keep;
     }
     let Some(fields) = message.result_fields() else { return unreadable(keys[0]) };

@@ -1,7 +1,7 @@
 //! What a client asks: the messages of a request's body.
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use serde_json::value::RawValue;
 
 use crate::mcp::{
@@ -10,8 +10,8 @@ use crate::mcp::{
     message::{Malformed, Message, MessageKind, batch, same_id},
 };
 
-const MCP_SESSION_ID: &str = "mcp-session-id";
-const MCP_PROTOCOL_VERSION: &str = "mcp-protocol-version";
+const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// The messages of a request, read once for all layers: `Arc<Asked>` in the request's extensions, and in its
 /// answer's.

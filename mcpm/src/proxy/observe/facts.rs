@@ -5,7 +5,7 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use http::{HeaderMap, Method, Version, header};
+use http::{HeaderMap, HeaderName, Method, Version, header};
 use http_body::Body as _;
 
 use crate::{
@@ -13,8 +13,8 @@ use crate::{
     telemetry::{TraceContext, cut},
 };
 
-pub(super) const MCP_SESSION_ID: &str = "mcp-session-id";
-const MCP_PROTOCOL_VERSION: &str = "mcp-protocol-version";
+pub(super) const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// The address at the other end of a connection, in the extensions of requests that are observed.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +57,7 @@ impl RequestFacts {
     /// Reads the head of a request. What only spans show is left out unless the request `is_traced`.
     pub(super) fn from_request(request: &Request, external_url: &ExternalUrlConfig, is_traced: bool) -> Self {
         let headers = request.headers();
-        let text = |name: &str| {
+        let text = |name: HeaderName| {
             headers.get(name).and_then(|value| value.to_str().ok()).map(|value| cut(value).to_owned())
         };
         let trusted = external_url.trust_proxy_headers;
@@ -65,7 +65,7 @@ impl RequestFacts {
         let (scheme, host) = match origin.as_deref().and_then(|origin| origin.split_once("://")) {
             Some(("https", host)) => ("https", Some(cut(host).to_owned())),
             Some((_, host)) => ("http", Some(cut(host).to_owned())),
-            None => ("http", if is_traced { text(header::HOST.as_str()) } else { None }),
+            None => ("http", if is_traced { text(header::HOST) } else { None }),
         };
         let uri = request.uri();
         let (names_events, accepts_events) = event_streams(headers);
@@ -79,7 +79,7 @@ impl RequestFacts {
             version: if request.version() == Version::HTTP_10 { "1.0" } else { "1.1" },
             peer: request.extensions().get::<Peer>().map(|peer| peer.0),
             forwarded: if trusted { forwarded_client(headers) } else { None },
-            user_agent: if is_traced { text(header::USER_AGENT.as_str()) } else { None },
+            user_agent: if is_traced { text(header::USER_AGENT) } else { None },
             size: request.body().size_hint().exact(),
             session: text(MCP_SESSION_ID),
             protocol: text(MCP_PROTOCOL_VERSION),

@@ -1,8 +1,12 @@
 //! The messages of a request and their outcomes, as metrics and spans describe them.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{
+    borrow::Cow,
+    sync::{Arc, LazyLock},
+};
 
 use http::StatusCode;
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use url::Url;
 
@@ -215,28 +219,20 @@ impl OperationTarget {
     }
 
     fn of(message: &Message) -> Self {
-        #[derive(Deserialize)]
-        struct TargetParams<'a> {
-            #[serde(borrow, default)]
-            name: Option<Cow<'a, str>>,
-            #[serde(borrow, default)]
-            uri: Option<Cow<'a, str>>,
-        }
-        let method = message.method();
-        if !matches!(method, "tools/call" | "prompts/get") && !method.starts_with("resources/") {
-            return Self::None;
-        }
-        let Ok(params) = serde_json::from_str::<TargetParams<'_>>(message.params()) else {
-            return Self::None;
+        let text = |name: &str| {
+            let value = message.params_fields()?.get_only(name)?;
+            serde_json::from_str::<String>(value.get()).ok()
         };
-        match (method, params.name, params.uri) {
-            ("tools/call", Some(name), _) => Self::Tool(cut(&name).to_owned()),
-            ("prompts/get", Some(name), _) => Self::Prompt(cut(&name).to_owned()),
-            ("resources/read" | "resources/subscribe" | "resources/unsubscribe", _, Some(uri)) => {
-                Self::Resource(cut(&redact_uri(&uri)).to_owned())
+        let name = || text("name").map(|name| cut(&name).to_owned());
+        let target = match message.method() {
+            "tools/call" => name().map(Self::Tool),
+            "prompts/get" => name().map(Self::Prompt),
+            "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
+                text("uri").map(|uri| Self::Resource(cut(&redact_uri(&uri)).to_owned()))
             }
-            _ => Self::None,
-        }
+            _ => None,
+        };
+        target.unwrap_or(Self::None)
     }
 }
 
@@ -250,8 +246,9 @@ impl OperationOutcome {
 
 /// Whether a result is marked as a tool error.
 fn is_tool_error(answer: &Message) -> bool {
+    static MARK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
     // Most results are large and have no such mark.
-    memchr::memmem::find(answer.result().as_bytes(), b"\"isError\"").is_some()
+    answer.result_contains(&MARK)
         && answer
             .result_fields()
             .and_then(|result| result.get_only("isError"))
