@@ -157,20 +157,24 @@ impl Authorize {
         }
     }
 
-    async fn authorize(&self, mut request: Request, next: Next<'_>) -> Response {
-        let caller = self.authorizer(&request);
-        let annotations = Arc::clone(&self.annotations);
-        let owner = self.authorization.uses_annotations().then(|| caller_of(&request)).flatten();
-        Hooks::of_request(&mut request).add(ResultFilter {
-            authorizer: Arc::clone(&caller),
-            owner,
-            annotations,
-        });
+    /// Authorizes by policies that read annotations of tools, which may have to be fetched from the server.
+    async fn authorize_with_annotations(
+        &self,
+        caller: Arc<CallerAuthorizer>,
+        request: Request,
+        next: Next<'_>,
+    ) -> Response {
         if let Some(messages) = request.extensions().get::<Arc<RequestMessages>>().cloned() {
-            let list_request =
-                self.authorization.uses_annotations().then(|| ToolsListRequest::from_request(&request));
+            let list_request = ToolsListRequest::from_request(&request);
             for message in messages.messages() {
-                let verdict = self.check(&caller, message, list_request.as_ref(), next).await;
+                let access = RequestedAccess::of(message, &self.authorization);
+                let said = match &access {
+                    RequestedAccess::Tool(name, _) => {
+                        self.tool_annotations(name, &list_request, message, next).await.map(Some)
+                    }
+                    _ => Ok(None),
+                };
+                let verdict = said.and_then(|said| check(&caller, &access, said.as_deref()));
                 if let Err(denial) = verdict {
                     return denied(&messages, message, denial.input("method", message.method()));
                 }
@@ -191,41 +195,6 @@ impl Authorize {
         }
     }
 
-    async fn check(
-        &self,
-        authorizer: &CallerAuthorizer,
-        message: &Message,
-        asking: Option<&ToolsListRequest>,
-        next: Next<'_>,
-    ) -> Result<(), Denial> {
-        match RequestedAccess::of(message, &self.authorization) {
-            RequestedAccess::Unrestricted => Ok(()),
-            RequestedAccess::Tool(name, arguments) => {
-                let said = match asking {
-                    Some(asking) => Some(self.tool_annotations(&name, asking, message, next).await?),
-                    None => None,
-                };
-                decide(authorizer, &AccessedEntity::Tool(&name, said.as_deref()), Some(&arguments))
-            }
-            RequestedAccess::Prompt(name, arguments) => {
-                decide(authorizer, &AccessedEntity::Prompt(&name), Some(&arguments))
-            }
-            RequestedAccess::Template(uri) => decide(authorizer, &AccessedEntity::Template(&uri), None),
-            RequestedAccess::Resources(uris) => {
-                uris.iter().try_for_each(|uri| decide(authorizer, &AccessedEntity::Resource(uri), None))
-            }
-            RequestedAccess::Undecidable(ArgumentsError::Unclear(reason)) => {
-                Err(Denial::new(Reason::AuthorizationUnclear).rule(reason))
-            }
-            RequestedAccess::Undecidable(ArgumentsError::Undecided(reason)) => {
-                Err(Denial::new(Reason::AuthorizationUndecided).rule(reason))
-            }
-            RequestedAccess::UnknownMethod => {
-                Err(Denial::new(Reason::AuthorizationUnknownMethod).rule("the method is unknown"))
-            }
-        }
-    }
-
     /// The annotations of a tool.
     async fn tool_annotations(
         &self,
@@ -238,6 +207,36 @@ impl Authorize {
         said.ok_or_else(|| {
             Denial::new(Reason::AnnotationsUnknown).rule("the annotations of the tool").input("tool", tool)
         })
+    }
+}
+
+/// Decides about the access that a message requests; `annotations` are those of the tool, if policies read them.
+fn check(
+    authorizer: &CallerAuthorizer,
+    access: &RequestedAccess,
+    annotations: Option<&Map<String, Value>>,
+) -> Result<(), Denial> {
+    match access {
+        RequestedAccess::Unrestricted => Ok(()),
+        RequestedAccess::Tool(name, arguments) => {
+            decide(authorizer, &AccessedEntity::Tool(name, annotations), Some(arguments))
+        }
+        RequestedAccess::Prompt(name, arguments) => {
+            decide(authorizer, &AccessedEntity::Prompt(name), Some(arguments))
+        }
+        RequestedAccess::Template(uri) => decide(authorizer, &AccessedEntity::Template(uri), None),
+        RequestedAccess::Resources(uris) => {
+            uris.iter().try_for_each(|uri| decide(authorizer, &AccessedEntity::Resource(uri), None))
+        }
+        RequestedAccess::Undecidable(ArgumentsError::Unclear(reason)) => {
+            Err(Denial::new(Reason::AuthorizationUnclear).rule(reason.clone()))
+        }
+        RequestedAccess::Undecidable(ArgumentsError::Undecided(reason)) => {
+            Err(Denial::new(Reason::AuthorizationUndecided).rule(reason.clone()))
+        }
+        RequestedAccess::UnknownMethod => {
+            Err(Denial::new(Reason::AuthorizationUnknownMethod).rule("the method is unknown"))
+        }
     }
 }
 
@@ -382,8 +381,27 @@ fn force_private_cache_scope(message: &Message) -> HookVerdict {
 }
 
 impl Layer for Authorize {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
-        Box::pin(self.authorize(request, next))
+    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> ResponseFuture<'a> {
+        let caller = self.authorizer(&request);
+        let uses_annotations = self.authorization.uses_annotations();
+        Hooks::of_request(&mut request).add(ResultFilter {
+            authorizer: Arc::clone(&caller),
+            owner: uses_annotations.then(|| caller_of(&request)).flatten(),
+            annotations: Arc::clone(&self.annotations),
+        });
+        if uses_annotations {
+            return Box::pin(self.authorize_with_annotations(caller, request, next));
+        }
+        if let Some(messages) = request.extensions().get::<Arc<RequestMessages>>() {
+            for message in messages.messages() {
+                let access = RequestedAccess::of(message, &self.authorization);
+                if let Err(denial) = check(&caller, &access, None) {
+                    let denial = denial.input("method", message.method());
+                    return Box::pin(std::future::ready(denied(messages, message, denial)));
+                }
+            }
+        }
+        next.handle(request)
     }
 }
 

@@ -159,14 +159,16 @@ impl RequestAudit {
         state.messages = audited.collect();
     }
 
-    /// Writes that the request is about to be forwarded, if it must not be forwarded unrecorded.
+    /// Whether the request must not be forwarded unrecorded.
+    pub(super) fn must_record_pending(&self) -> bool {
+        self.audit.spec().fail_closed
+    }
+
+    /// Writes that the request is about to be forwarded.
     ///
     /// # Errors
     /// The denial of a request that cannot be recorded. `id` is the id in it.
     pub(super) async fn record_pending(&self, id: &[u8]) -> Result<(), Box<Response>> {
-        if !self.audit.spec().fail_closed {
-            return Ok(());
-        }
         for event in self.pending_events() {
             self.audit.write(&event).await.map_err(|error| cannot_record(id, &error.to_string()))?;
         }

@@ -107,6 +107,11 @@ impl Exchange {
         telemetry.begin_backend_span()
     }
 
+    /// Whether the spans of the request are exported.
+    pub(super) fn is_recording(&self) -> bool {
+        self.telemetry.as_ref().is_some_and(|telemetry| telemetry.is_recording())
+    }
+
     /// Records that the server begins to respond.
     pub(super) fn mark_response_started(&self) {
         if let Some(telemetry) = &self.telemetry {

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     audit::Audit,
+    mcp::message::Message,
     proxy::{
         denial::Denial,
         external_url::ExternalUrlConfig,
@@ -113,27 +114,23 @@ impl Layer for PhaseMarker {
 #[derive(Debug)]
 pub(crate) struct AuditPreflight;
 
-impl AuditPreflight {
-    async fn record_pending(request: Request, next: Next<'_>) -> Response {
-        if let Some(exchange) = Exchange::of(request.extensions()) {
-            let messages = messages_of(&request);
-            if let Some(messages) = messages {
-                exchange.set_messages(messages);
-            }
-            let id = messages.and_then(RequestMessages::single).map(|message| message.id());
-            if let Some(audit) = &exchange.audit
-                && let Err(denied) = audit.record_pending(&id.unwrap_or_default()).await
-            {
-                return *denied;
-            }
-        }
-        next.handle(request).await
-    }
-}
-
 impl Layer for AuditPreflight {
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
-        Box::pin(Self::record_pending(request, next))
+        let Some(exchange) = Exchange::of(request.extensions()) else { return next.handle(request) };
+        let messages = messages_of(&request);
+        if let Some(messages) = messages {
+            exchange.set_messages(messages);
+        }
+        let Some(audit) = exchange.audit.as_ref().filter(|audit| audit.must_record_pending()) else {
+            return next.handle(request);
+        };
+        let (audit, id) = (Arc::clone(audit), messages.and_then(RequestMessages::single).map(Message::id));
+        Box::pin(async move {
+            match audit.record_pending(&id.unwrap_or_default()).await {
+                Ok(()) => next.handle(request).await,
+                Err(denied) => *denied,
+            }
+        })
     }
 }
 
@@ -158,6 +155,9 @@ impl Layer for PropagateContext {
             {
                 request = meta::with_body(request, body);
             }
+        }
+        if !exchange.is_recording() {
+            return next.handle(request);
         }
         Box::pin(async move {
             let response = next.handle(request).await;

@@ -189,6 +189,11 @@ impl RequestTelemetry {
         Some(context)
     }
 
+    /// Whether the spans of the request are exported.
+    pub(super) fn is_recording(&self) -> bool {
+        self.state().span.as_ref().is_some_and(Span::is_recording)
+    }
+
     pub(super) fn mark_sent(&self) {
         self.state().sent_at.get_or_insert_with(Instant::now);
     }

@@ -57,6 +57,10 @@ impl RequestTelemetry {
         match self.0 {}
     }
 
+    pub(super) fn is_recording(&self) -> bool {
+        match self.0 {}
+    }
+
     pub(super) fn mark_sent(&self) {
         match self.0 {}
     }
