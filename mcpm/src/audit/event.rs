@@ -153,10 +153,10 @@ impl Event {
         let mut line = Vec::with_capacity(1024);
         let mut event = EventFields::begin(&mut line);
         event.time("time", SystemTime::now());
-        event.put("level", Some("AUDIT"));
-        event.put("msg", Some("audit_event"));
-        event.put("audit_id", Some(head.audit_id));
-        event.put("type", Some(head.kind));
+        event.put_plain("level", "AUDIT");
+        event.put_plain("msg", "audit_event");
+        event.put_plain("audit_id", head.audit_id);
+        event.put_plain("type", head.kind.name());
         event.time("logged_at", head.since);
         event.put("outcome", Some(head.outcome));
         event.put("component", Some(head.component));
@@ -208,6 +208,15 @@ impl<'a> EventFields<'a> {
             // Neither memory nor these values fail.
             let _ = serde_json::to_writer(&mut *self.line, &value);
         }
+    }
+
+    /// Writes a text of letters, digits and marks that need no escapes.
+    pub(crate) fn put_plain(&mut self, name: &str, text: &str) {
+        debug_assert!(text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !b"\"\\".contains(&byte)));
+        self.name(name);
+        self.line.push(b'"');
+        self.line.extend_from_slice(text.as_bytes());
+        self.line.push(b'"');
     }
 
     /// Writes all fields of a map.

@@ -32,7 +32,7 @@ use limit::{Limit, Suppressed};
 use crate::{
     Error, ErrorKind, Result,
     line_writer::{BackgroundLineWriter, LineSink, LossNotice, RotatingFile, WriteError},
-    redact::{Redactor, hex, truncate},
+    redact::{ExtendedRedactor, Redactor, hex, truncate},
 };
 
 /// Capacity of the queue of events.
@@ -325,7 +325,7 @@ impl Audit {
     }
 
     /// The data of a message as it is recorded: redacted, and truncated to the maximum size.
-    pub(crate) fn data(&self, text: &str, masks: &Redactor) -> Value {
+    pub(crate) fn data(&self, text: &str, masks: &ExtendedRedactor<'_>) -> Value {
         let max_bytes = self.spec.max_data_size;
         if text.len() > MAX_INSPECTED_BYTES {
             return json!({ "truncated": true, "size": text.len(), "text": "" });

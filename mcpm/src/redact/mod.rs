@@ -9,7 +9,10 @@ use serde_json::Value;
 
 use crate::options::Secret;
 
+mod extended;
 pub(crate) mod url;
+
+pub(crate) use extended::ExtendedRedactor;
 
 /// The replacement for a secret.
 pub(crate) const MASK: &str = "[redacted]";
@@ -104,17 +107,13 @@ impl Redactor {
     }
 
     /// A redactor with additional values.
-    pub(crate) fn with<'a>(&self, values: impl IntoIterator<Item = &'a Secret>) -> Self {
-        let mut masks = self.clone();
-        masks.add(values.into_iter().cloned());
-        masks
+    pub(crate) fn with<'a>(&'a self, values: [Option<&'a Secret>; 2]) -> ExtendedRedactor<'a> {
+        ExtendedRedactor::new(self, values)
     }
 
     fn add(&mut self, values: impl IntoIterator<Item = Secret>) {
         for value in values {
-            // Of a header value, the credential may occur without its scheme.
-            let credential = value.expose().split_once(' ').filter(|(scheme, _)| is_auth_scheme(scheme));
-            let credential = credential.map(|(_, credential)| Secret::from(credential.trim()));
+            let credential = credential(value.expose()).map(Secret::from);
             let all = [Some(value), credential].into_iter().flatten();
             self.values.extend(all.filter(|value| value.expose().len() >= MIN_SECRET_BYTES));
         }
@@ -178,6 +177,13 @@ impl Redactor {
         let folded = normalize_name(name);
         self.names.contains(&folded) || is_normalized_secret_name(&folded)
     }
+}
+
+/// Of a header value, the credential, which may occur without its scheme.
+fn credential(value: &str) -> Option<&str> {
+    let space = memchr::memchr(b' ', value.as_bytes())?;
+    let (scheme, credential) = value.split_at(space);
+    is_auth_scheme(scheme).then(|| credential.trim())
 }
 
 /// Applies another function to a text.

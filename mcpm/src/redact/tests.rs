@@ -65,9 +65,21 @@ fn fields_are_masked_by_name_and_known_values_wherever_they_are() {
             "requestState": MASK, "inputResponses": MASK, "url": "https://a/b",
         })
     );
-    let more = masks.with(&[Secret::from("another-one")]);
-    assert_eq!(more.redact("another-one"), MASK);
     assert_eq!(masks.redact("another-one"), "another-one");
+    let secrets = ["another-one", "Bearer canary-value-and-more"].map(Secret::from);
+    let more = masks.with([Some(&secrets[0]), Some(&secrets[1])]);
+    for (text, expected) in [
+        ("another-one", MASK),
+        ("canary-value", MASK),
+        ("canary-value-and-more!", "[redacted]!"),
+        ("another-on", "another-on"),
+    ] {
+        assert_eq!(more.redact(text), expected, "{text}");
+        assert_eq!(more.redact_with_urls(text), expected, "{text}");
+        let mut value = json!({ "text": text });
+        more.redact_json(&mut value);
+        assert_eq!(value, json!({ "text": expected }));
+    }
     let header = Redactor::new([Secret::from("Bearer opaque-1")], &[]);
     assert_eq!(header.redact("what is opaque-1?"), "what is [redacted]?");
     let values = ["canary", "canary, the long one", "a;b&c d,e"].map(Secret::from);

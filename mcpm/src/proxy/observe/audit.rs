@@ -31,7 +31,7 @@ use crate::{
         messages::RequestMessages,
         respond::{self, Request, Response},
     },
-    redact::{Redactor, hex, is_secret_name, truncate},
+    redact::{ExtendedRedactor, hex, is_secret_name, truncate},
     telemetry::traceparent_header,
 };
 
@@ -156,7 +156,8 @@ impl RequestAudit {
                 self.traceparent.as_deref(),
             )
         });
-        state.messages = audited.collect();
+        let audited = audited.collect();
+        state.messages = audited;
     }
 
     /// Whether the request must not be forwarded unrecorded.
@@ -333,11 +334,10 @@ impl RequestAudit {
         }
     }
 
-    fn masks(&self, state: &AuditState) -> Redactor {
+    fn masks<'a>(&'a self, state: &'a AuditState) -> ExtendedRedactor<'a> {
         let token = state.principal.as_ref().map(|principal| &principal.token);
-        self.audit
-            .masks()
-            .with(token.into_iter().chain(state.exchanged_token.as_ref().map(|(_, token)| token)))
+        let exchanged = state.exchanged_token.as_ref().map(|(_, token)| token);
+        self.audit.masks().with([token, exchanged])
     }
 
     fn event(&self, state: &AuditState, call: &AuditedMessage, outcome: AuditOutcome) -> Event {
@@ -374,7 +374,7 @@ impl RequestAudit {
         }
         let head = state.head.as_deref();
         let events = head.map_or(call.kind == EventType::SseConnection, |head| head.is_events);
-        extra.put("transport", Some(if events { "sse" } else { "http" }));
+        extra.put_plain("transport", if events { "sse" } else { "http" });
         extra.put("backend_name", Some(self.audit.server()));
         if let Some(head) = head {
             extra.put("http_status", Some(head.status.as_u16()));
@@ -388,7 +388,7 @@ impl RequestAudit {
         extra.put("credential", state.credential.as_deref());
         let opened = || head.and_then(|head| head.session.as_deref()).map(digest);
         match &self.session {
-            Some(session) => extra.put("session", Some(session)),
+            Some(session) => extra.put_plain("session", session),
             None => extra.put("session", opened()),
         }
         // The span of a request without messages begins here, if not before.

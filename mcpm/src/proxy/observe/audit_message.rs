@@ -1,9 +1,10 @@
 //! One message of a request, and its response, in the audit log.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use http::Method;
+use memchr::memmem::Finder;
 use serde_json::Value;
 
 use crate::{
@@ -13,12 +14,14 @@ use crate::{
         message::{Message, MessageKind, same_id},
     },
     proxy::denial::Denial,
-    redact::{Redactor, strip_query, truncate},
+    redact::{ExtendedRedactor, strip_query, truncate},
 };
 
 /// Longest name of a tool, a prompt or a resource that is recorded, and longest message of an error.
 const MAX_TEXT_BYTES: usize = 256;
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// What a result has if it is a tool error, and most others have not.
+static TOOL_ERROR_MARK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("isError"));
 
 /// A message, or an HTTP request without messages.
 #[derive(Debug)]
@@ -59,7 +62,7 @@ impl AuditedMessage {
         audit: &Arc<Audit>,
         message: &Message,
         batch: bool,
-        masks: &Redactor,
+        masks: &ExtendedRedactor<'_>,
         traceparent: Option<&str>,
     ) -> Self {
         let is_request = message.kind() == MessageKind::Request;
@@ -164,7 +167,7 @@ impl AuditedMessage {
         target.put("method", Some(&self.method));
         if let Some((kind, name)) = &self.target {
             target.put("name", Some(name));
-            target.put("type", Some(kind));
+            target.put_plain("type", kind);
         }
     }
 
@@ -174,8 +177,8 @@ impl AuditedMessage {
             extra.put("batch", Some(true));
         }
         if let Some((trace, span)) = own.as_ref().or(self.trace.as_ref()) {
-            extra.put("trace_id", Some(trace));
-            extra.put("span_id", Some(span));
+            extra.put_plain("trace_id", trace);
+            extra.put_plain("span_id", span);
         }
         if let Some(answered) = &self.response {
             extra.put("jsonrpc_error_code", answered.code);
@@ -193,15 +196,19 @@ impl AuditedMessage {
 }
 
 impl AuditedResponse {
-    pub(super) fn of(audit: &Audit, message: &Message, denial: Option<&Denial>, masks: &Redactor) -> Self {
+    pub(super) fn of(
+        audit: &Audit,
+        message: &Message,
+        denial: Option<&Denial>,
+        masks: &ExtendedRedactor<'_>,
+    ) -> Self {
         let code = message.error_code();
         let error = message.error();
         let of_error =
             Fields::read(error).and_then(|error| error.get_unique_string("message").ok().flatten());
         let text = of_error.map(|text| truncate(&masks.redact_with_urls(&text), MAX_TEXT_BYTES).into_owned());
         let is_true = |value: FieldValue<'_>| value.get() == "true";
-        let is_marked = || memchr::memmem::find(message.result().as_bytes(), b"isError").is_some();
-        let of_tool = is_marked()
+        let of_tool = message.result_contains(&TOOL_ERROR_MARK)
             && message.result_fields().and_then(|result| result.get_only("isError")).is_some_and(is_true);
         let shown = if error.is_empty() { message.result() } else { error };
         let data = audit.spec().include_response_data.then(|| audit.data(shown, masks));

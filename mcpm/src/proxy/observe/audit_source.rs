@@ -68,7 +68,7 @@ impl RequestSource {
     }
 
     pub(super) fn write(&self, source: &mut EventFields<'_>) {
-        source.put("type", Some("network"));
+        source.put_plain("type", "network");
         match self.client {
             Some(client) => source.put("value", Some(client)),
             None => source.put("value", Some("unknown")),
