@@ -13,7 +13,7 @@ use std::{
     collections::HashMap,
     net::IpAddr,
     sync::{
-        Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -150,6 +150,31 @@ impl Account {
     pub(crate) fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
         self.budget.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// The account of a response, which is created when something is charged to it: most responses are small.
+#[derive(Debug)]
+pub(crate) struct LazyAccount {
+    payer: Option<Payer>,
+    account: OnceLock<Arc<Account>>,
+}
+
+impl LazyAccount {
+    /// The account of a caller; without one, an account of its own.
+    pub(crate) fn new(payer: Option<Payer>) -> Self {
+        Self { payer, account: OnceLock::new() }
+    }
+
+    /// Returns the account.
+    pub(crate) fn get(&self) -> Arc<Account> {
+        let create = || self.payer.clone().map_or_else(Account::new, Account::of);
+        Arc::clone(self.account.get_or_init(create))
+    }
+
+    /// Charges bytes on their way to a client, like [`Account::reserve_until_dropped`].
+    pub(crate) fn reserve_until_dropped(&self, bytes: Bytes) -> Bytes {
+        if is_small(&bytes) { bytes } else { self.get().reserve_until_dropped(bytes) }
     }
 }
 

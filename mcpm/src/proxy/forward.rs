@@ -277,7 +277,8 @@ impl Forward {
             return Ok((parts, body, asked));
         }
         // Boxed, because it is rare and large.
-        let peeked = Box::pin(body.peek(MAX_BUFFERED_BYTES, respond::body_account(&parts.extensions))).await;
+        let peeked =
+            Box::pin(body.peek(MAX_BUFFERED_BYTES, || respond::body_account(&parts.extensions))).await;
         let (begun, body) = peeked.map_err(|broken| body_errors::unreadable_body(&broken))?;
         let asked = match body.size_hint().exact() {
             Some(size) if size == begun.len() as u64 && begun.len() <= MAX_BUFFERED_BYTES => {

@@ -8,7 +8,7 @@ use http::{Extensions, HeaderName, HeaderValue, Response as HttpResponse, Status
 use super::denial::Denial;
 use crate::{
     mcp::error_code,
-    memory::{Account, Payer},
+    memory::{Account, LazyAccount, Payer},
     proxy::body::Body,
     stdio::{
         mux::{RpcError, error_response, error_response_with_data},
@@ -44,8 +44,8 @@ pub(crate) fn body_account(extensions: &Extensions) -> Arc<Account> {
 }
 
 /// The memory account of a response; without a known caller, each response has its own.
-pub(crate) fn answer_account(extensions: &Extensions) -> Arc<Account> {
-    payer(extensions).map_or_else(Account::new, Account::of)
+pub(crate) fn answer_account(extensions: &Extensions) -> LazyAccount {
+    LazyAccount::new(payer(extensions))
 }
 
 fn payer(extensions: &Extensions) -> Option<Payer> {

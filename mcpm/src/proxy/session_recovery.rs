@@ -225,7 +225,7 @@ pub(super) fn session_not_found(id: &[u8]) -> Response {
 /// Reads the beginning of a response, whose body stays complete.
 async fn peek_body(response: Response) -> (Response, Bytes) {
     let (parts, body) = response.into_parts();
-    let (prefix, body) = match body.peek(MAX_PEEK_BYTES, Account::new()).await {
+    let (prefix, body) = match body.peek(MAX_PEEK_BYTES, Account::new).await {
         Ok(peeked) => peeked,
         Err(broken) => (broken.prefix.clone(), Body::from(broken)),
     };
@@ -274,7 +274,7 @@ async fn reopen_session(
         )));
     }
     // Reading to the end makes the connection reusable.
-    drop(answer.into_body().peek(MAX_PEEK_BYTES, Account::new()).await);
+    drop(answer.into_body().peek(MAX_PEEK_BYTES, Account::new).await);
     Ok(server)
 }
 

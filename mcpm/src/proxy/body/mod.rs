@@ -22,7 +22,7 @@ pub(crate) use {
 use prefixed::PrefixedBody;
 
 use crate::{
-    memory::{Account, ReservedBuffer, warn_no_room},
+    memory::{Account, ReservedBuffer, is_small, warn_no_room},
     transport::http::{RequestBody, ResponseBody},
 };
 
@@ -78,35 +78,49 @@ impl Body {
     }
 
     /// Reads at least `min` bytes, or fewer if the body ends before or there is no memory for them, and returns them
-    /// with the unchanged body, which is [`Full`](Self::Full) if it was read to its end.
+    /// with the unchanged body, which is [`Full`](Self::Full) if it was read to its end. A body of several chunks, or a
+    /// large one, stays charged to the account that `account` returns.
     pub(crate) async fn peek(
         mut self,
         min: usize,
-        account: Arc<Account>,
+        account: impl FnOnce() -> Arc<Account>,
     ) -> Result<(Bytes, Self), IncompleteBody> {
         if let Self::Full(all) = &self {
             return Ok((all.clone().unwrap_or_default(), self));
         }
-        let mut prefix = ReservedBuffer::new(account);
-        while prefix.len() < min {
-            match self.next_chunk().await {
-                Ok(Some(chunk)) => {
-                    if !prefix.append(&chunk) {
-                        warn_no_room("a body was not looked at");
-                        let prefix = prefix.freeze();
-                        let rest = Self::stream(PrefixedBody::new(chunk, self));
-                        return Ok((prefix.clone(), Self::stream(PrefixedBody::new(prefix, rest))));
-                    }
-                }
+        let mut chunk = match self.next_chunk().await {
+            // Most responses are one small chunk, which needs no copy. The bytes of a request would retain the read buffer
+            // of their connection until the response.
+            Ok(Some(only))
+                if matches!(self, Self::Upstream(_)) && self.is_end_stream() && is_small(&only) =>
+            {
+                return Ok((only.clone(), Self::from(only)));
+            }
+            Ok(Some(first)) => first,
+            Ok(None) => return Ok((Bytes::new(), Self::empty())),
+            Err(cause) => return Err(IncompleteBody { prefix: Bytes::new(), cause }),
+        };
+        let mut prefix = ReservedBuffer::new(account());
+        loop {
+            if !prefix.append(&chunk) {
+                warn_no_room("a body was not looked at");
+                let prefix = prefix.freeze();
+                let rest = Self::stream(PrefixedBody::new(chunk, self));
+                return Ok((prefix.clone(), Self::stream(PrefixedBody::new(prefix, rest))));
+            }
+            if prefix.len() >= min {
+                let prefix = prefix.freeze();
+                return Ok((prefix.clone(), Self::stream(PrefixedBody::new(prefix, self))));
+            }
+            chunk = match self.next_chunk().await {
+                Ok(Some(chunk)) => chunk,
                 Ok(None) => {
                     let prefix = prefix.freeze();
                     return Ok((prefix.clone(), Self::from(prefix)));
                 }
                 Err(cause) => return Err(IncompleteBody { prefix: prefix.freeze(), cause }),
-            }
+            };
         }
-        let prefix = prefix.freeze();
-        Ok((prefix.clone(), Self::stream(PrefixedBody::new(prefix, self))))
     }
 
     /// Returns the next chunk, without trailers.

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     auth::incoming::Principal,
     mcp::{fields::Fields, message::Message},
-    memory::Account,
+    memory::LazyAccount,
     proxy::{
         body::Body,
         layer::Next,
@@ -99,7 +99,7 @@ impl AnnotationCache {
             hooks.add(ResponseCapture(Arc::clone(&heard), id(page)));
             // Reading the body makes the hook capture the response.
             let mut body =
-                run_hooks(response, &hooks, None, None, true, true, Account::new()).await.into_body();
+                run_hooks(response, &hooks, None, None, true, true, LazyAccount::new(None)).await.into_body();
             while heard.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
                 body.next_chunk().await.ok()??;
             }

@@ -3,12 +3,10 @@
 //! Clients read that header in different ways: some look for a word anywhere in it, some take the first of two lines
 //! and some the last. What they could take for different things is [`Ambiguous`](ContentKind::Ambiguous).
 
-use std::sync::Arc;
-
 use http::{HeaderMap, header};
 
 use crate::{
-    memory::Account,
+    memory::LazyAccount,
     proxy::body::{Body, IncompleteBody},
 };
 
@@ -90,12 +88,12 @@ pub(super) fn declared(headers: &HeaderMap) -> ContentKind {
 /// The answer broke off.
 pub(super) async fn sniff(
     mut body: Body,
-    account: &Arc<Account>,
+    account: &LazyAccount,
 ) -> Result<(ContentKind, Body), IncompleteBody> {
     let mut looked = 0;
     for most in [1, 64, MAX_SNIFF_BYTES] {
         let wanted = most.max(looked + 1);
-        let (begun, rest) = body.peek(wanted, Arc::clone(account)).await?;
+        let (begun, rest) = body.peek(wanted, || account.get()).await?;
         (body, looked) = (rest, begun.len());
         let ended = looked < wanted;
         if let Some(content) = classify_prefix(&begun, ended) {

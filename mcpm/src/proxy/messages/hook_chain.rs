@@ -15,7 +15,7 @@ use crate::{
         error_code,
         message::{Malformed, Message, MessageKind},
     },
-    memory::Account,
+    memory::LazyAccount,
     proxy::{
         body::Body,
         denial::Denial,
@@ -35,7 +35,7 @@ pub(super) struct HookChain {
     /// Ids of requests that were answered.
     pub(super) answered_ids: Vec<Bytes>,
     /// What is read of the answer is booked on it.
-    pub(super) account: Arc<Account>,
+    pub(super) account: LazyAccount,
 }
 
 /// What is left of a text that has passed all hooks.

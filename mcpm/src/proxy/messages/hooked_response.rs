@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     explain::{DenialLog, Reason},
-    memory::Account,
+    memory::LazyAccount,
     proxy::{
         body::{Body, IncompleteBody},
         respond::Response,
@@ -40,7 +40,7 @@ pub(in crate::proxy) async fn run_hooks(
     recent: Option<&Arc<DenialLog>>,
     strict: bool,
     listens: bool,
-    account: Arc<Account>,
+    account: LazyAccount,
 ) -> Response {
     let hooks = hooks.take();
     if hooks.is_empty() {
@@ -93,7 +93,7 @@ pub(in crate::proxy) async fn run_hooks(
 /// Reads a JSON text whole, since nothing of it can be taken back.
 async fn json(response: Response, mut passage: HookChain) -> Response {
     let (mut parts, body) = response.into_parts();
-    let (text, body) = match body.peek(MAX_MESSAGE_BYTES + 1, Arc::clone(&passage.account)).await {
+    let (text, body) = match body.peek(MAX_MESSAGE_BYTES + 1, || passage.account.get()).await {
         Ok(peeked) => peeked,
         Err(broken) => return truncated_response(parts, broken, passage),
     };
@@ -162,7 +162,7 @@ async fn content(
     response: Response,
     strict: bool,
     listens: bool,
-    account: &Arc<Account>,
+    account: &LazyAccount,
 ) -> Result<(ContentKind, Response), Box<(Parts, IncompleteBody)>> {
     let declared = declared(response.headers());
     if declared != ContentKind::Other || !strict || is_encoded(response.headers()) {

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    memory::Account,
+    memory::{Account, LazyAccount},
     proxy::{
         body::{Body, BodyError},
         respond::Response,
@@ -76,7 +76,7 @@ async fn run(
     let censor = RedactingHook::default();
     let hooks = Hooks::default();
     hooks.add(censor.clone());
-    let response = run_hooks(response, &hooks, asked, None, strict, strict, Account::new()).await;
+    let response = run_hooks(response, &hooks, asked, None, strict, strict, LazyAccount::new(None)).await;
     let (status, length) = (response.status(), response.headers().get(header::CONTENT_LENGTH).cloned());
     let body = response.into_body().collect(Account::new).await.expect("a body");
     if let Some(length) = length {
@@ -279,7 +279,7 @@ fn an_event_beyond_the_limit_ends_the_stream_or_passes_unread() {
             recent: None,
             strict,
             answered_ids: Vec::new(),
-            account: Account::new(),
+            account: LazyAccount::new(None),
         };
         let pieces: Vec<Bytes> = text.as_bytes().chunks(10).map(Bytes::copy_from_slice).collect();
         let body = Body::stream(Pieces(pieces.into_iter()));
@@ -314,8 +314,16 @@ async fn the_hook_of_the_innermost_layer_sees_a_message_first() {
     let hooks = Hooks::of_request(&mut request);
     hooks.add(Appends(" outer"));
     Hooks::of_request(&mut request).add(Appends(" inner"));
-    let response =
-        run_hooks(answer("application/json", OLD, 5), &hooks, None, None, true, false, Account::new()).await;
+    let response = run_hooks(
+        answer("application/json", OLD, 5),
+        &hooks,
+        None,
+        None,
+        true,
+        false,
+        LazyAccount::new(None),
+    )
+    .await;
     let body = response.into_body().collect(Account::new).await.expect("a body");
     assert_eq!(&body[..], br#"{"jsonrpc":"2.0","id":1,"result":"old inner outer"}"#);
 }
@@ -363,7 +371,7 @@ proptest! {
         hooks.add(Noop);
         let response = answer("text/event-stream", &text, size);
         let passed = futures_util::FutureExt::now_or_never(async {
-            run_hooks(response, &hooks, None, None, false, false, Account::new())
+            run_hooks(response, &hooks, None, None, false, false, LazyAccount::new(None))
                 .await
                 .into_body()
                 .collect(Account::new)
@@ -383,7 +391,7 @@ async fn a_large_answer_that_is_there_already_is_neither_copied_nor_booked_again
     let response = crate::proxy::respond::json(StatusCode::OK, body);
     let hooks = Hooks::default();
     hooks.add(RedactingHook::default());
-    let response = run_hooks(response, &hooks, Some(asked), None, true, false, account).await;
+    let response = run_hooks(response, &hooks, Some(asked), None, true, false, LazyAccount::new(None)).await;
     assert_eq!(response.status(), StatusCode::OK);
     let body = response.into_body().collect(Account::new).await.expect("a body");
     assert_eq!(body.as_ptr(), begin);

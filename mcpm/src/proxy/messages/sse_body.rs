@@ -5,7 +5,6 @@
 
 use std::{
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -55,7 +54,7 @@ impl HookedSseBody {
             body,
             max_event_bytes: largest,
             buffer: BytesMut::new(),
-            booking: Reservation::of(Arc::clone(&passage.account)),
+            booking: Reservation::of(passage.account.get()),
             passage,
             line_start: 0,
             searched: 0,
