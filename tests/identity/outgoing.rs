@@ -654,6 +654,7 @@ async fn a_detached_workload_shows_its_login_and_takes_a_new_one() {
         home.assert_nothing_left();
     });
     session.await.unwrap();
+}
 
 /// `mcpm proxy stdio` for a client that sends one message after the other.
 struct Bridge {

@@ -29,7 +29,7 @@ use team::{Layers, Team};
 
 const WAYS: [Way; 5] = [Way::Direct, Way::Nginx, Way::Mcpm, Way::Pipe, Way::Bridge];
 const BUILDS: [Way; 5] = [Way::Nginx, Way::Mcpm, Way::OtherMcpm, Way::Bridge, Way::OtherBridge];
-const STACK: [Way; 9] = [
+const STACK: [Way; 10] = [
     Way::Direct,
     Way::Mcpm,
     Way::With(Layers::Auth),
@@ -38,6 +38,7 @@ const STACK: [Way; 9] = [
     Way::With(Layers::Audit),
     Way::With(Layers::Telemetry),
     Way::With(Layers::Prometheus),
+    Way::With(Layers::Login),
     Way::With(Layers::All),
 ];
 const SESSIONS: [usize; 3] = [1, 32, 256];

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::{Request, Response, StatusCode, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use mcpm::proxy::Proxy;
+use mcpm::{options::Secret, proxy::Proxy};
 use ring::{
     rand::SystemRandom,
     signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
@@ -35,6 +35,9 @@ pub(super) enum Layers {
     Audit,
     Telemetry,
     Prometheus,
+    /// A login to the server itself, with a token that is valid all the time.
+    Login,
+    /// All but the login.
     All,
 }
 
@@ -47,12 +50,13 @@ impl Layers {
             Self::Audit => "HTTP, mcpm, audit log",
             Self::Telemetry => "HTTP, mcpm, telemetry at 0.1",
             Self::Prometheus => "HTTP, mcpm, Prometheus alone",
+            Self::Login => "HTTP, mcpm, login to the server",
             Self::All => "HTTP, mcpm, all of them",
         }
     }
 
     fn has(self, other: Self) -> bool {
-        self == other || self == Self::All
+        self == other || self == Self::All && other != Self::Login
     }
 }
 
@@ -158,6 +162,10 @@ pub(super) fn proxy(argument: &str) -> Result<Proxy, Box<dyn Error>> {
     if told.layers.has(Layers::Prometheus) {
         proxy = proxy.otel_enable_prometheus_metrics_path(true);
     }
+    if told.layers.has(Layers::Login) {
+        let client = proxy.remote_auth_issuer(told.team).remote_auth_client_id("bench");
+        proxy = client.remote_auth_client_secret(Secret::from("hush"));
+    }
     Ok(proxy.build()?)
 }
 
@@ -166,14 +174,23 @@ pub(super) async fn serve(keys: &str) -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let port = listener.local_addr()?.port();
     let issuer = format!("http://127.0.0.1:{port}");
-    let metadata = json!({ "issuer": issuer, "jwks_uri": format!("{issuer}/keys") }).to_string();
+    let metadata = json!({
+        "issuer": issuer, "jwks_uri": format!("{issuer}/keys"), "token_endpoint": format!("{issuer}/token"),
+        "grant_types_supported": ["client_credentials"],
+    })
+    .to_string();
+    let token =
+        json!({ "access_token": "x".repeat(900), "token_type": "Bearer", "expires_in": 86400 }).to_string();
     say(port)?;
     loop {
         let (stream, _) = listener.accept().await?;
-        let (keys, metadata) = (keys.to_owned(), metadata.clone());
+        let (keys, metadata, token) = (keys.to_owned(), metadata.clone(), token.clone());
         let service = service_fn(move |request: Request<Incoming>| {
             let document = match request.uri().path() {
-                "/.well-known/openid-configuration" => Some(metadata.clone()),
+                "/.well-known/openid-configuration" | "/.well-known/oauth-authorization-server" => {
+                    Some(metadata.clone())
+                }
+                "/token" => Some(token.clone()),
                 "/keys" => Some(keys.clone()),
                 "/v1/traces" | "/v1/metrics" => Some(String::new()),
                 _ => None,

@@ -61,7 +61,7 @@ async fn lost_events_are_counted_in_the_log_whatever_types_it_takes() {
 fn data_is_bounded_and_delegation_is_followed_so_far() {
     let (audit, _) =
         open_in_memory(&AuditSpec { max_data_size: 20, max_delegation_depth: 2, ..AuditSpec::default() });
-    let masks = &audit.masks().with([None, None]);
+    let masks = &ExtendedRedactor::new(audit.masks(), [None, None]);
     assert_eq!(audit.data(r#"{"a":1}"#, masks), json!({ "a": 1 }));
     assert_eq!(audit.data(r#"{"a":"canary-of-server"}"#, masks), json!({ "a": "[redacted]" }));
     let long = format!(r#"{{"a":"{}"}}"#, "é".repeat(100));

@@ -32,7 +32,7 @@ use limit::{Limit, Suppressed};
 use crate::{
     Error, ErrorKind, Result,
     line_writer::{BackgroundLineWriter, LineSink, LossNotice, RotatingFile, WriteError},
-    redact::{ExtendedRedactor, Redactor, hex, truncate},
+    redact::{Redactor, extended::ExtendedRedactor, hex, truncate},
 };
 
 /// Capacity of the queue of events.

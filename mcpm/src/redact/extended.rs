@@ -15,7 +15,8 @@ pub(crate) struct ExtendedRedactor<'a> {
 }
 
 impl<'a> ExtendedRedactor<'a> {
-    pub(super) fn new(base: &'a Redactor, values: [Option<&'a Secret>; 2]) -> Self {
+    /// `values` are the tokens of the request.
+    pub(crate) fn new(base: &'a Redactor, values: [Option<&'a Secret>; 2]) -> Self {
         Self { base, values }
     }
 

@@ -9,10 +9,8 @@ use serde_json::Value;
 
 use crate::options::Secret;
 
-mod extended;
+pub(crate) mod extended;
 pub(crate) mod url;
-
-pub(crate) use extended::ExtendedRedactor;
 
 /// The replacement for a secret.
 pub(crate) const MASK: &str = "[redacted]";
@@ -104,11 +102,6 @@ impl Redactor {
             Self { values: Vec::new(), names: names.iter().map(|name| normalize_name(name)).collect() };
         masks.add(values);
         masks
-    }
-
-    /// A redactor with additional values.
-    pub(crate) fn with<'a>(&'a self, values: [Option<&'a Secret>; 2]) -> ExtendedRedactor<'a> {
-        ExtendedRedactor::new(self, values)
     }
 
     fn add(&mut self, values: impl IntoIterator<Item = Secret>) {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::*;
+use super::{extended::ExtendedRedactor, *};
 
 #[test]
 fn what_has_the_form_of_a_credential_is_masked_and_the_rest_stays() {
@@ -67,7 +67,7 @@ fn fields_are_masked_by_name_and_known_values_wherever_they_are() {
     );
     assert_eq!(masks.redact("another-one"), "another-one");
     let secrets = ["another-one", "Bearer canary-value-and-more"].map(Secret::from);
-    let more = masks.with([Some(&secrets[0]), Some(&secrets[1])]);
+    let more = ExtendedRedactor::new(&masks, [Some(&secrets[0]), Some(&secrets[1])]);
     for (text, expected) in [
         ("another-one", MASK),
         ("canary-value", MASK),

@@ -157,20 +157,22 @@ impl ServerClient {
             return self.exchange(&request, None, limit, on_sent).await;
         };
         let mut token = outgoing.authorization().await?;
-        let mut repeats = 0..MAX_AUTHENTICATED_REPEATS;
+        let mut repeats = 0;
         loop {
             let response = self.exchange(&request, token.as_ref(), limit, &on_sent).await?;
             if !OutgoingAuth::is_rejection(response.status(), response.headers()) {
                 return Ok(response);
             }
-            if repeats.next().is_none() {
+            if repeats == MAX_AUTHENTICATED_REPEATS {
                 return Err(TokenUnavailable::Rejected.into());
             }
-            token = match outgoing.after_rejection(token, response.status(), response.headers()).await {
+            let (status, headers) = (response.status(), response.headers());
+            token = match outgoing.after_rejection(token, status, headers, repeats > 0).await {
                 Ok(renewed) => Some(renewed),
                 Err(None) => return Ok(response),
                 Err(Some(unavailable)) => return Err(unavailable.into()),
             };
+            repeats += 1;
         }
     }
 

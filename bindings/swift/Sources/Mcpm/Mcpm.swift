@@ -4475,6 +4475,10 @@ public struct WorkloadStatus: Equatable, Hashable {
      * The exit code of the server's last run.
      */
     public var exitCode: Int64?
+    /**
+     * The state of the login to the remote server, if there is one.
+     */
+    public var login: LoginState?
 
     // Default memberwise initializers are never public by default, so we
     // declare one manually.
@@ -4490,11 +4494,15 @@ public struct WorkloadStatus: Equatable, Hashable {
          */restarts: UInt32, 
         /**
          * The exit code of the server's last run.
-         */exitCode: Int64?) {
+         */exitCode: Int64?, 
+        /**
+         * The state of the login to the remote server, if there is one.
+         */login: LoginState?) {
         self.phase = phase
         self.reason = reason
         self.restarts = restarts
         self.exitCode = exitCode
+        self.login = login
     }
 
     
@@ -4516,7 +4524,8 @@ public struct FfiConverterTypeWorkloadStatus: FfiConverterRustBuffer {
                 phase: FfiConverterTypePhase.read(from: &buf), 
                 reason: FfiConverterOptionString.read(from: &buf), 
                 restarts: FfiConverterUInt32.read(from: &buf), 
-                exitCode: FfiConverterOptionInt64.read(from: &buf)
+                exitCode: FfiConverterOptionInt64.read(from: &buf), 
+                login: FfiConverterOptionTypeLoginState.read(from: &buf)
         )
     }
 
@@ -4525,6 +4534,7 @@ public struct FfiConverterTypeWorkloadStatus: FfiConverterRustBuffer {
         FfiConverterOptionString.write(value.reason, into: &buf)
         FfiConverterUInt32.write(value.restarts, into: &buf)
         FfiConverterOptionInt64.write(value.exitCode, into: &buf)
+        FfiConverterOptionTypeLoginState.write(value.login, into: &buf)
     }
 }
 
@@ -4625,6 +4635,91 @@ public func FfiConverterTypeImageVerification_lift(_ buf: RustBuffer) throws -> 
 #endif
 public func FfiConverterTypeImageVerification_lower(_ value: ImageVerification) -> RustBuffer {
     return FfiConverterTypeImageVerification.lower(value)
+}
+
+
+
+/**
+ * The state of the login to a remote server.
+ */
+
+public enum LoginState: Equatable, Hashable {
+    
+    /**
+     * Requests have a valid token.
+     */
+    case authenticated
+    /**
+     * The token is being renewed, or the authorization server cannot be reached for that.
+     */
+    case refreshing
+    /**
+     * The login has ended or lacks scopes, so that the user has to log in.
+     */
+    case needsLogin
+
+
+
+
+
+}
+
+#if compiler(>=6)
+extension LoginState: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeLoginState: FfiConverterRustBuffer {
+    typealias SwiftType = LoginState
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> LoginState {
+        let variant: Int32 = try readInt(&buf)
+        switch variant {
+        
+        case 1: return .authenticated
+        
+        case 2: return .refreshing
+        
+        case 3: return .needsLogin
+        
+        default: throw UniffiInternalError.unexpectedEnumCase
+        }
+    }
+
+    public static func write(_ value: LoginState, into buf: inout [UInt8]) {
+        switch value {
+        
+        
+        case .authenticated:
+            writeInt(&buf, Int32(1))
+        
+        
+        case .refreshing:
+            writeInt(&buf, Int32(2))
+        
+        
+        case .needsLogin:
+            writeInt(&buf, Int32(3))
+        
+        }
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeLoginState_lift(_ buf: RustBuffer) throws -> LoginState {
+    return try FfiConverterTypeLoginState.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeLoginState_lower(_ value: LoginState) -> RustBuffer {
+    return FfiConverterTypeLoginState.lower(value)
 }
 
 
@@ -5906,6 +6001,14 @@ public enum WorkloadEvent: Equatable, Hashable {
          */refusal: String
     )
     /**
+     * The login to the remote server has changed.
+     */
+    case loginChanged(
+        /**
+         * Its state.
+         */state: LoginState
+    )
+    /**
      * The workload has ended.
      */
     case ended(
@@ -5972,7 +6075,10 @@ public struct FfiConverterTypeWorkloadEvent: FfiConverterRustBuffer {
         case 12: return .connectionRefused(host: try FfiConverterString.read(from: &buf), port: try FfiConverterOptionUInt16.read(from: &buf), address: try FfiConverterOptionString.read(from: &buf), rule: try FfiConverterString.read(from: &buf), fix: try FfiConverterString.read(from: &buf), refusal: try FfiConverterString.read(from: &buf)
         )
         
-        case 13: return .ended(reason: try FfiConverterString.read(from: &buf), exitCode: try FfiConverterOptionInt64.read(from: &buf)
+        case 13: return .loginChanged(state: try FfiConverterTypeLoginState.read(from: &buf)
+        )
+        
+        case 14: return .ended(reason: try FfiConverterString.read(from: &buf), exitCode: try FfiConverterOptionInt64.read(from: &buf)
         )
         
         default: throw UniffiInternalError.unexpectedEnumCase
@@ -6059,8 +6165,13 @@ public struct FfiConverterTypeWorkloadEvent: FfiConverterRustBuffer {
             FfiConverterString.write(refusal, into: &buf)
             
         
-        case let .ended(reason,exitCode):
+        case let .loginChanged(state):
             writeInt(&buf, Int32(13))
+            FfiConverterTypeLoginState.write(state, into: &buf)
+            
+        
+        case let .ended(reason,exitCode):
+            writeInt(&buf, Int32(14))
             FfiConverterString.write(reason, into: &buf)
             FfiConverterOptionInt64.write(exitCode, into: &buf)
             
@@ -6319,6 +6430,30 @@ fileprivate struct FfiConverterOptionTypeImageVerification: FfiConverterRustBuff
         switch try readInt(&buf) as Int8 {
         case 0: return nil
         case 1: return try FfiConverterTypeImageVerification.read(from: &buf)
+        default: throw UniffiInternalError.unexpectedOptionalTag
+        }
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+fileprivate struct FfiConverterOptionTypeLoginState: FfiConverterRustBuffer {
+    typealias SwiftType = LoginState?
+
+    public static func write(_ value: SwiftType, into buf: inout [UInt8]) {
+        guard let value = value else {
+            writeInt(&buf, Int8(0))
+            return
+        }
+        writeInt(&buf, Int8(1))
+        FfiConverterTypeLoginState.write(value, into: &buf)
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> SwiftType {
+        switch try readInt(&buf) as Int8 {
+        case 0: return nil
+        case 1: return try FfiConverterTypeLoginState.read(from: &buf)
         default: throw UniffiInternalError.unexpectedOptionalTag
         }
     }

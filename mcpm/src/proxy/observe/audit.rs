@@ -31,7 +31,7 @@ use crate::{
         messages::RequestMessages,
         respond::{self, Request, Response},
     },
-    redact::{ExtendedRedactor, hex, is_secret_name, truncate},
+    redact::{extended::ExtendedRedactor, hex, is_secret_name, truncate},
     telemetry::traceparent_header,
 };
 
@@ -337,7 +337,7 @@ impl RequestAudit {
     fn masks<'a>(&'a self, state: &'a AuditState) -> ExtendedRedactor<'a> {
         let token = state.principal.as_ref().map(|principal| &principal.token);
         let exchanged = state.exchanged_token.as_ref().map(|(_, token)| token);
-        self.audit.masks().with([token, exchanged])
+        ExtendedRedactor::new(self.audit.masks(), [token, exchanged])
     }
 
     fn event(&self, state: &AuditState, call: &AuditedMessage, outcome: AuditOutcome) -> Event {

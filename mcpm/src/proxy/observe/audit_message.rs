@@ -14,7 +14,7 @@ use crate::{
         message::{Message, MessageKind, same_id},
     },
     proxy::denial::Denial,
-    redact::{ExtendedRedactor, strip_query, truncate},
+    redact::{extended::ExtendedRedactor, strip_query, truncate},
 };
 
 /// Longest name of a tool, a prompt or a resource that is recorded, and longest message of an error.

@@ -4216,22 +4216,108 @@ class _UniffiFfiConverterOptionalInt64(_UniffiConverterRustBuffer):
         else:
             raise InternalError("Unexpected flag byte for optional type")
 
+
+
+
+
+
+class LoginState(enum.Enum):
+    """
+    The state of the login to a remote server.
+"""
+    
+    AUTHENTICATED = 0
+    """
+    Requests have a valid token.
+"""
+    
+    REFRESHING = 1
+    """
+    The token is being renewed, or the authorization server cannot be reached for that.
+"""
+    
+    NEEDS_LOGIN = 2
+    """
+    The login has ended or lacks scopes, so that the user has to log in.
+"""
+    
+
+
+class _UniffiFfiConverterTypeLoginState(_UniffiConverterRustBuffer):
+    @staticmethod
+    def read(buf):
+        variant = buf.read_i32()
+        if variant == 1:
+            return LoginState.AUTHENTICATED
+        if variant == 2:
+            return LoginState.REFRESHING
+        if variant == 3:
+            return LoginState.NEEDS_LOGIN
+        raise InternalError("Raw enum value doesn't match any cases")
+
+    @staticmethod
+    def check_lower(value):
+        if value == LoginState.AUTHENTICATED:
+            return
+        if value == LoginState.REFRESHING:
+            return
+        if value == LoginState.NEEDS_LOGIN:
+            return
+        raise ValueError(value)
+
+    @staticmethod
+    def write(value, buf):
+        if value == LoginState.AUTHENTICATED:
+            buf.write_i32(1)
+        if value == LoginState.REFRESHING:
+            buf.write_i32(2)
+        if value == LoginState.NEEDS_LOGIN:
+            buf.write_i32(3)
+
+
+
+class _UniffiFfiConverterOptionalTypeLoginState(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        if value is not None:
+            _UniffiFfiConverterTypeLoginState.check_lower(value)
+
+    @classmethod
+    def write(cls, value, buf):
+        if value is None:
+            buf.write_u8(0)
+            return
+
+        buf.write_u8(1)
+        _UniffiFfiConverterTypeLoginState.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        flag = buf.read_u8()
+        if flag == 0:
+            return None
+        elif flag == 1:
+            return _UniffiFfiConverterTypeLoginState.read(buf)
+        else:
+            raise InternalError("Unexpected flag byte for optional type")
+
 @dataclass
 class WorkloadStatus:
     """
     The status of a workload.
 """
-    def __init__(self, *, phase:Phase, reason:typing.Optional[str], restarts:int, exit_code:typing.Optional[int]):
+    def __init__(self, *, phase:Phase, reason:typing.Optional[str], restarts:int, exit_code:typing.Optional[int], login:typing.Optional[LoginState]):
         self.phase = phase
         self.reason = reason
         self.restarts = restarts
         self.exit_code = exit_code
+        self.login = login
         
         
 
     
     def __str__(self):
-        return "WorkloadStatus(phase={}, reason={}, restarts={}, exit_code={})".format(self.phase, self.reason, self.restarts, self.exit_code)
+        return "WorkloadStatus(phase={}, reason={}, restarts={}, exit_code={}, login={})".format(self.phase, self.reason, self.restarts, self.exit_code, self.login)
     def __eq__(self, other):
         if self.phase != other.phase:
             return False
@@ -4240,6 +4326,8 @@ class WorkloadStatus:
         if self.restarts != other.restarts:
             return False
         if self.exit_code != other.exit_code:
+            return False
+        if self.login != other.login:
             return False
         return True
 
@@ -4251,6 +4339,7 @@ class _UniffiFfiConverterTypeWorkloadStatus(_UniffiConverterRustBuffer):
             reason=_UniffiFfiConverterOptionalString.read(buf),
             restarts=_UniffiFfiConverterUInt32.read(buf),
             exit_code=_UniffiFfiConverterOptionalInt64.read(buf),
+            login=_UniffiFfiConverterOptionalTypeLoginState.read(buf),
         )
 
     @staticmethod
@@ -4259,6 +4348,7 @@ class _UniffiFfiConverterTypeWorkloadStatus(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalString.check_lower(value.reason)
         _UniffiFfiConverterUInt32.check_lower(value.restarts)
         _UniffiFfiConverterOptionalInt64.check_lower(value.exit_code)
+        _UniffiFfiConverterOptionalTypeLoginState.check_lower(value.login)
 
     @staticmethod
     def write(value, buf):
@@ -4266,6 +4356,7 @@ class _UniffiFfiConverterTypeWorkloadStatus(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalString.write(value.reason, buf)
         _UniffiFfiConverterUInt32.write(value.restarts, buf)
         _UniffiFfiConverterOptionalInt64.write(value.exit_code, buf)
+        _UniffiFfiConverterOptionalTypeLoginState.write(value.login, buf)
 
 
 
@@ -5522,6 +5613,36 @@ class WorkloadEvent:
             return True
 
     @dataclass
+    class LOGIN_CHANGED:
+        """
+        The login to the remote server has changed.
+"""
+        
+        def __init__(self, state:LoginState):
+            self.state = state
+            
+            """
+        Its state.
+"""
+        
+            pass
+
+    
+            
+            
+    
+        def __str__(self):
+            return "WorkloadEvent.LOGIN_CHANGED(state={})".format(self.state)
+        def __eq__(self, other):
+            if not isinstance(other, WorkloadEvent):
+                return NotImplemented
+            if not other.is_LOGIN_CHANGED():
+                return False
+            if self.state != other.state:
+                return False
+            return True
+
+    @dataclass
     class ENDED:
         """
         The workload has ended.
@@ -5611,6 +5732,10 @@ class WorkloadEvent:
         return isinstance(self, WorkloadEvent.CONNECTION_REFUSED)
     def is_connection_refused(self) -> bool:
         return isinstance(self, WorkloadEvent.CONNECTION_REFUSED)
+    def is_LOGIN_CHANGED(self) -> bool:
+        return isinstance(self, WorkloadEvent.LOGIN_CHANGED)
+    def is_login_changed(self) -> bool:
+        return isinstance(self, WorkloadEvent.LOGIN_CHANGED)
     def is_ENDED(self) -> bool:
         return isinstance(self, WorkloadEvent.ENDED)
     def is_ended(self) -> bool:
@@ -5632,6 +5757,7 @@ WorkloadEvent.PROCESS_READY = type("WorkloadEvent.PROCESS_READY", (WorkloadEvent
 WorkloadEvent.PROCESS_ENDED = type("WorkloadEvent.PROCESS_ENDED", (WorkloadEvent.PROCESS_ENDED, WorkloadEvent,), {})  # type: ignore
 WorkloadEvent.RECOVERED = type("WorkloadEvent.RECOVERED", (WorkloadEvent.RECOVERED, WorkloadEvent,), {})  # type: ignore
 WorkloadEvent.CONNECTION_REFUSED = type("WorkloadEvent.CONNECTION_REFUSED", (WorkloadEvent.CONNECTION_REFUSED, WorkloadEvent,), {})  # type: ignore
+WorkloadEvent.LOGIN_CHANGED = type("WorkloadEvent.LOGIN_CHANGED", (WorkloadEvent.LOGIN_CHANGED, WorkloadEvent,), {})  # type: ignore
 WorkloadEvent.ENDED = type("WorkloadEvent.ENDED", (WorkloadEvent.ENDED, WorkloadEvent,), {})  # type: ignore
 
 
@@ -5706,6 +5832,10 @@ class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
                 _UniffiFfiConverterString.read(buf),
             )
         if variant == 13:
+            return WorkloadEvent.LOGIN_CHANGED(
+                _UniffiFfiConverterTypeLoginState.read(buf),
+            )
+        if variant == 14:
             return WorkloadEvent.ENDED(
                 _UniffiFfiConverterString.read(buf),
                 _UniffiFfiConverterOptionalInt64.read(buf),
@@ -5765,6 +5895,9 @@ class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
             _UniffiFfiConverterString.check_lower(value.rule)
             _UniffiFfiConverterString.check_lower(value.fix)
             _UniffiFfiConverterString.check_lower(value.refusal)
+            return
+        if value.is_LOGIN_CHANGED():
+            _UniffiFfiConverterTypeLoginState.check_lower(value.state)
             return
         if value.is_ENDED():
             _UniffiFfiConverterString.check_lower(value.reason)
@@ -5826,8 +5959,11 @@ class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
             _UniffiFfiConverterString.write(value.rule, buf)
             _UniffiFfiConverterString.write(value.fix, buf)
             _UniffiFfiConverterString.write(value.refusal, buf)
-        if value.is_ENDED():
+        if value.is_LOGIN_CHANGED():
             buf.write_i32(13)
+            _UniffiFfiConverterTypeLoginState.write(value.state, buf)
+        if value.is_ENDED():
+            buf.write_i32(14)
             _UniffiFfiConverterString.write(value.reason, buf)
             _UniffiFfiConverterOptionalInt64.write(value.exit_code, buf)
 
@@ -6478,6 +6614,7 @@ __all__ = [
     "ImageVerification",
     "RuntimeChoice",
     "Phase",
+    "LoginState",
     "McpmError",
     "WorkloadEvent",
     "KeyValue",
