@@ -34,13 +34,15 @@ struct Terminal;
 impl UserPrompt for Terminal {
     async fn ask_secret(&self, question: &str) -> Result<Option<Secret>> {
         let question = question.to_owned();
-        let lost = |error| Error::new(ErrorKind::Internal, "cannot read the input").source(error);
+        let lost =
+            |error| Error::new(ErrorKind::Internal, "cannot read the answer to the prompt").source(error);
         tokio::task::spawn_blocking(move || prompt_hidden(&question)).await.map_err(lost)?
     }
 
     async fn ask_text(&self, question: &str) -> Result<Option<String>> {
         let question = question.to_owned();
-        let lost = |error| Error::new(ErrorKind::Internal, "cannot read the input").source(error);
+        let lost =
+            |error| Error::new(ErrorKind::Internal, "cannot read the answer to the prompt").source(error);
         tokio::task::spawn_blocking(move || prompt_visible(&question)).await.map_err(lost)?
     }
 

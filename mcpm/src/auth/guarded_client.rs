@@ -213,8 +213,12 @@ pub(crate) fn basic(client_id: &str, secret: &Secret) -> Result<HeaderValue> {
     // RFC 6749 requires both parts to be form-encoded first.
     let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     let pair = BASE64_STANDARD.encode(format!("{}:{}", encoded(client_id), encoded(secret.expose())));
-    let mut value = HeaderValue::from_str(&format!("Basic {pair}"))
-        .map_err(|_| Error::new(ErrorKind::InvalidOption, "the client secret cannot be sent"))?;
+    let mut value = HeaderValue::from_str(&format!("Basic {pair}")).map_err(|_| {
+        Error::new(
+            ErrorKind::InvalidOption,
+            "invalid client secret: it cannot be sent in an `Authorization` header",
+        )
+    })?;
     value.set_sensitive(true);
     Ok(value)
 }

@@ -16,7 +16,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{admission::Admission, observe::Peer, port_holder, read_by_client::ReadByClient, stack::Stack};
+use super::{admission::Admission, observe::Peer, port_holder, stack::Stack, write_timeout::WriteTimeout};
 use crate::{
     Error, ErrorKind, Result,
     memory::Payer,
@@ -143,7 +143,7 @@ fn serve_connection(
         }
         async move { Ok::<_, Infallible>(stack.handle(request).await) }
     });
-    let connection = http.serve_connection(TokioIo::new(ReadByClient::new(stream, alarms)), service);
+    let connection = http.serve_connection(TokioIo::new(WriteTimeout::new(stream, alarms)), service);
     async move {
         let mut connection = std::pin::pin!(connection);
         let outcome = tokio::select! {

@@ -29,7 +29,6 @@ pub(crate) mod messages;
 pub(crate) mod observe;
 mod port_holder;
 pub(crate) mod protected_resource;
-mod read_by_client;
 mod recoverable_sessions;
 pub(crate) mod remote;
 pub(crate) mod respond;
@@ -42,6 +41,7 @@ mod spec;
 pub(crate) mod stack;
 pub(crate) mod stdio;
 pub(crate) mod target;
+mod write_timeout;
 
 pub use builder::{Proxy, ProxyBuilder};
 pub(crate) use last_seen::LastExchange;

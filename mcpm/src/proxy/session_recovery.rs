@@ -2,7 +2,7 @@
 //!
 //! Servers keep sessions in memory, so a restart loses them, and many clients do not open a new one when they get
 //! 404. The proxy has saved the client's `initialize` request: it repeats it with the credentials of the current
-//! request only, and then replaces the old session id by the new one.
+//! request only, and then replaces the old session id with the new one.
 
 use std::time::Duration;
 

@@ -69,7 +69,7 @@ fn not_a_registry() -> Error {
 /// Parses one server, with or without the envelope of the API.
 fn parse_entry(value: Value) -> Result<RegistryEntry> {
     let Value::Object(mut fields) = value else {
-        return Err(Error::new(ErrorKind::Registry, "an entry is no object"));
+        return Err(Error::new(ErrorKind::Registry, "an entry is not a JSON object"));
     };
     match fields.remove("server") {
         Some(server) => {

@@ -112,7 +112,7 @@ impl Line {
                 mux.take_skipped(id.as_deref(), is_request, &text, None);
             }
             Self::Skipped(Skipped::NoRoom, id, is_request) => {
-                let text = "too much is held for other requests to take a message of the server now";
+                let text = "the memory budget has no room for this message of the server; try again later";
                 mux.take_skipped(id.as_deref(), is_request, text, Some(Reason::NoMemory));
             }
         }

@@ -3,7 +3,7 @@
 //! This is the opposite of [`StdioProxy`](crate::proxy::StdioProxy), which serves a stdio server over HTTP. Messages
 //! are forwarded byte for byte: each line of the input is sent in a POST of its own, and each message of the server is
 //! written on one line. [`dispatch`] reads the input, [`streamable`] is the transport in both eras, and [`sse`] the
-//! deprecated one. [`session`] holds the session of the older era, for which the server may have to be asked again.
+//! deprecated one. [`session`] holds the session of the older era, which may have to be opened again.
 
 mod builder;
 mod client;

@@ -1,4 +1,4 @@
-//! Writes messages for the client, one a line.
+//! Writes messages for the client, one per line.
 
 use std::io;
 

@@ -1,6 +1,6 @@
 //! The deprecated HTTP+SSE transport as a client (MCP 2024-11-05, transports).
 //!
-//! The session is the stream: when it breaks, it cannot be opened again without the client's noticing.
+//! The session is the stream: when it breaks, it cannot be opened again without the client noticing.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -1,4 +1,4 @@
-//! Checks the arguments of providers.
+//! Checks values that are passed as arguments to the program of a tunnel.
 
 use crate::{Error, ErrorKind, Result};
 

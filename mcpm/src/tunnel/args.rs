@@ -1,4 +1,4 @@
-//! Reads a tunnel provider from its name and its arguments in JSON.
+//! Parses the name of a tunnel provider and its arguments in JSON.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Runs the process group that holds a tunnel.
+//! Runs the process group that keeps a tunnel open.
 
 use std::{collections::VecDeque, process::Stdio, time::Duration};
 

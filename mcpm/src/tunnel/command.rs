@@ -1,4 +1,4 @@
-//! Runs any program that holds a tunnel.
+//! The tunnel provider that runs a given command.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The interface of tunnel providers.
+//! The trait of tunnel providers.
 
 use std::{fmt, time::Duration};
 

@@ -122,7 +122,7 @@ const IMPLICIT_VARIABLES: &[&str] = &["MCP_TRANSPORT", "MCP_PORT", "MCP_HOST", "
 /// `InvalidOption` for another document or an invalid value; `Unsupported` for protection that would be lost.
 pub(super) fn import(document: Value) -> Result<(WorkloadOptions, Vec<String>)> {
     let Value::Object(fields) = document else {
-        return Err(Error::new(ErrorKind::InvalidOption, "the configuration is no object"));
+        return Err(Error::new(ErrorKind::InvalidOption, "the ToolHive configuration is not a JSON object"));
     };
     match fields.get(VERSION_FIELD).and_then(Value::as_str) {
         Some(version) if version.starts_with("v0.1.") => {}

@@ -1,4 +1,4 @@
-//! Token exchange (RFC 8693): replaces the caller's token by one that is issued for the server.
+//! Token exchange (RFC 8693): replaces the caller's token with one that is issued for the server.
 //!
 //! [`spec`] is the configuration, [`token_request`] sends the request and parses the response, and
 //! [`TokenExchanger`] caches a token until shortly before its expiry.

@@ -1,6 +1,6 @@
 //! Remembers the principals of tokens whose signatures were verified, so that each is verified once and not per request.
 //!
-//! An entry is valid only with the very set of keys with which the token was verified, since a key may be missing in a
+//! An entry is valid only with the same set of keys with which the token was verified, since a key may be missing in a
 //! set that was fetched later, and no longer than the token itself.
 //!
 //! The cache is keyed by digests. The digest of a known token is not computed again: the token is found by a keyed hash,

@@ -1,4 +1,4 @@
-//! Logins and client registrations as they are kept in the secret store.
+//! Storage of logins and client registrations in the secret store.
 //!
 //! A login is kept by the server that it is for, with the issuer and the client that it was made with, so that it is
 //! never used with another issuer. A registration is kept by its issuer.

@@ -1,5 +1,5 @@
-//! One login: the authorization code grant with PKCE (RFC 6749 section 4.1, RFC 7636, RFC 8707, RFC 9207), beside it
-//! the device authorization grant, or the client credentials grant.
+//! One login: the authorization code grant with PKCE (RFC 6749 section 4.1, RFC 7636, RFC 8707, RFC 9207), with
+//! the device authorization grant as an alternative, or the client credentials grant.
 
 use std::{
     collections::BTreeSet,

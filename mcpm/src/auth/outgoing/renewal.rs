@@ -1,4 +1,4 @@
-//! The token of a remote server, the state of its renewal, and why there is none.
+//! The current token of a remote server, the state of its renewal, and the reason if there is none.
 
 use std::time::{Duration, Instant, SystemTime};
 

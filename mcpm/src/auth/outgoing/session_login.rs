@@ -1,4 +1,4 @@
-//! Logins and logouts: of the user or of the configured client itself.
+//! Logs in and out, as the user or as the configured client itself.
 
 use std::{
     sync::Arc,

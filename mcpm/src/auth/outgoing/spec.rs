@@ -9,7 +9,7 @@ use crate::{
     Environment, Error, ErrorKind, Result,
     auth::{
         SecretSource, bearer_value,
-        guarded_client::{ClientGuard, UrlSource, basic},
+        guarded_client::{AllowedAddresses, ClientGuard, UrlSource, basic},
         incoming::is_scope,
     },
     options::{Secret, SharedOptions},
@@ -204,7 +204,9 @@ impl OutgoingSpec {
                 "invalid value `0s` for `remote_auth_timeout`: nobody logs in that fast",
             ));
         }
-        let guard = ClientGuard { source: UrlSource::RemoteServer, ..ClientGuard::default() };
+        // Which addresses the server may name is known when it is connected to.
+        let (addresses, source) = (AllowedAddresses::All, UrlSource::RemoteServer);
+        let guard = ClientGuard { addresses, source, ..ClientGuard::default() };
         for (url, option) in [
             (&self.issuer, "remote_auth_issuer"),
             (&self.authorize_url, "remote_auth_authorize_url"),

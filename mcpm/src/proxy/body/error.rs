@@ -33,7 +33,7 @@ pub(crate) struct MemoryExhausted;
 
 impl fmt::Display for MemoryExhausted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("too much is held for other requests to take a body of this size now")
+        f.write_str("the memory budget has no room for a body of this size; try again later")
     }
 }
 

@@ -1,9 +1,8 @@
-//! Reads the messages of requests and answers, once for all layers that look into them.
+//! Parses the messages of requests and responses, once for all layers that inspect them.
 //!
-//! It stands in the stack only when some layer does: otherwise no byte is looked at. A request's body is read
-//! whole, bounded by the body limit, and its messages travel on as `Arc<Asked>`, in the extensions of the
-//! request and of its answer. What decides about messages is [`strict`](Parse::new): then a body that cannot
-//! be read as a reader behind might read it is refused, and so is an answer.
+//! The layer is in the stack only if another layer needs messages. The body of a request is buffered up to the body limit;
+//! its messages are in the extensions of the request and of its response. In [`strict`](Parse::new) mode, which is for
+//! layers that decide by messages, a body that another parser could read differently is denied.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the layer reads, what it refuses, and what it leaves alone.
+//! Tests of what the layer parses, what it denies, and what it leaves unchanged.
 
 use std::sync::Mutex;
 

@@ -1,4 +1,4 @@
-//! A cache of what is prepared once for a caller, and not for each request.
+//! Caches data of a caller that is expensive to prepare for each request.
 //!
 //! Its key is the `Arc<Principal>` of the authenticator, which is the same as long as the token is cached.
 

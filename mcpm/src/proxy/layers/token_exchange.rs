@@ -1,4 +1,4 @@
-//! Replaces the caller's token by one for the server (RFC 8693).
+//! Replaces the caller's token with one for the server (RFC 8693).
 //!
 //! The caller's token was removed by [`authenticate`](super::authenticate), and is only in the request's
 //! [`Principal`]. Without an exchanged token, the request is not forwarded.

@@ -1,4 +1,4 @@
-//! Texts that could be read in more than one way, or could be messages although they are none to us.
+//! Detects text that parsers could read differently, or that other parsers could take for a message.
 
 use super::content::without_padding;
 use crate::mcp::{

@@ -1,7 +1,7 @@
-//! What an answer holds, as its `Content-Type` says, or as it begins where that says nothing.
+//! Determines the kind of content of a response from `Content-Type` or, without one, from its first bytes.
 //!
-//! Clients read that header in different ways: some look for a word anywhere in it, some take the first of two lines
-//! and some the last. What they could take for different things is [`Ambiguous`](ContentKind::Ambiguous).
+//! Clients interpret that header in different ways: some search for a word anywhere in it, some take the first of two
+//! lines and some the last. A header that they could interpret differently is [`Ambiguous`](ContentKind::Ambiguous).
 
 use http::{HeaderMap, header};
 

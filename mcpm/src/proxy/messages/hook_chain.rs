@@ -1,4 +1,4 @@
-//! Leads the messages of an answer past the hooks.
+//! Passes the messages of a response through the hooks.
 
 use std::sync::Arc;
 

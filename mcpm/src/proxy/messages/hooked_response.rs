@@ -1,4 +1,4 @@
-//! The body of an answer on its way past the hooks: one JSON text, or a stream of events.
+//! A response body whose messages pass the hooks: one JSON document, or an event stream.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Line ends that only some readers of events know.
+//! Rejects line terminators that only some parsers of event streams recognize.
 //!
 //! A line of an event stream ends with a carriage return, a line feed or both (WHATWG HTML, "Server-sent events"). Some
-//! readers split at whatever ends a line in Unicode: what is a comment or a string here is a line of its own there. So
-//! where something depends on what is read, no such character goes on.
+//! parsers split at every line terminator of Unicode, so that a comment or a string here is a line of its own there. So
+//! where policies apply, such characters are not forwarded.
 
 use bytes::{BufMut, Bytes, BytesMut};
 

@@ -1,7 +1,7 @@
-//! The lists in answers: tools, prompts, resources and their templates.
+//! Parses the lists of tools, prompts, resources and templates in responses.
 //!
-//! An answer is taken for a list when it looks like one, whatever was asked: answers also come on streams where
-//! nobody asked, and servers mix up requests that are under way with the same id.
+//! A response is treated as a list if it has the form of one, whatever was requested: responses also arrive on other
+//! streams, and servers confuse concurrent requests that have the same id.
 
 use std::borrow::Cow;
 

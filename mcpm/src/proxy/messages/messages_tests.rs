@@ -1,4 +1,4 @@
-//! What hooks see and change, in every form of an answer.
+//! Tests of what hooks see and change, in every form of a response.
 
 use std::{
     pin::Pin,

@@ -1,9 +1,9 @@
-//! The messages of a request and of its answer, for layers that look into them.
+//! The messages of a request and of its response, for layers that inspect them.
 //!
-//! A layer that wants to see what a server says adds a [`Hook`] to the [`Hooks`] of the request on its way in.
-//! [`layers::parse`](super::layers::parse) reads bodies, once for all hooks, and only when there are some: each
-//! complete message of an answer passes them, the one of the innermost layer first. What no hook changes stays
-//! as the server wrote it: fields, order of keys, forms of numbers, ids and comments of event streams.
+//! A layer that inspects what a server sends adds a [`Hook`] to the [`Hooks`] of the request. The layer
+//! [`parse`](super::layers::parse) parses bodies once for all hooks, and only if there are hooks: each complete message of
+//! a response passes them, that of the innermost layer first. What no hook changes stays as the server wrote it: fields,
+//! order of keys, forms of numbers, ids and comments of event streams.
 
 mod ambiguity;
 mod content;
@@ -34,7 +34,7 @@ use crate::mcp::message::Message;
 pub(crate) const MAX_MESSAGE_BYTES: usize = 32 << 20;
 
 /// Why a message of an answer is not looked at although it is no larger.
-const NO_ROOM: &str = "too much is held for other requests to look at the server's answer now";
+const NO_ROOM: &str = "the memory budget has no room for the server's response; try again later";
 
 /// Looks at the messages of one answer. Dropped when the answer is over or its client has gone.
 pub(crate) trait Hook: Send {

@@ -1,4 +1,4 @@
-//! What a client asks: the messages of a request's body.
+//! Parses the messages in the body of a request.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName};

@@ -1,7 +1,7 @@
-//! An event stream whose messages pass the hooks (WHATWG HTML, "Server-sent events").
+//! Filters an event stream through the hooks (WHATWG HTML, "Server-sent events").
 //!
-//! Only the event that is being read is held. Of an event whose message changes the `data` lines are written
-//! anew; all other lines, comments and line ends stay.
+//! Only the current event is held. If its message changes, its `data` lines are written again; all other lines, comments
+//! and line ends stay.
 
 use std::{
     pin::Pin,

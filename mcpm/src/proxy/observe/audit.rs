@@ -1,4 +1,4 @@
-//! The audit log's view of one request.
+//! Creates the audit events of one request.
 //!
 //! There is one event for each message, and one for a request without messages. Each is written once, as soon as its
 //! outcome is known: by the head of the response, by a message in it, or when the request ends without either.

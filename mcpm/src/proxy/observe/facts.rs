@@ -1,4 +1,4 @@
-//! What the head of a request says, read once for the audit log, metrics and traces.
+//! Metadata of a request, read once from its head for the audit log, metrics and traces.
 
 use std::{
     net::{IpAddr, SocketAddr},

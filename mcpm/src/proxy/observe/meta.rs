@@ -1,4 +1,4 @@
-//! Writes the trace context into `_meta` (SEP-414), for servers on a pipe, which get no headers.
+//! Writes the trace context into `_meta` (SEP-414), for stdio servers, which get no headers.
 //!
 //! It is spliced in: into params that are an object, and over a `traceparent` that is a string already. All other bytes
 //! stay the same.

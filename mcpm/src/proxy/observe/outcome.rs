@@ -1,4 +1,4 @@
-//! How a request ends: the head of its response, and what became of the body.
+//! How a request ends: the head of its response, and whether the body was complete.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Tests of errors and progress of images.
+//! Tests of errors and progress of image pulls.
 
 use super::*;
 use bollard::models::ProgressDetail;

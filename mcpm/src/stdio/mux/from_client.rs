@@ -351,8 +351,8 @@ impl MuxState {
         if self.pipe.as_ref().is_none_or(|pipe| pipe.queue_account.has_room(cost)) {
             return Ok(());
         }
-        let text = "no room on the way to the server: it does not read its input fast enough, or too much is held for \
-                    other clients";
+        let text = "no room on the way to the server: it does not read its input fast enough, or other clients use up \
+                    the memory budget";
         Err(RpcError::unavailable(text).reason(Reason::QueueFull))
     }
 
@@ -416,7 +416,7 @@ impl MuxState {
     pub(super) fn book(&self, id: &SessionId, uri: String) -> Result<Subscription, RpcError> {
         let session = self.sessions.get(id).ok_or_else(RpcError::unknown_session)?;
         session.book(uri).ok_or_else(|| {
-            let text = "too much is held for clients to note another subscription";
+            let text = "the memory budget for clients has no room for another subscription; try again later";
             RpcError::unavailable(text).reason(Reason::TooManySubscriptions)
         })
     }

@@ -218,7 +218,7 @@ impl MuxState {
         self.subscriptions.check_share(owner, &wanted)?;
         let cost = wanted.resources.iter().map(|uri| uri.len() + URI_OVERHEAD).sum::<usize>();
         if !account.try_reserve(cost + meta.as_ref().map_or(0, |meta| meta.len())) {
-            return Err(too_many_subscriptions("too much is held for clients"));
+            return Err(too_many_subscriptions("the memory budget for clients is used up; try again later"));
         }
         let number = self.new_id();
         let owner = owner.cloned();

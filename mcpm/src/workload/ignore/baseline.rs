@@ -1,4 +1,4 @@
-//! The baseline of folders that servers can write to: the user's ignore files, and the covered files.
+//! Stores, for each mounted folder that a server can write to, the ignore files and the hidden files of its first start.
 //!
 //! A server may have added or changed an ignore file since, or moved files. So everything that the baseline ignores
 //! stays ignored, new ignore files can only ignore more, and covered files stay covered wherever they were moved,

@@ -16,14 +16,14 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection that fails if nothing can be written for too long.
 #[derive(Debug)]
-pub(super) struct ReadByClient<T> {
+pub(super) struct WriteTimeout<T> {
     stream: T,
     alarms: CoarseTimers,
     /// Set while a write is pending.
     waits: Option<CoarseTimer>,
 }
 
-impl<T: AsyncWrite + Unpin> ReadByClient<T> {
+impl<T: AsyncWrite + Unpin> WriteTimeout<T> {
     /// Wraps a connection; `alarms` are the timers of all connections.
     pub(super) fn new(stream: T, alarms: CoarseTimers) -> Self {
         Self { stream, alarms, waits: None }
@@ -47,7 +47,7 @@ impl<T: AsyncWrite + Unpin> ReadByClient<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for ReadByClient<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll(cx, |stream, cx| stream.poll_write(cx, bytes))
     }
@@ -73,7 +73,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for ReadByClient<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for ReadByClient<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for WriteTimeout<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -95,7 +95,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_nothing_is_given_up() {
         let (ours, mut theirs) = tokio::io::duplex(1024);
-        let mut ours = ReadByClient::new(ours, CoarseTimers::default());
+        let mut ours = WriteTimeout::new(ours, CoarseTimers::default());
         let begin = Instant::now();
         let answer = vec![0; 4096];
         // A client that reads slowly is not disconnected.
@@ -118,7 +118,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_silent_stream_goes_on() {
         let (ours, mut theirs) = tokio::io::duplex(1024);
-        let mut ours = ReadByClient::new(ours, CoarseTimers::default());
+        let mut ours = WriteTimeout::new(ours, CoarseTimers::default());
         for _ in 0..3 {
             ours.write_all(b"event").await.expect("a client that reads");
             theirs.read_exact(&mut [0; 5]).await.expect("the event");
