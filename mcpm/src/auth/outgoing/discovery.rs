@@ -303,8 +303,8 @@ async fn document<T: DeserializeOwned>(http: &GuardedClient, url: &Url) -> Resul
     let request = ProviderRequest { method: Method::GET, url: url.clone(), headers, body: Bytes::new() };
     let response = http.send_following(request, MAX_METADATA_BYTES).await?;
     if response.status != StatusCode::OK {
-        // Servers answer unknown paths in various ways, 401 and 405 among them.
-        return if response.status.is_client_error() {
+        // Servers respond to unknown paths in various ways, 202, 401 and 405 among them.
+        return if response.status.is_success() || response.status.is_client_error() {
             Ok(None)
         } else {
             Err(failed(format!("`{}` responds with status {}", redact_url(url), response.status.as_u16())))
