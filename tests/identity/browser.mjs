@@ -17,9 +17,9 @@ const browser = await puppeteer.launch({ executablePath: process.env.MCPM_TEST_B
 try {
   const page = await browser.newPage();
   await page.goto(start);
-  const isOver = async () => (code ? (await page.title()).includes("Success") : page.url().startsWith(back));
+  const isOver = async () => (code ? /success/i.test(await page.evaluate(() => document.body.innerText)) : page.url().startsWith(back));
   while (!(await isOver())) {
-    const device = code && (await page.$("input[name=user_code][type=text]"));
+    const device = code && (await page.$("input[name=user_code][type=text], input[name=device_user_code]"));
     if (device) await device.type(code);
     const login = await page.$("input[name=login], input[name=username]");
     if (login) {

@@ -35,8 +35,8 @@ async fn keycloak_tokens_are_accepted_until_revoked() {
     signed_tokens_are_checked_with_the_keys_of_their_realm(&realm).await;
     a_token_of_a_new_key_is_taken_at_once(&realm).await;
     policies_go_by_groups_and_roles(&realm).await;
-    whoever_is_logged_out_or_disabled_is_out_where_tokens_are_asked_about(&realm).await;
     a_proxy_logs_in_on_its_pages(&realm).await;
+    whoever_is_logged_out_or_disabled_is_out_where_tokens_are_asked_about(&realm).await;
 
     // With the keys at hand nobody needs to be asked; without them, nobody is let in.
     let knows = ProtectedServer::start(with_jwks(&realm)).await;

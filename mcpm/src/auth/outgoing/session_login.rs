@@ -160,7 +160,13 @@ impl OutgoingAuth {
         let store = self.store();
         let mut _lock = None;
         if let Some(store) = &store {
-            _lock = store.lock(&self.login_name()).await.ok();
+            let name = self.login_name();
+            _lock = store.lock(&name).await.ok();
+            let kept = store.login(&name).await.ok().flatten();
+            if kept.is_some_and(|kept| kept.access_token != login.access_token) {
+                // Another process has made another login meanwhile.
+                return;
+            }
         }
         self.keep(login, store.as_ref()).await;
     }
