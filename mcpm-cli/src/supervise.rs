@@ -74,6 +74,7 @@ pub(crate) struct Ready {
 
 /// Starts a supervisor and waits until its workload is ready; earlier events are passed to `on_event`.
 pub(crate) async fn spawn(
+    environment: &Environment,
     spec: WorkloadSpec,
     secrets: &SecretValues,
     recorded: bool,
@@ -86,7 +87,6 @@ pub(crate) async fn spawn(
         secrets.expose().into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let mut spec = spec;
     // Secrets of the environment are not recorded.
-    let environment = Environment::from_process();
     let (proxy, asked) = (&spec.proxy, &mut spec.asked);
     let is_given = |source: &SecretSource| *source == SecretSource::Given;
     let fill = |asked: &mut Option<Secret>, uses: bool, found: &Option<Secret>| {
@@ -103,7 +103,8 @@ pub(crate) async fn spawn(
     fill(&mut asked.remote_auth_client_secret, has_client, &environment.remote_client_secret);
     let has_token = outgoing.is_some_and(|outgoing| is_given(&outgoing.bearer_token));
     fill(&mut asked.remote_auth_bearer_token, has_token, &environment.remote_bearer_token);
-    let password = environment.secrets.password.filter(|_| spec.container().is_none());
+    // It renews logins, and cannot ask the user for the password of the store that they are kept in.
+    let password = environment.secrets.known_password().filter(|_| spec.container().is_none());
     let store_password = password.map(|password| password.expose().to_owned());
     let option_secrets = spec.asked.secrets().into_iter();
     let options = option_secrets.map(|(name, value)| (name.to_owned(), value.expose().to_owned())).collect();

@@ -144,12 +144,12 @@ impl Environment {
             certificates: path("SSL_CERT_FILE"),
             runtime: None,
             secrets: SecretSettings {
-                store: None,
                 overrides: BTreeMap::new(),
                 provider: text("MCPM_SECRETS_PROVIDER"),
                 password: text("MCPM_SECRETS_PASSWORD").map(Secret::from),
                 password_file: path("MCPM_SECRETS_PASSWORD_FILE"),
                 session_bus: text("DBUS_SESSION_BUS_ADDRESS"),
+                ..SecretSettings::default()
             },
             oidc_client_secret: text("MCPM_OIDC_CLIENT_SECRET").map(Secret::from),
             token_exchange_client_secret: text("MCPM_TOKEN_EXCHANGE_CLIENT_SECRET").map(Secret::from),

@@ -7,7 +7,7 @@ use std::{
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use mcpm::{
-    Error, ErrorKind, Result, WorkloadBuilder,
+    Environment, Error, ErrorKind, Result, WorkloadBuilder,
     options::WorkloadOptions,
     secrets::SecretValues,
     stdio::RestartPolicy,
@@ -82,7 +82,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
                 // The supervisor cannot ask the user.
                 let launch = Launch::new(spec.clone(), environment.clone());
                 let secrets = Box::pin(launch.log_in(secrets)).await?;
-                detached(spec.clone(), &secrets, false, debug, form).await.map(|()| ExitCode::SUCCESS)
+                detached(&environment, spec.clone(), &secrets, false, debug, form)
+                    .await
+                    .map(|()| ExitCode::SUCCESS)
             };
             match started {
                 // A concurrent run got the same generated name.
@@ -95,6 +97,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
 
 /// Starts a supervisor in the background and prints the URL of the server.
 pub(crate) async fn detached(
+    environment: &Environment,
     spec: WorkloadSpec,
     secrets: &SecretValues,
     recorded: bool,
@@ -102,7 +105,8 @@ pub(crate) async fn detached(
     form: &str,
 ) -> Result<()> {
     let progress = Progress::default();
-    let ready = supervise::spawn(spec, secrets, recorded, debug, &|event| progress.show(event)).await?;
+    let ready =
+        supervise::spawn(environment, spec, secrets, recorded, debug, &|event| progress.show(event)).await?;
     print(&ready, form)
 }
 

@@ -88,7 +88,7 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
             // The supervisor cannot ask for the password of the store with the login.
             let launch = Launch::new(spec.clone(), environment.clone()).recorded();
             let secrets = Box::pin(launch.log_in(secrets)).await?;
-            run::detached(spec, &secrets, true, debug, form).await
+            run::detached(&environment, spec, &secrets, true, debug, form).await
         };
         Ok(Box::pin(workload_args::for_each_workload(names, one)).await)
     })

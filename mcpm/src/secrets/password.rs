@@ -3,7 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use tokio::sync::OnceCell;
@@ -18,6 +18,7 @@ const PASSWORD_ITEM: &str = "password of the encrypted file";
 #[derive(Debug)]
 pub(super) struct Password {
     given: Option<Secret>,
+    entered: Arc<OnceLock<Secret>>,
     file: Option<PathBuf>,
     keyring: Option<Arc<dyn SecretStore>>,
     interaction: Option<Arc<dyn UserPrompt>>,
@@ -37,6 +38,7 @@ impl Password {
         let settings = &environment.secrets;
         Self {
             given: settings.password.clone(),
+            entered: Arc::clone(&settings.entered_password),
             file: settings.password_file.as_ref().map(|path| environment.working_dir.join(path)),
             keyring,
             interaction: environment.user_prompt.clone(),
@@ -50,10 +52,12 @@ impl Password {
         Ok(obtained.password.clone())
     }
 
-    /// Reports that the password is correct, so that it may be saved in the keyring.
+    /// Reports that the password is correct, so that it may be saved in the keyring and is not asked for again.
     pub(super) async fn confirm(&self, password: &Secret) {
-        let must_save = self.found.get().is_some_and(|found| found.is_unsaved);
-        if let Some(keyring) = self.keyring.as_ref().filter(|_| must_save)
+        // The first that is correct stays.
+        let is_first = self.found.get().is_some_and(|found| found.is_unsaved)
+            && self.entered.set(password.clone()).is_ok();
+        if let Some(keyring) = self.keyring.as_ref().filter(|_| is_first)
             && let Err(error) = keyring.set(PASSWORD_ITEM, password).await
         {
             tracing::warn!(%error, "cannot save the password in the keyring");
@@ -63,6 +67,9 @@ impl Password {
     async fn find(&self, file: &Path, is_new: bool) -> Result<ObtainedPassword> {
         let known = |password| Ok(ObtainedPassword { password, is_unsaved: false });
         if let Some(password) = &self.given {
+            return known(password.clone());
+        }
+        if let Some(password) = self.entered.get() {
             return known(password.clone());
         }
         if let Some(path) = &self.file {

@@ -1,6 +1,10 @@
 //! The settings of secrets in an environment.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
 use super::store::SecretStore;
 use crate::options::Secret;
@@ -16,8 +20,18 @@ pub struct SecretSettings {
     pub provider: Option<String>,
     /// The password of the encrypted file: `MCPM_SECRETS_PASSWORD`.
     pub password: Option<Secret>,
+    /// The password that the user has entered and that has opened the file. Clones share it, so that the user is asked
+    /// once.
+    pub entered_password: Arc<OnceLock<Secret>>,
     /// A file that contains the password: `MCPM_SECRETS_PASSWORD_FILE`.
     pub password_file: Option<PathBuf>,
     /// The address of the D-Bus session bus, for the keyring: `DBUS_SESSION_BUS_ADDRESS`.
     pub session_bus: Option<String>,
+}
+
+impl SecretSettings {
+    /// Returns the password of the encrypted file, if it is known without asking for it or reading it from elsewhere.
+    pub fn known_password(&self) -> Option<&Secret> {
+        self.password.as_ref().or_else(|| self.entered_password.get())
+    }
 }
