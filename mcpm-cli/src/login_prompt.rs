@@ -52,7 +52,7 @@ pub(crate) async fn wait(login: &LoginPrompt) -> Result<Option<String>> {
     let cannot = |error: io::Error| Error::new(ErrorKind::Io, "cannot prompt on the terminal").source(error);
     let (stopped, stop) = pipe().map_err(|error| cannot(error.into()))?;
     let (sender, receiver) = oneshot::channel();
-    let (deadline, has_redirect) = (Instant::now() + login.timeout, login.has_redirect);
+    let (deadline, has_redirect) = (login.deadline, login.has_redirect);
     let thread = std::thread::spawn(move || {
         // The receiver is gone when the login has ended.
         let _ = sender.send(read_line(&terminal, &stopped, deadline, has_redirect));

@@ -1,6 +1,9 @@
 //! Prompts for values that only the user can supply.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 
@@ -61,6 +64,8 @@ pub struct LoginPrompt {
     pub open_browser: bool,
     /// How long the login may take.
     pub timeout: Duration,
+    /// When that time is over.
+    pub deadline: Instant,
 }
 
 /// A login on another device (RFC 8628 section 3.3).

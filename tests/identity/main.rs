@@ -6,6 +6,7 @@ mod certificate_authority;
 mod denials;
 mod exchange;
 mod exchange_provider;
+mod kept_logins;
 mod keycloak;
 mod login;
 mod outages;

@@ -150,21 +150,23 @@ async fn a_login_on_the_pages_of_a_provider_outlives_the_proxy() {
 
 /// A server that is its own authorization server.
 #[derive(Debug, Default)]
-struct Issuer {
+pub(crate) struct Issuer {
     /// The only access token and refresh token that are valid.
-    valid: Option<u32>,
-    issued: u32,
-    refreshes: u32,
+    pub(crate) valid: Option<u32>,
+    pub(crate) issued: u32,
+    pub(crate) refreshes: u32,
     /// The token endpoint responds with this status.
     token_status: Option<&'static str>,
     /// The token endpoint rejects refresh tokens.
-    rejects: bool,
+    pub(crate) rejects: bool,
     /// The token requests.
-    forms: Vec<String>,
+    pub(crate) forms: Vec<String>,
     /// The authorization requests.
     authorizations: Vec<String>,
     /// A scope that the server requires.
-    scope: Option<&'static str>,
+    pub(crate) scope: Option<&'static str>,
+    /// A scope that the authorization server does not know.
+    pub(crate) unknown_scope: Option<&'static str>,
     /// The server responds with 503 to everything.
     is_down: bool,
 }
@@ -185,7 +187,11 @@ impl Issuer {
             self.authorizations.push(query.to_owned());
             let url = Url::parse(&format!("{origin}{path}")).unwrap();
             let parameter = |name| url.query_pairs().find(|(other, _)| other == name).unwrap().1.into_owned();
-            let location = format!("{}?code=c&state={}", parameter("redirect_uri"), parameter("state"));
+            let outcome = match self.unknown_scope.is_some_and(|scope| query.contains(scope)) {
+                true => "error=invalid_scope",
+                false => "code=c",
+            };
+            let location = format!("{}?{outcome}&state={}", parameter("redirect_uri"), parameter("state"));
             return UpstreamResponse {
                 status: "302 Found".to_owned(),
                 headers: format!("Location: {location}\r\n"),
@@ -200,6 +206,11 @@ impl Issuer {
                 &json!({ "resource": format!("{origin}/mcp"), "authorization_servers": [origin] }),
             ),
             "/.well-known/oauth-authorization-server" => json_response("200 OK", metadata),
+            "/device" => json_response(
+                "200 OK",
+                &json!({ "device_code": "d", "user_code": "u", "expires_in": 600, "interval": u64::MAX,
+                    "verification_uri": format!("{origin}/enter") }),
+            ),
             "/register" => json_response("201 Created", &json!({ "client_id": "registered" })),
             "/token" if self.token_status.is_some() => {
                 json_response(self.token_status.unwrap(), &json!({ "error": "invalid_grant" }))
@@ -247,17 +258,6 @@ impl Issuer {
                     body: String::new(),
                 }
             }
-            _ if path.starts_with("/authorize?") => {
-                let url = Url::parse(&format!("{origin}{path}")).unwrap();
-                let parameter =
-                    |name| url.query_pairs().find(|(other, _)| other == name).unwrap().1.into_owned();
-                let location = format!("{}?code=c&state={}", parameter("redirect_uri"), parameter("state"));
-                UpstreamResponse {
-                    status: "302 Found".to_owned(),
-                    headers: format!("Location: {location}\r\n"),
-                    body: String::new(),
-                }
-            }
             _ => json_response("404 Not Found", &json!({})),
         }
     }
@@ -283,7 +283,7 @@ fn metadata(origin: &str) -> Value {
 }
 
 /// Starts the server; `change` makes its metadata another.
-async fn issuer(change: impl FnOnce(&mut Value)) -> (String, Arc<Mutex<Issuer>>) {
+pub(crate) async fn issuer(change: impl FnOnce(&mut Value)) -> (String, Arc<Mutex<Issuer>>) {
     let upstream = Upstream::listen().await;
     let (origin, url) = (upstream.uri(""), upstream.uri("/mcp"));
     let mut metadata = metadata(&origin);
@@ -444,7 +444,7 @@ fn reason(error: &Error) -> Option<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn authorization_servers_that_cannot_be_trusted_are_refused() {
     type Change = fn(&mut Value);
-    let cases: [(&str, Option<&str>, Change); 11] = [
+    let cases: [(&str, Option<&str>, Change); 13] = [
         ("does not support PKCE", Some("outgoing.pkce_missing"), |metadata| {
             metadata.as_object_mut().unwrap().remove("code_challenge_methods_supported");
         }),
@@ -471,6 +471,14 @@ async fn authorization_servers_that_cannot_be_trusted_are_refused() {
         }),
         ("is a private address", Some("outgoing.url_denied"), |metadata| {
             metadata["registration_endpoint"] = json!("https://169.254.169.254/latest");
+        }),
+        ("control characters", Some("outgoing.url_denied"), |metadata| {
+            metadata["token_endpoint"] = json!("https://id.example/\u{1b}[2J");
+        }),
+        ("polled too rarely", None, |metadata| {
+            metadata.as_object_mut().unwrap().remove("authorization_endpoint");
+            metadata["device_authorization_endpoint"] =
+                json!(format!("{}/device", metadata["issuer"].as_str().unwrap()));
         }),
         ("registers no clients", None, |metadata| {
             metadata.as_object_mut().unwrap().remove("registration_endpoint");
@@ -575,7 +583,7 @@ async fn without_a_user_a_required_login_is_an_error() {
 }
 
 /// The state of the login of a workload.
-fn login_state(home: &Home, name: &str) -> Value {
+pub(crate) fn login_state(home: &Home, name: &str) -> Value {
     home.status(name)["login"].clone()
 }
 
@@ -620,6 +628,16 @@ async fn a_detached_workload_shows_its_login_and_takes_a_new_one() {
 
         // The server wants a scope that the login lacks, and the next one asks for it.
         set(|issuer| issuer.scope = Some("extra"));
+        assert_eq!(call(), login_required);
+        wait_for("needs_login");
+        // It asks for one that the authorization server does not know, which the login after requests no more.
+        set(|issuer| issuer.unknown_scope = Some("extra"));
+        let denied = home.run(&["login", &name]);
+        assert_ne!(denied.code, Some(0));
+        assert!(denied.stderr.contains("outgoing.scope_denied"), "{}", denied.stderr);
+        set(|issuer| issuer.unknown_scope = None);
+        home.run(&["login", &name]).succeeded();
+        wait_for("authenticated");
         assert_eq!(call(), login_required);
         wait_for("needs_login");
         home.run(&["login", &name]).succeeded();

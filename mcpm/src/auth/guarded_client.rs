@@ -155,7 +155,7 @@ impl ClientGuard {
     pub(crate) fn parse_url(&self, text: &str) -> Result<Url> {
         let invalid = |why: &str| {
             // Userinfo, which may be a password, is not repeated in the error.
-            let shown = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
+            let shown = text.rsplit_once('@').map_or(text, |(_, rest)| rest).escape_debug();
             let error = Error::new(ErrorKind::InvalidOption, format!("`{shown}` cannot be used: {why}"));
             match self.source {
                 UrlSource::Options => error,
@@ -163,6 +163,10 @@ impl ClientGuard {
             }
         };
         let url = Url::parse(text).map_err(|error| invalid("it is not a URL").source(error))?;
+        // A terminal or a log would interpret them; the parser removes or encodes them.
+        if text.chars().any(|c| c != '\'' && c.escape_debug().len() > 1) {
+            return Err(invalid("it contains control characters"));
+        }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(invalid("it contains credentials"));
         }

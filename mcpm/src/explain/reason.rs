@@ -46,6 +46,11 @@ impl Error {
     pub(crate) fn reason(self, reason: Reason) -> Self {
         self.with("reason", reason.id())
     }
+
+    /// Whether that reason was added.
+    pub(crate) fn has_reason(&self, reason: Reason) -> bool {
+        self.context().any(|(key, value)| key == "reason" && value == reason.id())
+    }
 }
 
 impl Reason {
@@ -162,6 +167,9 @@ reasons! {
             "check the authorization server, or set its URLs with `remote_auth_authorize_url` and `remote_auth_token_url`";
         /// The authorization server does not support PKCE with S256, so that a stolen code could be used by others.
         PkceMissing = "outgoing.pkce_missing", "ask the operator of the authorization server to support PKCE with S256";
+        /// The authorization server does not issue tokens for a scope that the login requested.
+        ScopeDenied = "outgoing.scope_denied",
+            "check `remote_auth_scopes`, and log in again: scopes that the remote server asked for are not requested any more";
         /// The remote server rejects the token, also after it was renewed.
         TokenRejected = "outgoing.token_rejected", "check the account and its permissions on the remote server, and log in again";
     }

@@ -386,7 +386,7 @@ impl Launch {
     /// `InvalidOption` for a workload in a container; `NotFound` if the server names no authorization server; as for
     /// [`log_in`](Self::log_in).
     pub async fn renew_login(&self) -> Result<()> {
-        remote_login::of_workload(&self.spec, &self.environment)?.log_in().await
+        remote_login::of_workload(&self.spec, &self.environment)?.log_in_and_keep().await
     }
 
     /// Removes the login to the remote server that is kept, and revokes it at the authorization server (RFC 7009). A

@@ -1,11 +1,15 @@
 //! The device authorization grant, for a login in a browser on another device (RFC 8628).
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use oauth2::{
     DeviceAuthorizationUrl, DeviceCodeErrorResponseType, RequestTokenError, Scope,
     StandardDeviceAuthorizationResponse,
 };
+use url::Url;
 
 use super::{
     discovery::{AuthorizationServer, failed},
@@ -15,8 +19,9 @@ use crate::{Result, auth::guarded_client::GuardedClient, user_prompt::DeviceLogi
 
 /// Maximum length of the code that the user enters, in characters.
 const MAX_USER_CODE_CHARS: usize = 64;
-/// The shortest pause between two polls.
+/// The shortest and the longest pause between two polls that a server may ask for.
 const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(600);
 
 /// A login that waits for its user.
 #[derive(Debug)]
@@ -25,6 +30,8 @@ pub(super) struct DeviceGrant<'a> {
     oauth: &'a OAuthClient,
     resource: &'a str,
     authorization: StandardDeviceAuthorizationResponse,
+    /// Where the user enters the code.
+    url: Url,
 }
 
 impl<'a> DeviceGrant<'a> {
@@ -55,24 +62,23 @@ impl<'a> DeviceGrant<'a> {
         {
             return Err(failed("the authorization server names a code that nobody can enter"));
         }
-        // The user opens it, and the terminal shows it.
-        http.guard().parse_url(authorization.verification_uri())?;
-        Ok(Self { http, oauth, resource: &server.resource, authorization })
+        if authorization.interval() > MAX_POLL_INTERVAL {
+            return Err(failed("the authorization server wants to be polled too rarely for a login"));
+        }
+        let url = http.guard().parse_url(authorization.verification_uri())?;
+        Ok(Self { http, oauth, resource: &server.resource, authorization, url })
     }
 
     /// Where the user enters which code.
     pub(super) fn login(&self) -> DeviceLogin {
-        DeviceLogin {
-            url: self.authorization.verification_uri().to_string(),
-            code: self.authorization.user_code().secret().clone(),
-        }
+        DeviceLogin { url: self.url.to_string(), code: self.authorization.user_code().secret().clone() }
     }
 
     /// The page that needs no code to be entered, or else the one for the code.
     pub(super) fn complete_url(&self) -> String {
         let complete = self.authorization.verification_uri_complete();
         let complete = complete.and_then(|url| self.http.guard().parse_url(url.secret()).ok());
-        complete.map_or_else(|| self.authorization.verification_uri().to_string(), String::from)
+        complete.unwrap_or_else(|| self.url.clone()).into()
     }
 
     /// Polls until the user has logged in (RFC 8628 section 3.4); `None` if the user denies access.
@@ -84,7 +90,12 @@ impl<'a> DeviceGrant<'a> {
             .oauth
             .exchange_device_access_token(&self.authorization)
             .add_extra_param("resource", self.resource.to_owned());
-        let sleep = |interval: Duration| tokio::time::sleep(interval.max(MIN_POLL_INTERVAL));
+        // After a request that failed, the library would poll sooner than the server has allowed (RFC 8628 section 3.5).
+        let slowest = AtomicU64::new(MIN_POLL_INTERVAL.as_secs());
+        let sleep = |interval: Duration| {
+            let before = slowest.fetch_max(interval.as_secs(), Ordering::Relaxed);
+            tokio::time::sleep(interval.max(Duration::from_secs(before)))
+        };
         match request.request_async(self.http, sleep, None).await {
             Ok(response) => TokenSet::from_response(&response).map(Some),
             Err(RequestTokenError::ServerResponse(response))

@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeSet,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use http::{HeaderMap, HeaderValue, header};
@@ -21,7 +21,7 @@ use super::{
     device::DeviceGrant,
     discovery::{AuthorizationServer, discover, failed},
     kept_login::{KeptLogin, LoginStore},
-    oauth_client::{OAuthClient, TokenRequestError, TokenSet, client_token, oauth_client},
+    oauth_client::{OAuthClient, TokenRequestError, TokenSet, client_token, oauth_client, rejected},
     registration::{self, ClientRegistration},
 };
 use crate::{
@@ -67,6 +67,8 @@ pub(super) struct Login<'a> {
     pub(super) challenge: Option<&'a Challenge>,
     /// The login before, whose scopes the new one must have too.
     pub(super) before: Option<&'a KeptLogin>,
+    /// Whether the user has started the login, so that one that nobody makes is a sign of an error.
+    pub(super) is_attended: bool,
     /// The clock.
     pub(super) now: fn() -> SystemTime,
 }
@@ -89,7 +91,13 @@ impl Login<'_> {
         let mut callback = None;
         if server.has_code_grant() {
             check_pkce(&server)?;
-            callback = Some(self.callback_server().await?);
+            callback = match self.callback_server().await {
+                Err(error) if error.kind() == ErrorKind::PortTaken && server.has_device_grant() => {
+                    tracing::warn!(%error, "the login is on another device only");
+                    None
+                }
+                bound => Some(bound?),
+            };
         } else if !server.has_device_grant() {
             let issuer = &server.metadata.issuer;
             return Err(failed(format!("the issuer `{issuer}` has no authorization endpoint")));
@@ -100,9 +108,11 @@ impl Login<'_> {
             self.authorize(prompt, &server, &client, callback.zip(redirect.as_ref()), &scopes).await;
         if authorized.is_err()
             && is_kept
+            && self.is_attended
             && let Some(store) = self.store
         {
-            // The server may not know the client any more; the next login registers another one.
+            // The server may not know the client any more, of which it tells the user alone; the next login registers
+            // another one.
             store.remove_registration(&server.metadata.issuer).await;
         }
         Ok(KeptLogin::new(&server, client, scopes, authorized?, (self.now)()))
@@ -247,6 +257,7 @@ impl Login<'_> {
             device: device.as_ref().map(DeviceGrant::login),
             open_browser: !self.spec.skip_browser,
             timeout: self.spec.timeout,
+            deadline: Instant::now() + self.spec.timeout,
         };
         let (state, nonce, verifier, callback) = match code {
             Some(code) => (code.state, code.nonce, Some(code.verifier), Some(code.callback)),
@@ -414,7 +425,7 @@ pub(super) fn login_required(target: &Url) -> Error {
 /// The error of a login that the authorization server ended with an error code.
 fn denied(code: &str) -> Error {
     let code: String = code.chars().filter(char::is_ascii_graphic).take(64).collect();
-    failed(format!("the authorization server denied the login: `{code}`"))
+    rejected(format!("the authorization server denied the login: `{code}`"), &code)
 }
 
 /// Refuses an authorization server that does not bind codes to their client (MCP 2025-11-25, authorization: PKCE).

@@ -17,6 +17,7 @@ mod renewal;
 mod revocation;
 mod session;
 mod session_login;
+mod session_store;
 mod spec;
 
 pub(crate) use renewal::TokenUnavailable;

@@ -25,6 +25,7 @@ use crate::{
         bearer_value,
         guarded_client::{GuardedClient, ProviderRequest},
     },
+    explain::Reason,
     options::Secret,
 };
 
@@ -181,10 +182,18 @@ impl TokenSet {
     }
 }
 
+/// The error of a response with an error code (RFC 6749 sections 4.1.2.1 and 5.2).
+pub(super) fn rejected(message: String, code: &str) -> Error {
+    let error = failed(message);
+    if code == "invalid_scope" { error.reason(Reason::ScopeDenied) } else { error }
+}
+
 /// Why a token request failed.
 #[derive(Debug)]
 pub(super) enum TokenRequestError {
-    /// The authorization server rejected the grant or the client, so a retry fails too.
+    /// The authorization server rejected the grant, for good (RFC 6749 section 5.2).
+    InvalidGrant(Error),
+    /// The authorization server rejected the request.
     Rejected(Error),
     /// The server could not be reached or failed.
     Unavailable(Error),
@@ -193,7 +202,7 @@ pub(super) enum TokenRequestError {
 impl TokenRequestError {
     pub(super) fn into_error(self) -> Error {
         match self {
-            Self::Rejected(error) | Self::Unavailable(error) => error,
+            Self::InvalidGrant(error) | Self::Rejected(error) | Self::Unavailable(error) => error,
         }
     }
 }
@@ -208,7 +217,9 @@ where
             RequestTokenError::ServerResponse(response) => {
                 let code: String =
                     response.error().as_ref().chars().filter(char::is_ascii_graphic).take(64).collect();
-                Self::Rejected(failed(format!("the authorization server rejected the request: `{code}`")))
+                let error =
+                    rejected(format!("the authorization server rejected the request: `{code}`"), &code);
+                if code == "invalid_grant" { Self::InvalidGrant(error) } else { Self::Rejected(error) }
             }
             RequestTokenError::Request(error) => Self::Unavailable(error),
             RequestTokenError::Parse(..) | RequestTokenError::Other(_) => {

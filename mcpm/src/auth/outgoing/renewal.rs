@@ -58,7 +58,9 @@ pub(super) struct Renewal {
     /// The scopes of the challenge that led to the last login.
     pub(super) challenged_scopes: Vec<String>,
     /// Why there is no valid token, and until when it is not tried again.
-    pub(super) failure: Option<(TokenUnavailable, Instant)>,
+    failure: Option<(TokenUnavailable, Instant)>,
+    /// The same for a token with more scopes, which not all requests need.
+    scope_failure: Option<(TokenUnavailable, Instant)>,
     /// When the user was asked to log in.
     pub(super) logins: Vec<Instant>,
     /// When another process had last changed the kept login, as far as this one has looked.
@@ -99,13 +101,19 @@ impl TokenUnavailable {
 }
 
 impl Renewal {
-    pub(super) fn is_paused(&self) -> Option<TokenUnavailable> {
-        let (failure, until) = self.failure.as_ref()?;
+    pub(super) fn is_paused(&self, for_scopes: bool) -> Option<TokenUnavailable> {
+        let paused = if for_scopes { &self.scope_failure } else { &self.failure };
+        let (failure, until) = paused.as_ref()?;
         (Instant::now() < *until).then_some(*failure)
     }
 
-    pub(super) fn pause(&mut self, failure: TokenUnavailable) {
-        self.failure = Some((failure, Instant::now() + RENEWAL_PAUSE));
+    pub(super) fn pause(&mut self, for_scopes: bool, failure: TokenUnavailable) {
+        let paused = if for_scopes { &mut self.scope_failure } else { &mut self.failure };
+        *paused = Some((failure, Instant::now() + RENEWAL_PAUSE));
+    }
+
+    pub(super) fn end_pauses(&mut self) {
+        (self.failure, self.scope_failure) = (None, None);
     }
 }
 

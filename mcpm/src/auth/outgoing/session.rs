@@ -18,7 +18,7 @@ use url::Url;
 use super::{
     OutgoingSecrets, OutgoingSpec,
     challenge::{Challenge, bearer_challenge},
-    kept_login::{KeptLogin, LoginStore, login_name},
+    kept_login::{KeptLogin, login_name},
     oauth_client::{TokenRequestError, TokenSet, client_token, oauth_client},
     registration::ClientRegistration,
     renewal::{CurrentToken, Rejection, Renewal, TokenSource, TokenUnavailable, renewal_time},
@@ -97,7 +97,9 @@ impl OutgoingAuth {
             &spec.client_metadata_url,
             &spec.resource,
         ];
-        let client: Vec<&str> = client.iter().map(|text| text.as_deref().unwrap_or_default()).collect();
+        let mut client: Vec<&str> = client.iter().map(|text| text.as_deref().unwrap_or_default()).collect();
+        // Who asks for few scopes must not get a token for more.
+        client.extend(spec.scopes.iter().map(String::as_str));
         let mut server = self.target.clone();
         server.set_fragment(None);
         let host: String =
@@ -114,18 +116,19 @@ impl OutgoingAuth {
         if self.uses_bearer_token() {
             return self.read_bearer_token().map(drop);
         }
-        let login = match handed_over.and_then(KeptLogin::from_secret) {
-            Some(login) => Some(login),
-            None => match self.store() {
-                Some(store) => store.login(&self.login_name()).await.unwrap_or_else(|error| {
-                    tracing::warn!(%error, "a kept login cannot be read");
-                    None
-                }),
-                None => None,
-            },
+        let (store, name) = (self.store_with_prompt(), self.login_name());
+        let changed = store.as_ref().and_then(|store| store.changed_at(&name));
+        let login = match (handed_over.and_then(KeptLogin::from_secret), store) {
+            (Some(login), _) => Some(login),
+            (None, Some(store)) => store.login(&name).await.unwrap_or_else(|error| {
+                tracing::warn!(%error, "a kept login cannot be read");
+                None
+            }),
+            (None, None) => None,
         };
         if let Some(login) = login {
             let mut renewal = self.renewal.lock().await;
+            renewal.seen_change = changed;
             self.set_login(&mut renewal, login, TokenSource::Kept)?;
         }
         Ok(())
@@ -157,7 +160,7 @@ impl OutgoingAuth {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set_current(&self, current: Option<CurrentToken>) {
+    pub(super) fn set_current(&self, current: Option<CurrentToken>) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = current;
     }
 
@@ -210,15 +213,16 @@ impl OutgoingAuth {
             }
             return;
         }
-        if renewal.is_paused().is_some() {
+        if renewal.is_paused(false).is_some() {
             return;
         }
         let used = Some(&current.header);
         if let Err(failure) = self.renew_kept(&mut renewal, used).await {
             if failure == TokenUnavailable::LoginRequired {
-                self.state.send_replace(Some(LoginState::NeedsLogin));
+                // The token is still valid.
+                self.set_state(LoginState::Authenticated);
             }
-            renewal.pause(failure);
+            renewal.pause(false, failure);
         }
     }
 
@@ -267,7 +271,8 @@ impl OutgoingAuth {
             let read = self.read_bearer_token().ok().filter(|read| used.as_ref() != Some(read));
             return read.ok_or(TokenUnavailable::Rejected);
         }
-        if let Some(failure) = renewal.is_paused() {
+        let is_insufficient_scope = rejection.is_insufficient_scope;
+        if let Some(failure) = renewal.is_paused(is_insufficient_scope) {
             return Err(failure);
         }
         let is_own = used.is_some() && self.read_current().map(|current| current.header) == used;
@@ -281,7 +286,7 @@ impl OutgoingAuth {
             TokenSource::Renewed if rejection.is_repeat => {
                 self.take_kept(&mut renewal, self.store().as_ref(), used.as_ref()).await
             }
-            _ if rejection.is_insufficient_scope => {
+            _ if is_insufficient_scope => {
                 self.take_kept(&mut renewal, self.store().as_ref(), used.as_ref()).await
             }
             _ => self.renew_kept(&mut renewal, used.as_ref()).await,
@@ -300,10 +305,10 @@ impl OutgoingAuth {
             self.keep_missing_scopes(&mut renewal, scopes).await;
             // Clients may log in by themselves to a server that says nothing of where.
             if names_server || renewal.login.is_some() || self.spec.requires_login() {
-                self.state.send_replace(Some(LoginState::NeedsLogin));
+                self.set_state(LoginState::NeedsLogin);
             }
         }
-        renewal.pause(failure);
+        renewal.pause(is_insufficient_scope, failure);
         Err(failure)
     }
 
@@ -327,60 +332,28 @@ impl OutgoingAuth {
             Err(TokenUnavailable::LoginRequired) => {}
             taken => return taken,
         }
-        let login = renewal.login.as_ref().ok_or(TokenUnavailable::LoginRequired)?;
-        self.state.send_replace(Some(LoginState::Refreshing));
-        let tokens = self.refresh(login).await.map_err(|error| match error {
-            TokenRequestError::Rejected(error) => {
-                tracing::warn!(%error, server = %redact_url(&self.target), "the login was not renewed");
-                TokenUnavailable::LoginRequired
-            }
-            TokenRequestError::Unavailable(error) => {
-                tracing::warn!(%error, server = %redact_url(&self.target), "the login was not renewed");
-                TokenUnavailable::Unavailable
-            }
-        })?;
+        let login =
+            renewal.login.as_mut().filter(|login| login.is_of_client || login.refresh_token.is_some());
+        let login = login.ok_or(TokenUnavailable::LoginRequired)?;
+        self.set_state(LoginState::Refreshing);
+        let refreshed = self.refresh(login).await;
+        if let Err(TokenRequestError::InvalidGrant(_)) = refreshed {
+            // It stays invalid.
+            login.refresh_token = None;
+        }
         let mut login = login.clone();
+        let tokens = refreshed.map_err(|error| {
+            let failure = match error {
+                TokenRequestError::Unavailable(_) => TokenUnavailable::Unavailable,
+                _ => TokenUnavailable::LoginRequired,
+            };
+            let error = error.into_error();
+            tracing::warn!(%error, server = %redact_url(&self.target), "the login was not renewed");
+            failure
+        })?;
         login.set_tokens(tokens, (self.now)());
-        self.keep(&mut login, store.as_ref()).await;
+        self.keep(renewal, &mut login, store.as_ref()).await;
         self.set_login(renewal, login, TokenSource::Renewed).map_err(|_| TokenUnavailable::Unavailable)
-    }
-
-    /// Takes the kept login, if it has another token than `used`; returns that token if it is valid.
-    ///
-    /// # Errors
-    /// `LoginRequired` if there is none, or it has to be renewed first; `login` of `renewal` is then the one to renew.
-    pub(super) async fn take_kept(
-        &self,
-        renewal: &mut Renewal,
-        store: Option<&LoginStore>,
-        used: Option<&HeaderValue>,
-    ) -> Result<HeaderValue, TokenUnavailable> {
-        let none = Err(TokenUnavailable::LoginRequired);
-        // What could not be saved is newer than what is in the store.
-        let is_saved = renewal.login.as_ref().is_none_or(|login| login.is_saved);
-        let Some(store) = store.filter(|_| is_saved) else { return none };
-        let kept = match store.login(&self.login_name()).await {
-            Ok(Some(kept)) => kept,
-            Ok(None) => {
-                // Another process has logged out.
-                renewal.login = None;
-                self.set_current(None);
-                return none;
-            }
-            Err(error) => {
-                tracing::debug!(%error, "a kept login cannot be read");
-                return none;
-            }
-        };
-        let Ok(header) = bearer_value(&kept.access_token) else { return none };
-        if used == Some(&header) {
-            return none;
-        }
-        self.set_login(renewal, kept, TokenSource::Kept).map_err(|_| TokenUnavailable::LoginRequired)?;
-        match self.read_current().is_some_and(|current| current.is_valid((self.now)())) {
-            true => Ok(header),
-            false => none,
-        }
     }
 
     /// The client of a login, with the configured secret, which may have changed.
@@ -400,10 +373,8 @@ impl OutgoingAuth {
             return client_token(http, &client, endpoint, &login.resource, &login.scopes).await;
         }
         let Some(refresh_token) = &login.refresh_token else {
-            return Err(TokenRequestError::Rejected(Error::new(
-                ErrorKind::Upstream,
-                "the authorization server issued no refresh token",
-            )));
+            let message = "the authorization server issued no refresh token";
+            return Err(TokenRequestError::InvalidGrant(Error::new(ErrorKind::Upstream, message)));
         };
         let oauth = oauth_client(http, &client, None, Some(&login.token_endpoint), None)
             .map_err(TokenRequestError::Rejected)?;
@@ -412,21 +383,6 @@ impl OutgoingAuth {
             oauth.exchange_refresh_token(&token).add_extra_param("resource", login.resource.clone());
         let response = request.request_async(http).await?;
         TokenSet::from_response(&response).map_err(TokenRequestError::Unavailable)
-    }
-
-    /// The stored form of the login, to hand it over to another process.
-    pub(crate) async fn to_secret(&self) -> Option<Secret> {
-        self.renewal.lock().await.login.as_ref().map(KeptLogin::to_secret)
-    }
-
-    /// Keeps a login in the secret store. If that is not possible, it is lost with this process.
-    pub(super) async fn keep(&self, login: &mut KeptLogin, store: Option<&LoginStore>) {
-        let Some(store) = store else { return };
-        let saved = store.set_login(&self.login_name(), login).await;
-        login.is_saved = saved.is_ok();
-        if let Err(error) = saved {
-            tracing::warn!(%error, "the login is not kept: after a restart it has to be made again");
-        }
     }
 
     pub(super) fn set_login(
@@ -440,9 +396,14 @@ impl OutgoingAuth {
         let due = expires_at.map(|end| renewal_time(end, (self.now)()));
         self.set_current(Some(CurrentToken { header: header.clone(), due, expires_at }));
         (renewal.login, renewal.source) = (Some(login), source);
-        renewal.failure = None;
-        self.state.send_replace(Some(LoginState::Authenticated));
+        renewal.end_pauses();
+        self.set_state(LoginState::Authenticated);
         Ok(header)
+    }
+
+    /// Receivers are only notified of a change.
+    fn set_state(&self, state: LoginState) {
+        self.state.send_if_modified(|before| before.replace(state) != Some(state));
     }
 
     pub(super) fn uses_bearer_token(&self) -> bool {
@@ -458,11 +419,6 @@ impl OutgoingAuth {
         let due = is_file.then(|| (self.now)() + TOKEN_FILE_TTL);
         self.set_current(Some(CurrentToken { header: header.clone(), due, expires_at: None }));
         Ok(header)
-    }
-
-    pub(super) fn store(&self) -> Option<LoginStore> {
-        let opened = LoginStore::open(self.environment.as_ref()?);
-        opened.inspect_err(|error| tracing::warn!(%error, "logins are not kept")).ok()
     }
 
     /// The client for this server and what it names. Only a server on a private network may name addresses there.

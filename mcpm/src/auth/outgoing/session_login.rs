@@ -17,13 +17,15 @@ use super::{
     session::OutgoingAuth,
 };
 use crate::{
-    Error, ErrorKind, Result, auth::SecretSource, http_client::is_confidential, redact::url::redact_url,
-    user_prompt::UserPrompt,
+    Error, ErrorKind, Result, auth::SecretSource, explain::Reason, http_client::is_confidential,
+    redact::url::redact_url, user_prompt::UserPrompt,
 };
 
 /// Most logins of one server within [`LOGIN_PERIOD`] that a running proxy asks the user for.
 const MAX_LOGINS: usize = 3;
 const LOGIN_PERIOD: Duration = Duration::from_secs(600);
+/// Most scopes that are kept for the next login.
+const MAX_MISSING_SCOPES: usize = 64;
 
 impl OutgoingAuth {
     /// Gets another token for a server that requires a login: the kept one, a renewed one, or that of a new login. The
@@ -61,14 +63,18 @@ impl OutgoingAuth {
         if !self.can_log_in() {
             return Err(TokenUnavailable::LoginRequired);
         }
-        renewal.logins.retain(|at| at.elapsed() < LOGIN_PERIOD);
-        if renewal.logins.len() >= MAX_LOGINS {
-            return Err(TokenUnavailable::LoginRequired);
+        let has_user = self.prompt().is_some();
+        if has_user {
+            renewal.logins.retain(|at| at.elapsed() < LOGIN_PERIOD);
+            if renewal.logins.len() >= MAX_LOGINS {
+                return Err(TokenUnavailable::LoginRequired);
+            }
+            renewal.logins.push(Instant::now());
         }
-        renewal.logins.push(Instant::now());
-        self.log_in_with(renewal, challenge).await.map_err(|error| {
+        self.log_in_with(renewal, challenge, false).await.map_err(|error| {
             tracing::warn!(%error, server = %redact_url(&self.target), "the login failed");
-            TokenUnavailable::LoginRequired
+            // A client that logs in by itself does so again.
+            if has_user { TokenUnavailable::LoginRequired } else { TokenUnavailable::Unavailable }
         })
     }
 
@@ -78,7 +84,22 @@ impl OutgoingAuth {
     /// Those of the login.
     pub(crate) async fn log_in(&self) -> Result<()> {
         let mut renewal = self.renewal.lock().await;
-        self.log_in_with(&mut renewal, None).await.map(drop)
+        self.log_in_with(&mut renewal, None, true).await.map(drop)
+    }
+
+    /// Logs in for another process, which takes the login from the secret store.
+    ///
+    /// # Errors
+    /// `SecretsUnavailable` if the login is not kept; as for [`log_in`](Self::log_in).
+    pub(crate) async fn log_in_and_keep(&self) -> Result<()> {
+        let mut renewal = self.renewal.lock().await;
+        self.log_in_with(&mut renewal, None, true).await?;
+        if renewal.login.as_ref().is_some_and(|login| login.is_saved) {
+            return Ok(());
+        }
+        let message = "the login is not kept, so that the running workload cannot use it";
+        Err(Error::new(ErrorKind::SecretsUnavailable, message)
+            .hint("`mcpm restart` logs in and hands the login over"))
     }
 
     /// Whether the login may be kept, for all that is known without opening the secret store.
@@ -97,18 +118,25 @@ impl OutgoingAuth {
             Error::new(ErrorKind::NotFound, message)
         };
         let store = LoginStore::open(self.environment.as_ref().ok_or_else(none)?)?;
-        let _lock = store.lock(&name).await?;
+        let Some(_lock) = store.lock(&name).await? else {
+            let message = "another process is renewing the login";
+            return Err(Error::new(ErrorKind::Upstream, message).hint("try it again"));
+        };
         let login = store.login(&name).await?.ok_or_else(none)?;
-        let http = self.http().await?;
         store.remove_login(&name).await?;
-        let revoked = async { revoke(http, &login, &self.client_of(&login)?).await };
+        let revoked = async { revoke(self.http().await?, &login, &self.client_of(&login)?).await };
         if let Err(error) = revoked.await {
             tracing::warn!(%error, "the login is removed here, but was not revoked");
         }
         Ok(())
     }
 
-    async fn log_in_with(&self, renewal: &mut Renewal, challenge: Option<Challenge>) -> Result<HeaderValue> {
+    async fn log_in_with(
+        &self,
+        renewal: &mut Renewal,
+        challenge: Option<Challenge>,
+        is_attended: bool,
+    ) -> Result<HeaderValue> {
         if !is_confidential(&self.target) {
             return Err(Error::new(ErrorKind::NotFound, "there are no logins over plain HTTP"));
         }
@@ -119,7 +147,7 @@ impl OutgoingAuth {
             Some(challenge) => Some(challenge),
             None => probe(self.http().await?, &self.target).await,
         };
-        let (store, name) = (self.store(), self.login_name());
+        let (store, name) = (self.store_with_prompt(), self.login_name());
         let mut before = renewal.login.clone();
         if let Some(store) = &store {
             // Another process may have kept the scopes that it needs.
@@ -137,15 +165,26 @@ impl OutgoingAuth {
             store: store.as_ref(),
             challenge: challenge.as_ref(),
             before: before.as_ref(),
+            is_attended,
             now: self.now,
         };
-        let mut login = Box::pin(login.run()).await?;
+        let logged_in = Box::pin(login.run()).await;
+        if let Err(error) = &logged_in
+            && error.has_reason(Reason::ScopeDenied)
+            && let Some(mut before) = before
+        {
+            // They would be in the way of each login to come.
+            before.missing_scopes.clear();
+            self.keep(renewal, &mut before, store.as_ref()).await;
+            renewal.login = Some(before);
+        }
+        let mut login = logged_in?;
         let mut _lock = None;
         if let Some(store) = &store {
             // A renewal of the login before must not replace this one.
             _lock = store.lock(&name).await.ok();
         }
-        self.keep(&mut login, store.as_ref()).await;
+        self.keep(renewal, &mut login, store.as_ref()).await;
         renewal.challenged_scopes = challenge.as_ref().map(Challenge::scopes).unwrap_or_default();
         self.set_login(renewal, login, TokenSource::LoggedIn)
     }
@@ -153,22 +192,25 @@ impl OutgoingAuth {
     /// Keeps scopes that the login lacks, for the next one, which may be made by another process.
     pub(super) async fn keep_missing_scopes(&self, renewal: &mut Renewal, scopes: Vec<String>) {
         let Some(login) = &mut renewal.login else { return };
-        if scopes.is_empty() || scopes == login.missing_scopes {
-            return;
-        }
-        login.missing_scopes = scopes;
-        let store = self.store();
-        let mut _lock = None;
-        if let Some(store) = &store {
-            let name = self.login_name();
-            _lock = store.lock(&name).await.ok();
-            let kept = store.login(&name).await.ok().flatten();
-            if kept.is_some_and(|kept| kept.access_token != login.access_token) {
-                // Another process has made another login meanwhile.
-                return;
+        let known = login.missing_scopes.len();
+        for scope in scopes {
+            if login.missing_scopes.len() < MAX_MISSING_SCOPES && !login.missing_scopes.contains(&scope) {
+                login.missing_scopes.push(scope);
             }
         }
-        self.keep(login, store.as_ref()).await;
+        if login.missing_scopes.len() == known || !login.is_saved {
+            return;
+        }
+        let Some(store) = self.store() else { return };
+        let (mut login, name) = (login.clone(), self.login_name());
+        let _lock = store.lock(&name).await.ok();
+        // Another process may have logged out or in meanwhile.
+        if let Ok(Some(kept)) = store.login(&name).await
+            && kept.access_token == login.access_token
+        {
+            self.keep(renewal, &mut login, Some(&store)).await;
+            renewal.login = Some(login);
+        }
     }
 
     /// Takes a login that another process has made since this one has needed it.

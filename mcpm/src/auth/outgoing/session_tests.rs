@@ -1,14 +1,16 @@
 //! Tests of renewals over a day, with a clock of their own and a real token endpoint.
 
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
     sync::{
-        Arc,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
@@ -17,10 +19,12 @@ use url::Url;
 
 use super::OutgoingAuth;
 use crate::{
+    Environment, Error, ErrorKind, Result,
     auth::outgoing::{
         OutgoingSecrets, OutgoingSpec, kept_login::KeptLogin, registration::ClientRegistration,
     },
     options::Secret,
+    secrets::SecretStore,
     testing::with_timeout,
 };
 
@@ -121,6 +125,78 @@ async fn a_day_of_requests_has_valid_tokens_and_so_has_a_clock_that_jumps() {
         let renewed = auth.after_rejection(Some(header), rejected.0, &rejected.1, false).await;
         assert_eq!(number(&renewed.expect("a token")), used + 2);
         assert_eq!(issued.load(Ordering::Relaxed), used + 2);
+    })
+    .await;
+}
+
+/// A store that may be read-only for a while.
+#[derive(Debug, Default)]
+struct MemoryStore {
+    values: Mutex<BTreeMap<String, Secret>>,
+    is_read_only: AtomicBool,
+}
+
+#[async_trait]
+impl SecretStore for MemoryStore {
+    fn location(&self) -> String {
+        "the memory".to_owned()
+    }
+
+    async fn read(&self, names: &[String]) -> Result<BTreeMap<String, Secret>> {
+        let values = self.values.lock().expect("the values");
+        let found = names.iter().filter_map(|name| Some((name.clone(), values.get(name)?.clone())));
+        Ok(found.collect())
+    }
+
+    async fn set(&self, name: &str, value: &Secret) -> Result<()> {
+        if self.is_read_only.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::SecretsUnavailable, "it is locked"));
+        }
+        self.values.lock().expect("the values").insert(name.to_owned(), value.clone());
+        Ok(())
+    }
+
+    async fn list(&self) -> Result<Vec<String>> {
+        Ok(self.values.lock().expect("the values").keys().cloned().collect())
+    }
+
+    async fn remove(&self, name: &str) -> Result<bool> {
+        Ok(self.values.lock().expect("the values").remove(name).is_some())
+    }
+}
+
+#[tokio::test]
+async fn a_login_that_could_not_be_saved_gives_way_to_a_newer_one() {
+    let issued = Arc::new(AtomicU32::new(0));
+    let endpoint = token_endpoint(Arc::clone(&issued)).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Arc::new(MemoryStore::default());
+    let mut environment = Environment::from_lookup(|_| None);
+    environment.state_dir = folder.path().to_owned();
+    environment.secrets.store = Some(Arc::<MemoryStore>::clone(&store));
+    let process = || {
+        let target = Url::parse("http://127.0.0.1:1/mcp").expect("a URL");
+        let (spec, secrets) = (OutgoingSpec::default(), OutgoingSecrets::default());
+        Arc::new(OutgoingAuth::new(spec, secrets, target, None, Some(environment.clone())).expect("is valid"))
+    };
+    let (first, second) = (process(), process());
+    store.set(&first.login_name(), &login(endpoint)).await.expect("is writable");
+    let reject = async |process: &Arc<OutgoingAuth>| {
+        let rejected = (process.current(), StatusCode::UNAUTHORIZED, HeaderMap::new());
+        let renewed = process.after_rejection(rejected.0, rejected.1, &rejected.2, false).await;
+        number(&renewed.expect("a token"))
+    };
+    with_timeout(async {
+        first.restore(None).await.expect("a login");
+        store.is_read_only.store(true, Ordering::Relaxed);
+        assert_eq!(reject(&first).await, 1);
+        // What is in the store is older.
+        assert_eq!(reject(&first).await, 2);
+        store.is_read_only.store(false, Ordering::Relaxed);
+        second.restore(None).await.expect("a login");
+        assert_eq!(reject(&second).await, 3);
+        assert_eq!(reject(&first).await, 3);
+        assert_eq!(issued.load(Ordering::Relaxed), 3);
     })
     .await;
 }
