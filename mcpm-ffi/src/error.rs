@@ -28,6 +28,14 @@ macro_rules! errors {
             }
         }
 
+        impl From<McpmError> for mcpm::Error {
+            fn from(error: McpmError) -> Self {
+                match error {
+                    $( McpmError::$kind { message } => Self::new(ErrorKind::$kind, message), )+
+                }
+            }
+        }
+
         #[uniffi::export]
         impl McpmError {
             /// Returns the stable name of the kind, as printed in JSON output.

@@ -1,7 +1,8 @@
 //! The C, Python and Swift bindings of mcpm.
 //!
-//! They only translate: all decisions are made by the library. [`c`] contains the C bindings; `executor` and
-//! `workload_handle` are shared by all bindings; the other modules are exported to Python and Swift by `uniffi`.
+//! They only translate: all decisions are made by the library. [`c`] contains the C bindings; `executor`,
+//! `prompt_bridge` and `workload_handle` are shared by all bindings; the other modules are exported to Python and Swift
+//! by `uniffi`.
 //! Files in `generated` and `c/setters.rs` are generated from the option table.
 
 #[cfg(feature = "capi")]
@@ -14,10 +15,14 @@ mod events;
 mod executor;
 #[cfg(feature = "uniffi")]
 mod explanation;
+#[cfg(any(feature = "capi", feature = "uniffi"))]
+mod prompt_bridge;
 #[cfg(feature = "uniffi")]
 mod proxy;
 #[cfg(feature = "uniffi")]
 mod records;
+#[cfg(feature = "uniffi")]
+mod user_prompt;
 #[cfg(feature = "uniffi")]
 mod values;
 #[cfg(feature = "uniffi")]
@@ -31,6 +36,7 @@ pub use {
     events::Events,
     explanation::{Explanation, Refused, explain},
     proxy::Proxy,
+    user_prompt::{DeviceLogin, LoginPrompt, UserPrompt},
     workload::{Workload, WorkloadStatus, shutdown},
 };
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use mcpm::{Environment, ProxyBuilder, RunningProxy, options::ProxyOptions, state::Phase};
+use mcpm::{ProxyBuilder, RunningProxy, options::ProxyOptions, state::Phase};
 
-use crate::{Explanation, McpmError, executor};
+use crate::{Explanation, McpmError, UserPrompt, executor, prompt_bridge::environment, user_prompt};
 
 /// A running proxy in front of an MCP server.
 ///
@@ -15,11 +15,17 @@ pub struct Proxy(Arc<RunningProxy>);
 #[uniffi::export]
 impl Proxy {
     /// Starts a proxy and returns once clients can connect.
-    #[uniffi::constructor]
-    pub async fn start(options: ProxyOptions) -> Result<Arc<Self>, McpmError> {
-        let started = async move {
-            ProxyBuilder::from(options).environment(Environment::from_process()).build()?.start().await
-        };
+    ///
+    /// `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
+    /// nobody can be prompted.
+    #[uniffi::constructor(default(prompt = None))]
+    pub async fn start(
+        options: ProxyOptions,
+        prompt: Option<Arc<dyn UserPrompt>>,
+    ) -> Result<Arc<Self>, McpmError> {
+        let environment = environment(user_prompt::adapt(prompt));
+        let started =
+            async move { ProxyBuilder::from(options).environment(environment).build()?.start().await };
         Ok(Arc::new(Self(Arc::new(executor::spawn_cancellable(started)?.join_or_abort().await?))))
     }
 

@@ -8,7 +8,7 @@ use mcpm::{
 };
 
 use crate::{
-    Events, McpmError, executor,
+    Events, McpmError, UserPrompt, executor, user_prompt,
     workload_handle::{StatusSnapshot, WorkloadHandle},
 };
 
@@ -47,16 +47,20 @@ impl Workload {
     ///
     /// `events` receives the events meanwhile, including those of the image pull. A start that is cancelled is
     /// rolled back; its name is free again when that is done.
-    #[uniffi::constructor(default(events = None))]
+    ///
+    /// `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
+    /// nobody can be prompted.
+    #[uniffi::constructor(default(events = None, prompt = None))]
     pub async fn start(
         options: WorkloadOptions,
         events: Option<Arc<Events>>,
+        prompt: Option<Arc<dyn UserPrompt>>,
     ) -> Result<Arc<Self>, McpmError> {
         let listen = match events {
             Some(events) => Some(events.take_sender()?),
             None => None,
         };
-        let started = WorkloadHandle::start(options, move |stream| {
+        let started = WorkloadHandle::start(options, user_prompt::adapt(prompt), move |stream| {
             if let Some(sender) = listen {
                 // The receiver may have been dropped.
                 let _ = sender.send(stream);

@@ -10,10 +10,13 @@ use mcpm::{
     Result, RunningWorkload, WorkloadBuilder,
     options::WorkloadOptions,
     state::{LoginState, Phase, Status},
+    user_prompt::UserPrompt,
     workload::EventStream,
 };
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+use crate::prompt_bridge::environment;
 
 /// Grace period of servers at a shutdown.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
@@ -70,9 +73,10 @@ impl WorkloadHandle {
     /// Starts a workload and returns once clients can connect; `listen` receives its events from the beginning.
     pub(crate) async fn start(
         options: WorkloadOptions,
+        prompt: Option<Arc<dyn UserPrompt>>,
         listen: impl FnOnce(EventStream),
     ) -> Result<Arc<Self>> {
-        let workload = WorkloadBuilder::from(options).build()?;
+        let workload = WorkloadBuilder::from(options).environment(environment(prompt)).build()?;
         listen(workload.events());
         let running = Box::pin(workload.start()).await?;
         let handle = Arc::new(Self {

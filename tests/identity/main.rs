@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails its test")]
 
 mod audit;
+mod bindings;
 mod certificate_authority;
 mod denials;
 mod exchange;
@@ -12,6 +13,8 @@ mod login;
 mod outages;
 mod outgoing;
 mod policies;
+#[path = "../bindings/programs.rs"]
+mod programs;
 mod protected_server;
 mod provider;
 mod provider_connections;

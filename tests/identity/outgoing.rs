@@ -206,12 +206,17 @@ impl Issuer {
                 &json!({ "resource": format!("{origin}/mcp"), "authorization_servers": [origin] }),
             ),
             "/.well-known/oauth-authorization-server" => json_response("200 OK", metadata),
-            "/device" => json_response(
+            "/device/rare" => json_response(
                 "200 OK",
                 &json!({ "device_code": "d", "user_code": "u", "expires_in": 600, "interval": u64::MAX,
                     "verification_uri": format!("{origin}/enter") }),
             ),
             "/register" => json_response("201 Created", &json!({ "client_id": "registered" })),
+            "/device" => json_response(
+                "200 OK",
+                &json!({ "device_code": "d", "user_code": "WDJB-MJHT", "interval": 1, "expires_in": 60,
+                    "verification_uri": format!("{origin}/enter") }),
+            ),
             "/token" if self.token_status.is_some() => {
                 json_response(self.token_status.unwrap(), &json!({ "error": "invalid_grant" }))
             }
@@ -478,7 +483,7 @@ async fn authorization_servers_that_cannot_be_trusted_are_refused() {
         ("polled too rarely", None, |metadata| {
             metadata.as_object_mut().unwrap().remove("authorization_endpoint");
             metadata["device_authorization_endpoint"] =
-                json!(format!("{}/device", metadata["issuer"].as_str().unwrap()));
+                json!(format!("{}/device/rare", metadata["issuer"].as_str().unwrap()));
         }),
         ("registers no clients", None, |metadata| {
             metadata.as_object_mut().unwrap().remove("registration_endpoint");

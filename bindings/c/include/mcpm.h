@@ -156,9 +156,33 @@ typedef struct mcpm_error mcpm_error;
 typedef struct mcpm_explanation mcpm_explanation;
 
 /**
+ * A login that the user is asked to make.
+ */
+typedef struct mcpm_login_prompt mcpm_login_prompt;
+
+/**
+ * The answer of a callback.
+ */
+typedef struct mcpm_prompt_answer mcpm_prompt_answer;
+
+/**
  * A running proxy in front of an MCP server.
  */
 typedef struct mcpm_proxy mcpm_proxy;
+
+/**
+ * The callbacks that prompt the user for what only the user can supply, such as a login to a remote server. All
+ * are optional.
+ *
+ * The callbacks may block until the user has answered. mcpm calls them on threads of its own, several at a time
+ * if it needs several answers, and from any thread: the callbacks and the user data must be thread-safe. They
+ * must not throw, call `longjmp`, or call a function of mcpm that starts, stops or checks something or shuts
+ * down; such a call returns `MCPM_STATUS_NOT_HERE`.
+ *
+ * `question`, `login`, `answer` and the strings of `login` are valid only during the call; copy what must last
+ * longer. Strings that are put into `answer` are copied.
+ */
+typedef struct mcpm_user_prompt mcpm_user_prompt;
 
 /**
  * A started workload: an MCP server in a container, behind its own proxy.
@@ -174,6 +198,21 @@ typedef struct mcpm_proxy_builder mcpm_proxy_builder;
  * Collects the options of a workload.
  */
 typedef struct mcpm_workload_builder mcpm_workload_builder;
+
+/**
+ * Frees the user data of a prompt.
+ */
+typedef void (*mcpm_free_user_data)(void *user_data);
+
+/**
+ * Prompts for text, and puts it into `answer`; without that, the user cannot be prompted.
+ */
+typedef void (*mcpm_ask_question)(void *user_data, const char *question, mcpm_prompt_answer *answer);
+
+/**
+ * Shows a login to the user, or asks for the URL of its redirect.
+ */
+typedef void (*mcpm_ask_login)(void *user_data, const mcpm_login_prompt *login, mcpm_prompt_answer *answer);
 
 #ifdef __cplusplus
 extern "C" {
@@ -278,6 +317,101 @@ bool mcpm_explanation_input(const mcpm_explanation *explanation,
 void mcpm_explanation_free(mcpm_explanation *explanation);
 
 /**
+ * Creates a prompt without callbacks; free it with `mcpm_user_prompt_free`.
+ *
+ * `user_data` is passed to each callback; it may be null. `free_user_data` is called once with it, by any thread,
+ * when the prompt and all that was started with it have ended; it may be null and must not block.
+ */
+mcpm_user_prompt *mcpm_user_prompt_new(void *user_data,
+                                       mcpm_free_user_data free_user_data);
+
+/**
+ * Frees a prompt; null is allowed. Builders, workloads and proxies that have it keep it until they end.
+ */
+void mcpm_user_prompt_free(mcpm_user_prompt *prompt);
+
+/**
+ * Sets the callback that prompts for text that is not echoed, for example the password of the secret store.
+ */
+void mcpm_user_prompt_ask_secret(mcpm_user_prompt *prompt, mcpm_ask_question callback);
+
+/**
+ * Sets the callback that prompts for text that may be echoed; by default the one for text that is not.
+ */
+void mcpm_user_prompt_ask_text(mcpm_user_prompt *prompt, mcpm_ask_question callback);
+
+/**
+ * Sets the callback that asks the user to log in to a remote server, and returns once the user knows: the login
+ * itself goes on in the browser, which the callback opens. It needs no answer, except if it fails.
+ */
+void mcpm_user_prompt_show_login(mcpm_user_prompt *prompt,
+                                 mcpm_ask_login callback);
+
+/**
+ * Sets the callback that asks for the URL to which a login has redirected, for a browser on another machine.
+ *
+ * It is called after the login was shown, and again after a URL that is not the one of this login. An answer that
+ * comes after the login has ended is ignored; return no later than the login's timeout.
+ */
+void mcpm_user_prompt_ask_redirect(mcpm_user_prompt *prompt,
+                                   mcpm_ask_login callback);
+
+/**
+ * Answers with a text, which is copied.
+ */
+void mcpm_prompt_answer_text(mcpm_prompt_answer *answer, const char *text);
+
+/**
+ * Answers that the user has cancelled, which ends what the answer is needed for with `MCPM_STATUS_INTERRUPTED`.
+ */
+void mcpm_prompt_answer_cancel(mcpm_prompt_answer *answer);
+
+/**
+ * Answers that the callback failed, which ends what the answer is needed for with `MCPM_STATUS_IO`. The message
+ * is copied; null is allowed.
+ */
+void mcpm_prompt_answer_fail(mcpm_prompt_answer *answer,
+                             const char *message);
+
+/**
+ * Returns the host of the remote server. Null returns null.
+ */
+const char *mcpm_login_prompt_server(const mcpm_login_prompt *login);
+
+/**
+ * Returns the URL to open in a browser. It is for the user alone; it does not belong into logs. Null returns
+ * null.
+ */
+const char *mcpm_login_prompt_url(const mcpm_login_prompt *login);
+
+/**
+ * Returns whether the page redirects the browser to this machine. If the browser is on another one, that fails,
+ * and the URL of the redirect can be asked for.
+ */
+bool mcpm_login_prompt_has_redirect(const mcpm_login_prompt *login);
+
+/**
+ * Returns the URL to open on another device; null if the authorization server allows no login there.
+ */
+const char *mcpm_login_prompt_device_url(const mcpm_login_prompt *login);
+
+/**
+ * Returns the code to enter on another device; null if the authorization server allows no login there. A page
+ * that is opened without entering it shows it, to be compared.
+ */
+const char *mcpm_login_prompt_device_code(const mcpm_login_prompt *login);
+
+/**
+ * Returns whether to open the browser; if not, the URL is only shown.
+ */
+bool mcpm_login_prompt_open_browser(const mcpm_login_prompt *login);
+
+/**
+ * Returns how long the login may take, in milliseconds.
+ */
+uint64_t mcpm_login_prompt_timeout(const mcpm_login_prompt *login);
+
+/**
  * Creates a builder without options; free it with `mcpm_proxy_builder_free`.
  */
 mcpm_proxy_builder *mcpm_proxy_builder_new(void);
@@ -286,6 +420,13 @@ mcpm_proxy_builder *mcpm_proxy_builder_new(void);
  * Sets an option by name, such as `target-uri`, with its value in text form, as on the command line.
  */
 void mcpm_proxy_builder_set(mcpm_proxy_builder *builder, const char *name, const char *value);
+
+/**
+ * Sets the prompt, which prompts the user, for example to log in to a remote server, at the start and later. The
+ * caller keeps its own, which must still be freed.
+ */
+void mcpm_proxy_builder_user_prompt(mcpm_proxy_builder *builder,
+                                    const mcpm_user_prompt *prompt);
 
 /**
  * Frees a builder; null is allowed.
@@ -1495,6 +1636,13 @@ mcpm_workload_builder *mcpm_workload_builder_new(void);
  * Sets an option by name, such as `proxy-port`, with its value in text form, as on the command line.
  */
 void mcpm_workload_builder_set(mcpm_workload_builder *builder, const char *name, const char *value);
+
+/**
+ * Sets the prompt, which prompts the user, for example to log in to a remote server, at the start and later. The
+ * caller keeps its own, which must still be freed.
+ */
+void mcpm_workload_builder_user_prompt(mcpm_workload_builder *builder,
+                                       const mcpm_user_prompt *prompt);
 
 /**
  * Frees a builder; null is allowed.

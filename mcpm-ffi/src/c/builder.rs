@@ -1,15 +1,16 @@
-//! Shared parts of both builders: the options, and the first invalid value.
+//! Shared parts of both builders: the options, the prompt, and the first invalid value.
 
-use std::{ffi::c_char, mem};
+use std::{ffi::c_char, mem, sync::Arc};
 
-use mcpm::options::OptionSet;
+use mcpm::{options::OptionSet, user_prompt::UserPrompt};
 
-use super::{error::CError, handle};
+use super::{error::CError, handle, prompt::CUserPrompt};
 
 /// Options that are being collected.
 #[derive(Debug, Default)]
 pub(super) struct OptionCollector<O> {
     options: O,
+    prompt: Option<Arc<dyn UserPrompt>>,
     first_error: Option<CError>,
     used: bool,
 }
@@ -60,11 +61,31 @@ pub(super) unsafe fn set_named<B: CBuilder>(builder: *mut B, name: *const c_char
     }
 }
 
-/// Takes the collected options, once, or returns the first failure.
+/// Sets the prompt.
+///
+/// # Safety
+/// As for [`handle::as_mut`] and [`handle::as_ref`].
+pub(super) unsafe fn set_prompt<B: CBuilder>(builder: *mut B, prompt: *const CUserPrompt) {
+    // SAFETY: guaranteed by the caller.
+    let Some(builder) = (unsafe { handle::as_mut(builder) }) else { return };
+    let collected = builder.collector();
+    // SAFETY: guaranteed by the caller.
+    match unsafe { handle::required_ref(prompt, "prompt") } {
+        Ok(prompt) => collected.prompt = Some(prompt.adapt()),
+        Err(error) => {
+            collected.first_error.get_or_insert(error);
+        }
+    }
+}
+
+/// The options of a builder, and its prompt.
+pub(super) type Collected<O> = (O, Option<Arc<dyn UserPrompt>>);
+
+/// Takes what was collected, once, or returns the first failure.
 ///
 /// # Safety
 /// As for [`handle::as_mut`].
-pub(super) unsafe fn take<B: CBuilder>(builder: *mut B) -> Result<B::Options, CError> {
+pub(super) unsafe fn take<B: CBuilder>(builder: *mut B) -> Result<Collected<B::Options>, CError> {
     // SAFETY: guaranteed by the caller.
     let Some(builder) = (unsafe { handle::as_mut(builder) }) else {
         return Err(CError::bad_argument("`builder` is null".to_owned()));
@@ -75,6 +96,6 @@ pub(super) unsafe fn take<B: CBuilder>(builder: *mut B) -> Result<B::Options, CE
     }
     match collected.first_error.take() {
         Some(first) => Err(first),
-        None => Ok(mem::take(&mut collected.options)),
+        None => Ok((mem::take(&mut collected.options), collected.prompt.take())),
     }
 }

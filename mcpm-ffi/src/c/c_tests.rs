@@ -1,7 +1,7 @@
 //! The C bindings, called as a C program does.
 
 use std::{
-    ffi::{CStr, CString, c_char},
+    ffi::{CStr, CString, c_char, c_void},
     ptr,
     time::Duration,
 };
@@ -57,7 +57,7 @@ fn every_kind_of_option_is_collected() {
         mcpm_workload_builder_foreground(builder, true);
         mcpm_workload_builder_target_port(builder, 80);
         mcpm_workload_builder_remote_auth_timeout(builder, 30_000);
-        let options = builder::take(builder).unwrap();
+        let (options, _) = builder::take(builder).unwrap();
         mcpm_workload_builder_free(builder);
         options
     };
@@ -145,6 +145,29 @@ fn proxy_builder() -> *mut ProxyBuilder {
         mcpm_proxy_builder_target_uri(builder, c"http://127.0.0.1:1/".as_ptr());
     }
     builder
+}
+
+/// Answers a question with its own text.
+unsafe extern "C" fn repeat(_: *mut c_void, question: *const c_char, answer: *mut CPromptAnswer) {
+    // SAFETY: both are valid during the call.
+    unsafe { mcpm_prompt_answer_text(answer, question) }
+}
+
+#[test]
+fn text_is_asked_like_a_secret_by_default() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let prompt = mcpm_user_prompt_new(ptr::null_mut(), None);
+    let ask = || {
+        // SAFETY: the prompt is alive.
+        let adapted = unsafe { handle::as_ref(prompt) }.unwrap().adapt();
+        runtime.block_on(async { adapted.ask_text("which").await }).unwrap()
+    };
+    assert_eq!(ask(), None);
+    // SAFETY: the prompt is alive.
+    unsafe { mcpm_user_prompt_ask_secret(prompt, Some(repeat)) };
+    assert_eq!(ask().as_deref(), Some("which"));
+    // SAFETY: the prompt is owned and freed once.
+    unsafe { mcpm_user_prompt_free(prompt) };
 }
 
 #[test]

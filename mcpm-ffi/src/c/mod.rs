@@ -8,6 +8,7 @@ mod error;
 mod explanation;
 mod handle;
 mod phase;
+mod prompt;
 mod proxy;
 // Generated and formatted by a test.
 #[rustfmt::skip]
@@ -18,6 +19,7 @@ mod workload;
 pub use error::*;
 pub use explanation::*;
 pub use phase::*;
+pub use prompt::*;
 pub use proxy::*;
 pub use setters::*;
 pub use shutdown::*;

@@ -13,8 +13,9 @@ use super::{
     error::{CError, Status},
     handle::{self, Out},
     phase::CPhase,
+    prompt::CUserPrompt,
 };
-use crate::executor;
+use crate::{executor, prompt_bridge::environment};
 
 /// Collects the options of a proxy.
 #[derive(Debug, Default)]
@@ -43,6 +44,17 @@ pub unsafe extern "C" fn mcpm_proxy_builder_set(
 ) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_named(builder, name, value) }
+}
+
+/// Sets the prompt, which prompts the user, for example to log in to a remote server, at the start and later. The
+/// caller keeps its own, which must still be freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_user_prompt(
+    builder: *mut ProxyBuilder,
+    prompt: *const CUserPrompt,
+) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_prompt(builder, prompt) }
 }
 
 /// Frees a builder; null is allowed.
@@ -82,8 +94,8 @@ pub unsafe extern "C" fn mcpm_proxy_start(
         handle::guard(error, || {
             executor::ensure_outside_runtime()?;
             let out = Out::new(proxy, "proxy")?;
-            let builder = mcpm::ProxyBuilder::from(builder::take(builder)?)
-                .environment(mcpm::Environment::from_process());
+            let (options, prompt) = builder::take(builder)?;
+            let builder = mcpm::ProxyBuilder::from(options).environment(environment(prompt));
             let running =
                 executor::spawn_cancellable(async move { builder.build()?.start().await })?.block_on()?;
             let (name, url) = (handle::c_text(running.name()), handle::c_text(running.url()));

@@ -14,6 +14,7 @@ use super::{
     error::{CError, Status},
     handle::{self, Out},
     phase::CPhase,
+    prompt::CUserPrompt,
 };
 use crate::{executor, workload_handle::WorkloadHandle};
 
@@ -44,6 +45,17 @@ pub unsafe extern "C" fn mcpm_workload_builder_set(
 ) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_named(builder, name, value) }
+}
+
+/// Sets the prompt, which prompts the user, for example to log in to a remote server, at the start and later. The
+/// caller keeps its own, which must still be freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_user_prompt(
+    builder: *mut WorkloadBuilder,
+    prompt: *const CUserPrompt,
+) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_prompt(builder, prompt) }
 }
 
 /// Frees a builder; null is allowed.
@@ -77,8 +89,9 @@ pub unsafe extern "C" fn mcpm_workload_start(
         handle::guard(error, || {
             executor::ensure_outside_runtime()?;
             let out = Out::new(workload, "workload")?;
-            let options = builder::take(builder)?;
-            let held = executor::spawn_cancellable(WorkloadHandle::start(options, drop))?.block_on()?;
+            let (options, prompt) = builder::take(builder)?;
+            let started = WorkloadHandle::start(options, prompt, drop);
+            let held = executor::spawn_cancellable(started)?.block_on()?;
             let (name, url) = (handle::c_text(held.name()), handle::c_text(held.url()));
             out.put(handle::into_raw(CWorkload { handle: held, name, url }));
             Ok(())

@@ -2,6 +2,7 @@
 
 import atexit as _atexit
 
+from . import _user_prompt  # noqa: F401
 from ._native.mcpm import *  # noqa: F403
 from ._native.mcpm import McpmError, shutdown
 from ._secret import Secret

@@ -460,7 +460,13 @@ fileprivate final class UniffiHandleMap<T>: @unchecked Sendable {
 
 
 // Public interface members begin here.
-
+// Magic number for the Rust proxy to call using the same mechanism as every other method,
+// to free the callback once it's dropped by Rust.
+private let IDX_CALLBACK_FREE: Int32 = 0
+// Callback return codes
+private let UNIFFI_CALLBACK_SUCCESS: Int32 = 0
+private let UNIFFI_CALLBACK_ERROR: Int32 = 1
+private let UNIFFI_CALLBACK_UNEXPECTED_ERROR: Int32 = 2
 
 #if swift(>=5.8)
 @_documentation(visibility: private)
@@ -899,12 +905,15 @@ open class Proxy: ProxyProtocol, @unchecked Sendable {
     
     /**
      * Starts a proxy and returns once clients can connect.
+     *
+     * `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
+     * nobody can be prompted.
      */
-public static func start(options: ProxyOptions)async throws  -> Proxy  {
+public static func start(options: ProxyOptions, prompt: UserPrompt? = nil)async throws  -> Proxy  {
     return
         try  await uniffiRustCallAsync(
             rustFutureFunc: {
-                uniffi_mcpm_ffi_fn_constructor_proxy_start(FfiConverterTypeProxyOptions_lower(options)
+                uniffi_mcpm_ffi_fn_constructor_proxy_start(FfiConverterTypeProxyOptions_lower(options),FfiConverterOptionTypeUserPrompt.lower(prompt)
                 )
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_u64,
@@ -1070,6 +1079,368 @@ public func FfiConverterTypeProxy_lower(_ value: Proxy) -> UInt64 {
 
 
 /**
+ * Prompts the user for what only the user can supply. Implement it, and pass it to the start of a workload or
+ * proxy.
+ *
+ * The methods may block until the user has answered: mcpm calls them on threads of their own, several at a time
+ * if it needs several answers. An error that one raises fails what the answer is needed for;
+ * `McpmError.Interrupted` says that the user has cancelled. A prompt is kept as long as what was started with it.
+ */
+public protocol UserPrompt: AnyObject, Sendable {
+    
+    /**
+     * Prompts for text that is not echoed, for example the password of the secret store; none if the user cannot
+     * be prompted, which is the default.
+     */
+    func askSecret(question: String) throws  -> Secret?
+    
+    /**
+     * Prompts for text that may be echoed; none if the user cannot be prompted. The default calls `ask_secret`.
+     */
+    func askText(question: String) throws  -> String?
+    
+    /**
+     * Asks the user to log in to a remote server, and returns once the user knows: the login itself goes on in
+     * the browser. The program opens the browser. The default fails with `McpmError.LoginRequired`.
+     */
+    func showLogin(login: LoginPrompt) throws 
+    
+    /**
+     * Asks for the URL to which a login has redirected, for a browser on another machine; none if the user cannot
+     * be asked, which is the default.
+     *
+     * It is called after `show_login`, and again after a URL that is not the one of this login. An answer that
+     * comes after the login has ended is ignored; return no later than the login's timeout.
+     */
+    func askRedirect(login: LoginPrompt) throws  -> String?
+    
+}
+/**
+ * Prompts the user for what only the user can supply. Implement it, and pass it to the start of a workload or
+ * proxy.
+ *
+ * The methods may block until the user has answered: mcpm calls them on threads of their own, several at a time
+ * if it needs several answers. An error that one raises fails what the answer is needed for;
+ * `McpmError.Interrupted` says that the user has cancelled. A prompt is kept as long as what was started with it.
+ */
+open class UserPromptImpl: UserPrompt, @unchecked Sendable {
+    fileprivate let handle: UInt64
+
+    /// Used to instantiate a [FFIObject] without an actual handle, for fakes in tests, mostly.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public struct NoHandle {
+        public init() {}
+    }
+
+    // TODO: We'd like this to be `private` but for Swifty reasons,
+    // we can't implement `FfiConverter` without making this `required` and we can't
+    // make it `required` without making it `public`.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    required public init(unsafeFromHandle handle: UInt64) {
+        self.handle = handle
+    }
+
+    // This constructor can be used to instantiate a fake object.
+    // - Parameter noHandle: Placeholder value so we can have a constructor separate from the default empty one that may be implemented for classes extending [FFIObject].
+    //
+    // - Warning:
+    //     Any object instantiated with this constructor cannot be passed to an actual Rust-backed object. Since there isn't a backing handle the FFI lower functions will crash.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public init(noHandle: NoHandle) {
+        self.handle = 0
+    }
+
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public func uniffiCloneHandle() -> UInt64 {
+        return try! rustCall { uniffi_mcpm_ffi_fn_clone_userprompt(self.handle, $0) }
+    }
+    // No primary constructor declared for this class.
+
+    deinit {
+        if handle == 0 {
+            // Mock objects have handle=0 don't try to free them
+            return
+        }
+
+        try! rustCall { uniffi_mcpm_ffi_fn_free_userprompt(handle, $0) }
+    }
+
+    
+
+    
+    /**
+     * Prompts for text that is not echoed, for example the password of the secret store; none if the user cannot
+     * be prompted, which is the default.
+     */
+open func askSecret(question: String)throws  -> Secret?  {
+    return try  FfiConverterOptionTypeSecret.lift(try rustCallWithError(FfiConverterTypeMcpmError_lift) {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_userprompt_ask_secret(
+            self.uniffiCloneHandle(),
+        FfiConverterString.lower(question),uniffiCallStatus
+    )
+})
+}
+    
+    /**
+     * Prompts for text that may be echoed; none if the user cannot be prompted. The default calls `ask_secret`.
+     */
+open func askText(question: String)throws  -> String?  {
+    return try  FfiConverterOptionString.lift(try rustCallWithError(FfiConverterTypeMcpmError_lift) {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_userprompt_ask_text(
+            self.uniffiCloneHandle(),
+        FfiConverterString.lower(question),uniffiCallStatus
+    )
+})
+}
+    
+    /**
+     * Asks the user to log in to a remote server, and returns once the user knows: the login itself goes on in
+     * the browser. The program opens the browser. The default fails with `McpmError.LoginRequired`.
+     */
+open func showLogin(login: LoginPrompt)throws   {try rustCallWithError(FfiConverterTypeMcpmError_lift) {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_userprompt_show_login(
+            self.uniffiCloneHandle(),
+        FfiConverterTypeLoginPrompt_lower(login),uniffiCallStatus
+    )
+}
+}
+    
+    /**
+     * Asks for the URL to which a login has redirected, for a browser on another machine; none if the user cannot
+     * be asked, which is the default.
+     *
+     * It is called after `show_login`, and again after a URL that is not the one of this login. An answer that
+     * comes after the login has ended is ignored; return no later than the login's timeout.
+     */
+open func askRedirect(login: LoginPrompt)throws  -> String?  {
+    return try  FfiConverterOptionString.lift(try rustCallWithError(FfiConverterTypeMcpmError_lift) {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_userprompt_ask_redirect(
+            self.uniffiCloneHandle(),
+        FfiConverterTypeLoginPrompt_lower(login),uniffiCallStatus
+    )
+})
+}
+    
+
+    
+}
+
+
+
+// Put the implementation in a struct so we don't pollute the top-level namespace
+fileprivate struct UniffiCallbackInterfaceUserPrompt {
+
+    // Create the VTable using a series of closures.
+    // Swift automatically converts these into C callback functions.
+    //
+    // Store the vtable directly.
+    static let vtable: UniffiVTableCallbackInterfaceUserPrompt = UniffiVTableCallbackInterfaceUserPrompt(
+        uniffiFree: { (uniffiHandle: UInt64) -> () in
+            do {
+                try FfiConverterTypeUserPrompt.handleMap.remove(handle: uniffiHandle)
+            } catch {
+                print("Uniffi callback interface UserPrompt: handle missing in uniffiFree")
+            }
+        },
+        uniffiClone: { (uniffiHandle: UInt64) -> UInt64 in
+            do {
+                return try FfiConverterTypeUserPrompt.handleMap.clone(handle: uniffiHandle)
+            } catch {
+                fatalError("Uniffi callback interface UserPrompt: handle missing in uniffiClone")
+            }
+        },
+        askSecret: { (
+            uniffiHandle: UInt64,
+            question: RustBuffer,
+            uniffiOutReturn: UnsafeMutablePointer<RustBuffer>,
+            uniffiCallStatus: UnsafeMutablePointer<RustCallStatus>
+        ) in
+            let makeCall = {
+                () throws -> Secret? in
+                guard let uniffiObj = try? FfiConverterTypeUserPrompt.handleMap.get(handle: uniffiHandle) else {
+                    throw UniffiInternalError.unexpectedStaleHandle
+                }
+                return try uniffiObj.askSecret(
+                     question: try FfiConverterString.lift(question)
+                )
+            }
+
+            
+            let writeReturn = { uniffiOutReturn.pointee = FfiConverterOptionTypeSecret.lower($0) }
+            uniffiTraitInterfaceCallWithError(
+                callStatus: uniffiCallStatus,
+                makeCall: makeCall,
+                writeReturn: writeReturn,
+                lowerError: FfiConverterTypeMcpmError_lower
+            )
+        },
+        askText: { (
+            uniffiHandle: UInt64,
+            question: RustBuffer,
+            uniffiOutReturn: UnsafeMutablePointer<RustBuffer>,
+            uniffiCallStatus: UnsafeMutablePointer<RustCallStatus>
+        ) in
+            let makeCall = {
+                () throws -> String? in
+                guard let uniffiObj = try? FfiConverterTypeUserPrompt.handleMap.get(handle: uniffiHandle) else {
+                    throw UniffiInternalError.unexpectedStaleHandle
+                }
+                return try uniffiObj.askText(
+                     question: try FfiConverterString.lift(question)
+                )
+            }
+
+            
+            let writeReturn = { uniffiOutReturn.pointee = FfiConverterOptionString.lower($0) }
+            uniffiTraitInterfaceCallWithError(
+                callStatus: uniffiCallStatus,
+                makeCall: makeCall,
+                writeReturn: writeReturn,
+                lowerError: FfiConverterTypeMcpmError_lower
+            )
+        },
+        showLogin: { (
+            uniffiHandle: UInt64,
+            login: RustBuffer,
+            uniffiOutReturn: UnsafeMutableRawPointer,
+            uniffiCallStatus: UnsafeMutablePointer<RustCallStatus>
+        ) in
+            let makeCall = {
+                () throws -> () in
+                guard let uniffiObj = try? FfiConverterTypeUserPrompt.handleMap.get(handle: uniffiHandle) else {
+                    throw UniffiInternalError.unexpectedStaleHandle
+                }
+                return try uniffiObj.showLogin(
+                     login: try FfiConverterTypeLoginPrompt_lift(login)
+                )
+            }
+
+            
+            let writeReturn = { () }
+            uniffiTraitInterfaceCallWithError(
+                callStatus: uniffiCallStatus,
+                makeCall: makeCall,
+                writeReturn: writeReturn,
+                lowerError: FfiConverterTypeMcpmError_lower
+            )
+        },
+        askRedirect: { (
+            uniffiHandle: UInt64,
+            login: RustBuffer,
+            uniffiOutReturn: UnsafeMutablePointer<RustBuffer>,
+            uniffiCallStatus: UnsafeMutablePointer<RustCallStatus>
+        ) in
+            let makeCall = {
+                () throws -> String? in
+                guard let uniffiObj = try? FfiConverterTypeUserPrompt.handleMap.get(handle: uniffiHandle) else {
+                    throw UniffiInternalError.unexpectedStaleHandle
+                }
+                return try uniffiObj.askRedirect(
+                     login: try FfiConverterTypeLoginPrompt_lift(login)
+                )
+            }
+
+            
+            let writeReturn = { uniffiOutReturn.pointee = FfiConverterOptionString.lower($0) }
+            uniffiTraitInterfaceCallWithError(
+                callStatus: uniffiCallStatus,
+                makeCall: makeCall,
+                writeReturn: writeReturn,
+                lowerError: FfiConverterTypeMcpmError_lower
+            )
+        }
+    )
+
+    // Rust stores this pointer for future callback invocations, so it must live
+    // for the process lifetime (not just for the init function call).
+    //
+    // `nonisolated(unsafe)` is needed under Swift 6 strict concurrency.
+    // This is safe because the pointee is initialized once during static init
+    // and never mutated by either side of the FFI.  Its fields are C function pointers.
+    nonisolated(unsafe) static let vtablePtr: UnsafePointer<UniffiVTableCallbackInterfaceUserPrompt> = {
+        let ptr = UnsafeMutablePointer<UniffiVTableCallbackInterfaceUserPrompt>.allocate(capacity: 1)
+        ptr.initialize(to: vtable)
+        return UnsafePointer(ptr)
+    }()
+}
+
+private func uniffiCallbackInitUserPrompt() {
+    uniffi_mcpm_ffi_fn_init_callback_vtable_userprompt(UniffiCallbackInterfaceUserPrompt.vtablePtr)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeUserPrompt: FfiConverter {
+    fileprivate static let handleMap = UniffiHandleMap<UserPrompt>()
+
+    typealias FfiType = UInt64
+    typealias SwiftType = UserPrompt
+
+    public static func lift(_ handle: UInt64) throws -> UserPrompt {
+        if ((handle & 1) == 0) {
+            // Rust-generated handle, construct a new class that uses the handle to implement the
+            // interface
+            return UserPromptImpl(unsafeFromHandle: handle)
+        } else {
+            // Swift-generated handle, get the object from the handle map
+            return try handleMap.remove(handle: handle)
+        }
+    }
+
+    public static func lower(_ value: UserPrompt) -> UInt64 {
+         if let rustImpl = value as? UserPromptImpl {
+             // Rust-implemented object.  Clone the handle and return it
+            return rustImpl.uniffiCloneHandle()
+         } else {
+            // Swift object, generate a new vtable handle and return that.
+            return handleMap.insert(obj: value)
+         }
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> UserPrompt {
+        let handle: UInt64 = try readInt(&buf)
+        return try lift(handle)
+    }
+
+    public static func write(_ value: UserPrompt, into buf: inout [UInt8]) {
+        writeInt(&buf, lower(value))
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeUserPrompt_lift(_ handle: UInt64) throws -> UserPrompt {
+    return try FfiConverterTypeUserPrompt.lift(handle)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeUserPrompt_lower(_ value: UserPrompt) -> UInt64 {
+    return FfiConverterTypeUserPrompt.lower(value)
+}
+
+
+
+
+
+
+/**
  * A running workload: an MCP server in a container, behind its own proxy.
  *
  * It runs as long as this object and this process exist, so keep a reference; at the end of either, the server is
@@ -1168,12 +1539,15 @@ open class Workload: WorkloadProtocol, @unchecked Sendable {
      *
      * `events` receives the events meanwhile, including those of the image pull. A start that is cancelled is
      * rolled back; its name is free again when that is done.
+     *
+     * `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
+     * nobody can be prompted.
      */
-public static func start(options: WorkloadOptions, events: Events? = nil)async throws  -> Workload  {
+public static func start(options: WorkloadOptions, events: Events? = nil, prompt: UserPrompt? = nil)async throws  -> Workload  {
     return
         try  await uniffiRustCallAsync(
             rustFutureFunc: {
-                uniffi_mcpm_ffi_fn_constructor_workload_start(FfiConverterTypeWorkloadOptions_lower(options),FfiConverterOptionTypeEvents.lower(events)
+                uniffi_mcpm_ffi_fn_constructor_workload_start(FfiConverterTypeWorkloadOptions_lower(options),FfiConverterOptionTypeEvents.lower(events),FfiConverterOptionTypeUserPrompt.lower(prompt)
                 )
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_u64,
@@ -1359,6 +1733,97 @@ public func FfiConverterTypeAttributes_lift(_ buf: RustBuffer) throws -> Attribu
 #endif
 public func FfiConverterTypeAttributes_lower(_ value: Attributes) -> RustBuffer {
     return FfiConverterTypeAttributes.lower(value)
+}
+
+
+/**
+ * A login on another device (RFC 8628 section 3.3). Its text form omits the code.
+ */
+public struct DeviceLogin: Equatable, Hashable, CustomDebugStringConvertible, CustomStringConvertible {
+    /**
+     * The URL to open there.
+     */
+    public var url: String
+    /**
+     * The code to enter there. A page that is opened without entering it shows it, to be compared.
+     */
+    public var code: String
+
+    // Default memberwise initializers are never public by default, so we
+    // declare one manually.
+    public init(
+        /**
+         * The URL to open there.
+         */url: String, 
+        /**
+         * The code to enter there. A page that is opened without entering it shows it, to be compared.
+         */code: String) {
+        self.url = url
+        self.code = code
+    }
+
+    
+
+    
+// The local Rust `Debug` implementation.
+public var debugDescription: String {
+    return try!  FfiConverterString.lift(
+        try! rustCall() {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_devicelogin_uniffi_trait_debug(
+            FfiConverterTypeDeviceLogin_lower(self),uniffiCallStatus
+    )
+}
+    )
+}
+// The local Rust `Display` implementation.
+public var description: String {
+    return try!  FfiConverterString.lift(
+        try! rustCall() {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_devicelogin_uniffi_trait_display(
+            FfiConverterTypeDeviceLogin_lower(self),uniffiCallStatus
+    )
+}
+    )
+}
+}
+
+#if compiler(>=6)
+extension DeviceLogin: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeDeviceLogin: FfiConverterRustBuffer {
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> DeviceLogin {
+        return
+            try DeviceLogin(
+                url: FfiConverterString.read(from: &buf), 
+                code: FfiConverterString.read(from: &buf)
+        )
+    }
+
+    public static func write(_ value: DeviceLogin, into buf: inout [UInt8]) {
+        FfiConverterString.write(value.url, into: &buf)
+        FfiConverterString.write(value.code, into: &buf)
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeDeviceLogin_lift(_ buf: RustBuffer) throws -> DeviceLogin {
+    return try FfiConverterTypeDeviceLogin.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeDeviceLogin_lower(_ value: DeviceLogin) -> RustBuffer {
+    return FfiConverterTypeDeviceLogin.lower(value)
 }
 
 
@@ -1734,6 +2199,139 @@ public func FfiConverterTypeKeyValue_lift(_ buf: RustBuffer) throws -> KeyValue 
 #endif
 public func FfiConverterTypeKeyValue_lower(_ value: KeyValue) -> RustBuffer {
     return FfiConverterTypeKeyValue.lower(value)
+}
+
+
+/**
+ * A login that the user is asked to make. Its text form omits the URL and the code, which are for the user alone.
+ */
+public struct LoginPrompt: Equatable, Hashable, CustomDebugStringConvertible, CustomStringConvertible {
+    /**
+     * The host of the remote server.
+     */
+    public var server: String
+    /**
+     * The URL to open in a browser.
+     */
+    public var url: String
+    /**
+     * Whether the page redirects the browser to this machine. If the browser is on another one, that fails, and
+     * the URL of the redirect is what `ask_redirect` asks for.
+     */
+    public var hasRedirect: Bool
+    /**
+     * How to log in on another device, if the authorization server allows it.
+     */
+    public var device: DeviceLogin?
+    /**
+     * Whether to open the browser; if not, the URL is only shown.
+     */
+    public var openBrowser: Bool
+    /**
+     * How long the login may take.
+     */
+    public var timeout: TimeInterval
+
+    // Default memberwise initializers are never public by default, so we
+    // declare one manually.
+    public init(
+        /**
+         * The host of the remote server.
+         */server: String, 
+        /**
+         * The URL to open in a browser.
+         */url: String, 
+        /**
+         * Whether the page redirects the browser to this machine. If the browser is on another one, that fails, and
+         * the URL of the redirect is what `ask_redirect` asks for.
+         */hasRedirect: Bool, 
+        /**
+         * How to log in on another device, if the authorization server allows it.
+         */device: DeviceLogin?, 
+        /**
+         * Whether to open the browser; if not, the URL is only shown.
+         */openBrowser: Bool, 
+        /**
+         * How long the login may take.
+         */timeout: TimeInterval) {
+        self.server = server
+        self.url = url
+        self.hasRedirect = hasRedirect
+        self.device = device
+        self.openBrowser = openBrowser
+        self.timeout = timeout
+    }
+
+    
+
+    
+// The local Rust `Debug` implementation.
+public var debugDescription: String {
+    return try!  FfiConverterString.lift(
+        try! rustCall() {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_loginprompt_uniffi_trait_debug(
+            FfiConverterTypeLoginPrompt_lower(self),uniffiCallStatus
+    )
+}
+    )
+}
+// The local Rust `Display` implementation.
+public var description: String {
+    return try!  FfiConverterString.lift(
+        try! rustCall() {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_loginprompt_uniffi_trait_display(
+            FfiConverterTypeLoginPrompt_lower(self),uniffiCallStatus
+    )
+}
+    )
+}
+}
+
+#if compiler(>=6)
+extension LoginPrompt: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeLoginPrompt: FfiConverterRustBuffer {
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> LoginPrompt {
+        return
+            try LoginPrompt(
+                server: FfiConverterString.read(from: &buf), 
+                url: FfiConverterString.read(from: &buf), 
+                hasRedirect: FfiConverterBool.read(from: &buf), 
+                device: FfiConverterOptionTypeDeviceLogin.read(from: &buf), 
+                openBrowser: FfiConverterBool.read(from: &buf), 
+                timeout: FfiConverterDuration.read(from: &buf)
+        )
+    }
+
+    public static func write(_ value: LoginPrompt, into buf: inout [UInt8]) {
+        FfiConverterString.write(value.server, into: &buf)
+        FfiConverterString.write(value.url, into: &buf)
+        FfiConverterBool.write(value.hasRedirect, into: &buf)
+        FfiConverterOptionTypeDeviceLogin.write(value.device, into: &buf)
+        FfiConverterBool.write(value.openBrowser, into: &buf)
+        FfiConverterDuration.write(value.timeout, into: &buf)
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeLoginPrompt_lift(_ buf: RustBuffer) throws -> LoginPrompt {
+    return try FfiConverterTypeLoginPrompt.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeLoginPrompt_lower(_ value: LoginPrompt) -> RustBuffer {
+    return FfiConverterTypeLoginPrompt.lower(value)
 }
 
 
@@ -6366,6 +6964,30 @@ fileprivate struct FfiConverterOptionTypeEvents: FfiConverterRustBuffer {
 #if swift(>=5.8)
 @_documentation(visibility: private)
 #endif
+fileprivate struct FfiConverterOptionTypeUserPrompt: FfiConverterRustBuffer {
+    typealias SwiftType = UserPrompt?
+
+    public static func write(_ value: SwiftType, into buf: inout [UInt8]) {
+        guard let value = value else {
+            writeInt(&buf, Int8(0))
+            return
+        }
+        writeInt(&buf, Int8(1))
+        FfiConverterTypeUserPrompt.write(value, into: &buf)
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> SwiftType {
+        switch try readInt(&buf) as Int8 {
+        case 0: return nil
+        case 1: return try FfiConverterTypeUserPrompt.read(from: &buf)
+        default: throw UniffiInternalError.unexpectedOptionalTag
+        }
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
 fileprivate struct FfiConverterOptionTypeAttributes: FfiConverterRustBuffer {
     typealias SwiftType = Attributes?
 
@@ -6382,6 +7004,30 @@ fileprivate struct FfiConverterOptionTypeAttributes: FfiConverterRustBuffer {
         switch try readInt(&buf) as Int8 {
         case 0: return nil
         case 1: return try FfiConverterTypeAttributes.read(from: &buf)
+        default: throw UniffiInternalError.unexpectedOptionalTag
+        }
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+fileprivate struct FfiConverterOptionTypeDeviceLogin: FfiConverterRustBuffer {
+    typealias SwiftType = DeviceLogin?
+
+    public static func write(_ value: SwiftType, into buf: inout [UInt8]) {
+        guard let value = value else {
+            writeInt(&buf, Int8(0))
+            return
+        }
+        writeInt(&buf, Int8(1))
+        FfiConverterTypeDeviceLogin.write(value, into: &buf)
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> SwiftType {
+        switch try readInt(&buf) as Int8 {
+        case 0: return nil
+        case 1: return try FfiConverterTypeDeviceLogin.read(from: &buf)
         default: throw UniffiInternalError.unexpectedOptionalTag
         }
     }
@@ -7190,6 +7836,18 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_method_proxy_warnings() != 53826) {
         return InitializationResult.apiChecksumMismatch
     }
+    if (uniffi_mcpm_ffi_checksum_method_userprompt_ask_secret() != 6123) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_userprompt_ask_text() != 20879) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_userprompt_show_login() != 896) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect() != 5609) {
+        return InitializationResult.apiChecksumMismatch
+    }
     if (uniffi_mcpm_ffi_checksum_method_workload_events() != 5461) {
         return InitializationResult.apiChecksumMismatch
     }
@@ -7208,13 +7866,14 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_constructor_events_new() != 54106) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 30588) {
+    if (uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 19229) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_constructor_workload_start() != 54591) {
+    if (uniffi_mcpm_ffi_checksum_constructor_workload_start() != 8046) {
         return InitializationResult.apiChecksumMismatch
     }
 
+    uniffiCallbackInitUserPrompt()
     return InitializationResult.ok
 }()
 

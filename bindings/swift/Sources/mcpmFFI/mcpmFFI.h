@@ -243,6 +243,46 @@ typedef void (*UniffiForeignFutureCompleteVoid)(uint64_t, UniffiForeignFutureRes
     );
 
 #endif
+#ifndef UNIFFI_FFIDEF_CALLBACK_INTERFACE_USER_PROMPT_METHOD0
+#define UNIFFI_FFIDEF_CALLBACK_INTERFACE_USER_PROMPT_METHOD0
+typedef void (*UniffiCallbackInterfaceUserPromptMethod0)(uint64_t, RustBuffer, RustBuffer* _Nonnull, 
+        RustCallStatus *_Nonnull uniffiCallStatus
+    );
+
+#endif
+#ifndef UNIFFI_FFIDEF_CALLBACK_INTERFACE_USER_PROMPT_METHOD1
+#define UNIFFI_FFIDEF_CALLBACK_INTERFACE_USER_PROMPT_METHOD1
+typedef void (*UniffiCallbackInterfaceUserPromptMethod1)(uint64_t, RustBuffer, RustBuffer* _Nonnull, 
+        RustCallStatus *_Nonnull uniffiCallStatus
+    );
+
+#endif
+#ifndef UNIFFI_FFIDEF_CALLBACK_INTERFACE_USER_PROMPT_METHOD2
+#define UNIFFI_FFIDEF_CALLBACK_INTERFACE_USER_PROMPT_METHOD2
+typedef void (*UniffiCallbackInterfaceUserPromptMethod2)(uint64_t, RustBuffer, void* _Nonnull, 
+        RustCallStatus *_Nonnull uniffiCallStatus
+    );
+
+#endif
+#ifndef UNIFFI_FFIDEF_CALLBACK_INTERFACE_USER_PROMPT_METHOD3
+#define UNIFFI_FFIDEF_CALLBACK_INTERFACE_USER_PROMPT_METHOD3
+typedef void (*UniffiCallbackInterfaceUserPromptMethod3)(uint64_t, RustBuffer, RustBuffer* _Nonnull, 
+        RustCallStatus *_Nonnull uniffiCallStatus
+    );
+
+#endif
+#ifndef UNIFFI_FFIDEF_V_TABLE_CALLBACK_INTERFACE_USER_PROMPT
+#define UNIFFI_FFIDEF_V_TABLE_CALLBACK_INTERFACE_USER_PROMPT
+typedef struct UniffiVTableCallbackInterfaceUserPrompt {
+    UniffiCallbackInterfaceFree _Nonnull uniffiFree;
+    UniffiCallbackInterfaceClone _Nonnull uniffiClone;
+    UniffiCallbackInterfaceUserPromptMethod0 _Nonnull askSecret;
+    UniffiCallbackInterfaceUserPromptMethod1 _Nonnull askText;
+    UniffiCallbackInterfaceUserPromptMethod2 _Nonnull showLogin;
+    UniffiCallbackInterfaceUserPromptMethod3 _Nonnull askRedirect;
+} UniffiVTableCallbackInterfaceUserPrompt;
+
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_EVENTS
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_EVENTS
 uint64_t uniffi_mcpm_ffi_fn_clone_events(uint64_t handle, RustCallStatus *_Nonnull out_status
@@ -276,7 +316,7 @@ void uniffi_mcpm_ffi_fn_free_proxy(uint64_t handle, RustCallStatus *_Nonnull out
 #endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CONSTRUCTOR_PROXY_START
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CONSTRUCTOR_PROXY_START
-uint64_t uniffi_mcpm_ffi_fn_constructor_proxy_start(RustBuffer options
+uint64_t uniffi_mcpm_ffi_fn_constructor_proxy_start(RustBuffer options, RustBuffer prompt
 );
 #endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_CHECK
@@ -314,6 +354,41 @@ RustBuffer uniffi_mcpm_ffi_fn_method_proxy_url(uint64_t ptr, RustCallStatus *_No
 RustBuffer uniffi_mcpm_ffi_fn_method_proxy_warnings(uint64_t ptr, RustCallStatus *_Nonnull out_status
 );
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_USERPROMPT
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_USERPROMPT
+uint64_t uniffi_mcpm_ffi_fn_clone_userprompt(uint64_t handle, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FREE_USERPROMPT
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FREE_USERPROMPT
+void uniffi_mcpm_ffi_fn_free_userprompt(uint64_t handle, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_INIT_CALLBACK_VTABLE_USERPROMPT
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_INIT_CALLBACK_VTABLE_USERPROMPT
+void uniffi_mcpm_ffi_fn_init_callback_vtable_userprompt(const UniffiVTableCallbackInterfaceUserPrompt* _Nonnull vtable
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_USERPROMPT_ASK_SECRET
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_USERPROMPT_ASK_SECRET
+RustBuffer uniffi_mcpm_ffi_fn_method_userprompt_ask_secret(uint64_t ptr, RustBuffer question, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_USERPROMPT_ASK_TEXT
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_USERPROMPT_ASK_TEXT
+RustBuffer uniffi_mcpm_ffi_fn_method_userprompt_ask_text(uint64_t ptr, RustBuffer question, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_USERPROMPT_SHOW_LOGIN
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_USERPROMPT_SHOW_LOGIN
+void uniffi_mcpm_ffi_fn_method_userprompt_show_login(uint64_t ptr, RustBuffer login, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_USERPROMPT_ASK_REDIRECT
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_USERPROMPT_ASK_REDIRECT
+RustBuffer uniffi_mcpm_ffi_fn_method_userprompt_ask_redirect(uint64_t ptr, RustBuffer login, RustCallStatus *_Nonnull out_status
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_WORKLOAD
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_WORKLOAD
 uint64_t uniffi_mcpm_ffi_fn_clone_workload(uint64_t handle, RustCallStatus *_Nonnull out_status
@@ -326,7 +401,7 @@ void uniffi_mcpm_ffi_fn_free_workload(uint64_t handle, RustCallStatus *_Nonnull 
 #endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CONSTRUCTOR_WORKLOAD_START
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CONSTRUCTOR_WORKLOAD_START
-uint64_t uniffi_mcpm_ffi_fn_constructor_workload_start(RustBuffer options, RustBuffer events
+uint64_t uniffi_mcpm_ffi_fn_constructor_workload_start(RustBuffer options, RustBuffer events, RustBuffer prompt
 );
 #endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOAD_EVENTS
@@ -362,6 +437,26 @@ RustBuffer uniffi_mcpm_ffi_fn_method_mcpmerror_kind(RustBuffer ptr, RustCallStat
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_MCPMERROR_UNIFFI_TRAIT_DISPLAY
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_MCPMERROR_UNIFFI_TRAIT_DISPLAY
 RustBuffer uniffi_mcpm_ffi_fn_method_mcpmerror_uniffi_trait_display(RustBuffer ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_DEVICELOGIN_UNIFFI_TRAIT_DEBUG
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_DEVICELOGIN_UNIFFI_TRAIT_DEBUG
+RustBuffer uniffi_mcpm_ffi_fn_method_devicelogin_uniffi_trait_debug(RustBuffer ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_DEVICELOGIN_UNIFFI_TRAIT_DISPLAY
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_DEVICELOGIN_UNIFFI_TRAIT_DISPLAY
+RustBuffer uniffi_mcpm_ffi_fn_method_devicelogin_uniffi_trait_display(RustBuffer ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_LOGINPROMPT_UNIFFI_TRAIT_DEBUG
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_LOGINPROMPT_UNIFFI_TRAIT_DEBUG
+RustBuffer uniffi_mcpm_ffi_fn_method_loginprompt_uniffi_trait_debug(RustBuffer ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_LOGINPROMPT_UNIFFI_TRAIT_DISPLAY
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_LOGINPROMPT_UNIFFI_TRAIT_DISPLAY
+RustBuffer uniffi_mcpm_ffi_fn_method_loginprompt_uniffi_trait_display(RustBuffer ptr, RustCallStatus *_Nonnull out_status
 );
 #endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FUNC_EXPLAIN
@@ -692,6 +787,30 @@ uint16_t uniffi_mcpm_ffi_checksum_method_proxy_url(void
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_WARNINGS
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_WARNINGS
 uint16_t uniffi_mcpm_ffi_checksum_method_proxy_warnings(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_USERPROMPT_ASK_SECRET
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_USERPROMPT_ASK_SECRET
+uint16_t uniffi_mcpm_ffi_checksum_method_userprompt_ask_secret(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_USERPROMPT_ASK_TEXT
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_USERPROMPT_ASK_TEXT
+uint16_t uniffi_mcpm_ffi_checksum_method_userprompt_ask_text(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_USERPROMPT_SHOW_LOGIN
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_USERPROMPT_SHOW_LOGIN
+uint16_t uniffi_mcpm_ffi_checksum_method_userprompt_show_login(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_USERPROMPT_ASK_REDIRECT
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_USERPROMPT_ASK_REDIRECT
+uint16_t uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect(void
     
 );
 #endif

@@ -548,7 +548,15 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_warnings() != 53826:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 30588:
+    if lib.uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 19229:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_secret() != 6123:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_text() != 20879:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_show_login() != 896:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect() != 5609:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workload_events() != 5461:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -560,7 +568,7 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workload_url() != 51093:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_constructor_workload_start() != 54591:
+    if lib.uniffi_mcpm_ffi_checksum_constructor_workload_start() != 8046:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
 
 # A ctypes library to expose the extern-C FFI definitions.
@@ -627,6 +635,18 @@ _UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_warnings.restype = ctypes.c_uin
 _UniffiLib.uniffi_mcpm_ffi_checksum_constructor_proxy_start.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_constructor_proxy_start.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_secret.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_secret.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_text.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_text.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_userprompt_show_login.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_userprompt_show_login.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect.restype = ctypes.c_uint16
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_events.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_events.restype = ctypes.c_uint16
@@ -698,8 +718,33 @@ _UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_warnings.argtypes = (
 _UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_warnings.restype = _UniffiRustBuffer
 _UniffiLib.uniffi_mcpm_ffi_fn_constructor_proxy_start.argtypes = (
     _UniffiRustBuffer,
+    _UniffiRustBuffer,
 )
 _UniffiLib.uniffi_mcpm_ffi_fn_constructor_proxy_start.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_ask_secret.argtypes = (
+    ctypes.c_uint64,
+    _UniffiRustBuffer,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_ask_secret.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_ask_text.argtypes = (
+    ctypes.c_uint64,
+    _UniffiRustBuffer,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_ask_text.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_show_login.argtypes = (
+    ctypes.c_uint64,
+    _UniffiRustBuffer,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_show_login.restype = None
+_UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_ask_redirect.argtypes = (
+    ctypes.c_uint64,
+    _UniffiRustBuffer,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_ask_redirect.restype = _UniffiRustBuffer
 _UniffiLib.uniffi_mcpm_ffi_fn_method_workload_events.argtypes = (
     ctypes.c_uint64,
     ctypes.POINTER(_UniffiRustCallStatus),
@@ -728,8 +773,29 @@ _UniffiLib.uniffi_mcpm_ffi_fn_method_workload_url.restype = _UniffiRustBuffer
 _UniffiLib.uniffi_mcpm_ffi_fn_constructor_workload_start.argtypes = (
     _UniffiRustBuffer,
     _UniffiRustBuffer,
+    _UniffiRustBuffer,
 )
 _UniffiLib.uniffi_mcpm_ffi_fn_constructor_workload_start.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_devicelogin_uniffi_trait_debug.argtypes = (
+    _UniffiRustBuffer,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_devicelogin_uniffi_trait_debug.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_method_devicelogin_uniffi_trait_display.argtypes = (
+    _UniffiRustBuffer,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_devicelogin_uniffi_trait_display.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_method_loginprompt_uniffi_trait_debug.argtypes = (
+    _UniffiRustBuffer,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_loginprompt_uniffi_trait_debug.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_method_loginprompt_uniffi_trait_display.argtypes = (
+    _UniffiRustBuffer,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_loginprompt_uniffi_trait_display.restype = _UniffiRustBuffer
 _UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_kind.argtypes = (
     _UniffiRustBuffer,
     ctypes.POINTER(_UniffiRustCallStatus),
@@ -760,6 +826,16 @@ _UniffiLib.uniffi_mcpm_ffi_fn_free_proxy.argtypes = (
     ctypes.POINTER(_UniffiRustCallStatus),
 )
 _UniffiLib.uniffi_mcpm_ffi_fn_free_proxy.restype = None
+_UniffiLib.uniffi_mcpm_ffi_fn_clone_userprompt.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_clone_userprompt.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_free_userprompt.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_free_userprompt.restype = None
 _UniffiLib.uniffi_mcpm_ffi_fn_clone_workload.argtypes = (
     ctypes.c_uint64,
     ctypes.POINTER(_UniffiRustCallStatus),
@@ -770,6 +846,35 @@ _UniffiLib.uniffi_mcpm_ffi_fn_free_workload.argtypes = (
     ctypes.POINTER(_UniffiRustCallStatus),
 )
 _UniffiLib.uniffi_mcpm_ffi_fn_free_workload.restype = None
+_UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD0 = ctypes.CFUNCTYPE(None,ctypes.c_uint64,_UniffiRustBuffer,ctypes.POINTER(_UniffiRustBuffer),
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD1 = ctypes.CFUNCTYPE(None,ctypes.c_uint64,_UniffiRustBuffer,ctypes.POINTER(_UniffiRustBuffer),
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD2 = ctypes.CFUNCTYPE(None,ctypes.c_uint64,_UniffiRustBuffer,ctypes.c_void_p,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD3 = ctypes.CFUNCTYPE(None,ctypes.c_uint64,_UniffiRustBuffer,ctypes.POINTER(_UniffiRustBuffer),
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UNIFFI_CALLBACK_INTERFACE_CLONE_MCPM_USER_PROMPT = ctypes.CFUNCTYPE(ctypes.c_uint64,ctypes.c_uint64,
+)
+_UNIFFI_CALLBACK_INTERFACE_FREE_MCPM_USER_PROMPT = ctypes.CFUNCTYPE(None,ctypes.c_uint64,
+)
+class _UniffiVTableCallbackInterfaceMcpmUserPrompt(ctypes.Structure):
+    _fields_ = [
+        ("uniffi_free", _UNIFFI_CALLBACK_INTERFACE_FREE_MCPM_USER_PROMPT),
+        ("uniffi_clone", _UNIFFI_CALLBACK_INTERFACE_CLONE_MCPM_USER_PROMPT),
+        ("ask_secret", _UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD0),
+        ("ask_text", _UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD1),
+        ("show_login", _UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD2),
+        ("ask_redirect", _UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD3),
+    ]
+_UniffiLib.uniffi_mcpm_ffi_fn_init_callback_vtable_userprompt.argtypes = (
+    ctypes.POINTER(_UniffiVTableCallbackInterfaceMcpmUserPrompt),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_init_callback_vtable_userprompt.restype = None
 _UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK = ctypes.CFUNCTYPE(None,ctypes.c_uint64,ctypes.c_int8,
 )
 _UniffiLib.ffi_mcpm_ffi_rust_future_poll_u8.argtypes = (
@@ -1199,6 +1304,69 @@ class _UniffiFfiConverterTypeAttributes(_UniffiConverterRustBuffer):
         _UniffiFfiConverterSequenceTypeKeyValue.write(value.entries, buf)
 
 @dataclass
+class DeviceLogin:
+    """
+    A login on another device (RFC 8628 section 3.3). Its text form omits the code.
+"""
+    def __init__(self, *, url:str, code:str):
+        self.url = url
+        self.code = code
+        
+    # The Rust `Debug::fmt` implementation.
+    def __repr__(self) -> str:
+        _uniffi_lowered_args = (
+            _UniffiFfiConverterTypeDeviceLogin.lower(self),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterString.lift
+        _uniffi_error_converter = None
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_devicelogin_uniffi_trait_debug,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
+    # The Rust `Display::fmt` implementation.
+    def __str__(self) -> str:
+        _uniffi_lowered_args = (
+            _UniffiFfiConverterTypeDeviceLogin.lower(self),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterString.lift
+        _uniffi_error_converter = None
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_devicelogin_uniffi_trait_display,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
+        
+
+    
+    def __eq__(self, other):
+        if self.url != other.url:
+            return False
+        if self.code != other.code:
+            return False
+        return True
+
+class _UniffiFfiConverterTypeDeviceLogin(_UniffiConverterRustBuffer):
+    @staticmethod
+    def read(buf):
+        return DeviceLogin(
+            url=_UniffiFfiConverterString.read(buf),
+            code=_UniffiFfiConverterString.read(buf),
+        )
+
+    @staticmethod
+    def check_lower(value):
+        _UniffiFfiConverterString.check_lower(value.url)
+        _UniffiFfiConverterString.check_lower(value.code)
+
+    @staticmethod
+    def write(value, buf):
+        _UniffiFfiConverterString.write(value.url, buf)
+        _UniffiFfiConverterString.write(value.code, buf)
+
+@dataclass
 class EnvVar:
     """
     An environment variable of the server.
@@ -1547,6 +1715,165 @@ class _UniffiFfiConverterTypeHeaderSecret(_UniffiConverterRustBuffer):
         _UniffiFfiConverterString.write(value.name, buf)
         _UniffiFfiConverterString.write(value.secret, buf)
 
+class _UniffiFfiConverterBoolean:
+    @classmethod
+    def check_lower(cls, value):
+        return not not value
+
+    @classmethod
+    def lower(cls, value):
+        return 1 if value else 0
+
+    @staticmethod
+    def lift(value):
+        return value != 0
+
+    @classmethod
+    def read(cls, buf):
+        return cls.lift(buf.read_u8())
+
+    @classmethod
+    def write(cls, value, buf):
+        buf.write_u8(value)
+
+class _UniffiFfiConverterOptionalTypeDeviceLogin(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        if value is not None:
+            _UniffiFfiConverterTypeDeviceLogin.check_lower(value)
+
+    @classmethod
+    def write(cls, value, buf):
+        if value is None:
+            buf.write_u8(0)
+            return
+
+        buf.write_u8(1)
+        _UniffiFfiConverterTypeDeviceLogin.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        flag = buf.read_u8()
+        if flag == 0:
+            return None
+        elif flag == 1:
+            return _UniffiFfiConverterTypeDeviceLogin.read(buf)
+        else:
+            raise InternalError("Unexpected flag byte for optional type")
+
+# The Duration type.
+Duration = datetime.timedelta
+
+# There is a loss of precision when converting from Rust durations,
+# which are accurate to the nanosecond,
+# to Python durations, which are only accurate to the microsecond.
+class _UniffiFfiConverterDuration(_UniffiConverterRustBuffer):
+    @staticmethod
+    def read(buf):
+        seconds = buf.read_u64()
+        microseconds = buf.read_u32() / 1.0e3
+        return datetime.timedelta(seconds=seconds, microseconds=microseconds)
+
+    @staticmethod
+    def check_lower(value):
+        seconds = value.seconds + value.days * 24 * 3600
+        if seconds < 0:
+            raise ValueError("Invalid duration, must be non-negative")
+
+    @staticmethod
+    def write(value, buf):
+        seconds = value.seconds + value.days * 24 * 3600
+        nanoseconds = value.microseconds * 1000
+        buf.write_i64(seconds)
+        buf.write_u32(nanoseconds)
+
+@dataclass
+class LoginPrompt:
+    """
+    A login that the user is asked to make. Its text form omits the URL and the code, which are for the user alone.
+"""
+    def __init__(self, *, server:str, url:str, has_redirect:bool, device:typing.Optional[DeviceLogin], open_browser:bool, timeout:Duration):
+        self.server = server
+        self.url = url
+        self.has_redirect = has_redirect
+        self.device = device
+        self.open_browser = open_browser
+        self.timeout = timeout
+        
+    # The Rust `Debug::fmt` implementation.
+    def __repr__(self) -> str:
+        _uniffi_lowered_args = (
+            _UniffiFfiConverterTypeLoginPrompt.lower(self),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterString.lift
+        _uniffi_error_converter = None
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_loginprompt_uniffi_trait_debug,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
+    # The Rust `Display::fmt` implementation.
+    def __str__(self) -> str:
+        _uniffi_lowered_args = (
+            _UniffiFfiConverterTypeLoginPrompt.lower(self),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterString.lift
+        _uniffi_error_converter = None
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_loginprompt_uniffi_trait_display,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
+        
+
+    
+    def __eq__(self, other):
+        if self.server != other.server:
+            return False
+        if self.url != other.url:
+            return False
+        if self.has_redirect != other.has_redirect:
+            return False
+        if self.device != other.device:
+            return False
+        if self.open_browser != other.open_browser:
+            return False
+        if self.timeout != other.timeout:
+            return False
+        return True
+
+class _UniffiFfiConverterTypeLoginPrompt(_UniffiConverterRustBuffer):
+    @staticmethod
+    def read(buf):
+        return LoginPrompt(
+            server=_UniffiFfiConverterString.read(buf),
+            url=_UniffiFfiConverterString.read(buf),
+            has_redirect=_UniffiFfiConverterBoolean.read(buf),
+            device=_UniffiFfiConverterOptionalTypeDeviceLogin.read(buf),
+            open_browser=_UniffiFfiConverterBoolean.read(buf),
+            timeout=_UniffiFfiConverterDuration.read(buf),
+        )
+
+    @staticmethod
+    def check_lower(value):
+        _UniffiFfiConverterString.check_lower(value.server)
+        _UniffiFfiConverterString.check_lower(value.url)
+        _UniffiFfiConverterBoolean.check_lower(value.has_redirect)
+        _UniffiFfiConverterOptionalTypeDeviceLogin.check_lower(value.device)
+        _UniffiFfiConverterBoolean.check_lower(value.open_browser)
+        _UniffiFfiConverterDuration.check_lower(value.timeout)
+
+    @staticmethod
+    def write(value, buf):
+        _UniffiFfiConverterString.write(value.server, buf)
+        _UniffiFfiConverterString.write(value.url, buf)
+        _UniffiFfiConverterBoolean.write(value.has_redirect, buf)
+        _UniffiFfiConverterOptionalTypeDeviceLogin.write(value.device, buf)
+        _UniffiFfiConverterBoolean.write(value.open_browser, buf)
+        _UniffiFfiConverterDuration.write(value.timeout, buf)
+
 class _UniffiFfiConverterUInt16(_UniffiConverterPrimitiveInt):
     CLASS_NAME = "u16"
     VALUE_MIN = 0
@@ -1584,27 +1911,6 @@ class _UniffiFfiConverterOptionalUInt16(_UniffiConverterRustBuffer):
             return _UniffiFfiConverterUInt16.read(buf)
         else:
             raise InternalError("Unexpected flag byte for optional type")
-
-class _UniffiFfiConverterBoolean:
-    @classmethod
-    def check_lower(cls, value):
-        return not not value
-
-    @classmethod
-    def lower(cls, value):
-        return 1 if value else 0
-
-    @staticmethod
-    def lift(value):
-        return value != 0
-
-    @classmethod
-    def read(cls, buf):
-        return cls.lift(buf.read_u8())
-
-    @classmethod
-    def write(cls, value, buf):
-        buf.write_u8(value)
 
 class _UniffiFfiConverterOptionalBoolean(_UniffiConverterRustBuffer):
     @classmethod
@@ -1729,32 +2035,6 @@ class _UniffiFfiConverterOptionalTypeSecret(_UniffiConverterRustBuffer):
             return _UniffiFfiConverterTypeSecret.read(buf)
         else:
             raise InternalError("Unexpected flag byte for optional type")
-
-# The Duration type.
-Duration = datetime.timedelta
-
-# There is a loss of precision when converting from Rust durations,
-# which are accurate to the nanosecond,
-# to Python durations, which are only accurate to the microsecond.
-class _UniffiFfiConverterDuration(_UniffiConverterRustBuffer):
-    @staticmethod
-    def read(buf):
-        seconds = buf.read_u64()
-        microseconds = buf.read_u32() / 1.0e3
-        return datetime.timedelta(seconds=seconds, microseconds=microseconds)
-
-    @staticmethod
-    def check_lower(value):
-        seconds = value.seconds + value.days * 24 * 3600
-        if seconds < 0:
-            raise ValueError("Invalid duration, must be non-negative")
-
-    @staticmethod
-    def write(value, buf):
-        seconds = value.seconds + value.days * 24 * 3600
-        nanoseconds = value.microseconds * 1000
-        buf.write_i64(seconds)
-        buf.write_u32(nanoseconds)
 
 class _UniffiFfiConverterOptionalDuration(_UniffiConverterRustBuffer):
     @classmethod
@@ -6151,14 +6431,22 @@ class Proxy(ProxyProtocol):
     
     _handle: ctypes.c_uint64
     @classmethod
-    async def start(cls, options: ProxyOptions) -> Proxy:
+    async def start(cls, options: ProxyOptions,prompt: typing.Union[object, typing.Optional[UserPrompt]] = _DEFAULT) -> Proxy:
         """
         Starts a proxy and returns once clients can connect.
+
+        `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
+        nobody can be prompted.
 """
         
         _UniffiFfiConverterTypeProxyOptions.check_lower(options)
+
+        if prompt is _DEFAULT:
+            prompt = None
+        _UniffiFfiConverterOptionalTypeUserPrompt.check_lower(prompt)
         _uniffi_lowered_args = (
             _UniffiFfiConverterTypeProxyOptions.lower(options),
+            _UniffiFfiConverterOptionalTypeUserPrompt.lower(prompt),
         )
         _uniffi_lift_return = _UniffiFfiConverterTypeProxy.lift
         _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
@@ -6337,6 +6625,308 @@ class _UniffiFfiConverterTypeProxy:
         buf.write_u64(cls.lower(value))
 
 
+class UserPrompt():
+    """
+    Prompts the user for what only the user can supply. Implement it, and pass it to the start of a workload or
+    proxy.
+
+    The methods may block until the user has answered: mcpm calls them on threads of their own, several at a time
+    if it needs several answers. An error that one raises fails what the answer is needed for;
+    `McpmError.Interrupted` says that the user has cancelled. A prompt is kept as long as what was started with it.
+"""
+    
+    def ask_secret(self, question: str) -> typing.Optional[Secret]:
+        """
+        Prompts for text that is not echoed, for example the password of the secret store; none if the user cannot
+        be prompted, which is the default.
+"""
+        raise NotImplementedError
+    def ask_text(self, question: str) -> typing.Optional[str]:
+        """
+        Prompts for text that may be echoed; none if the user cannot be prompted. The default calls `ask_secret`.
+"""
+        raise NotImplementedError
+    def show_login(self, login: LoginPrompt) -> None:
+        """
+        Asks the user to log in to a remote server, and returns once the user knows: the login itself goes on in
+        the browser. The program opens the browser. The default fails with `McpmError.LoginRequired`.
+"""
+        raise NotImplementedError
+    def ask_redirect(self, login: LoginPrompt) -> typing.Optional[str]:
+        """
+        Asks for the URL to which a login has redirected, for a browser on another machine; none if the user cannot
+        be asked, which is the default.
+
+        It is called after `show_login`, and again after a URL that is not the one of this login. An answer that
+        comes after the login has ended is ignored; return no later than the login's timeout.
+"""
+        raise NotImplementedError
+
+class UserPromptImpl(UserPrompt):
+    """
+    Prompts the user for what only the user can supply. Implement it, and pass it to the start of a workload or
+    proxy.
+
+    The methods may block until the user has answered: mcpm calls them on threads of their own, several at a time
+    if it needs several answers. An error that one raises fails what the answer is needed for;
+    `McpmError.Interrupted` says that the user has cancelled. A prompt is kept as long as what was started with it.
+"""
+    
+    _handle: ctypes.c_uint64
+    
+    def __init__(self, *args, **kwargs):
+        raise ValueError("This class has no default constructor")
+
+    def __del__(self):
+        # In case of partial initialization of instances.
+        handle = getattr(self, "_handle", None)
+        if handle is not None:
+            _uniffi_rust_call(_UniffiLib.uniffi_mcpm_ffi_fn_free_userprompt, handle)
+
+    def _uniffi_clone_handle(self):
+        return _uniffi_rust_call(_UniffiLib.uniffi_mcpm_ffi_fn_clone_userprompt, self._handle)
+
+    # Used by alternative constructors or any methods which return this type.
+    @classmethod
+    def _uniffi_make_instance(cls, handle):
+        # Lightly yucky way to bypass the usual __init__ logic
+        # and just create a new instance with the required handle.
+        inst = cls.__new__(cls)
+        inst._handle = handle
+        return inst
+    def ask_secret(self, question: str) -> typing.Optional[Secret]:
+        """
+        Prompts for text that is not echoed, for example the password of the secret store; none if the user cannot
+        be prompted, which is the default.
+"""
+        
+        _UniffiFfiConverterString.check_lower(question)
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+            _UniffiFfiConverterString.lower(question),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterOptionalTypeSecret.lift
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_ask_secret,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
+    def ask_text(self, question: str) -> typing.Optional[str]:
+        """
+        Prompts for text that may be echoed; none if the user cannot be prompted. The default calls `ask_secret`.
+"""
+        
+        _UniffiFfiConverterString.check_lower(question)
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+            _UniffiFfiConverterString.lower(question),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterOptionalString.lift
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_ask_text,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
+    def show_login(self, login: LoginPrompt) -> None:
+        """
+        Asks the user to log in to a remote server, and returns once the user knows: the login itself goes on in
+        the browser. The program opens the browser. The default fails with `McpmError.LoginRequired`.
+"""
+        
+        _UniffiFfiConverterTypeLoginPrompt.check_lower(login)
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+            _UniffiFfiConverterTypeLoginPrompt.lower(login),
+        )
+        _uniffi_lift_return = lambda val: None
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_show_login,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
+    def ask_redirect(self, login: LoginPrompt) -> typing.Optional[str]:
+        """
+        Asks for the URL to which a login has redirected, for a browser on another machine; none if the user cannot
+        be asked, which is the default.
+
+        It is called after `show_login`, and again after a URL that is not the one of this login. An answer that
+        comes after the login has ended is ignored; return no later than the login's timeout.
+"""
+        
+        _UniffiFfiConverterTypeLoginPrompt.check_lower(login)
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+            _UniffiFfiConverterTypeLoginPrompt.lower(login),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterOptionalString.lift
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_ask_redirect,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
+
+
+
+
+# Put all the bits inside a class to keep the top-level namespace clean
+class _UniffiTraitImplUserPromptImpl:
+    # For each method, generate a callback function to pass to Rust
+
+    @_UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD0
+    def ask_secret(
+            uniffi_handle,
+            question,
+            uniffi_out_return,
+            uniffi_call_status_ptr,
+        ):
+        uniffi_obj = _UniffiFfiConverterTypeUserPrompt._handle_map.get(uniffi_handle)
+        def make_call():
+            uniffi_args = (_UniffiFfiConverterString.lift(question), )
+            uniffi_method = uniffi_obj.ask_secret
+            return uniffi_method(*uniffi_args)
+        def write_return_value(v):
+            uniffi_out_return[0] = _UniffiFfiConverterOptionalTypeSecret.lower(v)
+        _uniffi_trait_interface_call_with_error(
+                uniffi_call_status_ptr.contents,
+                make_call,
+                write_return_value,
+                McpmError,
+                _UniffiFfiConverterTypeMcpmError.lower,
+        )
+
+    @_UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD1
+    def ask_text(
+            uniffi_handle,
+            question,
+            uniffi_out_return,
+            uniffi_call_status_ptr,
+        ):
+        uniffi_obj = _UniffiFfiConverterTypeUserPrompt._handle_map.get(uniffi_handle)
+        def make_call():
+            uniffi_args = (_UniffiFfiConverterString.lift(question), )
+            uniffi_method = uniffi_obj.ask_text
+            return uniffi_method(*uniffi_args)
+        def write_return_value(v):
+            uniffi_out_return[0] = _UniffiFfiConverterOptionalString.lower(v)
+        _uniffi_trait_interface_call_with_error(
+                uniffi_call_status_ptr.contents,
+                make_call,
+                write_return_value,
+                McpmError,
+                _UniffiFfiConverterTypeMcpmError.lower,
+        )
+
+    @_UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD2
+    def show_login(
+            uniffi_handle,
+            login,
+            uniffi_out_return,
+            uniffi_call_status_ptr,
+        ):
+        uniffi_obj = _UniffiFfiConverterTypeUserPrompt._handle_map.get(uniffi_handle)
+        def make_call():
+            uniffi_args = (_UniffiFfiConverterTypeLoginPrompt.lift(login), )
+            uniffi_method = uniffi_obj.show_login
+            return uniffi_method(*uniffi_args)
+        write_return_value = lambda v: None
+        _uniffi_trait_interface_call_with_error(
+                uniffi_call_status_ptr.contents,
+                make_call,
+                write_return_value,
+                McpmError,
+                _UniffiFfiConverterTypeMcpmError.lower,
+        )
+
+    @_UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD3
+    def ask_redirect(
+            uniffi_handle,
+            login,
+            uniffi_out_return,
+            uniffi_call_status_ptr,
+        ):
+        uniffi_obj = _UniffiFfiConverterTypeUserPrompt._handle_map.get(uniffi_handle)
+        def make_call():
+            uniffi_args = (_UniffiFfiConverterTypeLoginPrompt.lift(login), )
+            uniffi_method = uniffi_obj.ask_redirect
+            return uniffi_method(*uniffi_args)
+        def write_return_value(v):
+            uniffi_out_return[0] = _UniffiFfiConverterOptionalString.lower(v)
+        _uniffi_trait_interface_call_with_error(
+                uniffi_call_status_ptr.contents,
+                make_call,
+                write_return_value,
+                McpmError,
+                _UniffiFfiConverterTypeMcpmError.lower,
+        )
+
+    @_UNIFFI_CALLBACK_INTERFACE_FREE_MCPM_USER_PROMPT
+    def _uniffi_free(uniffi_handle):
+        _UniffiFfiConverterTypeUserPrompt._handle_map.remove(uniffi_handle)
+
+    @_UNIFFI_CALLBACK_INTERFACE_CLONE_MCPM_USER_PROMPT
+    def _uniffi_clone(uniffi_handle):
+        return _UniffiFfiConverterTypeUserPrompt._handle_map.clone(uniffi_handle)
+
+    # Generate the FFI VTable.  This has a field for each callback interface method.
+    _uniffi_vtable = _UniffiVTableCallbackInterfaceMcpmUserPrompt(
+        _uniffi_free,
+        _uniffi_clone,
+        ask_secret,
+        ask_text,
+        show_login,
+        ask_redirect,
+    )
+    # Send Rust a pointer to the VTable.  Note: this means we need to keep the struct alive forever,
+    # or else bad things will happen when Rust tries to access it.
+    _UniffiLib.uniffi_mcpm_ffi_fn_init_callback_vtable_userprompt(ctypes.byref(_uniffi_vtable))
+
+class _UniffiFfiConverterTypeUserPrompt:
+    _handle_map = _UniffiHandleMap()
+
+    @staticmethod
+    def lift(value: int):
+        if (value & 1) == 0:
+            # Rust-generated handle, construct a new class that uses the handle to implement the
+            # interface
+            return UserPromptImpl._uniffi_make_instance(value)
+        else:
+            # Python-generated handle, get the object from the handle map
+            return _UniffiFfiConverterTypeUserPrompt._handle_map.remove(value)
+
+    @staticmethod
+    def check_lower(value: UserPrompt):
+        if not isinstance(value, UserPrompt):
+            raise TypeError("Expected UserPrompt subclass, {} found".format(type(value).__name__))
+
+    @staticmethod
+    def lower(value: UserPrompt):
+         if isinstance(value, UserPromptImpl):
+            # Rust-implementated object.  Clone the handle and return it
+            return value._uniffi_clone_handle()
+         else:
+            # Python-implementated object, generate a new vtable handle and return that.
+            return _UniffiFfiConverterTypeUserPrompt._handle_map.insert(value)
+
+    @classmethod
+    def read(cls, buf: _UniffiRustBuffer):
+        ptr = buf.read_u64()
+        if ptr == 0:
+            raise InternalError("Raw handle value was null")
+        return cls.lift(ptr)
+
+    @classmethod
+    def write(cls, value: UserPrompt, buf: _UniffiRustBuffer):
+        buf.write_u64(cls.lower(value))
+
+
 class WorkloadProtocol(typing.Protocol):
     """
     A running workload: an MCP server in a container, behind its own proxy.
@@ -6383,13 +6973,16 @@ class Workload(WorkloadProtocol):
     
     _handle: ctypes.c_uint64
     @classmethod
-    async def start(cls, options: WorkloadOptions,events: typing.Union[object, typing.Optional[Events]] = _DEFAULT) -> Workload:
+    async def start(cls, options: WorkloadOptions,events: typing.Union[object, typing.Optional[Events]] = _DEFAULT,prompt: typing.Union[object, typing.Optional[UserPrompt]] = _DEFAULT) -> Workload:
         """
         Starts a workload and returns once clients can connect. Its record and the engine are located by the
         environment variables of this process, as by the command line.
 
         `events` receives the events meanwhile, including those of the image pull. A start that is cancelled is
         rolled back; its name is free again when that is done.
+
+        `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
+        nobody can be prompted.
 """
         
         _UniffiFfiConverterTypeWorkloadOptions.check_lower(options)
@@ -6397,9 +6990,14 @@ class Workload(WorkloadProtocol):
         if events is _DEFAULT:
             events = None
         _UniffiFfiConverterOptionalTypeEvents.check_lower(events)
+
+        if prompt is _DEFAULT:
+            prompt = None
+        _UniffiFfiConverterOptionalTypeUserPrompt.check_lower(prompt)
         _uniffi_lowered_args = (
             _UniffiFfiConverterTypeWorkloadOptions.lower(options),
             _UniffiFfiConverterOptionalTypeEvents.lower(events),
+            _UniffiFfiConverterOptionalTypeUserPrompt.lower(prompt),
         )
         _uniffi_lift_return = _UniffiFfiConverterTypeWorkload.lift
         _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
@@ -6544,6 +7142,31 @@ class _UniffiFfiConverterTypeWorkload:
     def write(cls, value: Workload, buf: _UniffiRustBuffer):
         buf.write_u64(cls.lower(value))
 
+class _UniffiFfiConverterOptionalTypeUserPrompt(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        if value is not None:
+            _UniffiFfiConverterTypeUserPrompt.check_lower(value)
+
+    @classmethod
+    def write(cls, value, buf):
+        if value is None:
+            buf.write_u8(0)
+            return
+
+        buf.write_u8(1)
+        _UniffiFfiConverterTypeUserPrompt.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        flag = buf.read_u8()
+        if flag == 0:
+            return None
+        elif flag == 1:
+            return _UniffiFfiConverterTypeUserPrompt.read(buf)
+        else:
+            raise InternalError("Unexpected flag byte for optional type")
+
 class _UniffiFfiConverterOptionalTypeEvents(_UniffiConverterRustBuffer):
     @classmethod
     def check_lower(cls, value):
@@ -6619,11 +7242,13 @@ __all__ = [
     "WorkloadEvent",
     "KeyValue",
     "Attributes",
+    "DeviceLogin",
     "EnvVar",
     "Refused",
     "Explanation",
     "Header",
     "HeaderSecret",
+    "LoginPrompt",
     "ProxyOptions",
     "PublishSpec",
     "SecretRef",
@@ -6636,6 +7261,8 @@ __all__ = [
     "EventsProtocol",
     "Proxy",
     "ProxyProtocol",
+    "UserPromptImpl",
+    "UserPrompt",
     "Workload",
     "WorkloadProtocol",
 ]

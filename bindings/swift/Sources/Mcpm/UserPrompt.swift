@@ -1,0 +1,27 @@
+// uniffi gives a protocol without default answers.
+public extension UserPrompt {
+    func askSecret(question: String) throws -> Secret? {
+        nil
+    }
+
+    func askText(question: String) throws -> String? {
+        try askSecret(question: question)?.expose()
+    }
+
+    func showLogin(login: LoginPrompt) throws {
+        throw McpmError.LoginRequired(message: "the remote server `\(login.server)` requires a login")
+    }
+
+    func askRedirect(login: LoginPrompt) throws -> String? {
+        nil
+    }
+}
+
+// uniffi gives the descriptions; without this, `dump(login)` would show the URL and the code.
+extension LoginPrompt: CustomReflectable {
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+extension DeviceLogin: CustomReflectable {
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

@@ -1,0 +1,324 @@
+//! Prompts that C programs implement with callbacks.
+
+use std::{
+    ffi::{CStr, CString, c_char, c_void},
+    ptr,
+    sync::Arc,
+};
+
+use mcpm::{
+    Error, ErrorKind, Result,
+    options::Secret,
+    user_prompt::{LoginPrompt, UserPrompt},
+};
+
+use super::handle;
+use crate::prompt_bridge::{self, BlockingPrompt, PromptBridge};
+
+/// Prompts for text, and puts it into `answer`; without that, the user cannot be prompted.
+pub type CAskQuestion =
+    Option<unsafe extern "C" fn(user_data: *mut c_void, question: *const c_char, answer: *mut CPromptAnswer)>;
+
+/// Shows a login to the user, or asks for the URL of its redirect.
+pub type CAskLogin = Option<
+    unsafe extern "C" fn(user_data: *mut c_void, login: *const CLoginPrompt, answer: *mut CPromptAnswer),
+>;
+
+/// Frees the user data of a prompt.
+pub type CFreeUserData = Option<unsafe extern "C" fn(user_data: *mut c_void)>;
+
+/// The callbacks that prompt the user for what only the user can supply, such as a login to a remote server. All
+/// are optional.
+///
+/// The callbacks may block until the user has answered. mcpm calls them on threads of its own, several at a time
+/// if it needs several answers, and from any thread: the callbacks and the user data must be thread-safe. They
+/// must not throw, call `longjmp`, or call a function of mcpm that starts, stops or checks something or shuts
+/// down; such a call returns `MCPM_STATUS_NOT_HERE`.
+///
+/// `question`, `login`, `answer` and the strings of `login` are valid only during the call; copy what must last
+/// longer. Strings that are put into `answer` are copied.
+#[derive(Debug)]
+pub struct CUserPrompt {
+    callbacks: Callbacks,
+    user_data: Arc<UserData>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Callbacks {
+    ask_secret: CAskQuestion,
+    ask_text: CAskQuestion,
+    show_login: CAskLogin,
+    ask_redirect: CAskLogin,
+}
+
+/// The user data of the callbacks, which is freed with the last owner.
+#[derive(Debug)]
+struct UserData {
+    pointer: *mut c_void,
+    free: CFreeUserData,
+}
+
+// SAFETY: the documentation of the prompt requires user data that any thread may use.
+unsafe impl Send for UserData {}
+// SAFETY: as above.
+unsafe impl Sync for UserData {}
+
+impl Drop for UserData {
+    fn drop(&mut self) {
+        if let Some(free) = self.free {
+            // SAFETY: the caller of `mcpm_user_prompt_new` has passed both, and no callback is called any more.
+            unsafe { free(self.pointer) }
+        }
+    }
+}
+
+/// A login that the user is asked to make.
+#[derive(Debug)]
+pub struct CLoginPrompt {
+    server: CString,
+    url: CString,
+    has_redirect: bool,
+    /// The URL and the code.
+    device: Option<(CString, CString)>,
+    open_browser: bool,
+    timeout_ms: u64,
+}
+
+impl From<&LoginPrompt> for CLoginPrompt {
+    fn from(login: &LoginPrompt) -> Self {
+        let device = login.device.as_ref();
+        Self {
+            server: handle::c_text(&login.server),
+            url: handle::c_text(&login.url),
+            has_redirect: login.has_redirect,
+            device: device.map(|device| (handle::c_text(&device.url), handle::c_text(&device.code))),
+            open_browser: login.open_browser,
+            timeout_ms: login.timeout.as_millis().try_into().unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// The answer of a callback.
+#[derive(Debug, Default)]
+pub struct CPromptAnswer(Option<Result<Secret>>);
+
+impl CUserPrompt {
+    /// The prompt with the callbacks that are set now.
+    pub(super) fn adapt(&self) -> Arc<dyn UserPrompt> {
+        PromptBridge::adapt(CallbackPrompt {
+            callbacks: self.callbacks,
+            user_data: Arc::clone(&self.user_data),
+        })
+    }
+}
+
+/// A prompt as a workload or proxy uses it.
+#[derive(Debug)]
+struct CallbackPrompt {
+    callbacks: Callbacks,
+    user_data: Arc<UserData>,
+}
+
+impl CallbackPrompt {
+    fn ask(&self, callback: CAskQuestion, question: &str) -> Result<Option<Secret>> {
+        let Some(callback) = callback else { return Ok(None) };
+        let (question, mut answer) = (handle::c_text(question), CPromptAnswer::default());
+        // SAFETY: the pointers are valid during the call; the program guarantees the rest.
+        unsafe { callback(self.user_data.pointer, question.as_ptr(), &raw mut answer) };
+        answer.0.transpose()
+    }
+
+    fn ask_about(&self, callback: CAskLogin, login: &LoginPrompt) -> Result<Option<Secret>> {
+        let Some(callback) = callback else { return Ok(None) };
+        let (login, mut answer) = (CLoginPrompt::from(login), CPromptAnswer::default());
+        // SAFETY: the pointers are valid during the call; the program guarantees the rest.
+        unsafe { callback(self.user_data.pointer, &raw const login, &raw mut answer) };
+        answer.0.transpose()
+    }
+}
+
+fn exposed(answer: Option<Secret>) -> Option<String> {
+    answer.map(|answer| answer.expose().to_owned())
+}
+
+impl BlockingPrompt for CallbackPrompt {
+    fn ask_secret(&self, question: &str) -> Result<Option<Secret>> {
+        self.ask(self.callbacks.ask_secret, question)
+    }
+
+    fn ask_text(&self, question: &str) -> Result<Option<String>> {
+        let callback = self.callbacks.ask_text.or(self.callbacks.ask_secret);
+        self.ask(callback, question).map(exposed)
+    }
+
+    fn show_login(&self, login: &LoginPrompt) -> Result<()> {
+        if self.callbacks.show_login.is_none() {
+            let message = format!("the remote server `{}` requires a login", login.server);
+            return Err(Error::new(ErrorKind::LoginRequired, message)
+                .hint("set the callback that shows it with `mcpm_user_prompt_show_login`"));
+        }
+        self.ask_about(self.callbacks.show_login, login).map(drop)
+    }
+
+    fn ask_redirect(&self, login: &LoginPrompt) -> Result<Option<String>> {
+        self.ask_about(self.callbacks.ask_redirect, login).map(exposed)
+    }
+}
+
+/// Creates a prompt without callbacks; free it with `mcpm_user_prompt_free`.
+///
+/// `user_data` is passed to each callback; it may be null. `free_user_data` is called once with it, by any thread,
+/// when the prompt and all that was started with it have ended; it may be null and must not block.
+#[unsafe(no_mangle)]
+pub extern "C" fn mcpm_user_prompt_new(
+    user_data: *mut c_void,
+    free_user_data: CFreeUserData,
+) -> *mut CUserPrompt {
+    let user_data = Arc::new(UserData { pointer: user_data, free: free_user_data });
+    handle::into_raw(CUserPrompt { callbacks: Callbacks::default(), user_data })
+}
+
+/// Frees a prompt; null is allowed. Builders, workloads and proxies that have it keep it until they end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_user_prompt_free(prompt: *mut CUserPrompt) {
+    // SAFETY: the conventions in the header.
+    unsafe { handle::free_catching_panics(prompt) }
+}
+
+/// Changes the callbacks of a prompt.
+///
+/// # Safety
+/// As for [`handle::as_mut`].
+unsafe fn set(prompt: *mut CUserPrompt, change: impl FnOnce(&mut Callbacks)) {
+    // SAFETY: guaranteed by the caller.
+    if let Some(prompt) = unsafe { handle::as_mut(prompt) } {
+        change(&mut prompt.callbacks);
+    }
+}
+
+/// Sets the callback that prompts for text that is not echoed, for example the password of the secret store.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_user_prompt_ask_secret(prompt: *mut CUserPrompt, callback: CAskQuestion) {
+    // SAFETY: the conventions in the header.
+    unsafe { set(prompt, |callbacks| callbacks.ask_secret = callback) }
+}
+
+/// Sets the callback that prompts for text that may be echoed; by default the one for text that is not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_user_prompt_ask_text(prompt: *mut CUserPrompt, callback: CAskQuestion) {
+    // SAFETY: the conventions in the header.
+    unsafe { set(prompt, |callbacks| callbacks.ask_text = callback) }
+}
+
+/// Sets the callback that asks the user to log in to a remote server, and returns once the user knows: the login
+/// itself goes on in the browser, which the callback opens. It needs no answer, except if it fails.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_user_prompt_show_login(prompt: *mut CUserPrompt, callback: CAskLogin) {
+    // SAFETY: the conventions in the header.
+    unsafe { set(prompt, |callbacks| callbacks.show_login = callback) }
+}
+
+/// Sets the callback that asks for the URL to which a login has redirected, for a browser on another machine.
+///
+/// It is called after the login was shown, and again after a URL that is not the one of this login. An answer that
+/// comes after the login has ended is ignored; return no later than the login's timeout.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_user_prompt_ask_redirect(prompt: *mut CUserPrompt, callback: CAskLogin) {
+    // SAFETY: the conventions in the header.
+    unsafe { set(prompt, |callbacks| callbacks.ask_redirect = callback) }
+}
+
+/// Answers with a text, which is copied.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_prompt_answer_text(answer: *mut CPromptAnswer, text: *const c_char) {
+    // SAFETY: the conventions in the header.
+    let (answer, text) = unsafe { (handle::as_mut(answer), handle::text(text, "text")) };
+    if let Some(answer) = answer {
+        let invalid = |_| prompt_bridge::failed("its answer is null or not valid UTF-8");
+        answer.0 = Some(text.map(Secret::from).map_err(invalid));
+    }
+}
+
+/// Answers that the user has cancelled, which ends what the answer is needed for with `MCPM_STATUS_INTERRUPTED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_prompt_answer_cancel(answer: *mut CPromptAnswer) {
+    // SAFETY: the conventions in the header.
+    if let Some(answer) = unsafe { handle::as_mut(answer) } {
+        answer.0 = Some(Err(Error::new(ErrorKind::Interrupted, "the user cancelled the prompt")));
+    }
+}
+
+/// Answers that the callback failed, which ends what the answer is needed for with `MCPM_STATUS_IO`. The message
+/// is copied; null is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_prompt_answer_fail(answer: *mut CPromptAnswer, message: *const c_char) {
+    // SAFETY: the conventions in the header.
+    let (answer, message) = unsafe { (handle::as_mut(answer), handle::text(message, "message")) };
+    if let Some(answer) = answer {
+        answer.0 = Some(Err(prompt_bridge::failed(message.unwrap_or("without a message"))));
+    }
+}
+
+/// Returns a string of a login; null for none.
+///
+/// # Safety
+/// As for [`handle::as_ref`].
+unsafe fn text(
+    login: *const CLoginPrompt,
+    text: impl FnOnce(&CLoginPrompt) -> Option<&CStr>,
+) -> *const c_char {
+    // SAFETY: guaranteed by the caller.
+    unsafe { handle::as_ref(login) }.and_then(text).map_or(ptr::null(), CStr::as_ptr)
+}
+
+/// Returns the host of the remote server. Null returns null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_login_prompt_server(login: *const CLoginPrompt) -> *const c_char {
+    // SAFETY: the conventions in the header.
+    unsafe { text(login, |login| Some(&login.server)) }
+}
+
+/// Returns the URL to open in a browser. It is for the user alone; it does not belong into logs. Null returns
+/// null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_login_prompt_url(login: *const CLoginPrompt) -> *const c_char {
+    // SAFETY: the conventions in the header.
+    unsafe { text(login, |login| Some(&login.url)) }
+}
+
+/// Returns whether the page redirects the browser to this machine. If the browser is on another one, that fails,
+/// and the URL of the redirect can be asked for.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_login_prompt_has_redirect(login: *const CLoginPrompt) -> bool {
+    // SAFETY: the conventions in the header.
+    unsafe { handle::as_ref(login) }.is_some_and(|login| login.has_redirect)
+}
+
+/// Returns the URL to open on another device; null if the authorization server allows no login there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_login_prompt_device_url(login: *const CLoginPrompt) -> *const c_char {
+    // SAFETY: the conventions in the header.
+    unsafe { text(login, |login| login.device.as_ref().map(|(url, _)| &**url)) }
+}
+
+/// Returns the code to enter on another device; null if the authorization server allows no login there. A page
+/// that is opened without entering it shows it, to be compared.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_login_prompt_device_code(login: *const CLoginPrompt) -> *const c_char {
+    // SAFETY: the conventions in the header.
+    unsafe { text(login, |login| login.device.as_ref().map(|(_, code)| &**code)) }
+}
+
+/// Returns whether to open the browser; if not, the URL is only shown.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_login_prompt_open_browser(login: *const CLoginPrompt) -> bool {
+    // SAFETY: the conventions in the header.
+    unsafe { handle::as_ref(login) }.is_some_and(|login| login.open_browser)
+}
+
+/// Returns how long the login may take, in milliseconds.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_login_prompt_timeout(login: *const CLoginPrompt) -> u64 {
+    // SAFETY: the conventions in the header.
+    unsafe { handle::as_ref(login) }.map_or(0, |login| login.timeout_ms)
+}

@@ -1,0 +1,131 @@
+//! Programs in C and Python that prompt for a login through their bindings.
+
+use std::{
+    net::SocketAddr,
+    path::Path,
+    process::Stdio,
+    sync::{Arc, Mutex},
+};
+
+use mcpm_tests::{
+    harness::{http::Http, with_timeout},
+    root,
+};
+use serde_json::json;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader},
+    process::Command,
+    task::spawn_blocking,
+};
+
+use crate::{
+    outgoing::{Issuer, issuer, list},
+    programs::{compiled, python, python_path},
+};
+
+/// A server whose users log in on another device only.
+async fn device_issuer() -> (String, Arc<Mutex<Issuer>>) {
+    issuer(|metadata| {
+        let origin = metadata["issuer"].as_str().unwrap().to_owned();
+        metadata["device_authorization_endpoint"] = json!(format!("{origin}/device"));
+        metadata.as_object_mut().unwrap().remove("authorization_endpoint");
+    })
+    .await
+}
+
+/// Runs a program that serves the remote server at the URL that it prints last, and returns what it printed before.
+async fn run_with_login(command: std::process::Command, home: &Path) -> Vec<String> {
+    let mut command = Command::from(command);
+    for (name, folder) in
+        [("XDG_STATE_HOME", "state"), ("XDG_CONFIG_HOME", "config"), ("XDG_CACHE_HOME", "cache")]
+    {
+        command.env(name, home.join(folder));
+    }
+    for name in ["MCPM_SECRETS_PASSWORD", "MCPM_SECRETS_PASSWORD_FILE", "DBUS_SESSION_BUS_ADDRESS"] {
+        command.env_remove(name);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut program = command.spawn().unwrap();
+    let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
+    let mut stderr = program.stderr.take().unwrap();
+    let mut printed = Vec::new();
+    let address: SocketAddr = loop {
+        let Some(line) = with_timeout("a line", lines.next_line()).await.unwrap() else {
+            let mut said = String::new();
+            stderr.read_to_string(&mut said).await.unwrap();
+            panic!("{printed:?}: {said}");
+        };
+        match line.strip_prefix("remote http://") {
+            Some(url) => break url.split('/').next().unwrap().parse().unwrap(),
+            None => printed.push(line),
+        }
+    };
+    assert_eq!(list(Http(address)).await.status, 200);
+    drop(program.stdin.take());
+    let (mut said, mut rest) = (String::new(), Vec::new());
+    let ending = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            rest.push(line);
+        }
+        stderr.read_to_string(&mut said).await.unwrap();
+        program.wait().await.unwrap()
+    };
+    let status = with_timeout("the end of the program", ending).await;
+    assert!(status.success() && said.is_empty() && rest.is_empty(), "{status}: {said} {rest:?}");
+    printed
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_python_example_logs_in() {
+    let (url, issuer) = issuer(|_| {}).await;
+    let home = tempfile::tempdir().unwrap();
+    let path = spawn_blocking(python_path).await.unwrap();
+    let mut example = python("../../bindings/python/examples/login.py", &path);
+    example.arg(url).env("BROWSER", root().join("tests/clients/follow_redirects"));
+    let printed = run_with_login(example, home.path()).await;
+    assert!(printed[0].starts_with("Log in to 127.0.0.1: http://127.0.0.1:"), "{printed:?}");
+    assert_eq!((printed.len(), issuer.lock().unwrap().issued), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_python_program_prompts_for_logins_and_secrets() {
+    let (url, issuer) = issuer(|_| {}).await;
+    let home = tempfile::tempdir().unwrap();
+    let path = spawn_blocking(python_path).await.unwrap();
+    let mut program = python("login.py", &path);
+    let (device_url, device_issuer) = device_issuer().await;
+    program.args([url, device_url]).env("TOKIO_WORKER_THREADS", "2");
+    let printed = run_with_login(program, home.path()).await;
+    let lines = [
+        "login_required the remote server `127.0.0.1` requires a login",
+        "io the user prompt failed: ValueError('no display for <login URL>')",
+        "interrupted the user went away",
+        "io the user prompt failed: AttributeError(\"'int' object has no attribute 'encode'\")",
+        "TypeError Expected UserPrompt subclass, object found",
+        "LoginPrompt { server: \"127.0.0.1\", .. }",
+        "DeviceLogin { .. }",
+    ];
+    assert_eq!(printed, lines);
+    assert_eq!((issuer.lock().unwrap().issued, device_issuer.lock().unwrap().issued), (2, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_c_program_prompts_for_logins() {
+    let (url, issuer) = issuer(|_| {}).await;
+    let home = tempfile::tempdir().unwrap();
+    let program = spawn_blocking(|| compiled("tests/bindings/login.c")).await.unwrap();
+    let (device_url, device_issuer) = device_issuer().await;
+    let mut program = std::process::Command::new(program);
+    program.args([url, device_url]);
+    let printed = run_with_login(program, home.path()).await;
+    let lines = [
+        "1 `prompt` is null",
+        "20 the remote server `127.0.0.1` requires a login; set the callback that shows it with \
+         `mcpm_user_prompt_show_login`",
+        "10 the user prompt failed: no display for <login URL>",
+        "10 the user prompt failed: its answer is null or not valid UTF-8",
+        "14 the user cancelled the prompt",
+    ];
+    assert_eq!(printed, lines);
+    assert_eq!((issuer.lock().unwrap().issued, device_issuer.lock().unwrap().issued), (2, 1));
+}
