@@ -47,8 +47,8 @@ pub trait UserPrompt: Send + Sync + fmt::Debug {
     }
 }
 
-/// A login that the user is asked to make.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A login that the user is asked to make. `Debug` shows neither URLs nor codes, with which others could log in.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoginPrompt {
     /// The host of the remote server.
@@ -68,12 +68,29 @@ pub struct LoginPrompt {
     pub deadline: Instant,
 }
 
-/// A login on another device (RFC 8628 section 3.3).
-#[derive(Debug, Clone, PartialEq, Eq)]
+impl fmt::Debug for LoginPrompt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoginPrompt")
+            .field("server", &self.server)
+            .field("has_redirect", &self.has_redirect)
+            .field("open_browser", &self.open_browser)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A login on another device (RFC 8628 section 3.3). `Debug` shows nothing of it.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceLogin {
     /// The URL to open there.
     pub url: String,
     /// The code to enter there. A page that is opened without entering it shows it, to be compared.
     pub code: String,
+}
+
+impl fmt::Debug for DeviceLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceLogin").finish_non_exhaustive()
+    }
 }
