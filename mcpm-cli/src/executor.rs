@@ -3,11 +3,14 @@
 
 use mcpm::{Error, ErrorKind, Result};
 
+use crate::allocator;
+
 /// Runs a future to completion.
 pub(crate) fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::runtime::Builder::new_current_thread()
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Error::new(ErrorKind::Internal, "cannot start the executor").source(error))?
-        .block_on(work)
+        .map_err(|error| Error::new(ErrorKind::Internal, "cannot start the executor").source(error))?;
+    runtime.spawn(allocator::trim_regularly());
+    runtime.block_on(work)
 }

@@ -3,13 +3,12 @@
 //! [`command`] is the whole command line, generated from the library's option table; [`main`] parses the arguments
 //! and runs a command from `commands`. Results are written to standard output, everything else to standard error.
 
-#![forbid(unsafe_code)]
-
 use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
 use clap::Command;
 use mcpm::options::{ArgumentPosition, OptionSet as _, WorkloadOptions};
 
+mod allocator;
 mod args;
 #[cfg(test)]
 mod args_tests;
@@ -46,6 +45,7 @@ pub fn command() -> Command {
 
 /// Runs the command line; the first argument is the name of the program.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    allocator::configure();
     let mut arguments = arguments.into_iter().peekable();
     let program = arguments.next();
     if arguments.peek().is_some_and(|first| first == supervise::SUPERVISE_COMMAND) {

@@ -209,3 +209,40 @@ fn a_proxy_out_of_file_descriptors_recovers_and_logs_once() {
     let said = outcome.stderr.matches("cannot accept connections").count();
     assert_eq!((outcome.code, said), (Some(0), 1), "{outcome:?}");
 }
+
+#[test]
+#[ignore = "nightly: free pages are given back every 30 s"]
+fn memory_of_closed_connections_is_given_back() {
+    let home = Home::without_engine();
+    let mut proxy =
+        Program::start(&mut home.mcpm(&["proxy", "front", "--target-uri", "http://127.0.0.1:1/mcp"]));
+    let address = proxy.read_line().rsplit("http://").next().unwrap().trim_end_matches("/mcp").to_owned();
+    let path = format!("/proc/{}/status", proxy.pid());
+    let private = || {
+        let status = std::fs::read_to_string(&path).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    let open = || -> Vec<TcpStream> {
+        let body = "x".repeat(15 << 10);
+        let connect = |_| {
+            let mut client = TcpStream::connect(&address).unwrap();
+            let head =
+                format!("POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n", 16 << 10);
+            client.write_all(head.as_bytes()).unwrap();
+            client.write_all(body.as_bytes()).unwrap();
+            client
+        };
+        (0..256).map(connect).collect()
+    };
+    // The code that serves is loaded now.
+    drop(open());
+    let before = private();
+    let clients = open();
+    wait_until("it has read the requests", || private() > before + 2048);
+    let most = private();
+    drop(clients);
+    wait_until("it has given the memory back", || private() < before + (most - before) / 4);
+    proxy.signal("TERM");
+    assert_eq!(proxy.wait().code, Some(0));
+}
