@@ -3,10 +3,18 @@
 use std::{
     io::{BufRead as _, BufReader, Lines, Write as _},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
-use mcpm_tests::harness::mcp::{LEGACY, MODERN, initialize, notification, request};
+use mcpm_tests::harness::{
+    mcp::{LEGACY, MODERN, initialize, notification, request},
+    upstream::{Upstream, UpstreamResponse},
+};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
 use super::support::{Home, testbed_variable};
 
@@ -105,6 +113,61 @@ fn a_session_survives_a_workload_that_is_stopped_and_started() {
     assert_eq!(bridge.child.wait().unwrap().code(), Some(0));
     home.run(&["rm", &name]).succeeded();
     home.assert_nothing_left();
+}
+
+#[test]
+fn a_server_that_restarts_behind_a_load_balancer_gets_a_session_again() {
+    const UP: u32 = 1;
+    const AWAY: u32 = 2;
+    let runtime = Runtime::new().unwrap();
+    // The number of the session that it knows; even while it is away.
+    let state = Arc::new(AtomicU32::new(UP));
+    let upstream = runtime.block_on(Upstream::listen());
+    let url = upstream.uri("/mcp");
+    let shared = Arc::clone(&state);
+    let serve = async move {
+        upstream.serve(move |request| {
+            let state = shared.load(Ordering::Relaxed);
+            let message: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+            let result = match message["method"].as_str().unwrap_or_default() {
+                "initialize" => json!({ "protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {} }),
+                _ => json!({ "tools": [] }),
+            };
+            let session = state.to_string();
+            let is_known = request.headers.get("mcp-session-id").is_none_or(|known| *known == session);
+            let (status, body) = match message["method"].as_str() {
+                _ if !is_known => ("404 Not Found", json!({})),
+                _ if state == AWAY => {
+                    let error = json!({ "code": -32000, "message": "no instance is ready" });
+                    ("503 Service Unavailable", json!({ "jsonrpc": "2.0", "id": null, "error": error }))
+                }
+                None => ("405 Method Not Allowed", json!({})),
+                Some("notifications/initialized") => ("202 Accepted", json!({})),
+                Some(_) => ("200 OK", json!({ "jsonrpc": "2.0", "id": message["id"], "result": result })),
+            };
+            UpstreamResponse {
+                status: status.to_owned(),
+                headers: format!("Content-Type: application/json\r\nMcp-Session-Id: {session}\r\n"),
+                body: body.to_string(),
+            }
+        });
+    };
+    runtime.block_on(serve);
+    let home = Home::without_engine();
+    let mut bridge = Bridge::start(home.mcpm(&["proxy", "stdio", &url]));
+    assert!(bridge.ask(initialize(LEGACY, json!({})))["result"].is_object());
+    bridge.send(notification("notifications/initialized", json!({})));
+    assert!(bridge.ask(request(1, "tools/list", json!({})))["result"].is_object());
+    state.store(AWAY, Ordering::Relaxed);
+    for number in 2..4 {
+        let failed = bridge.ask(request(number, "tools/list", json!({})));
+        assert!(failed["error"]["message"].as_str().unwrap().contains("503"), "{failed}");
+    }
+    state.store(AWAY + 1, Ordering::Relaxed);
+    let again = bridge.ask(request(4, "tools/list", json!({})));
+    assert!(again["result"].is_object(), "{again}");
+    drop(bridge.input);
+    assert_eq!(bridge.child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

@@ -744,7 +744,7 @@ async fn a_stdio_bridge_logs_in_and_another_has_its_login() {
     issuer.lock().unwrap().valid = None;
     assert!(bridge.call(request(1, "tools/list", json!({}))).await["result"]["tools"].is_array());
     assert_eq!(tokens(), (2, 1));
-    // Closing the session is not worth a login, or a renewal.
+    // Closing the session is not worth a login.
     issuer.lock().unwrap().valid = None;
     let shown = bridge.finish().await;
     assert!(shown.contains("Log in to"), "{shown}");

@@ -318,7 +318,7 @@ async fn a_server_that_does_not_respond_or_responds_otherwise_is_reported() {
         ("200 OK", JSON, result(json!(7), json!({})), "the id of another request"),
         ("200 OK", "Content-Type: text/html\r\nConnection: close\r\n", "<html>".to_owned(), "is invalid"),
         ("202 Accepted", JSON, String::new(), "did not respond"),
-        ("401 Unauthorized", JSON, String::new(), "requires a login"),
+        ("401 Unauthorized", JSON, String::new(), "requires authentication"),
         ("302 Found", JSON, String::new(), "HTTP 302"),
     ] {
         client.send(request(2, "ping", json!({}))).await;

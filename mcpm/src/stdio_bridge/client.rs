@@ -42,7 +42,7 @@ const JSON_OR_EVENT_STREAM: HeaderValue = HeaderValue::from_static("application/
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Urgency {
     Awaited,
-    /// The current token is sent, and never renewed.
+    /// The user is never asked to log in.
     Background,
 }
 
@@ -120,17 +120,18 @@ impl ServerClient {
         request: Request<Bytes>,
         limit: Duration,
     ) -> Result<Response<ResponseBody>, Failure> {
-        self.send_with_callback(request, limit, || ()).await
+        self.send_authenticated(request, limit, None).await
     }
 
-    /// Sends a request of the client, and records when it is written to a connection.
+    /// Sends a request of the client, and records when it is written to a connection. It is not sent again after it was
+    /// cancelled.
     pub(super) async fn send_claimed(
         &self,
         request: Request<Bytes>,
         limit: Duration,
         claim: &Claim,
     ) -> Result<Response<ResponseBody>, Failure> {
-        self.send_with_callback(request, limit, || claim.mark_sent()).await
+        self.send_authenticated(request, limit, Some(claim)).await
     }
 
     /// Sends a request for which the user is asked to log in only if somebody waits for the response.
@@ -143,16 +144,20 @@ impl ServerClient {
         if urgency == Urgency::Awaited {
             return self.send(request, limit).await;
         }
-        let token = self.target.outgoing().and_then(|outgoing| outgoing.current());
+        let token = match self.target.outgoing() {
+            Some(outgoing) => outgoing.authorization_without_user().await,
+            None => None,
+        };
         self.exchange(&request, token.as_ref(), limit, || ()).await
     }
 
-    async fn send_with_callback(
+    async fn send_authenticated(
         &self,
         request: Request<Bytes>,
         limit: Duration,
-        on_sent: impl Fn(),
+        claim: Option<&Claim>,
     ) -> Result<Response<ResponseBody>, Failure> {
+        let on_sent = || claim.into_iter().for_each(Claim::mark_sent);
         let Some(outgoing) = self.target.outgoing() else {
             return self.exchange(&request, None, limit, on_sent).await;
         };
@@ -165,6 +170,9 @@ impl ServerClient {
             }
             if repeats == MAX_AUTHENTICATED_REPEATS {
                 return Err(TokenUnavailable::Rejected.into());
+            }
+            if claim.is_some_and(|claim| !claim.mark_unsent()) {
+                return Err(Failure::cancelled());
             }
             let (status, headers) = (response.status(), response.headers());
             token = match outgoing.after_rejection(token, status, headers, repeats > 0).await {

@@ -293,6 +293,7 @@ impl Dispatcher {
         let (mut sent, before) = (self.sent.clone(), self.queued);
         self.tasks.spawn(async move {
             tokio::select! {
+                biased;
                 () = registration.abandoned() => return,
                 // Those before it are sent within their timeouts.
                 _ = sent.wait_for(|sent| *sent >= before) => {}
@@ -358,6 +359,7 @@ async fn notify(server: &Server, message: &Message) {
 async fn answer(server: &Server, output: &Output, message: &Message, registration: Registration) {
     let limit = if message.method() == LISTEN { Duration::MAX } else { CALL_TIMEOUT };
     let outcome = tokio::select! {
+        biased;
         // Nobody waits for the response any more.
         () = registration.abandoned() => return,
         outcome = timeout(limit, server.request(message, &registration.claim)) => outcome,

@@ -25,11 +25,16 @@ impl Failure {
         Self::new(error_code::INTERNAL_ERROR, text)
     }
 
+    /// A request that was cancelled before the server executed it. It gets no response.
+    pub(super) fn cancelled() -> Self {
+        Self::server("the request was cancelled")
+    }
+
     /// A response whose status says that the request failed, and whose body is not a JSON-RPC error.
     pub(super) fn status(status: StatusCode) -> Self {
         let hint = match status {
             StatusCode::UNAUTHORIZED => {
-                ": it requires a login; run `mcpm login` and enable `remote_auth`, or send a token in a header"
+                ": it requires authentication; set `remote_auth`, or a header with a token"
             }
             StatusCode::FORBIDDEN => ": the request is not allowed",
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => ": there is no MCP endpoint at its URL",
@@ -56,7 +61,9 @@ impl std::fmt::Display for Failure {
 impl From<TokenUnavailable> for Failure {
     fn from(unavailable: TokenUnavailable) -> Self {
         Self::server(match unavailable {
-            TokenUnavailable::LoginRequired => "the server requires a login; run `mcpm login`",
+            TokenUnavailable::LoginRequired => {
+                "the server requires a login, which nobody made in time; send the request again"
+            }
             TokenUnavailable::Unavailable | TokenUnavailable::Rejected => unavailable.message(),
         })
     }

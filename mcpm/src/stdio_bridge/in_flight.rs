@@ -144,6 +144,19 @@ impl Claim {
         }
     }
 
+    /// Records that the server has not executed the request, so that it may be sent again. Returns whether it may: it must
+    /// not if it was cancelled meanwhile, and is removed then.
+    pub(super) fn mark_unsent(&self) -> bool {
+        let mut requests = self.in_flight.lock();
+        let Some(request) = requests.get_mut(&self.key) else { return false };
+        request.is_sent = false;
+        let is_cancelled = request.cancel.is_cancelled();
+        if is_cancelled {
+            requests.remove(&self.key);
+        }
+        !is_cancelled
+    }
+
     fn is_sent(&self) -> bool {
         self.in_flight.lock().get(&self.key).is_some_and(|request| request.is_sent)
     }
@@ -155,5 +168,32 @@ impl Drop for Registration {
         if self.is_awaited {
             self.claim.in_flight.awaited.send_modify(|count| *count -= 1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_cancelled_is_not_sent_again() {
+        let in_flight = InFlight::new();
+        let parse = |id: u32| {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call"}}"#);
+            Message::parse(Bytes::from(text)).expect("a message")
+        };
+        let register = |id| in_flight.register(&parse(id), Era::Legacy).expect("there is room");
+        let (cancelled, other, waiting) = (register(1), register(2), register(3));
+        for registration in [&cancelled, &other, &waiting] {
+            registration.claim.mark_sent();
+        }
+        assert!(in_flight.cancel(b"1"), "the server may be executing it");
+        assert!(!cancelled.claim.mark_unsent());
+        assert!(!cancelled.claim.take(), "it gets no response");
+        assert!(other.claim.mark_unsent());
+        assert!(waiting.claim.mark_unsent());
+        assert!(!in_flight.cancel(b"3"), "the server has not executed it");
+        assert!(!waiting.claim.take());
+        assert!(other.claim.take());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderValue, StatusCode};
+use http::{HeaderValue, Response, StatusCode};
 use tokio::time::{sleep, timeout};
 
 use super::{
@@ -15,6 +15,7 @@ use super::{
 use crate::{
     Error, ErrorKind,
     mcp::{error_code, message::MessageKind},
+    transport::http::ResponseBody,
 };
 
 /// Timeout for opening a lost session again.
@@ -100,7 +101,7 @@ impl StreamableServer {
             return Err(self.give_up("it cannot be opened again"));
         };
         let request = self.client.post(self.client.uri(), initialize.bytes().clone());
-        let response = self.client.send_with_urgency(request, REOPEN_TIMEOUT, urgency).await?;
+        let response = available(self.client.send_with_urgency(request, REOPEN_TIMEOUT, urgency).await?)?;
         let id = response.headers().get(MCP_SESSION_ID).cloned();
         let response = self.only_response(&initialize, response).await?;
         let Some(session) = self.session.replacement(&response, id) else {
@@ -108,7 +109,7 @@ impl StreamableServer {
         };
         for message in self.session.saved_messages() {
             let request = self.session_post(&session, &message);
-            let response = self.client.send_with_urgency(request, NOTIFY_TIMEOUT, urgency).await?;
+            let response = available(self.client.send_with_urgency(request, NOTIFY_TIMEOUT, urgency).await?)?;
             let is_done = match message.kind() {
                 MessageKind::Request => !self.only_response(&message, response).await?.result().is_empty(),
                 _ => response.status().is_success(),
@@ -129,5 +130,14 @@ impl StreamableServer {
         let failure = Failure::new(error_code::SESSION_NOT_FOUND, error.to_string());
         self.lost.send_replace(Some(error));
         failure
+    }
+}
+
+/// Returns a response that is of the server, rather than of a server that is away for a while.
+fn available(response: Response<ResponseBody>) -> Result<Response<ResponseBody>, Failure> {
+    let status = response.status();
+    match status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+        true => Err(Failure::status(status)),
+        false => Ok(response),
     }
 }

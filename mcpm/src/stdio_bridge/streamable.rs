@@ -243,6 +243,9 @@ impl StreamableServer {
                     return Ok(());
                 }
                 // The server has not executed the request.
+                if !claim.mark_unsent() {
+                    return Err(Failure::cancelled());
+                }
                 self.reopen(session.generation, Urgency::Awaited).await?;
                 is_first = false;
                 continue;

@@ -73,6 +73,9 @@ async fn a_request_that_is_cancelled_before_it_is_sent_is_not_sent() {
     client.send(request(1, "tools/list", json!({}))).await;
     client.send(notification("notifications/cancelled", json!({ "requestId": 1 }))).await;
     client.send(request(2, "ping", json!({}))).await;
+    // It has read what was before.
+    client.write("{\n").await;
+    assert_eq!(client.receive().await["error"]["code"], -32700);
     slow.answer("202 Accepted", "Connection: close\r\n", "").await;
     let (mut connection, _) = expect(&upstream, "ping").await;
     connection.answer("200 OK", JSON, &result(json!(2), json!({}))).await;

@@ -188,6 +188,17 @@ impl OutgoingAuth {
         self.renew_detached(Some(current.header), Rejection::default()).await.map(Some)
     }
 
+    /// The value of `Authorization` for a request for which the user is not asked to log in. A token that has expired is
+    /// renewed, unless that is under way.
+    pub(crate) async fn authorization_without_user(self: &Arc<Self>) -> Option<HeaderValue> {
+        if !self.read_current()?.is_valid((self.now)()) {
+            let this = Arc::clone(self);
+            // As for other renewals.
+            tokio::spawn(async move { this.renew_ahead().await }).await.ok()?;
+        }
+        self.current()
+    }
+
     /// Gets another token in a task of its own: a client that disconnects must not interrupt a renewal, whose new refresh
     /// token would be lost.
     async fn renew_detached(
@@ -200,7 +211,7 @@ impl OutgoingAuth {
         renewing.await.unwrap_or(Err(TokenUnavailable::Unavailable))
     }
 
-    /// Renews a token that is still valid, unless that is under way.
+    /// Renews the token if it is due, unless that is under way. The user is not asked to log in.
     async fn renew_ahead(&self) {
         let Ok(mut renewal) = self.renewal.try_lock() else { return };
         let Some(current) = self.read_current() else { return };
@@ -219,8 +230,8 @@ impl OutgoingAuth {
         let used = Some(&current.header);
         if let Err(failure) = self.renew_kept(&mut renewal, used).await {
             if failure == TokenUnavailable::LoginRequired {
-                // The token is still valid.
-                self.set_state(LoginState::Authenticated);
+                let is_valid = current.is_valid((self.now)());
+                self.set_state(if is_valid { LoginState::Authenticated } else { LoginState::NeedsLogin });
             }
             renewal.pause(false, failure);
         }
