@@ -650,9 +650,10 @@ async fn a_detached_workload_shows_its_login_and_takes_a_new_one() {
         assert_eq!(call(), (200, None));
 
         // After a logout, nothing that the supervisor remembers gets another token.
-        home.run(&["logout", &name]).succeeded();
         let refreshes = issuer.lock().unwrap().refreshes;
-        set(|issuer| (issuer.valid, issuer.scope) = (None, None));
+        home.run(&["logout", &name]).succeeded();
+        wait_for("needs_login");
+        set(|issuer| issuer.scope = None);
         assert_eq!(call(), login_required);
         assert_eq!(issuer.lock().unwrap().refreshes, refreshes);
         home.run(&["login", &name]).succeeded();

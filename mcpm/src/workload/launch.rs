@@ -390,7 +390,7 @@ impl Launch {
     }
 
     /// Removes the login to the remote server that is kept, and revokes it at the authorization server (RFC 7009). A
-    /// running proxy uses its token until that expires.
+    /// running workload stops using it within seconds, another proxy when its token expires.
     ///
     /// # Errors
     /// `InvalidOption` for a workload in a container; `NotFound` if no login is kept; those of the secret store. A failed

@@ -14,8 +14,8 @@ use crate::{
     state::LoginState,
 };
 
-/// Interval at which a workload that requires a login looks for one that was made by another process.
-const NEW_LOGIN_INTERVAL: Duration = Duration::from_secs(2);
+/// Interval at which a workload looks whether another process has made or removed its login.
+const LOGIN_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The means to log in to a remote server.
 ///
@@ -89,8 +89,8 @@ pub(super) async fn forget(
     }
 }
 
-/// Records the state of the login to the remote server, until the workload ends. While a login is needed, it looks
-/// whether another process has made one.
+/// Records the state of the login to the remote server, until the workload ends. Once there was one, it looks whether
+/// another process has made or removed it.
 pub(super) fn watch(
     outgoing: &Arc<OutgoingAuth>,
     record: Arc<Record>,
@@ -105,15 +105,15 @@ pub(super) fn watch(
                 record.warn(format!("the remote server requires a login: `mcpm login {name}`"));
             }
             loop {
-                let look = tokio::time::sleep(NEW_LOGIN_INTERVAL);
+                let look = tokio::time::sleep(LOGIN_CHECK_INTERVAL);
                 tokio::select! {
                     changed = states.changed() => match changed {
                         Ok(()) => break,
                         Err(_) => return,
                     },
-                    () = look, if state == Some(LoginState::NeedsLogin) => {
+                    () = look, if state.is_some() => {
                         let Some(outgoing) = outgoing.upgrade() else { return };
-                        outgoing.take_new_login().await;
+                        outgoing.take_changed_login().await;
                     }
                 }
             }

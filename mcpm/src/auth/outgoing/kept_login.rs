@@ -239,11 +239,11 @@ impl LoginStore {
 
     /// When the login of that name was last set; `None` if that is unknown. Reads nothing of the secret store.
     pub(super) fn changed_at(&self, name: &str) -> Option<SystemTime> {
-        self.lock_path(name).metadata().and_then(|metadata| metadata.modified()).ok()
+        changed_at(&self.environment, name)
     }
 
     fn lock_path(&self, name: &str) -> PathBuf {
-        self.environment.state_dir.join("logins").join(format!("{}.lock", digest(name)))
+        lock_path(&self.environment, name)
     }
 
     /// Forgets a login.
@@ -302,6 +302,15 @@ impl LoginStore {
             Err(_) => Ok(None),
         }
     }
+}
+
+/// When the login of that name was last set; `None` if that is unknown. Opens no secret store.
+pub(super) fn changed_at(environment: &Environment, name: &str) -> Option<SystemTime> {
+    lock_path(environment, name).metadata().and_then(|metadata| metadata.modified()).ok()
+}
+
+fn lock_path(environment: &Environment, name: &str) -> PathBuf {
+    environment.state_dir.join("logins").join(format!("{}.lock", digest(name)))
 }
 
 /// The name in the secret store of the login to a server. `client` is what the options say of issuer and client.

@@ -249,7 +249,8 @@ impl OutgoingAuth {
         headers: &HeaderMap,
         is_repeat: bool,
     ) -> Result<HeaderValue, Option<TokenUnavailable>> {
-        let is_detected = used.is_none() && !self.spec.requires_login();
+        let has_login = self.state.borrow().is_some();
+        let is_detected = used.is_none() && !self.spec.requires_login() && !has_login;
         let challenge = bearer_challenge(headers);
         let is_insufficient_scope = status == StatusCode::FORBIDDEN;
         let rejection = Rejection { challenge, is_insufficient_scope, is_repeat };
@@ -413,7 +414,7 @@ impl OutgoingAuth {
     }
 
     /// Receivers are only notified of a change.
-    fn set_state(&self, state: LoginState) {
+    pub(super) fn set_state(&self, state: LoginState) {
         self.state.send_if_modified(|before| before.replace(state) != Some(state));
     }
 

@@ -9,7 +9,7 @@ use http::HeaderValue;
 
 use super::{
     challenge::Challenge,
-    kept_login::LoginStore,
+    kept_login::{LoginStore, changed_at},
     login::{Login, login_required},
     probe::probe,
     renewal::{Renewal, TokenSource, TokenUnavailable},
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result, auth::SecretSource, explain::Reason, http_client::is_confidential,
-    redact::url::redact_url, user_prompt::UserPrompt,
+    redact::url::redact_url, state::LoginState, user_prompt::UserPrompt,
 };
 
 /// Most logins of one server within [`LOGIN_PERIOD`] that a running proxy asks the user for.
@@ -104,7 +104,8 @@ impl OutgoingAuth {
 
     /// Whether the login may be kept, for all that is known without opening the secret store.
     pub(crate) fn may_be_kept(&self) -> bool {
-        self.store().is_some_and(|store| store.changed_at(&self.login_name()).is_some())
+        let environment = self.environment.as_ref();
+        environment.is_some_and(|environment| changed_at(environment, &self.login_name()).is_some())
     }
 
     /// Removes the login that is kept, and revokes it (RFC 7009).
@@ -213,17 +214,20 @@ impl OutgoingAuth {
         }
     }
 
-    /// Takes a login that another process has made since this one has needed it.
-    pub(crate) async fn take_new_login(&self) {
+    /// Takes the login that another process has made, or ends the one that it has removed.
+    pub(crate) async fn take_changed_login(&self) {
         // A renewal that is under way looks by itself.
         let Ok(mut renewal) = self.renewal.try_lock() else { return };
-        let Some(store) = self.store() else { return };
-        let changed = store.changed_at(&self.login_name());
+        let Some(environment) = &self.environment else { return };
+        let changed = changed_at(environment, &self.login_name());
         if changed.is_some() && changed != renewal.seen_change {
             renewal.seen_change = changed;
             let used = self.current();
-            let taken = self.take_kept(&mut renewal, Some(&store), used.as_ref()).await;
+            let taken = self.take_kept(&mut renewal, self.store().as_ref(), used.as_ref()).await;
             tracing::debug!(is_valid = taken.is_ok(), "the kept login has changed");
+            if renewal.login.is_none() {
+                self.set_state(LoginState::NeedsLogin);
+            }
         }
     }
 
