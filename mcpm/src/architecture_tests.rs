@@ -228,7 +228,13 @@ fn files_import_each_other_only_where_the_page_gives_a_reason() {
     };
     let circles: BTreeSet<BTreeSet<&str>> =
         uses.keys().map(circle).filter(|circle| circle.len() > 1).collect();
-    let rows = PAGE.split("### Circles").nth(1).expect("the section").split("\n#").next().unwrap_or_default();
+    let rows = PAGE
+        .split("### Circular imports")
+        .nth(1)
+        .expect("the section")
+        .split("\n#")
+        .next()
+        .unwrap_or_default();
     let listed: Vec<Vec<&str>> = rows
         .lines()
         .filter_map(|line| line.strip_prefix("| `"))

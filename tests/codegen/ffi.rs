@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use mcpm::options::{Arity, OptionSet, OptionSpec, ProxyOptions, ValueKind, WorkloadOptions};
 
-const GENERATED_HEADER: &str = "// Made from the option table by tests/generated.rs; do not edit.\n";
+const GENERATED_HEADER: &str = "// Generated from the option table by tests/generated.rs; do not edit.\n";
 
 /// Returns `mcpm-ffi/src/generated/records.rs`.
 pub(crate) fn records() -> String {

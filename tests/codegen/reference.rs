@@ -10,14 +10,14 @@ use mcpm::options::{
 const INTRODUCTION: &str = "\
 # Options
 
-Made from the option table; do not edit. The name of a field, of a setter and of a JSON key is the flag with `_` in
+Generated from the option table; do not edit. The name of a field, of a setter and of a JSON key is the flag with `_` in
 place of `-`. An option that is marked \"not supported yet\" is known and refused, unless its value changes nothing.
 ";
 
 const REASONS: &str = "\
 # Reasons
 
-Made from the catalogue of reasons; do not edit. `mcpm explain ID` tells the same of an id, and of one refusal, by the id
+Generated from the catalogue of reasons; do not edit. `mcpm explain ID` tells the same of an id, and of one refusal, by the id
 in the error's `data` or in the header `Mcpm-Refusal`, also what was looked at and the smallest change that would allow
 it. Options have the names of their fields here; `mcpm explain` shows them as flags.
 ";

@@ -1,5 +1,5 @@
 //! One setter per option.
-// Made from the option table by tests/generated.rs; do not edit.
+// Generated from the option table by tests/generated.rs; do not edit.
 
 use std::{ffi::c_char, time::Duration};
 

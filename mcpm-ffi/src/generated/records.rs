@@ -1,4 +1,4 @@
-// Made from the option table by tests/generated.rs; do not edit.
+// Generated from the option table by tests/generated.rs; do not edit.
 
 /// What is asked of a workload; what is left out is not given.
 #[uniffi::remote(Record)]

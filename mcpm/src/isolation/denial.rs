@@ -211,9 +211,9 @@ impl fmt::Display for EgressDenial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.port {
             Some(port) => {
-                write!(f, "a connection to `{}:{port}` was refused by the rule `{}`", self.host, self.rule)?
+                write!(f, "a connection to `{}:{port}` was denied by the rule `{}`", self.host, self.rule)?
             }
-            None => write!(f, "a look-up of `{}` was refused by the rule `{}`", self.host, self.rule)?,
+            None => write!(f, "a look-up of `{}` was denied by the rule `{}`", self.host, self.rule)?,
         }
         if let Some(address) = self.address.filter(|address| self.host != Host::Address(*address)) {
             write!(f, " (it is {address})")?;
