@@ -366,6 +366,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_name_that_resolves_to_a_private_address_is_not_connected_to() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+        let port = listener.local_addr().expect("an address").port();
+        let client =
+            GuardedClient::new(ClientGuard { source: UrlSource::RemoteServer, ..ClientGuard::default() });
+        let url = Url::parse(&format!("https://localhost:{port}/")).expect("a URL");
+        let denied = client.expect("a client").get(url, HeaderMap::new(), 1).await.expect_err("a denial");
+        assert!(denied.to_string().contains("is a private address"), "{denied}");
+        assert!(denied.has_reason(Reason::LoginUrlDenied), "{denied}");
+        let accepted = listener.into_std().expect("a listener").accept();
+        assert!(accepted.is_err(), "it was connected to");
+    }
+
+    #[tokio::test]
     async fn a_server_names_no_address_that_is_less_public_than_its_own() {
         for (server, expected) in [
             ("https://1.1.1.1/mcp", AllowedAddresses::Public),

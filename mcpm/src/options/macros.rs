@@ -49,7 +49,6 @@ macro_rules! options {
     )* } )*) => {
         /// The options that a workload and a standalone proxy have in common.
         #[derive(Debug, Clone)]
-        #[expect(dead_code, reason = "outgoing authentication is not built yet")]
         pub(crate) struct $view {
             $($( $(#[doc = $help])+ pub(crate) $name: $slot<$value>, )*)*
         }

@@ -24,12 +24,21 @@ use crate::{
 /// environment gives secrets that the options do not.
 ///
 /// # Errors
-/// `InvalidOption` for contradictory options and invalid values.
+/// `InvalidOption` for contradictory options and invalid values, and for a header that is both given and in the secret
+/// store.
 pub(crate) fn read_outgoing(
     options: &SharedOptions,
     working_dir: &Path,
     environment: Option<&Environment>,
 ) -> Result<(Option<OutgoingSpec>, OutgoingSecrets)> {
+    let is_given = |header: &&HeaderSecret| {
+        options.remote_forward_headers.iter().any(|given| given.name.eq_ignore_ascii_case(&header.name))
+    };
+    if let Some(twice) = options.remote_forward_headers_secret.iter().find(is_given) {
+        let message = format!("the header `{}` is given twice", twice.name);
+        return Err(Error::new(ErrorKind::InvalidOption, message)
+            .hint("set it with `remote_forward_headers` or with `remote_forward_headers_secret`"));
+    }
     let mut spec = OutgoingSpec::read(options, working_dir)?;
     let mut secrets = OutgoingSecrets::from(options);
     if let Some(environment) = environment {
@@ -93,4 +102,24 @@ pub(crate) async fn secret_headers(
         Some(Header { name: header.name.clone(), value })
     });
     header_map(&headers.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Proxy, StdioBridge};
+
+    #[test]
+    fn a_header_is_given_once() {
+        let proxy = Proxy::builder("p", "https://a.example/mcp")
+            .remote_forward_headers(("X-Tenant", "a"))
+            .remote_forward_headers_secret(("x-tenant", "tenant"));
+        let bridge = StdioBridge::builder("https://a.example/mcp")
+            .header(("X-Tenant", "a"))
+            .set("remote_forward_headers_secret", "x-tenant=tenant")
+            .expect("an option");
+        let errors = [proxy.build().map(drop), bridge.build().map(drop)];
+        for error in errors.map(|built| built.expect_err("it is given twice").to_string()) {
+            assert!(error.contains("the header `x-tenant` is given twice"), "{error}");
+        }
+    }
 }

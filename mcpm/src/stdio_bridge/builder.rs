@@ -207,10 +207,6 @@ impl StdioBridgeBuilder {
         let secret_headers = options.remote_forward_headers_secret.clone();
         let contradiction =
             |message: String, hint| Err(Error::new(ErrorKind::InvalidOption, message).hint(hint));
-        if let Some(twice) = secret_headers.iter().find(|header| headers.contains_key(&header.name)) {
-            let message = format!("the header `{}` is given twice", twice.name);
-            return contradiction(message, "leave out one of them");
-        }
         let is_authorized = headers.contains_key(AUTHORIZATION)
             || secret_headers.iter().any(|header| header.name.eq_ignore_ascii_case(AUTHORIZATION.as_str()));
         if is_authorized && outgoing.is_some() {
