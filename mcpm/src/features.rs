@@ -12,6 +12,8 @@ pub enum Feature {
     Docker,
     /// The keyring of the desktop as a store of secrets.
     Keyring,
+    /// Logins to remote servers, and bearer tokens for them.
+    Login,
     /// Authorization by Cedar policies.
     Policy,
     /// The encrypted file as a store of secrets.
@@ -24,14 +26,22 @@ pub enum Feature {
 
 impl Feature {
     /// All features that can be off.
-    pub const ALL: &'static [Self] =
-        &[Self::Docker, Self::Keyring, Self::Policy, Self::Secrets, Self::Telemetry, Self::Verify];
+    pub const ALL: &'static [Self] = &[
+        Self::Docker,
+        Self::Keyring,
+        Self::Login,
+        Self::Policy,
+        Self::Secrets,
+        Self::Telemetry,
+        Self::Verify,
+    ];
 
     /// Returns the name in `Cargo.toml`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Docker => "docker",
             Self::Keyring => "keyring",
+            Self::Login => "login",
             Self::Policy => "policy",
             Self::Secrets => "secrets",
             Self::Telemetry => "telemetry",
@@ -44,6 +54,7 @@ impl Feature {
         match self {
             Self::Docker => cfg!(feature = "docker"),
             Self::Keyring => cfg!(feature = "keyring"),
+            Self::Login => cfg!(feature = "login"),
             Self::Policy => cfg!(feature = "policy"),
             Self::Secrets => cfg!(feature = "secrets"),
             Self::Telemetry => cfg!(feature = "telemetry"),

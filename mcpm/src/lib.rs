@@ -73,6 +73,7 @@
 //! and the audit log. An option whose feature is off is rejected with [`ErrorKind::Unsupported`].
 //!
 //! - `docker`: containers, images of packages, ignore files
+//! - `login`: logins to remote servers, and bearer tokens for them
 //! - `policy`: authorization by Cedar policies
 //! - `secrets`: the encrypted file as a store of secrets
 //! - `keyring`: the desktop's keyring as a store of secrets

@@ -13,7 +13,7 @@ use std::{
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use url::{Host, Url, form_urlencoded};
 
@@ -34,9 +34,11 @@ pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 const PRIVATE_ADDRESS_HINT: &str = "only a remote server that is on a private network itself may name one";
 /// Most redirects that are followed, where they are.
+#[cfg(feature = "login")]
 const MAX_REDIRECTS: usize = 3;
 
 /// The addresses that may be connected to.
+#[cfg_attr(not(feature = "login"), expect(dead_code, reason = "for logins"))]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum AllowedAddresses {
     /// Public addresses only.
@@ -54,6 +56,7 @@ impl AllowedAddresses {
     /// The addresses that the server of `url` may name; one whose address is unknown counts as public. Whoever answers
     /// for a name can claim any address, so only URLs that say so themselves are on this machine; on private networks,
     /// a certificate protects what else such a server could name.
+    #[cfg(feature = "login")]
     pub(crate) async fn for_server(url: &Url) -> Self {
         if is_loopback_url(url) {
             return Self::Local;
@@ -143,6 +146,7 @@ pub(crate) struct ProviderRequest {
 #[derive(Debug)]
 pub(crate) struct ProviderResponse {
     pub(crate) status: StatusCode,
+    #[cfg_attr(not(feature = "login"), expect(dead_code, reason = "for logins"))]
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
@@ -273,6 +277,7 @@ impl GuardedClient {
     ///
     /// # Errors
     /// As for [`send`](Self::send), and `Upstream` for too many redirects and for one without a URL.
+    #[cfg(feature = "login")]
     pub(crate) async fn send_following(
         &self,
         mut request: ProviderRequest,
@@ -290,7 +295,7 @@ impl GuardedClient {
             if !is_redirect {
                 return Ok(response);
             }
-            let location = response.headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
+            let location = response.headers.get(http::header::LOCATION).and_then(|value| value.to_str().ok());
             let next = location.and_then(|location| request.url.join(location).ok());
             request.url = next.ok_or_else(|| self.unusable(failed("a redirect names no URL")))?;
         }
@@ -379,6 +384,7 @@ mod tests {
         assert!(accepted.is_err(), "it was connected to");
     }
 
+    #[cfg(feature = "login")]
     #[tokio::test]
     async fn a_server_names_no_address_that_is_less_public_than_its_own() {
         for (server, expected) in [

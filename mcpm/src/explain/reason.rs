@@ -48,6 +48,7 @@ impl Error {
     }
 
     /// Whether that reason was added.
+    #[cfg(any(feature = "login", test))]
     pub(crate) fn has_reason(&self, reason: Reason) -> bool {
         self.context().any(|(key, value)| key == "reason" && value == reason.id())
     }

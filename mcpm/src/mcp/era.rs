@@ -91,6 +91,7 @@ pub(crate) fn tools_request(id: u64, cursor: Option<&str>) -> BytesMut {
 }
 
 /// Creates mcpm's own `tools/list` of the older era.
+#[cfg(feature = "login")]
 pub(crate) fn tools_list_request(id: u64) -> BytesMut {
     request(id, "tools/list", &serde_json::json!({}))
 }

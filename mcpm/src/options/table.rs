@@ -275,7 +275,7 @@ options! {
         /// File with a bearer token that authenticates JWKS and OIDC requests
         jwks_auth_token_file: Option<PathBuf>;
     }
-    section "Outgoing authentication" for (run, proxy) {
+    section "Outgoing authentication" for (run, proxy) needs Login {
         /// Enable OAuth/OIDC authentication to the remote server
         remote_auth: Option<bool> = "false";
         /// OAuth/OIDC issuer URL
@@ -311,14 +311,20 @@ options! {
         ];
         /// OAuth 2.0 resource indicator (RFC 8707)
         remote_auth_resource: Option<String> [kind: ValueKind::Url];
+    }
+    section "Outgoing authentication" for (run, proxy) {
         /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728)
         resource_url: Option<String> [kind: ValueKind::Url, computed_default: Some("the URL the proxy listens on")];
+    }
+    section "Outgoing authentication" for (run, proxy) needs Login {
         /// Port of the local OAuth callback server
         remote_auth_callback_port: Option<u16> = "8666";
         /// Do not open a browser for the OAuth flow
         remote_auth_skip_browser: Option<bool> = "false";
         /// Timeout of the OAuth flow, such as `30s` or `1m30s`
         remote_auth_timeout: Option<Duration> = "30s";
+    }
+    section "Outgoing authentication" for (run, proxy) {
         /// Header added to requests to the remote server
         remote_forward_headers: Vec<Header>;
         /// Header added to requests to the remote server, with its value from the secrets manager

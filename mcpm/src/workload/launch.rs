@@ -21,7 +21,7 @@ use super::{
     transport_mismatch,
 };
 use crate::{
-    Environment, Error, ErrorKind, Result,
+    Environment, Error, ErrorKind, Feature, Result,
     explain::{self, DenialRecord},
     isolation::{EgressDecision, Isolation, ProfileRecorder},
     options::{ProxyMode, Secret, SharedOptions, Transport},
@@ -371,7 +371,9 @@ impl Launch {
         // An exchanged token or a header authenticates requests already.
         let is_authenticated =
             self.spec.proxy.exchange.is_some() || headers.contains_key(header::AUTHORIZATION);
-        let outgoing = if is_authenticated {
+        // A build without logins forwards what the server responds, unless the options require one.
+        let can_log_in = Feature::Login.is_enabled() || self.spec.proxy.outgoing.is_some();
+        let outgoing = if is_authenticated || !can_log_in {
             None
         } else {
             Some(Arc::new(remote_login::outgoing(&self.spec, remote, &self.environment)?))

@@ -1,11 +1,10 @@
-//! The current token of a remote server, the state of its renewal, and the reason if there is none.
+//! The current token of a remote server, and the state of its renewal.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use http::HeaderValue;
 
-use super::{challenge::Challenge, kept_login::KeptLogin};
-use crate::explain::Reason;
+use super::{challenge::Challenge, kept_login::KeptLogin, unavailable::TokenUnavailable};
 
 /// A token is renewed ahead of its expiry by a tenth of its lifetime, but by no more than this.
 const MAX_RENEWAL_MARGIN: Duration = Duration::from_secs(300);
@@ -65,39 +64,6 @@ pub(super) struct Renewal {
     pub(super) logins: Vec<Instant>,
     /// When another process had last changed the kept login, as far as this one has looked.
     pub(super) seen_change: Option<SystemTime>,
-}
-
-/// Why a request cannot be authenticated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TokenUnavailable {
-    /// The user has to log in.
-    LoginRequired,
-    /// The authorization server cannot be reached.
-    Unavailable,
-    /// The server rejects the token also after a new login, or wants more scopes than it gets.
-    Rejected,
-}
-
-impl TokenUnavailable {
-    /// The reason for the denial.
-    pub(crate) fn reason(self) -> Reason {
-        match self {
-            Self::LoginRequired => Reason::LoginRequired,
-            Self::Unavailable => Reason::TokenNotRenewed,
-            Self::Rejected => Reason::TokenRejected,
-        }
-    }
-
-    /// The message for the client.
-    pub(crate) fn message(self) -> &'static str {
-        match self {
-            Self::LoginRequired => {
-                "the remote server requires a login, which the user of the proxy has to make"
-            }
-            Self::Unavailable => "the login to the remote server cannot be renewed at the moment",
-            Self::Rejected => "the remote server rejects the login",
-        }
-    }
 }
 
 impl Renewal {

@@ -16,12 +16,12 @@ use tokio::sync::{Mutex, OnceCell, watch};
 use url::Url;
 
 use super::{
-    OutgoingSecrets, OutgoingSpec,
+    OutgoingSecrets, OutgoingSpec, TokenUnavailable,
     challenge::{Challenge, bearer_challenge},
     kept_login::{KeptLogin, login_name},
     oauth_client::{TokenRequestError, TokenSet, client_token, oauth_client},
     registration::ClientRegistration,
-    renewal::{CurrentToken, Rejection, Renewal, TokenSource, TokenUnavailable, renewal_time},
+    renewal::{CurrentToken, Rejection, Renewal, TokenSource, renewal_time},
 };
 use crate::{
     Environment, Error, ErrorKind, Result,

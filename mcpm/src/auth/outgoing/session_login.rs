@@ -8,11 +8,12 @@ use std::{
 use http::HeaderValue;
 
 use super::{
+    TokenUnavailable,
     challenge::Challenge,
     kept_login::{LoginStore, changed_at},
     login::{Login, login_required},
     probe::probe,
-    renewal::{Renewal, TokenSource, TokenUnavailable},
+    renewal::{Renewal, TokenSource},
     revocation::revoke,
     session::OutgoingAuth,
 };
@@ -172,12 +173,8 @@ impl OutgoingAuth {
         let logged_in = Box::pin(login.run()).await;
         if let Err(error) = &logged_in
             && error.has_reason(Reason::ScopeDenied)
-            && let Some(mut before) = before
         {
-            // They would be in the way of each login to come.
-            before.missing_scopes.clear();
-            self.keep(renewal, &mut before, store.as_ref()).await;
-            renewal.login = Some(before);
+            self.forget_missing_scopes(renewal, store.as_ref()).await;
         }
         let mut login = logged_in?;
         let mut _lock = None;
@@ -188,6 +185,23 @@ impl OutgoingAuth {
         self.keep(renewal, &mut login, store.as_ref()).await;
         renewal.challenged_scopes = challenge.as_ref().map(Challenge::scopes).unwrap_or_default();
         self.set_login(renewal, login, TokenSource::LoggedIn)
+    }
+
+    /// Forgets scopes that the authorization server does not know, which would be in the way of each login to come.
+    async fn forget_missing_scopes(&self, renewal: &mut Renewal, store: Option<&LoginStore>) {
+        if let Some(login) = &mut renewal.login {
+            login.missing_scopes.clear();
+        }
+        let Some(store) = store else { return };
+        let name = self.login_name();
+        let _lock = store.lock(&name).await.ok();
+        // Another process may have renewed it while the user was asked.
+        if let Ok(Some(mut kept)) = store.login(&name).await
+            && !kept.missing_scopes.is_empty()
+        {
+            kept.missing_scopes.clear();
+            self.keep(renewal, &mut kept, Some(store)).await;
+        }
     }
 
     /// Keeps scopes that the login lacks, for the next one, which may be made by another process.

@@ -3,8 +3,9 @@
 use http::HeaderValue;
 
 use super::{
+    TokenUnavailable,
     kept_login::{KeptLogin, LoginStore},
-    renewal::{Renewal, TokenSource, TokenUnavailable},
+    renewal::{Renewal, TokenSource},
     session::OutgoingAuth,
 };
 use crate::{Environment, auth::bearer_value, options::Secret};

@@ -178,6 +178,7 @@ impl OutgoingSpec {
     }
 
     /// Whether a login is required whatever the server responds.
+    #[cfg(feature = "login")]
     pub(crate) fn requires_login(&self) -> bool {
         !self.has_bearer_token() && self.is_login_configured()
     }

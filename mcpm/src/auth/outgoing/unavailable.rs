@@ -1,0 +1,37 @@
+//! The reason for which there is no token for a remote server.
+
+use crate::explain::Reason;
+
+/// Why a request cannot be authenticated.
+#[cfg_attr(not(feature = "login"), expect(dead_code, reason = "for logins"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TokenUnavailable {
+    /// The user has to log in.
+    LoginRequired,
+    /// The authorization server cannot be reached.
+    Unavailable,
+    /// The server rejects the token also after a new login, or wants more scopes than it gets.
+    Rejected,
+}
+
+impl TokenUnavailable {
+    /// The reason for the denial.
+    pub(crate) fn reason(self) -> Reason {
+        match self {
+            Self::LoginRequired => Reason::LoginRequired,
+            Self::Unavailable => Reason::TokenNotRenewed,
+            Self::Rejected => Reason::TokenRejected,
+        }
+    }
+
+    /// The message for the client.
+    pub(crate) fn message(self) -> &'static str {
+        match self {
+            Self::LoginRequired => {
+                "the remote server requires a login, which the user of the proxy has to make"
+            }
+            Self::Unavailable => "the login to the remote server cannot be renewed at the moment",
+            Self::Rejected => "the remote server rejects the login",
+        }
+    }
+}
