@@ -148,6 +148,25 @@ async fn a_login_on_the_pages_of_a_provider_outlives_the_proxy() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_is_known_by_its_metadata_document() {
+    let provider = IdentityProvider::start().await;
+    let server = ProtectedServer::start(|proxy| {
+        proxy.oidc_issuer(provider.issuer.clone()).oidc_scopes("openid").oidc_scopes("mcp")
+    })
+    .await;
+    let home = tempfile::tempdir().unwrap();
+    let starting = proxy(server.proxy.url(), home.path(), Some(Arc::new(Browser::Here)))
+        .remote_auth_client_metadata_url("https://mcpm.example/client.json")
+        .remote_auth_timeout(std::time::Duration::from_secs(120))
+        .build()
+        .unwrap()
+        .start();
+    let outer = with_timeout("the login", starting).await.unwrap();
+    assert_eq!(list(Http(outer.address())).await.status, 200);
+    assert_eq!(provider.request_count("/reg").await, 0, "no client is registered");
+}
+
 /// A server that is its own authorization server.
 #[derive(Debug, Default)]
 pub(crate) struct Issuer {
@@ -480,7 +499,7 @@ async fn authorization_servers_that_cannot_be_trusted_are_refused() {
         ("control characters", Some("outgoing.url_denied"), |metadata| {
             metadata["token_endpoint"] = json!("https://id.example/\u{1b}[2J");
         }),
-        ("polled too rarely", None, |metadata| {
+        ("polled too rarely", Some("outgoing.response_unusable"), |metadata| {
             metadata.as_object_mut().unwrap().remove("authorization_endpoint");
             metadata["device_authorization_endpoint"] =
                 json!(format!("{}/device/rare", metadata["issuer"].as_str().unwrap()));

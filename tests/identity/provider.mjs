@@ -60,6 +60,18 @@ const generate = async (suffix) => {
 };
 const strangers = await generate("stranger");
 
+// Where a client describes itself; the provider does not reach further than this file.
+const DOCUMENT = "https://mcpm.example/client.json";
+const describe = () =>
+  Response.json({
+    client_id: DOCUMENT,
+    client_name: "mcpm",
+    application_type: "native",
+    grant_types: ["authorization_code", "refresh_token"],
+    redirect_uris: ["http://localhost/callback"],
+    token_endpoint_auth_method: "none",
+  });
+
 const renew = async (issuer) => {
   generation += 1;
   keys = await generate(generation);
@@ -70,7 +82,9 @@ const renew = async (issuer) => {
     scopes: ["openid", "offline_access", "mcp"],
     extraTokenClaims: (_, token) => CLAIMS[token.clientId],
     clientDefaults: { id_token_signed_response_alg: "RS256" },
+    fetch: (url, options) => (String(url) === DOCUMENT ? describe() : fetch(url, options)),
     features: {
+      clientIdMetadataDocument: { enabled: true, ack: "draft-02" },
       clientCredentials: { enabled: true },
       deviceFlow: { enabled: true },
       introspection: { enabled: true },

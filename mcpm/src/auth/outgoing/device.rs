@@ -15,13 +15,17 @@ use super::{
     discovery::{AuthorizationServer, failed},
     oauth_client::{OAuthClient, TokenRequestError, TokenSet},
 };
-use crate::{Result, auth::guarded_client::GuardedClient, user_prompt::DeviceLogin};
+use crate::{Error, Result, auth::guarded_client::GuardedClient, explain::Reason, user_prompt::DeviceLogin};
 
 /// Maximum length of the code that the user enters, in characters.
 const MAX_USER_CODE_CHARS: usize = 64;
 /// The shortest and the longest pause between two polls that a server may ask for.
 const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(600);
+
+fn unusable(message: &'static str) -> Error {
+    failed(message).reason(Reason::LoginResponseUnusable)
+}
 
 /// A login that waits for its user.
 #[derive(Debug)]
@@ -60,10 +64,10 @@ impl<'a> DeviceGrant<'a> {
             || code.len() > MAX_USER_CODE_CHARS
             || !code.chars().all(|c| matches!(c, ' '..='~'))
         {
-            return Err(failed("the authorization server names a code that nobody can enter"));
+            return Err(unusable("the authorization server names a code that nobody can enter"));
         }
         if authorization.interval() > MAX_POLL_INTERVAL {
-            return Err(failed("the authorization server wants to be polled too rarely for a login"));
+            return Err(unusable("the authorization server wants to be polled too rarely for a login"));
         }
         let url = http.guard().parse_url(authorization.verification_uri())?;
         Ok(Self { http, oauth, resource: &server.resource, authorization, url })
