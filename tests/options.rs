@@ -229,17 +229,12 @@ fn an_option_that_the_library_speaks_of_exists() {
 }
 
 #[test]
-fn the_readme_says_what_is_supported() {
+fn the_readme_names_existing_options() {
     let readme = fs::read_to_string(mcpm_tests::root().join("README.md")).unwrap();
     let mut all = flags::<WorkloadOptions>();
     all.extend(flags::<ProxyOptions>());
-    assert!(
-        all.iter().all(|spec| spec.unsupported.is_none()),
-        "the README says that every option is supported"
-    );
     // The table has neither these arguments of the command line nor cargo's `--profile`.
     for name in options_in(&readme).filter(|name| !["help", "plan", "profile"].contains(name)) {
-        let spec = all.iter().find(|spec| spec.flag() == name);
-        assert!(spec.is_some_and(|spec| spec.unsupported.is_none()), "`--{name}`");
+        assert!(all.iter().any(|spec| spec.flag() == name), "`--{name}`");
     }
 }

@@ -111,11 +111,6 @@ fn help(spec: &OptionSpec) -> String {
     if let Some(env) = spec.env {
         help += &format!(" [env: {env}]");
     }
-    match (spec.unsupported, spec.supported_values) {
-        (None, _) => {}
-        (Some(_), []) => help += " [not supported yet]",
-        (Some(_), values) => help += &format!(" [not supported yet, except {}]", values.join(", ")),
-    }
     help
 }
 

@@ -83,9 +83,6 @@ fn docs(source: &mut String, spec: &OptionSpec, indent: &str) {
         (None, Some(words)) => paragraphs.push(format!("Default: {words}.")),
         (None, None) => {}
     }
-    if spec.unsupported.is_some() {
-        paragraphs.push("Not supported yet.".to_owned());
-    }
     for (place, paragraph) in paragraphs.iter().enumerate() {
         let between = if place == 0 { String::new() } else { format!("{indent}///\n") };
         source.push_str(&between);

@@ -109,13 +109,6 @@ fn meaning(spec: &OptionSpec) -> String {
     for other in spec.conflicts_with {
         write!(meaning, " Not with `--{}`.", other.replace('_', "-")).unwrap();
     }
-    match (spec.unsupported, spec.supported_values) {
-        (None, _) => {}
-        (Some(feature), []) => write!(meaning, " **Not supported yet** ({feature}).").unwrap(),
-        (Some(feature), values) => {
-            write!(meaning, " **Not supported yet** ({feature}), except `{}`.", values.join("`, `")).unwrap();
-        }
-    }
     if spec.addition {
         meaning += " An [addition](additions.md).";
     }

@@ -146,8 +146,7 @@ pub trait OptionSet: Default + Sized {
         Ok(())
     }
 
-    /// Rejects an option whose feature is not implemented or not included in this build, unless its value works without
-    /// it.
+    /// Rejects an option whose Cargo feature is not included in this build, unless its value works without it.
     ///
     /// # Errors
     /// `Unsupported` names the option.
@@ -165,7 +164,7 @@ pub trait OptionSet: Default + Sized {
     }
 }
 
-/// Returns whether an option of an unsupported feature has a value that works without the feature.
+/// Returns whether an option of a missing Cargo feature has a value that works without the feature.
 fn has_working_value<O: OptionSet>(options: &O, spec: &OptionSpec) -> bool {
     let texts = options.slot(spec.name).map(ErasedSlot::texts);
     // The default describes the behaviour without the feature, unless the row lists other values.

@@ -37,11 +37,9 @@ pub struct OptionSpec {
     pub is_exclusive: bool,
     /// Whether it can be combined with an exclusive option.
     pub allowed_with_from_config: bool,
-    /// The feature that the option needs, if that is not implemented.
-    pub unsupported: Option<&'static str>,
     /// The Cargo feature that the option needs.
     pub feature: Option<Feature>,
-    /// Values other than the default that work although the feature is not implemented or not included.
+    /// Values other than the default that work without the Cargo feature.
     pub supported_values: &'static [&'static str],
     /// Whether the option goes beyond the user's requirement; listed in `docs/reference/additions.md`.
     pub addition: bool,
@@ -110,7 +108,6 @@ impl OptionSpec {
             conflicts_with: &[],
             is_exclusive: false,
             allowed_with_from_config: false,
-            unsupported: None,
             feature: None,
             supported_values: &[],
             addition: false,
@@ -202,13 +199,7 @@ impl OptionSpec {
     /// Returns the error if this build does not support the option.
     pub(super) fn unsupported_error(&self) -> Option<Error> {
         let missing = self.feature.filter(|feature| !feature.is_enabled());
-        match (self.unsupported, missing) {
-            (Some(_), _) => {
-                Some(Error::new(ErrorKind::Unsupported, format!("`{}` is not supported yet", self.name)))
-            }
-            (None, Some(feature)) => Some(feature.missing(&format!("`{}`", self.name))),
-            (None, None) => None,
-        }
+        missing.map(|feature| feature.missing(&format!("`{}`", self.name)))
     }
 
     /// Returns whether values of the option must not be repeated in messages.

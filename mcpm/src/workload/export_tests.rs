@@ -223,7 +223,7 @@ fn values(spec: &'static OptionSpec) -> BoxedStrategy<String> {
 /// The options that can be given, apart from those that only concern the command they are given to, and from secrets.
 fn exported() -> Vec<&'static OptionSpec> {
     let passing = ["server", "from_config", "foreground", "debug", "rebuild", "offline"];
-    let lasting = |spec: &&OptionSpec| spec.unsupported.is_none() && !passing.contains(&spec.name);
+    let lasting = |spec: &&OptionSpec| !passing.contains(&spec.name);
     WorkloadOptions::SPECS
         .iter()
         .filter(lasting)
