@@ -63,7 +63,7 @@ impl ProfileRecorder {
                 return Ok(Self(Arc::new(file)));
             }
             Ok(_) => {
-                let message = format!("`{}` is there already, and would be written anew", path.display());
+                let message = format!("`{}` already exists and would be overwritten", path.display());
                 return Err(Error::new(ErrorKind::InvalidOption, message)
                     .hint("name another file with `learn`, or move this one away"));
             }

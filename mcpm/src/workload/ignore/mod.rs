@@ -121,8 +121,8 @@ pub(super) fn compute_overlays(
                     && case_folding::has_case_variant_below(root, path)
                 {
                     let message = format!(
-                        "`{}` is ignored and cannot be covered: its file system ignores the case of letters, so a \
-                         server could open it by another name",
+                        "`{}` is ignored and cannot be covered: its file system is case-insensitive, so a \
+                         server could open it with another spelling",
                         path.display()
                     );
                     return Err(Error::new(ErrorKind::InvalidOption, message)
