@@ -2,7 +2,7 @@
 //!
 //! [`config`] says what is recorded and where, [`event`] in which form. Here events become lines of a
 //! [`journal`](crate::journal), and it is known which calls are in flight. What an event says of a request is put
-//! together in `proxy/observe/audit.rs`.
+//! together in `proxy/observe/request_audit.rs`.
 
 mod config;
 mod event;

@@ -18,7 +18,7 @@ use super::{
         endpoint_guard::EndpointGuard,
         health::{self, Health},
         methods::Methods,
-        metrics::{self, Metrics},
+        metrics_endpoint::{self, MetricsEndpoint},
         origin::OriginCheck,
         parse::Parse,
         session_owner::SessionOwner,
@@ -59,7 +59,7 @@ impl Stack {
         if audit.is_some() || telemetry.is_some() {
             // Before anything that denies: every request is recorded and counted.
             let serves_metrics = telemetry.as_ref().is_some_and(|telemetry| telemetry.serves_path());
-            let unmeasured = [Some(health::PATH), serves_metrics.then_some(metrics::PATH)];
+            let unmeasured = [Some(health::PATH), serves_metrics.then_some(metrics_endpoint::PATH)];
             layers.push(Box::new(ObserveLayer {
                 audit: audit.clone(),
                 telemetry: telemetry.clone(),
@@ -104,7 +104,7 @@ impl Stack {
         }
         if let Some(telemetry) = telemetry.as_ref().filter(|telemetry| telemetry.serves_path()) {
             // After authentication: unauthenticated callers must not learn how often which tool is called.
-            layers.push(Box::new(Metrics::new(Arc::clone(telemetry))));
+            layers.push(Box::new(MetricsEndpoint::new(Arc::clone(telemetry))));
         }
         let Policy { tools, authorization } = policy;
         let decides = tools.is_some() || authorization.is_some();
@@ -159,7 +159,7 @@ impl Stack {
         origin: OriginCheck,
         denials: Arc<DenialLog>,
     ) -> Self {
-        let layers: Vec<Box<dyn Layer>> = vec![Box::new(origin), Box::new(Metrics::new(telemetry))];
+        let layers: Vec<Box<dyn Layer>> = vec![Box::new(origin), Box::new(MetricsEndpoint::new(telemetry))];
         Self {
             layers,
             endpoint: Box::new(NotFound),

@@ -1,7 +1,7 @@
 //! Authentication to a remote server: a bearer token, or a login at its authorization server (OAuth 2.1; MCP
 //! 2026-07-28, authorization).
 //!
-//! [`OutgoingSpec`] is the configuration. [`OutgoingAuth`](session::OutgoingAuth) has the current token of one server
+//! [`OutgoingSpec`] is the configuration. [`OutgoingAuth`](token_renewal::OutgoingAuth) has the current token of one server
 //! and renews it; `login` runs one login, `kept_login` keeps it in the secret store.
 
 #[cfg(feature = "login")]
@@ -17,25 +17,25 @@ mod kept_login;
 #[cfg(feature = "login")]
 mod login;
 #[cfg(feature = "login")]
+mod login_and_logout;
+#[cfg(feature = "login")]
+mod login_persistence;
+#[cfg(feature = "login")]
 mod oauth_client;
 #[cfg(feature = "login")]
 mod probe;
 #[cfg(feature = "login")]
 mod registration;
 #[cfg(feature = "login")]
-mod renewal;
-#[cfg(feature = "login")]
 mod revocation;
-#[cfg_attr(not(feature = "login"), path = "session_off.rs")]
-mod session;
-#[cfg(feature = "login")]
-mod session_login;
-#[cfg(feature = "login")]
-mod session_store;
 mod spec;
+#[cfg_attr(not(feature = "login"), path = "off.rs")]
+mod token_renewal;
+#[cfg(feature = "login")]
+mod token_state;
 mod unavailable;
 
-pub(crate) use session::OutgoingAuth;
 pub(crate) use spec::LOGIN_OPTIONS;
 pub use spec::{OutgoingSecrets, OutgoingSpec};
+pub(crate) use token_renewal::OutgoingAuth;
 pub(crate) use unavailable::TokenUnavailable;

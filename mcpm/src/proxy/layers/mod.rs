@@ -10,7 +10,7 @@ pub(crate) mod cors;
 pub(crate) mod endpoint_guard;
 pub(crate) mod health;
 pub(crate) mod methods;
-pub(crate) mod metrics;
+pub(crate) mod metrics_endpoint;
 pub(crate) mod origin;
 pub(crate) mod parse;
 #[cfg(test)]

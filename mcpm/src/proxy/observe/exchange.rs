@@ -12,8 +12,8 @@ use http::{Extensions, HeaderMap, HeaderName, HeaderValue};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::{
-    audit::RequestAudit,
     outcome::{RequestOutcome, ResponseHead, SentBody},
+    request_audit::RequestAudit,
     spans::RequestTelemetry,
 };
 use crate::{

@@ -8,10 +8,10 @@
 use std::sync::Arc;
 
 use super::{
-    audit::RequestAudit,
     exchange::{Exchange, ExchangeGuard, ExchangeHook},
     facts::RequestFacts,
     meta,
+    request_audit::RequestAudit,
     spans::{RequestTelemetry, SsePending},
 };
 use crate::{

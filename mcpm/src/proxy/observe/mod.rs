@@ -2,10 +2,9 @@
 //!
 //! [`ObserveLayer`] is the outermost layer, present only when something is observed. It reads the head of a request once
 //! ([`facts`]) and puts an [`Exchange`] into the request's extensions. Layers and endpoints report to the exchange; the
-//! exchange passes each event of the request's lifecycle to its two sinks, [`audit`] and [`spans`]. A response that
+//! exchange passes each event of the request's lifecycle to its two sinks, [`request_audit`] and [`spans`]. A response that
 //! arrives on another stream is matched in [`sse_pending`].
 
-mod audit;
 mod audit_message;
 mod audit_source;
 mod exchange;
@@ -17,6 +16,7 @@ mod metrics;
 #[cfg(feature = "telemetry")]
 mod operation;
 mod outcome;
+mod request_audit;
 #[cfg(feature = "telemetry")]
 mod span_attributes;
 #[cfg_attr(not(feature = "telemetry"), path = "spans_off.rs")]

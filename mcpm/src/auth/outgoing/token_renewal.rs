@@ -21,7 +21,7 @@ use super::{
     kept_login::{KeptLogin, login_name},
     oauth_client::{TokenRequestError, TokenSet, client_token, oauth_client},
     registration::ClientRegistration,
-    renewal::{CurrentToken, Rejection, Renewal, TokenSource, renewal_time},
+    token_state::{CurrentToken, Rejection, Renewal, TokenSource, renewal_time},
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
@@ -450,5 +450,5 @@ impl OutgoingAuth {
 }
 
 #[cfg(test)]
-#[path = "session_tests.rs"]
+#[path = "token_renewal_tests.rs"]
 mod tests;

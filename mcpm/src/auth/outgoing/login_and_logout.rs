@@ -13,9 +13,9 @@ use super::{
     kept_login::{LoginStore, changed_at},
     login::{Login, login_required},
     probe::probe,
-    renewal::{Renewal, TokenSource},
     revocation::revoke,
-    session::OutgoingAuth,
+    token_renewal::OutgoingAuth,
+    token_state::{Renewal, TokenSource},
 };
 use crate::{
     Error, ErrorKind, Result, auth::SecretSource, explain::Reason, http_client::is_confidential,

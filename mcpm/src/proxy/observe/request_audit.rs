@@ -480,5 +480,5 @@ fn digest(id: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "audit_tests.rs"]
+#[path = "request_audit_tests.rs"]
 mod tests;

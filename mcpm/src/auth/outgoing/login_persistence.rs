@@ -5,8 +5,8 @@ use http::HeaderValue;
 use super::{
     TokenUnavailable,
     kept_login::{KeptLogin, LoginStore},
-    renewal::{Renewal, TokenSource},
-    session::OutgoingAuth,
+    token_renewal::OutgoingAuth,
+    token_state::{Renewal, TokenSource},
 };
 use crate::{Environment, auth::bearer_value, options::Secret};
 

@@ -21,9 +21,9 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; c
 
 /// The layer.
 #[derive(Debug)]
-pub(crate) struct Metrics(Arc<Telemetry>);
+pub(crate) struct MetricsEndpoint(Arc<Telemetry>);
 
-impl Metrics {
+impl MetricsEndpoint {
     pub(crate) fn new(telemetry: Arc<Telemetry>) -> Self {
         Self(telemetry)
     }
@@ -48,7 +48,7 @@ impl Metrics {
     }
 }
 
-impl Layer for Metrics {
+impl Layer for MetricsEndpoint {
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
         if request.uri().path() != PATH {
             return next.handle(request);
