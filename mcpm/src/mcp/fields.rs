@@ -34,7 +34,14 @@ struct FieldSpan {
     /// The name, if it is written with escapes.
     unescaped: Option<Box<str>>,
     name: Range<usize>,
+    is_ascii: bool,
     value: Range<usize>,
+}
+
+impl FieldSpan {
+    fn name_len(&self) -> usize {
+        self.unescaped.as_ref().map_or(self.name.len(), |name| name.len())
+    }
 }
 
 /// The value of a field, as JSON.
@@ -79,11 +86,12 @@ impl FieldSpans {
                 };
                 let mut fields = Vec::new();
                 while let Some((Name(name), value)) = map.next_entry::<Name<'de>, &'de RawValue>()? {
+                    let is_ascii = name.is_ascii();
                     let (unescaped, name) = match name {
                         Cow::Borrowed(name) => (None, span(name)),
                         Cow::Owned(name) => (Some(name.into()), 0..0),
                     };
-                    fields.push(FieldSpan { unescaped, name, value: span(value.get()) });
+                    fields.push(FieldSpan { unescaped, name, is_ascii, value: span(value.get()) });
                 }
                 Ok(fields)
             }
@@ -117,28 +125,33 @@ impl<'a> Fields<'a> {
 
     /// All fields: names and values.
     fn iter(&self) -> impl Iterator<Item = (&str, FieldValue<'a>)> {
-        self.spans.0.iter().map(|field| {
-            let name = match &field.unescaped {
-                Some(name) => name,
-                None => self.text.get(field.name.clone()).unwrap_or_default(),
-            };
-            (name, FieldValue(self.text.get(field.value.clone()).unwrap_or_default()))
-        })
+        self.spans.0.iter().map(|field| (self.name(field), self.value(field)))
+    }
+
+    fn name<'b>(&'b self, field: &'b FieldSpan) -> &'b str {
+        match &field.unescaped {
+            Some(name) => name,
+            None => self.text.get(field.name.clone()).unwrap_or_default(),
+        }
+    }
+
+    fn value(&self, field: &FieldSpan) -> FieldValue<'a> {
+        FieldValue(self.text.get(field.value.clone()).unwrap_or_default())
     }
 
     /// The value of a field, if it is there.
     pub(crate) fn get_unique(&self, name: &str) -> Result<Option<FieldValue<'a>>, AmbiguousField> {
         let is_ascii = name.is_ascii();
-        let collides = |key: &str| match key.len() == name.len() {
-            true => names_collide(key, name),
-            // Folding changes the length of no ASCII name.
-            false => !(is_ascii && key.is_ascii()) && names_collide(key, name),
+        let collides = |field: &&FieldSpan| {
+            // Case folding does not change the length of an ASCII name.
+            let may_collide = field.name_len() == name.len() || !(is_ascii && field.is_ascii);
+            may_collide && names_collide(self.name(field), name)
         };
-        let mut found = self.iter().filter(|(key, _)| collides(key));
+        let mut found = self.spans.0.iter().filter(collides);
         match (found.next(), found.next()) {
             (None, _) => Ok(None),
-            (Some((key, value)), None) if key == name => Ok(Some(value)),
-            (Some((key, _)), None) | (Some(_), Some((key, _))) => Err(AmbiguousField(key.to_owned())),
+            (Some(field), None) if self.name(field) == name => Ok(Some(self.value(field))),
+            (Some(field), None) | (Some(_), Some(field)) => Err(AmbiguousField(self.name(field).to_owned())),
         }
     }
 
