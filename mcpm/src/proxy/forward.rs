@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use memchr::memmem::Finder;
 
@@ -46,6 +46,9 @@ const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 /// responses; of a larger body, this much is read for the id.
 const MAX_BUFFERED_BYTES: usize = 64 << 10;
 
+/// Largest capacity of a header map whose memory is reused for a response, and then for the client's next
+/// request.
+const MAX_REUSED_HEADERS: usize = 32;
 /// How often a request is repeated with another token.
 pub(crate) const MAX_AUTHENTICATED_REPEATS: usize = 3;
 
@@ -95,12 +98,13 @@ impl Forward {
         let opening = initialize_request(&parts, &asked.body);
         let observed = Exchange::of(&parts.extensions).cloned();
         let mut head = RequestHead::new(&parts, body.size_hint().exact());
+        let spare = reusable(std::mem::take(&mut parts.headers));
         // What the client sent keeps the whole buffer of its connection, so none of it is kept until the answer.
         drop(parts);
         let exchanged = match lost {
             // The server would associate it with the session that has the id now.
             true => Ok(session_recovery::session_not_found(&asked.id())),
-            false => self.exchange(&reached, &head, body, &asked, observed.as_ref()).await,
+            false => self.exchange(&reached, &head, body, &asked, spare, observed.as_ref()).await,
         };
         let mut response = match exchanged {
             Ok(response) => response,
@@ -129,7 +133,8 @@ impl Forward {
             response = match Box::pin(answered).await {
                 RecoveryOutcome::Response(response) => response,
                 RecoveryOutcome::Retry(head, body) => {
-                    let again = Box::pin(self.exchange(&reached, &head, body, &asked, None)).await;
+                    let spare = HeaderMap::new();
+                    let again = Box::pin(self.exchange(&reached, &head, body, &asked, spare, None)).await;
                     in_session.restore_client_id(again.unwrap_or_else(|response| response))
                 }
             };
@@ -190,7 +195,7 @@ impl Forward {
             parts.headers.insert(header::AUTHORIZATION, renewed.clone());
             *head = RequestHead::new(&parts, Some(asked.body.len() as u64));
             let body = if asked.body.is_empty() { Body::empty() } else { Body::from(asked.body.clone()) };
-            response = match self.exchange(reached, head, body, asked, None).await {
+            response = match self.exchange(reached, head, body, asked, HeaderMap::new(), None).await {
                 Ok(response) => response,
                 Err(response) => return response,
             };
@@ -209,6 +214,7 @@ impl Forward {
         head: &RequestHead,
         body: Body,
         asked: &RetainedRequest,
+        spare: HeaderMap,
         observed: Option<&Exchange>,
     ) -> Result<Response, Response> {
         let sent = || {
@@ -216,7 +222,7 @@ impl Forward {
                 observed.mark_sent();
             }
         };
-        let mut sending = pin!(reached.client.send_with_callback(head, body, sent));
+        let mut sending = pin!(reached.client.send_with_callback(head, body, spare, sent));
         let answered = if head.method() == Method::POST {
             self.alarms.timeout(RESPONSE_HEAD_TIMEOUT, sending).await
         } else {
@@ -301,6 +307,15 @@ fn unauthenticated(failure: TokenUnavailable, id: &[u8]) -> Response {
         TokenUnavailable::LoginRequired | TokenUnavailable::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
     };
     respond::deny(status, error_code::INTERNAL_ERROR, failure.message(), id, Denial::new(failure.reason()))
+}
+
+/// Empties a map of headers, whose memory is reused unless it is large.
+fn reusable(mut headers: HeaderMap) -> HeaderMap {
+    if headers.capacity() > MAX_REUSED_HEADERS {
+        return HeaderMap::new();
+    }
+    headers.clear();
+    headers
 }
 
 /// What is needed to open a session again, if the request opens one.

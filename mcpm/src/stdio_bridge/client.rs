@@ -203,7 +203,10 @@ impl ServerClient {
         let exchanging = async {
             for _ in 0..=MAX_REDIRECTS {
                 let head = RequestHead::new(&parts, Some(body.len() as u64));
-                let response = instance.client.send_with_callback(&head, body.clone(), &on_sent).await?;
+                let response = instance
+                    .client
+                    .send_with_callback(&head, body.clone(), HeaderMap::new(), &on_sent)
+                    .await?;
                 match redirected(&instance, &parts.uri, &response) {
                     Some(uri) => parts.uri = uri,
                     None => return Ok(response),

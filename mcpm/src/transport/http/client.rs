@@ -8,7 +8,7 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::{
@@ -86,10 +86,11 @@ impl Http1Client {
         head: &RequestHead,
         body: impl RequestBody,
     ) -> Result<Response<ResponseBody>> {
-        self.send_with_callback(head, body, || {}).await
+        self.send_with_callback(head, body, HeaderMap::new(), || {}).await
     }
 
-    /// Does the same, and calls `on_connected` each time just before the request is written to a connection.
+    /// Does the same, and calls `on_connected` each time just before the request is written to a connection. `spare`
+    /// is an empty map, whose memory is reused for the headers of the response.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -97,6 +98,7 @@ impl Http1Client {
         &self,
         head: &RequestHead,
         body: impl RequestBody,
+        mut spare: HeaderMap,
         on_connected: impl Fn(),
     ) -> Result<Response<ResponseBody>> {
         let mut body = UnsentBody::from(body);
@@ -109,7 +111,7 @@ impl Http1Client {
             on_connected();
             let is_empty = matches!(&body, UnsentBody::Full(bytes) if bytes.is_empty());
             let is_repeatable = head.method().is_idempotent() && is_empty;
-            match connection.exchange(head, body).await {
+            match connection.exchange(head, body, &mut spare).await {
                 Ok(response) => {
                     let ResponseHead { parts, framing, keep_alive, rest } = response;
                     return Ok(Response::from_parts(
@@ -204,7 +206,7 @@ pub(crate) fn parse_response(chunks: &[&[u8]]) -> Option<(u16, Vec<u8>, bool)> {
     for chunk in chunks {
         read = [&read[..], chunk].concat().into();
         if response.is_none() {
-            response = ResponseHead::read(&mut read, &http::Method::GET).ok()?;
+            response = ResponseHead::read(&mut read, &http::Method::GET, &mut HeaderMap::new()).ok()?;
             if let Some(response) = &mut response {
                 read = std::mem::take(&mut response.rest);
             }

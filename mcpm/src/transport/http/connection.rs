@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use http::HeaderMap;
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
 use super::{
@@ -46,11 +47,12 @@ impl HttpConnection {
         Box::new(Self { stream, upload: None })
     }
 
-    /// Sends a request and waits for the head of its response.
+    /// Sends a request and waits for the head of its response, whose headers are stored in `spare`.
     pub(super) async fn exchange<B: RequestBody>(
         &mut self,
         head: &RequestHead,
         body: UnsentBody<B>,
+        spare: &mut HeaderMap,
     ) -> Result<ResponseHead, SendError<B>> {
         self.write_request(head, body).await?;
         let mut read = Bytes::new();
@@ -78,7 +80,7 @@ impl HttpConnection {
                 };
                 read = if read.is_empty() { chunk } else { [&read[..], &chunk[..]].concat().into() };
                 if let Some(mut response) =
-                    ResponseHead::read(&mut read, head.method()).map_err(SendError::Interrupted)?
+                    ResponseHead::read(&mut read, head.method(), spare).map_err(SendError::Interrupted)?
                 {
                     // A malformed body is found here, if possible, because the client's status is not sent yet.
                     response.framing.check(&response.rest).map_err(SendError::Interrupted)?;

@@ -69,7 +69,7 @@ impl RequestHead {
         let (mut parts, ()) = http::Request::new(()).into_parts();
         parts.method = self.method.clone();
         parts.uri = read.path?.parse::<Uri>().ok()?;
-        parts.headers = self::headers(&self.text, read.headers).ok()?;
+        parts.headers = self::headers(&self.text, read.headers, HeaderMap::new()).ok()?;
         Some(parts)
     }
 
@@ -111,8 +111,13 @@ pub(super) struct ResponseHead {
 }
 
 impl ResponseHead {
-    /// Parses a head; `None` if it is incomplete. Informational responses are skipped.
-    pub(super) fn read(text: &mut Bytes, method: &Method) -> Result<Option<Self>, ConnectionError> {
+    /// Parses a head; `None` if it is incomplete. Informational responses are skipped. The headers are stored in
+    /// `spare`, an empty map, so that its memory is reused.
+    pub(super) fn read(
+        text: &mut Bytes,
+        method: &Method,
+        spare: &mut HeaderMap,
+    ) -> Result<Option<Self>, ConnectionError> {
         loop {
             let mut room = [const { MaybeUninit::uninit() }; MAX_HEADERS];
             let mut read = httparse::Response::new(&mut []);
@@ -139,7 +144,7 @@ impl ResponseHead {
                 *text = text.slice(used..);
                 continue;
             }
-            let mut headers = headers(text, read.headers)?;
+            let mut headers = headers(text, read.headers, std::mem::take(spare))?;
             let is_old = read.version == Some(0);
             let mut keep_alive = if is_old {
                 connection_has_token(&headers, "keep-alive")
@@ -180,10 +185,14 @@ fn parse_error_message(error: httparse::Error) -> &'static str {
     }
 }
 
-/// Copies no values: they are slices of `text`.
-fn headers(text: &Bytes, read: &[httparse::Header<'_>]) -> Result<HeaderMap, ConnectionError> {
+/// Adds headers to an empty map. Copies no values: they are slices of `text`.
+fn headers(
+    text: &Bytes,
+    read: &[httparse::Header<'_>],
+    mut headers: HeaderMap,
+) -> Result<HeaderMap, ConnectionError> {
     // With capacity for one more, since the client's side adds `Date`; growing costs a call to the allocator.
-    let mut headers = HeaderMap::with_capacity(read.len() + 1);
+    headers.reserve(read.len() + 1);
     for line in read {
         let name = HeaderName::from_bytes(line.name.as_bytes());
         let value = HeaderValue::from_maybe_shared(text.slice_ref(line.value));
