@@ -103,7 +103,7 @@ async fn the_registry_provenance_defines_the_expected_signer() {
     }
     let vague = r#"{"signer_identity": "/.github/workflows/release.yml"}"#;
     let outcome = resolve(vague, &enabled[..1]).await;
-    assert!(outcome.error().to_string().contains("not known who signs"), "{}", outcome.error());
+    assert!(outcome.error().to_string().contains("no key or identity of its signer"), "{}", outcome.error());
     // The user goes first.
     let other = bench.path("other.pub");
     let outcome = resolve(&right, &[enabled[0], ("image-verification-key", &other)]).await;

@@ -20,7 +20,11 @@ async fn what_contradicts_itself_or_cannot_be_read_is_one_clear_error() {
     let key = bench.path("signing.pub");
     let root = bench.path("trusted_root.json");
     let cases: &[Case<'_>] = &[
-        (&[("image-verification", "enabled")], ErrorKind::ImageUnverified, "it is not known who signs"),
+        (
+            &[("image-verification", "enabled")],
+            ErrorKind::ImageUnverified,
+            "no key or identity of its signer",
+        ),
         (&[("image-verification-key", &missing)], ErrorKind::NotFound, "cannot read the public key"),
         (&[("image-verification-key", &garbage)], ErrorKind::InvalidOption, "is no public key"),
         (&[("image-verification-key", &private)], ErrorKind::InvalidOption, "is no public key"),
@@ -40,7 +44,7 @@ async fn what_contradicts_itself_or_cannot_be_read_is_one_clear_error() {
             ErrorKind::InvalidOption,
             "needs `certificate_identity`",
         ),
-        (&[("sigstore-trusted-root", &root)], ErrorKind::InvalidOption, "and not who signs the image"),
+        (&[("sigstore-trusted-root", &root)], ErrorKind::InvalidOption, "needs a key or an identity"),
         (
             &[
                 ("certificate-identity", "a"),
@@ -83,5 +87,5 @@ async fn an_image_whose_signer_nobody_knows_runs_after_a_warning_if_one_was_aske
     let outcome = bench.resolve(SMALL, &[("image-verification", "warn")]).await;
     assert_eq!(outcome.image(), SMALL);
     let [warning] = &outcome.warnings[..] else { panic!("{:?}", outcome.warnings) };
-    assert!(warning.contains("it is not known who signs it"), "{warning}");
+    assert!(warning.contains("no key or identity of its signer"), "{warning}");
 }

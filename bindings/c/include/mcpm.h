@@ -1003,7 +1003,7 @@ void mcpm_workload_builder_remote_auth_scopes(mcpm_workload_builder *builder, co
 void mcpm_workload_builder_remote_auth_resource(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
+ * Resource identifier in the protected resource metadata (RFC 9728).
  *
  * Default: the URL the proxy listens on.
  */
@@ -1436,7 +1436,7 @@ void mcpm_proxy_builder_remote_auth_scopes(mcpm_proxy_builder *builder, const ch
 void mcpm_proxy_builder_remote_auth_resource(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
+ * Resource identifier in the protected resource metadata (RFC 9728).
  *
  * Default: the URL the proxy listens on.
  */

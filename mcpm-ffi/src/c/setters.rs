@@ -668,7 +668,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_resource(builder: *mu
     unsafe { builder::set_text(builder, "remote_auth_resource", value) }
 }
 
-/// Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
+/// Resource identifier in the protected resource metadata (RFC 9728).
 ///
 /// Default: the URL the proxy listens on.
 #[unsafe(no_mangle)]
@@ -1227,7 +1227,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_resource(builder: *mut P
     unsafe { builder::set_text(builder, "remote_auth_resource", value) }
 }
 
-/// Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
+/// Resource identifier in the protected resource metadata (RFC 9728).
 ///
 /// Default: the URL the proxy listens on.
 #[unsafe(no_mangle)]

@@ -374,7 +374,7 @@ pub struct WorkloadOptions {
     /// OAuth 2.0 resource indicator (RFC 8707).
     #[uniffi(default)]
     pub remote_auth_resource: Option<String>,
-    /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
+    /// Resource identifier in the protected resource metadata (RFC 9728).
     ///
     /// Default: the URL the proxy listens on.
     #[uniffi(default)]
@@ -682,7 +682,7 @@ pub struct ProxyOptions {
     /// OAuth 2.0 resource indicator (RFC 8707).
     #[uniffi(default)]
     pub remote_auth_resource: Option<String>,
-    /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
+    /// Resource identifier in the protected resource metadata (RFC 9728).
     ///
     /// Default: the URL the proxy listens on.
     #[uniffi(default)]

@@ -313,7 +313,7 @@ options! {
         remote_auth_resource: Option<String> [kind: ValueKind::Url];
     }
     section "Outgoing authentication" for (run, proxy) {
-        /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728)
+        /// Resource identifier in the protected resource metadata (RFC 9728)
         resource_url: Option<String> [kind: ValueKind::Url, computed_default: Some("the URL the proxy listens on")];
     }
     section "Outgoing authentication" for (run, proxy) needs Login {

@@ -2,7 +2,7 @@
 //!
 //! Any client may request `/health` without a token and at any rate. So there is at most one probe at a time,
 //! which all requests share, and its result is cached briefly: health checks cause at most one connection to the
-//! server per second. A probe does not end with the request that caused it.
+//! server per second. A probe is not cancelled with the request that caused it.
 
 use std::{
     future::Future,

@@ -2550,7 +2550,7 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var remoteAuthResource: String?
     /**
-     * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
+     * Resource identifier in the protected resource metadata (RFC 9728).
      *
      * Default: the URL the proxy listens on.
      */
@@ -2884,7 +2884,7 @@ public struct ProxyOptions: Equatable, Hashable {
          * OAuth 2.0 resource indicator (RFC 8707).
          */remoteAuthResource: String? = nil, 
         /**
-         * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
+         * Resource identifier in the protected resource metadata (RFC 9728).
          *
          * Default: the URL the proxy listens on.
          */resourceUrl: String? = nil, 
@@ -4051,7 +4051,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var remoteAuthResource: String?
     /**
-     * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
+     * Resource identifier in the protected resource metadata (RFC 9728).
      *
      * Default: the URL the proxy listens on.
      */
@@ -4583,7 +4583,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * OAuth 2.0 resource indicator (RFC 8707).
          */remoteAuthResource: String? = nil, 
         /**
-         * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
+         * Resource identifier in the protected resource metadata (RFC 9728).
          *
          * Default: the URL the proxy listens on.
          */resourceUrl: String? = nil, 

@@ -54,7 +54,9 @@ impl Docker {
     /// Returns the container with that id, which mcpm must have created.
     pub(super) async fn require_managed(&self, id: &ContainerId) -> Result<Description> {
         let found = self.find_managed(&id.0).await?;
-        found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("mcpm has no container `{id}`")))
+        found.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("found no container `{id}` that mcpm created"))
+        })
     }
 
     pub(super) async fn list_containers(&self) -> Result<Vec<ContainerInfo>> {

@@ -49,7 +49,7 @@ impl fmt::Display for PlannedVerification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.mode, &self.signer) {
             (ImageVerification::Disabled, _) => f.write_str("none"),
-            (_, None) => f.write_str("none: it is not known who signs the image"),
+            (_, None) => f.write_str("none: no key or identity of a signer is specified"),
             (ImageVerification::Warn, Some(signer)) => {
                 write!(f, "signed by {signer}, or it runs after a warning")
             }
@@ -80,7 +80,7 @@ impl Verification {
             .and_then(|registry_values| registry_values.run_method.provenance.as_ref());
         let expected = if built { None } else { expected(request, provenance)? };
         if expected.is_none() && options.sigstore_trusted_root.is_some() {
-            let message = "`sigstore_trusted_root` is given, and not who signs the image";
+            let message = "`sigstore_trusted_root` needs a key or an identity of the image's signer";
             return Err(Error::new(ErrorKind::InvalidOption, message)
                 .hint("set `certificate_identity` and `certificate_oidc_issuer` as well"));
         }
@@ -110,8 +110,8 @@ impl Verification {
         let Some(expected) = &self.expected else {
             if self.mode == ImageVerification::Warn && !self.built {
                 let message = format!(
-                    "image `{image}` runs unverified, as it is not known who signs it; say so with \
-                     `image_verification_key` or `certificate_identity`, or set `image_verification` to \
+                    "image `{image}` runs unverified, because no key or identity of its signer is specified; specify \
+                     one with `image_verification_key` or `certificate_identity`, or set `image_verification` to \
                      `disabled`"
                 );
                 // By default nearly every image is unverified, and a warning at each start would not be read.
@@ -213,6 +213,7 @@ fn unknown_signer(source: &ServerSource, built: bool) -> Error {
         ServerSource::Image(image) => image.to_string(),
         _ => "the image".to_owned(),
     };
-    Error::new(ErrorKind::ImageUnverified, format!("it is not known who signs `{image}`"))
+    let message = format!("cannot verify `{image}`: no key or identity of its signer is specified");
+    Error::new(ErrorKind::ImageUnverified, message)
         .hint("set `image_verification_key`, or set `certificate_identity` and `certificate_oidc_issuer`")
 }
