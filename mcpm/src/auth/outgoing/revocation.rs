@@ -1,7 +1,7 @@
 //! Revocation of a login (RFC 7009).
 
 use http::{HeaderMap, HeaderValue, Method, header};
-use url::form_urlencoded;
+use url::{Url, form_urlencoded};
 
 use super::{discovery::failed, kept_login::KeptLogin, registration::ClientRegistration};
 use crate::{
@@ -23,7 +23,15 @@ pub(super) async fn revoke(
 ) -> Result<()> {
     let endpoint = login.revocation_endpoint.as_deref();
     let endpoint = endpoint.ok_or_else(|| failed("the authorization server has no revocation endpoint"))?;
-    let url = http.guard().parse_url(endpoint)?;
+    let request = request(http.guard().parse_url(endpoint)?, login, client)?;
+    match http.send(request, MAX_RESPONSE_BYTES).await?.status {
+        status if status.is_success() => Ok(()),
+        status => Err(failed(format!("the revocation endpoint responds with status {}", status.as_u16()))),
+    }
+}
+
+/// Builds the request (RFC 7009 section 2.1).
+fn request(url: Url, login: &KeptLogin, client: &ClientRegistration) -> Result<ProviderRequest> {
     let (token, hint) = match &login.refresh_token {
         Some(token) => (token, "refresh_token"),
         None => (&login.access_token, "access_token"),
@@ -44,9 +52,5 @@ pub(super) async fn revoke(
     }
     let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
     headers.insert(header::CONTENT_TYPE, kind);
-    let request = ProviderRequest { method: Method::POST, url, headers, body: form.finish().into() };
-    match http.send(request, MAX_RESPONSE_BYTES).await?.status {
-        status if status.is_success() => Ok(()),
-        status => Err(failed(format!("the revocation endpoint responds with status {}", status.as_u16()))),
-    }
+    Ok(ProviderRequest { method: Method::POST, url, headers, body: form.finish().into() })
 }
