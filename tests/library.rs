@@ -7,7 +7,7 @@ use mcpm::{
     Environment, Workload, WorkloadBuilder,
     options::Transport,
     runtime::LogStream,
-    state::Phase,
+    state::{Phase, WorkloadState},
     stdio::RestartPolicy,
     workload::{Launch, WorkloadEvent, Workloads},
 };
@@ -137,4 +137,32 @@ async fn a_detached_workload_lives_on_without_its_handle() {
     // Its proxy lives in this process, so nobody else can be asked to end it.
     let removed = Command::new("docker").args(["rm", "--force", &name]).output().unwrap();
     assert!(removed.status.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workload_without_a_port_is_used_by_its_program_alone() {
+    let state = tempfile::tempdir().unwrap();
+    let name = name("portless");
+    let builder = Workload::builder(IMAGE).name(&name).environment(environment(&state)).in_process_only();
+    let running = builder.build().unwrap().start().await.unwrap();
+    assert_eq!(running.url(), "");
+    let workloads = Workloads::new(environment(&state));
+    let listed = workloads.info(&name).await.unwrap();
+    assert_eq!((listed.status, listed.url), (WorkloadState::Running, None));
+    let error = workloads.stdio_bridge(&name).await.unwrap_err();
+    assert!(error.message().contains("only the program that started it can use it"), "{error}");
+
+    let client = ().serve(running.connect().unwrap()).await.unwrap();
+    let result = client.call_tool(CallToolRequestParams::new("test_simple_text")).await.unwrap();
+    let text = serde_json::to_string(&result).unwrap();
+    assert!(text.contains("This is a simple text response for testing."), "{text}");
+    client.cancel().await.unwrap();
+    running.stop(Duration::from_secs(5)).await.unwrap();
+
+    // Started from its record, it gets a port, since others use it then.
+    let spec = workloads.spec(&name).unwrap();
+    let again = Box::pin(Launch::new(spec, environment(&state)).recorded().start()).await.unwrap();
+    assert!(again.url().starts_with("http://127.0.0.1:"), "{}", again.url());
+    again.stop(Duration::from_secs(5)).await.unwrap();
+    workloads.remove(&name, Duration::ZERO).await.unwrap();
 }

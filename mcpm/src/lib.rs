@@ -36,7 +36,20 @@
 //! # }
 //! ```
 //!
-//! [`StdioBridge`] is the opposite: it serves an HTTP server on standard input and output.
+//! A program that is the only client needs no port. [`RunningWorkload::connect`] and [`RunningProxy::connect`] return a
+//! byte stream with one JSON-RPC message a line, which MCP clients for stdio servers accept. Its requests pass the whole
+//! proxy. `in_process_only` opens no port at all:
+//!
+//! ```no_run
+//! # async fn run() -> mcpm::Result<()> {
+//! let workload = mcpm::Workload::builder("ghcr.io/example/server:1").in_process_only().build()?;
+//! let running = workload.start().await?;
+//! let (input, output) = tokio::io::split(running.connect()?);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`StdioBridge`] serves an HTTP server on standard input and output, for clients that only start commands.
 //!
 //! [`Workload::plan`] returns what a start would do. [`Workloads`](workload::Workloads) lists, stops and removes
 //! recorded workloads, including those of the command line. [`explain()`] explains a denial by its id.
@@ -145,7 +158,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use explain::{Explanation, explain};
 pub use features::Feature;
 pub use proxy::{Proxy, ProxyBuilder, RunningProxy};
-pub use stdio_bridge::StdioBridge;
+pub use stdio_bridge::{ConnectOptions, Connection, StdioBridge};
 pub use workload::{RunningWorkload, Workload, WorkloadBuilder};
 
 /// Compiles the Rust example of the README.

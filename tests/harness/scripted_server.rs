@@ -70,7 +70,13 @@ impl ScriptedServer {
             });
         let running = with_timeout("the proxy to start", running).await.unwrap();
         let life = self.next_process().await;
-        ScriptedProxy { http: Http(running.proxy().address()), running, script: self, process: life, events }
+        ScriptedProxy {
+            http: Http(running.proxy().address().unwrap()),
+            running,
+            script: self,
+            process: life,
+            events,
+        }
     }
 }
 

@@ -64,7 +64,7 @@ async fn each_call_is_recorded_with_its_principal_and_without_what_proves_it() {
     for (token, status, reason) in &refusals {
         assert_eq!(served.modern(token).ask("tools/list", json!({})).await, (*status, json!(reason)));
     }
-    let http = mcpm_tests::harness::http::Http(served.proxy.address());
+    let http = mcpm_tests::harness::http::Http(served.proxy.address().unwrap());
     let query = format!("/mcp?access_token={}", tokens[0]);
     let opens = initialize(mcpm_tests::harness::mcp::LEGACY, json!({})).to_string();
     assert_eq!(http.post(&query, opens).send().await.status, 401);

@@ -349,7 +349,7 @@ async fn a_token_that_the_server_does_not_take_is_not_used_again() {
     let proxy = proxy.build().unwrap().start().await.unwrap();
     let token = provider.token("robot", proxy.url()).await;
     let send = || {
-        let request = Http(proxy.address()).post("/mcp", "{}");
+        let request = Http(proxy.address().unwrap()).post("/mcp", "{}");
         request.header("Authorization", &format!("Bearer {token}")).send()
     };
     let refused = send().await;
@@ -382,7 +382,7 @@ async fn server_errors_about_its_token_are_never_recorded() {
     let proxy = proxy.oidc_issuer(provider.issuer.clone()).token_exchange_url(endpoint.url.clone());
     let proxy = proxy.build().unwrap().start().await.unwrap();
     let token = provider.token("robot", proxy.url()).await;
-    let request = Http(proxy.address()).post("/mcp", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    let request = Http(proxy.address().unwrap()).post("/mcp", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
     let response = request.header("Authorization", &format!("Bearer {token}")).send().await;
     assert!(response.text().await.contains("canary-exchanged"), "it is the server's to say");
     proxy.stop().await;
@@ -425,17 +425,17 @@ async fn a_server_that_takes_tokens_of_its_own_alone_is_reached_through_a_real_e
     };
     let token = issuer.token("app", "front").await;
     assert_eq!(
-        status_and_reason(send(behind.address(), &token).await).await,
+        status_and_reason(send(behind.address().unwrap(), &token).await).await,
         (401, json!("auth.wrong_audience"))
     );
     for _ in 0..3 {
-        assert_eq!(send(front.address(), &token).await.status, 200);
+        assert_eq!(send(front.address().unwrap(), &token).await.status, 200);
     }
     assert_eq!(seen.load(Relaxed), 3);
     // A token for the server behind is none for the front.
     let other = issuer.token("app", "behind").await;
     assert_eq!(
-        status_and_reason(send(front.address(), &other).await).await,
+        status_and_reason(send(front.address().unwrap(), &other).await).await,
         (401, json!("auth.wrong_audience"))
     );
 }

@@ -126,7 +126,7 @@ async fn a_login_on_the_pages_of_a_provider_outlives_the_proxy() {
         .unwrap()
         .start();
     let outer = with_timeout("the login", starting).await.unwrap();
-    let listed = list(Http(outer.address())).await;
+    let listed = list(Http(outer.address().unwrap())).await;
     assert_eq!(listed.status, 200);
     assert!(!listed.json().await["result"]["tools"].as_array().unwrap().is_empty());
     outer.stop().await;
@@ -135,7 +135,7 @@ async fn a_login_on_the_pages_of_a_provider_outlives_the_proxy() {
     let again =
         with_timeout("the proxy", proxy(server.proxy.url(), home.path(), None).build().unwrap().start());
     let again = again.await.unwrap();
-    assert_eq!(list(Http(again.address())).await.status, 200);
+    assert_eq!(list(Http(again.address().unwrap())).await.status, 200);
     // A kept login is encrypted.
     let mut files = vec![home.path().to_owned()];
     while let Some(path) = files.pop() {
@@ -163,7 +163,7 @@ async fn a_client_is_known_by_its_metadata_document() {
         .unwrap()
         .start();
     let outer = with_timeout("the login", starting).await.unwrap();
-    assert_eq!(list(Http(outer.address())).await.status, 200);
+    assert_eq!(list(Http(outer.address().unwrap())).await.status, 200);
     assert_eq!(provider.request_count("/reg").await, 0, "no client is registered");
 }
 
@@ -325,12 +325,15 @@ async fn requests_and_proxies_share_one_renewal() {
     let user: Arc<dyn UserPrompt> = Arc::new(Approved);
     let first = proxy(&url, home.path(), Some(user)).build().unwrap().start().await.unwrap();
     let second = proxy(&url, home.path(), None).build().unwrap().start().await.unwrap();
-    assert_eq!(list(Http(first.address())).await.status, 200);
-    assert_eq!(list(Http(second.address())).await.status, 200);
+    assert_eq!(list(Http(first.address().unwrap())).await.status, 200);
+    assert_eq!(list(Http(second.address().unwrap())).await.status, 200);
     assert_eq!(issuer.lock().unwrap().issued, 1, "the second proxy has the login of the first");
     // The token is revoked, and only a refresh token gets another.
     issuer.lock().unwrap().valid = None;
-    let calls = [first.address(), second.address()].repeat(8).into_iter().map(|address| list(Http(address)));
+    let calls = [first.address().unwrap(), second.address().unwrap()]
+        .repeat(8)
+        .into_iter()
+        .map(|address| list(Http(address)));
     for response in futures_util::future::join_all(calls).await {
         assert_eq!(response.status, 200);
     }
@@ -343,26 +346,26 @@ async fn an_outage_costs_no_login_and_a_rejection_does() {
     let home = tempfile::tempdir().unwrap();
     let user: Arc<dyn UserPrompt> = Arc::new(Approved);
     let first = proxy(&url, home.path(), Some(user)).build().unwrap().start().await.unwrap();
-    assert_eq!(list(Http(first.address())).await.status, 200);
+    assert_eq!(list(Http(first.address().unwrap())).await.status, 200);
     first.stop().await;
     let restarted = async || proxy(&url, home.path(), None).build().unwrap().start().await.unwrap();
     // The body of an outage may look like a rejection.
     issuer.lock().unwrap().valid = None;
     issuer.lock().unwrap().token_status = Some("503 Service Unavailable");
     let proxy = restarted().await;
-    let response = list(Http(proxy.address())).await;
+    let response = list(Http(proxy.address().unwrap())).await;
     assert_eq!((response.status, response.headers.get("www-authenticate")), (503, None));
     assert!(response.headers.get("retry-after").is_some());
     assert_eq!(response.json().await["error"]["data"]["reason"], "outgoing.not_renewed");
     proxy.stop().await;
     issuer.lock().unwrap().token_status = None;
     let proxy = restarted().await;
-    assert_eq!(list(Http(proxy.address())).await.status, 200, "the refresh token was kept");
+    assert_eq!(list(Http(proxy.address().unwrap())).await.status, 200, "the refresh token was kept");
     proxy.stop().await;
     issuer.lock().unwrap().valid = None;
     issuer.lock().unwrap().rejects = true;
     let proxy = restarted().await;
-    let response = list(Http(proxy.address())).await;
+    let response = list(Http(proxy.address().unwrap())).await;
     assert_eq!((response.status, response.headers.get("www-authenticate")), (503, None));
     assert_eq!(response.json().await["error"]["data"]["reason"], "outgoing.login_required");
 }
@@ -381,7 +384,7 @@ async fn a_user_logs_in_on_another_device() {
         .unwrap()
         .start();
     let outer = with_timeout("the login", starting).await.unwrap();
-    assert_eq!(list(Http(outer.address())).await.status, 200);
+    assert_eq!(list(Http(outer.address().unwrap())).await.status, 200);
     assert!(provider.request_count("/token").await > 1, "it polled");
 }
 
@@ -400,10 +403,10 @@ async fn a_client_gets_tokens_for_itself_where_nobody_can_log_in() {
     let proxy = proxy(&url, home.path(), None).remote_auth_client_id("robot");
     let proxy = proxy.remote_auth_client_secret(Secret::from("hush")).build().unwrap();
     let proxy = proxy.start().await.unwrap();
-    assert_eq!(list(Http(proxy.address())).await.status, 200);
+    assert_eq!(list(Http(proxy.address().unwrap())).await.status, 200);
     // The next one is requested in the same way.
     issuer.lock().unwrap().valid = None;
-    assert_eq!(list(Http(proxy.address())).await.status, 200);
+    assert_eq!(list(Http(proxy.address().unwrap())).await.status, 200);
     let forms = std::mem::take(&mut issuer.lock().unwrap().forms);
     assert_eq!(forms.len(), 2);
     for form in forms {

@@ -31,7 +31,7 @@ impl ProtectedServer {
 
     /// A caller of the stateless era.
     pub(crate) fn modern(&self, token: &str) -> Caller {
-        Caller { http: Http(self.proxy.address()), token: token.to_owned(), session: None }
+        Caller { http: Http(self.proxy.address().unwrap()), token: token.to_owned(), session: None }
     }
 
     /// A caller who has opened a session.

@@ -142,7 +142,7 @@ pub(crate) async fn protected_proxy(
     let asks = Proxy::builder("guarded", uri).jwks_allow_private_ip(true);
     let asks = change(asks.oidc_issuer(provider.issuer.clone()));
     let proxy = asks.build().unwrap().start().await.unwrap();
-    ProtectedProxy { http: Http(proxy.address()), proxy, forwarded_heads: through }
+    ProtectedProxy { http: Http(proxy.address().unwrap()), proxy, forwarded_heads: through }
 }
 
 /// The reason that a refusal names.

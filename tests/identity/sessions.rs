@@ -66,7 +66,7 @@ async fn a_session_of_the_deprecated_transport_is_its_openers_too() {
     let proxy = Proxy::builder("guarded", target).jwks_allow_private_ip(true);
     let proxy = proxy.oidc_issuer(provider.issuer.clone()).resource_url("http://sse.example/sse");
     let proxy = proxy.build().unwrap().start().await.unwrap();
-    let http = Http(proxy.address());
+    let http = Http(proxy.address().unwrap());
     let one = provider.token("robot", "http://sse.example/sse").await;
     let other = provider.token("other", "http://sse.example/sse").await;
     let mut stream = with(http.get("/sse"), &one).send().await;

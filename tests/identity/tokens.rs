@@ -4,9 +4,12 @@ use std::time::SystemTime;
 
 use mcpm_tests::harness::{
     http::{Http, Response},
+    mcp::request,
     upstream::Upstream,
+    with_timeout,
 };
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
 
 use crate::provider::{IdentityProvider, protected_proxy, reason};
 
@@ -244,7 +247,8 @@ async fn a_stream_ends_when_its_token_expires() {
     // Of the 60 s that clocks may be apart, 50 are gone.
     let claims = json!({ "iss": provider.issuer, "sub": "ann", "aud": proxy.url(), "exp": now() - 50 });
     let token = provider.mint(json!({ "alg": "RS256", "kid": "RS256-1" }), claims, "").await;
-    let request = Http(proxy.address()).get("/mcp").header("Authorization", &format!("Bearer {token}"));
+    let request =
+        Http(proxy.address().unwrap()).get("/mcp").header("Authorization", &format!("Bearer {token}"));
     let serving = async {
         let (mut connection, _) = server.request().await;
         connection.begin_events().await;
@@ -270,7 +274,7 @@ async fn a_jwks_url_alone_accepts_any_issuer() {
     ] {
         let claims = json!({ "iss": issuer, "sub": "ann", "aud": audience, "exp": now() + 60 });
         let token = provider.mint(json!({ "alg": "RS256", "kid": "RS256-1" }), claims, "").await;
-        let request = Http(proxy.address()).post("/mcp", "{}");
+        let request = Http(proxy.address().unwrap()).post("/mcp", "{}");
         let response = request.header("Authorization", &format!("Bearer {token}")).send().await;
         // Nothing is behind this proxy: who is let in finds that out.
         assert_eq!(response.status, if id.is_null() { 503 } else { 401 });
@@ -330,4 +334,21 @@ async fn the_proxy_says_who_issues_its_tokens() {
     assert!(challenge(&challenged).contains(place), "{}", challenge(&challenged));
     let token = provider.token("robot", "https://mcp.example/v1").await;
     assert_eq!(told.send(&token).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_in_the_process_needs_a_token_too() {
+    let provider = IdentityProvider::start().await;
+    let served = protected_proxy(&provider, |asks| asks).await;
+    let token = provider.token("robot", served.resource()).await;
+    for (bearer_token, allowed) in [(None, false), (Some(token.into()), true)] {
+        let options = mcpm::ConnectOptions { bearer_token, ..mcpm::ConnectOptions::default() };
+        let mut connection = tokio::io::BufReader::new(served.proxy.connect_with(options).unwrap());
+        let message = format!("{}\n", request(1, "ping", json!({})));
+        connection.write_all(message.as_bytes()).await.unwrap();
+        let mut line = String::new();
+        with_timeout("a response", connection.read_line(&mut line)).await.unwrap();
+        let response: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(response["error"].is_null(), allowed, "{response}");
+    }
 }

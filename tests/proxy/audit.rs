@@ -49,7 +49,7 @@ impl AuditedProxy {
     }
 
     fn http(&self) -> Http {
-        Http(self.running.address())
+        Http(self.running.address().unwrap())
     }
 
     fn file(&self) -> PathBuf {

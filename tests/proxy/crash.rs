@@ -202,7 +202,7 @@ async fn a_server_that_is_not_restarted_leaves_a_listener_that_says_why() {
     let start = proxy.start(move |event| drop(sender.send(event)));
     let running = with_timeout("the proxy to start", start).await.unwrap();
     let mut life = script.next_process().await;
-    let http = Http(running.proxy().address());
+    let http = Http(running.proxy().address().unwrap());
     let session = Session::open(http).await;
     life.exit(7).await;
     while !matches!(with_timeout("the end", events.recv()).await, Some(ServerEvent::Ended(_))) {}

@@ -65,7 +65,7 @@ async fn an_ipv6_target_is_reached_from_an_ipv6_listener() {
     };
     let builder = Proxy::builder("up", bridge.running.proxy().url()).set("host", "::1").unwrap();
     let running = with_timeout("the proxy to start", builder.build().unwrap().start()).await.unwrap();
-    let session = Session::open(Http(running.address())).await;
+    let session = Session::open(Http(running.address().unwrap())).await;
     assert_eq!(session.call(1, "echo", json!({})).await["id"], 1);
 }
 
@@ -88,13 +88,13 @@ async fn a_stopped_proxy_gives_its_port_back_at_once() {
         with_timeout("the proxy to start", builder.build().unwrap().start()).await.unwrap()
     };
     let first = start(0).await;
-    let port = first.address().port();
-    assert_eq!(Http(first.address()).get("/health").send().await.status, 200);
+    let port = first.address().unwrap().port();
+    assert_eq!(Http(first.address().unwrap()).get("/health").send().await.status, 200);
     assert_eq!((first.status(), first.is_running()), (Phase::Running, true));
     first.stop().await;
     assert_eq!((first.status(), first.is_running()), (Phase::Stopped, false));
     let second = start(port).await;
-    assert_eq!(Http(second.address()).get("/health").send().await.status, 200);
+    assert_eq!(Http(second.address().unwrap()).get("/health").send().await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,7 +102,7 @@ async fn a_proxy_is_stopping_while_an_answer_is_under_way() {
     let upstream = Upstream::listen().await;
     let proxy = Proxy::builder("up", upstream.uri("/mcp")).build().unwrap();
     let proxy = with_timeout("the proxy to start", proxy.start()).await.unwrap();
-    let http = Http(proxy.address());
+    let http = Http(proxy.address().unwrap());
     let asking = tokio::spawn(http.get("/mcp").send());
     let (mut connection, _) = upstream.request().await;
     let mut stop = std::pin::pin!(proxy.stop());

@@ -8,6 +8,7 @@ mod crash;
 mod forward;
 mod header_check;
 mod ids;
+mod in_process;
 mod limits;
 mod listen;
 mod listener;

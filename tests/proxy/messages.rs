@@ -201,13 +201,13 @@ async fn a_client_that_stops_in_the_middle_of_a_request_is_cut_off() {
     let body = r#"{"jsonrpc":"2.0","id":"slow","method":"tools/call","params":{"#;
     for length in [100, 70 << 10] {
         let head = format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}");
-        let response = Http(running.address()).raw(head.as_bytes()).await;
+        let response = Http(running.address().unwrap()).raw(head.as_bytes()).await;
         assert_eq!(response.status, 408);
         let answer = response.json().await;
         assert_eq!(answer["error"]["code"], -32600);
         assert_eq!(answer["id"], "slow");
     }
-    let mut stream = tokio::net::TcpStream::connect(running.address()).await.unwrap();
+    let mut stream = tokio::net::TcpStream::connect(running.address().unwrap()).await.unwrap();
     tokio::io::AsyncWriteExt::write_all(&mut stream, b"POST /mcp HTTP/1.1\r\nHo").await.unwrap();
     let mut rest = Vec::new();
     tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut rest).await.unwrap();

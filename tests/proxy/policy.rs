@@ -90,7 +90,7 @@ async fn policies_disable_compression_and_otherwise_nothing_changes() {
             proxy = proxy.tools(tools);
         }
         let running = with_timeout("the proxy to start", proxy.build().unwrap().start()).await.unwrap();
-        let http = Http(running.address());
+        let http = Http(running.address().unwrap());
         let asking = http.post("/mcp", ask.clone()).header("accept-encoding", "gzip").send();
         let answering = async {
             let (mut connection, received) = upstream.request().await;
@@ -120,7 +120,7 @@ async fn a_resource_is_not_read_by_another_spelling_of_its_uri() {
         let spec = ProxySpec { policy, ..ProxySpec::default() };
         let running = StdioProxy::new("files", server).spec(spec).start(|_| {});
         let running = with_timeout("the proxy to start", running).await.unwrap();
-        let session = Session::open(Http(running.proxy().address())).await;
+        let session = Session::open(Http(running.proxy().address().unwrap())).await;
         (running, session)
     };
     let read = async |session: &Session, uri: &str| {
@@ -162,7 +162,7 @@ async fn policies_block_paths_other_than_the_endpoints() {
     let upstream = Upstream::listen().await;
     let proxy = Proxy::builder("up", upstream.uri("/sse")).tools("echo").build().unwrap();
     let running = with_timeout("the proxy to start", proxy.start()).await.unwrap();
-    let http = Http(running.address());
+    let http = Http(running.address().unwrap());
     let ping = request(1, "ping", json!({})).to_string();
     let form = "jsonrpc=2.0&method=tools/call&params[name]=hidden";
     let form_type = "application/x-www-form-urlencoded; x=application/json";

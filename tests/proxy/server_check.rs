@@ -117,7 +117,7 @@ async fn health_says_what_was_last_seen_and_checks_no_more_than_needed() {
         _ => answer("404 Not Found", "", ""),
     })
     .await;
-    let http = Http(proxy.address());
+    let http = Http(proxy.address().unwrap());
     let health = async || http.get("/health").send().await.json().await;
     let first = health().await;
     assert_eq!(first["mcp"]["available"], false, "{first}");
@@ -139,7 +139,7 @@ async fn a_server_that_passed_is_not_checked_again_by_health() {
     let (proxy, came) =
         front("/mcp", move |_| answer("200 OK", "Content-Type: application/json\r\n", body)).await;
     with_timeout("the check", proxy.check()).await.unwrap();
-    let health = Http(proxy.address()).get("/health").send().await.json().await;
+    let health = Http(proxy.address().unwrap()).get("/health").send().await.json().await;
     assert_eq!(health["status"], "healthy");
     assert_eq!(health["mcp"]["last_exchange"], json!({"status": 200, "reason": null}));
     assert_eq!(*came.lock().unwrap(), ["POST /mcp server/discover  2026-07-28"]);

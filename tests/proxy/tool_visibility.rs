@@ -263,7 +263,7 @@ async fn shown(http: Http, modern: bool) -> BTreeMap<String, String> {
 async fn only_listed_tools_are_callable(world: &Scenario) -> bool {
     let (uri, reached) = world.server().await;
     let Some(proxy) = world.proxy(&uri).await else { return false };
-    let http = Http(proxy.address());
+    let http = Http(proxy.address().unwrap());
     let listed = shown(http, false).await;
     assert_eq!(listed, shown(http, true).await, "both eras are shown the same");
     let taken = || std::mem::take(&mut *reached.lock().unwrap());

@@ -58,7 +58,7 @@ pub(crate) async fn measured_proxy(set_up: impl FnOnce(ProxyBuilder) -> ProxyBui
         answered
     });
     let proxy = set_up(Proxy::builder("measured", uri)).build().unwrap().start().await.unwrap();
-    MeasuredProxy { http: Http(proxy.address()), proxy, through }
+    MeasuredProxy { http: Http(proxy.address().unwrap()), proxy, through }
 }
 
 /// A call of a tool.

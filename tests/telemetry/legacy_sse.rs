@@ -68,7 +68,7 @@ async fn a_span_ends_when_the_answer_is_sent_on_the_session_stream() {
     let front =
         Proxy::builder("front", bridge.running.proxy().url()).otel_enable_prometheus_metrics_path(true);
     let front = front.build().unwrap().start().await.unwrap();
-    for (http, gates) in [(bridge.http, ["a", "b", "c"]), (Http(front.address()), ["d", "e", "f"])] {
+    for (http, gates) in [(bridge.http, ["a", "b", "c"]), (Http(front.address().unwrap()), ["d", "e", "f"])] {
         let before = calls(http).await.len();
         let mut client = Client::open(http).await;
         let mut other = Client::open(http).await;

@@ -77,7 +77,7 @@ async fn a_port_of_its_own_has_metrics_for_scrapers_without_a_token_and_nothing_
         builder.jwks_allow_private_ip(true).build().unwrap().start()
     };
     let proxy = guarded("scraped").await.unwrap();
-    let (http, scraped) = (Http(proxy.address()), Http(([127, 0, 0, 1], port).into()));
+    let (http, scraped) = (Http(proxy.address().unwrap()), Http(([127, 0, 0, 1], port).into()));
     assert_eq!(http.get("/metrics").send().await.status, 401);
     assert_eq!(http.post("/mcp", call("add", "")).send().await.status, 401);
     let text = scraped.get("/metrics").send().await.text().await;
@@ -131,7 +131,7 @@ async fn caller_input_cannot_grow_metric_cardinality() {
     });
     let proxy = Proxy::builder("measured", uri).otel_enable_prometheus_metrics_path(true).build().unwrap();
     let proxy = proxy.start().await.unwrap();
-    let http = Http(proxy.address());
+    let http = Http(proxy.address().unwrap());
     let mut rounds = Vec::new();
     for round in 0..2 {
         for number in round * ROUND..(round + 1) * ROUND {
@@ -218,7 +218,7 @@ async fn a_real_prometheus_scrapes_it() {
     let folder = tempfile::tempdir().unwrap();
     let config = format!(
         "global: {{scrape_interval: 1s}}\nscrape_configs: [{{job_name: mcpm, static_configs: [{{targets: ['{}']}}]}}]\n",
-        measured.proxy.address()
+        measured.proxy.address().unwrap()
     );
     std::fs::write(folder.path().join("prometheus.yml"), config).unwrap();
     let web = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

@@ -226,7 +226,7 @@ async fn a_span_names_whoever_calls_and_believes_only_a_trusted_proxy_in_front()
         let request = request.header("X-Forwarded-For", "198.51.100.1, 203.0.113.7");
         let request = request.header("X-Forwarded-Host", "mcp.example:8443");
         assert_eq!(request.header("X-Forwarded-Proto", "https").send().await.status, 200);
-        let own = measured.proxy.address();
+        let own = measured.proxy.address().unwrap();
         measured.proxy.stop().await;
         let exports = receiver.finish().await;
         let span = exports.span("tools/call add").attributes.clone();

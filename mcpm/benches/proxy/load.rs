@@ -8,9 +8,9 @@ use std::{
 
 use serde::Deserialize;
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::TcpStream,
-    process::{Child, ChildStdin, ChildStdout, Command},
+    process::{Child, Command},
     task::JoinSet,
 };
 
@@ -33,7 +33,7 @@ impl Bound {
         Self { until: Instant::now() + Duration::from_secs(300), calls }
     }
 
-    fn allows(&self, made: u64) -> bool {
+    pub(super) fn allows(&self, made: u64) -> bool {
         made < self.calls && Instant::now() < self.until
     }
 }
@@ -91,7 +91,7 @@ enum Wire {
 
 impl Session {
     /// Connects and shakes hands.
-    async fn open(port: u16, number: usize, token: Option<&str>) -> Outcome<Self> {
+    pub(super) async fn open(port: u16, number: usize, token: Option<&str>) -> Outcome<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).await?;
         stream.set_nodelay(true)?;
         let mut head = format!(
@@ -119,20 +119,31 @@ impl Session {
             .spawn()?;
         let input = server.stdin.take().ok_or("no input")?;
         let output = server.stdout.take().ok_or("no output")?;
-        let pipe = Pipe { server, input, output, buffer: Vec::with_capacity(8192) };
+        let pipe = Pipe::new(Some(server), input, output);
         Ok(Self { wire: Wire::Pipe(Box::new(pipe)), number, made: 0 })
+    }
+
+    /// Shakes hands over a stream.
+    pub(super) async fn of_lines(
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    ) -> Outcome<Self> {
+        let (output, input) = tokio::io::split(stream);
+        let mut pipe = Pipe::new(None, input, output);
+        pipe.exchange(INITIALIZE.to_owned()).await?;
+        pipe.input.write_all(format!("{INITIALIZED}\n").as_bytes()).await?;
+        Ok(Self { wire: Wire::Pipe(Box::new(pipe)), number: 0, made: 0 })
     }
 
     /// The process of a server of its own.
     pub(super) fn server(&self) -> Option<u32> {
         match &self.wire {
             Wire::Http(_) => None,
-            Wire::Pipe(pipe) => pipe.server.id(),
+            Wire::Pipe(pipe) => pipe.server.as_ref().and_then(Child::id),
         }
     }
 
     /// Calls once and checks the answer.
-    async fn call(&mut self) -> Outcome<()> {
+    pub(super) async fn call(&mut self) -> Outcome<()> {
         self.made += 1;
         let text = text(self.number, self.made);
         let made = self.made;
@@ -195,15 +206,24 @@ impl Http {
     }
 }
 
-/// A server process and its pipe.
+/// A byte stream with one message a line, and the server process if it is its pipe.
 struct Pipe {
-    server: Child,
-    input: ChildStdin,
-    output: ChildStdout,
+    server: Option<Child>,
+    input: Box<dyn AsyncWrite + Send + Unpin>,
+    output: Box<dyn AsyncRead + Send + Unpin>,
     buffer: Vec<u8>,
 }
 
 impl Pipe {
+    fn new(
+        server: Option<Child>,
+        input: impl AsyncWrite + Send + Unpin + 'static,
+        output: impl AsyncRead + Send + Unpin + 'static,
+    ) -> Self {
+        let (input, output) = (Box::new(input), Box::new(output));
+        Self { server, input, output, buffer: Vec::with_capacity(8192) }
+    }
+
     async fn exchange(&mut self, mut line: String) -> Outcome<&[u8]> {
         line.push('\n');
         self.input.write_all(line.as_bytes()).await?;

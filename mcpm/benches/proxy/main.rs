@@ -7,9 +7,11 @@
 //! - `--soak`: 256 sessions for a minute in front of each kind of server; any error ends the run
 //! - `--against PROGRAM`: beside another build of this program, to tell a change from the machine's mood
 //! - `--stack`: what each layer that protects and observes a server adds, and all of them together
+//! - `--embedded`: calls through a proxy in the program's own process, with and without a port
 //! - `--instructions [PART]`: instructions per call under callgrind, which hardly change with the machine's load, of all
 //!   ways or of those whose names have this part
 
+mod embedded;
 mod figures;
 mod load;
 mod process;
@@ -67,11 +69,15 @@ fn main() -> Outcome<()> {
             [] => bench.compare(&WAYS).await,
             ["--against", _] => bench.compare(&BUILDS).await,
             ["--stack"] => bench.compare(&STACK).await,
+            ["--embedded"] => {
+                let target = format!("http://127.0.0.1:{}/mcp", bench.server.port);
+                embedded::compare(&bench.own, bench.folder, &target)
+            }
             ["--soak"] => bench.soak().await,
             ["--instructions"] => bench.instructions("").await,
             ["--instructions", part] => bench.instructions(part).await,
             _ => {
-                Err("arguments: none, `--against PROGRAM`, `--stack`, `--soak` or `--instructions [PART]`"
+                Err("arguments: none, `--against PROGRAM`, `--stack`, `--embedded`, `--soak` or `--instructions [PART]`"
                     .into())
             }
         }
@@ -209,8 +215,6 @@ impl Bench<'_> {
         let mut open = load::open(middle.port, 1, self.token(way)).await?;
         load::call(&mut open, Bound::calls(calls)).await?;
         middle.end()?;
-        let counts = std::fs::read_to_string(file)?;
-        let total = counts.lines().find_map(|line| line.strip_prefix("totals: ")).ok_or("no totals")?;
-        Ok(total.trim().parse()?)
+        process::total(&file)
     }
 }

@@ -134,3 +134,10 @@ impl Drop for Started {
         }
     }
 }
+
+/// The instructions that callgrind has counted.
+pub(super) fn total(file: &Path) -> Outcome<u64> {
+    let counts = fs::read_to_string(file)?;
+    let total = counts.lines().find_map(|line| line.strip_prefix("totals: ")).ok_or("no totals")?;
+    Ok(total.trim().parse()?)
+}

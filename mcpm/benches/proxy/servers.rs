@@ -25,7 +25,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::net::TcpListener;
 
-use super::team;
+use super::{embedded, team};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
@@ -41,22 +41,23 @@ pub(super) fn play(role: &str, argument: &str) -> Result<(), Box<dyn Error>> {
             "http-server" => serve_http().await,
             "http-proxy" => {
                 let proxy = Proxy::builder("bench", argument).build()?.start().await?;
-                say(proxy.address().port())?;
+                say(proxy.address().ok_or("it has no port")?.port())?;
                 proxy.wait().await;
                 Ok(())
             }
             "stdio-proxy" => {
                 let server = LocalProcess::new(std::env::current_exe()?, ["--role", "stdio-server", ""]);
                 let running = StdioProxy::new("bench", server).start(|_| ()).await?;
-                say(running.proxy().address().port())?;
+                say(running.proxy().address().ok_or("it has no port")?.port())?;
                 running.proxy().wait().await;
                 running.stop(Duration::from_secs(1)).await;
                 Ok(())
             }
+            "embedded" => embedded::play(argument).await.map_err(|error| error.to_string().into()),
             "team" => team::serve(argument).await,
             "team-proxy" => {
                 let proxy = team::proxy(argument)?.start().await?;
-                say(proxy.address().port())?;
+                say(proxy.address().ok_or("it has no port")?.port())?;
                 proxy.wait().await;
                 Ok(())
             }
@@ -66,8 +67,12 @@ pub(super) fn play(role: &str, argument: &str) -> Result<(), Box<dyn Error>> {
 }
 
 pub(super) fn say(port: u16) -> std::io::Result<()> {
+    print(port)
+}
+
+pub(super) fn print(figure: impl std::fmt::Display) -> std::io::Result<()> {
     let mut out = std::io::stdout();
-    writeln!(out, "{port}")?;
+    writeln!(out, "{figure}")?;
     out.flush()
 }
 

@@ -10,7 +10,7 @@ use super::{
     ineffective_options,
     remote::{remote_target, secret_headers},
     server_check::ExpectedServer,
-    service::{Files, ProxySetup},
+    service::{Files, ProxySetup, Reachability},
     target::{MCP_PATH, Target},
 };
 use crate::{
@@ -29,6 +29,7 @@ const TRANSPORT: &str = "http";
 pub struct ProxyBuilder {
     pub(crate) options: ProxyOptions,
     environment: Option<Environment>,
+    reachability: Reachability,
 }
 
 impl ProxyBuilder {
@@ -38,6 +39,14 @@ impl ProxyBuilder {
     #[must_use]
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = Some(environment);
+        self
+    }
+
+    /// Opens no port: only this process can use the server, with [`connect`](RunningProxy::connect).
+    /// The host and the port are not used then.
+    #[must_use]
+    pub fn in_process_only(mut self) -> Self {
+        self.reachability = Reachability::InProcess;
         self
     }
 
@@ -78,6 +87,7 @@ impl ProxyBuilder {
             files: Files::of_proxy(environment, &name),
             target,
             environment: self.environment,
+            reachability: self.reachability,
             options: Box::new(self.options.or(ProxyOptions::defaults())),
             warnings,
         })
@@ -97,6 +107,7 @@ pub struct Proxy {
     files: Files,
     target: Target,
     environment: Option<Environment>,
+    reachability: Reachability,
     options: Box<ProxyOptions>,
     /// Options that have no effect.
     warnings: Vec<String>,
@@ -126,7 +137,8 @@ impl Proxy {
             Box::pin(outgoing.prepare()).await?;
         }
         let service = self.setup.open(self.files)?;
-        let listeners = service.bind("set `port` to another, or to 0 for a free one").await?;
+        let listeners =
+            service.bind(self.reachability, "set `port` to another, or to 0 for a free one").await?;
         let path = match self.target.path() {
             "/" => "/",
             _ => MCP_PATH,

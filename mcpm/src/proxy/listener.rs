@@ -11,12 +11,17 @@ use std::{
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::{
-    net::{TcpListener, TcpSocket, TcpStream, lookup_host},
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpSocket, lookup_host},
+    sync::mpsc,
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{admission::Admission, observe::Peer, port_holder, stack::Stack, write_timeout::WriteTimeout};
+use super::{
+    admission::Admission, in_process::InProcessConnection, observe::Peer, port_holder, stack::Stack,
+    write_timeout::WriteTimeout,
+};
 use crate::{
     Error, ErrorKind, Result,
     memory::Payer,
@@ -84,36 +89,54 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
+/// Where connections come from.
+#[derive(Debug)]
+pub(crate) struct ConnectionSources {
+    pub(super) port: Option<TcpListener>,
+    pub(super) in_process: Option<mpsc::Receiver<InProcessConnection>>,
+}
+
 /// Serves clients until `stop`, then waits briefly for pending responses.
 pub(crate) async fn serve(
-    listener: TcpListener,
+    sources: ConnectionSources,
     stack: Arc<Stack>,
     behind_proxy: bool,
     stop: CancellationToken,
 ) {
+    let ConnectionSources { port, mut in_process } = sources;
     // All connections of a reverse proxy have the same peer.
-    let mut admission = Admission::new(listener, MAX_CONNECTIONS, !behind_proxy);
+    let mut admission = port.map(|port| Admission::new(port, MAX_CONNECTIONS, !behind_proxy));
     let mut clients = JoinSet::new();
     let mut http = http1::Builder::new();
     let alarms = CoarseTimers::default();
     http.timer(alarms.clone()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(MAX_CONNECTION_BUFFER_BYTES);
     loop {
         tokio::select! {
-            (stream, place) = admission.accept() => {
+            Some((stream, permit)) = optional(admission.as_mut().map(Admission::accept)) => {
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!(%error, "cannot set TCP_NODELAY");
                 }
-                let client = serve_connection(&http, alarms.clone(), stream, Arc::clone(&stack), place.payer(), stop.clone());
+                let peer = if stack.needs_peer() { stream.peer_addr().ok().map(Peer::Address) } else { None };
+                let client = Client { peer, payer: permit.payer() };
+                let served = serve_connection(&http, alarms.clone(), stream, client, Arc::clone(&stack), stop.clone());
                 clients.spawn(async move {
-                    client.await;
-                    drop(place);
+                    served.await;
+                    drop(permit);
+                });
+            }
+            Some(Some((stream, permit))) = optional(in_process.as_mut().map(mpsc::Receiver::recv)) => {
+                let client = Client { peer: stack.needs_peer().then_some(Peer::InProcess), payer: None };
+                let served = serve_connection(&http, alarms.clone(), stream, client, Arc::clone(&stack), stop.clone());
+                clients.spawn(async move {
+                    served.await;
+                    drop(permit);
                 });
             }
             Some(_) = clients.join_next(), if !clients.is_empty() => {}
             () = stop.cancelled() => break,
         }
     }
-    drop(admission);
+    drop((admission, in_process));
     let drained =
         tokio::time::timeout(DRAIN_TIMEOUT, async { while clients.join_next().await.is_some() {} }).await;
     if drained.is_err() {
@@ -121,22 +144,34 @@ pub(crate) async fn serve(
     }
 }
 
+/// Waits for a future, if there is one.
+async fn optional<T>(future: Option<impl Future<Output = T>>) -> Option<T> {
+    Some(future?.await)
+}
+
+/// The client of a connection.
+#[derive(Debug)]
+struct Client {
+    /// Only if it is observed.
+    peer: Option<Peer>,
+    payer: Option<Payer>,
+}
+
 /// Serves one connection.
-fn serve_connection(
+fn serve_connection<S: AsyncRead + AsyncWrite + Unpin>(
     http: &http1::Builder,
     alarms: CoarseTimers,
-    stream: TcpStream,
+    stream: S,
+    Client { peer, payer }: Client,
     stack: Arc<Stack>,
-    payer: Option<Payer>,
     stop: CancellationToken,
-) -> impl Future<Output = ()> + use<> {
-    let peer = if stack.needs_peer_address() { stream.peer_addr().ok() } else { None };
+) -> impl Future<Output = ()> + use<S> {
     let of_bodies = alarms.clone();
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let stack = Arc::clone(&stack);
         let mut request = request.map(|body| Body::Client(ClientBody::new(body, of_bodies.clone())));
         if let Some(peer) = peer {
-            request.extensions_mut().insert(Peer(peer));
+            request.extensions_mut().insert(peer);
         }
         if let Some(payer) = &payer {
             request.extensions_mut().insert(payer.clone());

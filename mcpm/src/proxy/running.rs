@@ -8,9 +8,14 @@ use std::{
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::{check_outcome::Passed, stack::Stack};
+use super::{
+    check_outcome::Passed,
+    in_process::InProcessEndpoint,
+    stack::Stack,
+    target::{SSE_PATH, Target},
+};
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     audit::Audit,
     explain::{self, DenialLog, Explanation},
     state::Phase,
@@ -26,7 +31,7 @@ use crate::{
 pub struct RunningProxy {
     pub(super) name: String,
     pub(super) url: String,
-    pub(super) address: SocketAddr,
+    pub(super) address: Option<SocketAddr>,
     pub(super) warnings: Vec<String>,
     pub(super) recent: Arc<DenialLog>,
     pub(super) audit: Option<Arc<Audit>>,
@@ -37,6 +42,7 @@ pub struct RunningProxy {
     pub(super) listening: AbortHandle,
     /// Dead once the proxy has stopped.
     pub(super) stack: Weak<Stack>,
+    pub(super) in_process: InProcessEndpoint,
 }
 
 impl RunningProxy {
@@ -45,13 +51,13 @@ impl RunningProxy {
         &self.name
     }
 
-    /// Returns the URL for clients.
+    /// Returns the URL for clients; empty for a proxy that only its own process can use.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Returns the address that the proxy listens on.
-    pub fn address(&self) -> SocketAddr {
+    /// Returns the address that the proxy listens on; `None` for a proxy that only its own process can use.
+    pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
@@ -120,6 +126,22 @@ impl RunningProxy {
         if let Some(telemetry) = &self.telemetry {
             telemetry.stop().await;
         }
+    }
+
+    /// Returns the target of clients in this process, and whether its URL is that of the deprecated transport.
+    ///
+    /// # Errors
+    /// `Upstream` if the proxy has stopped.
+    pub(crate) fn in_process_target(&self) -> Result<(Target, bool)> {
+        if !self.is_running() {
+            return Err(Error::new(ErrorKind::Upstream, format!("the proxy of `{}` has stopped", self.name)));
+        }
+        Ok((self.in_process.target()?, self.in_process.path == SSE_PATH))
+    }
+
+    /// Returns the token that is cancelled when the proxy stops.
+    pub(crate) fn stop_token(&self) -> CancellationToken {
+        self.stop.clone()
     }
 
     /// Waits until audit events and denials are written, including those of the shutdown.

@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Endpoint, ProxySecrets, ProxySpec, RunningProxy,
     external_url::ExternalUrlConfig,
+    in_process::{InProcessConnector, InProcessEndpoint},
     layers::{authenticate::Authenticator, origin::OriginCheck},
-    listener,
+    listener::{self, ConnectionSources},
     protected_resource::ProtectedResource,
     stack::Stack,
 };
@@ -142,11 +143,22 @@ impl ProxySetup {
     }
 }
 
+/// Who can connect to a proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Reachability {
+    /// Everyone who can reach its port, and its own process.
+    #[default]
+    Port,
+    /// Only its own process.
+    InProcess,
+}
+
 /// The listeners of a service.
 #[derive(Debug)]
 pub(crate) struct Listeners {
-    proxy: TcpListener,
-    /// The address of the proxy.
+    /// `None` for a proxy that only its own process uses.
+    proxy: Option<TcpListener>,
+    /// The address of the proxy; without a port, a loopback address with port 0.
     pub(crate) address: SocketAddr,
     metrics: Option<TcpListener>,
 }
@@ -171,17 +183,24 @@ impl ProxyService {
     ///
     /// # Errors
     /// `PortTaken` if a port is in use; `InvalidOption` if the host is not an address of this machine.
-    pub(crate) async fn bind(&self, advice: &'static str) -> Result<Listeners> {
+    pub(crate) async fn bind(&self, reachability: Reachability, advice: &'static str) -> Result<Listeners> {
         let or_advise = |advice: &'static str| {
             move |error: Error| match error.kind() {
                 ErrorKind::PortTaken => error.hint(advice),
                 _ => error,
             }
         };
-        let proxy = listener::bind(&self.spec.host, self.spec.port).await.map_err(or_advise(advice))?;
-        let address = proxy
-            .local_addr()
-            .map_err(|error| Error::new(ErrorKind::Io, "the listener has no address").source(error))?;
+        let (proxy, address) = match reachability {
+            Reachability::InProcess => (None, SocketAddr::from(([127, 0, 0, 1], 0))),
+            Reachability::Port => {
+                let proxy =
+                    listener::bind(&self.spec.host, self.spec.port).await.map_err(or_advise(advice))?;
+                let address = proxy.local_addr().map_err(|error| {
+                    Error::new(ErrorKind::Io, "the listener has no address").source(error)
+                })?;
+                (Some(proxy), address)
+            }
+        };
         let metrics = match self.spec.telemetry.as_ref().and_then(|telemetry| telemetry.prometheus_port) {
             None => None,
             Some(port) => {
@@ -231,9 +250,10 @@ impl ProxyService {
         endpoint: Box<dyn Endpoint>,
         warnings: Vec<String>,
     ) -> RunningProxy {
-        let Listeners { proxy: listener, address, metrics } = listeners;
+        let Listeners { proxy: port, address, metrics } = listeners;
         let (name, host) = (self.name.clone(), self.spec.host.clone());
         let trusted = self.spec.trust_proxy_headers;
+        let only_host = self.spec.allowed_hosts.first().cloned();
         let origin = OriginCheck::new(&host, address.ip().is_loopback(), self.spec.allowed_origins.clone())
             .only_hosts(self.spec.allowed_hosts.clone())
             .more_hosts(self.spec.more_hosts.clone())
@@ -247,24 +267,33 @@ impl ProxyService {
             (Arc::clone(&self.denials), self.audit.clone(), self.telemetry.clone());
         let stack = Arc::new(Stack::new(*self, origin, authenticator, endpoint));
         let stop = CancellationToken::new();
+        let (connector, in_process) = InProcessConnector::new();
         let weak = Arc::downgrade(&stack);
-        let serving = listener::serve(listener, stack, trusted, stop.clone());
+        let authority = shown_authority(&host, address);
+        let (url, shown_address) = match &port {
+            Some(_) => (format!("http://{authority}{path}"), Some(address)),
+            None => (String::new(), None),
+        };
+        let sources = ConnectionSources { port, in_process: Some(in_process) };
+        let serving = listener::serve(sources, stack, trusted, stop.clone());
         let task = match metrics.zip(telemetry.clone()) {
             None => tokio::spawn(serving),
             Some((listener, telemetry)) => {
                 let origin = OriginCheck::new(METRICS_HOST, true, []);
                 let stack = Arc::new(Stack::of_metrics(telemetry, origin, Arc::clone(&recent)));
-                let metrics = listener::serve(listener, stack, false, stop.clone());
+                let sources = ConnectionSources { port: Some(listener), in_process: None };
+                let metrics = listener::serve(sources, stack, false, stop.clone());
                 tokio::spawn(async { _ = tokio::join!(serving, metrics) })
             }
         };
-        let url = format!("http://{}{path}", shown_authority(&host, address));
+        // A client in this process must pass the check of `Host` whatever names are allowed.
+        let in_process_authority = only_host.unwrap_or(authority);
         let listening = task.abort_handle();
         let task = Mutex::new(Some(task));
         RunningProxy {
             name,
             url,
-            address,
+            address: shown_address,
             warnings,
             recent,
             audit,
@@ -273,6 +302,11 @@ impl ProxyService {
             telemetry,
             listening,
             stack: weak,
+            in_process: InProcessEndpoint {
+                connector,
+                authority: in_process_authority,
+                path: path.to_owned(),
+            },
         }
     }
 }
@@ -296,8 +330,8 @@ fn warnings(ip: IpAddr, incoming: Option<&IncomingSpec>) -> Vec<String> {
         let reach =
             if ip.is_unspecified() { "every address of this machine".to_owned() } else { format!("`{ip}`") };
         let message = format!(
-            "the proxy listens on {reach}: whoever reaches it can use the server without a login; ask callers who \
-             they are with `oidc_issuer`"
+            "the proxy listens on {reach}: anyone who can reach it can use the server; require a login with \
+             `oidc_issuer`"
         );
         return if ip.is_loopback() { Vec::new() } else { vec![message] };
     };

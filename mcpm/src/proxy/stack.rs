@@ -42,7 +42,7 @@ pub(crate) struct Stack {
     endpoint: Box<dyn Endpoint>,
     recent: Arc<DenialLog>,
     log: LogLimit,
-    needs_peer_address: bool,
+    needs_peer: bool,
 }
 
 impl Stack {
@@ -150,7 +150,7 @@ impl Stack {
             layers.push(Box::new(PropagateContext { is_stdio }));
         }
         let tells_peers = records || measured;
-        Self { layers, endpoint, recent: denials, log: LogLimit::new(), needs_peer_address: tells_peers }
+        Self { layers, endpoint, recent: denials, log: LogLimit::new(), needs_peer: tells_peers }
     }
 
     /// Serves only metrics, to scrapers on this machine, which have no tokens.
@@ -165,13 +165,13 @@ impl Stack {
             endpoint: Box::new(NotFound),
             recent: denials,
             log: LogLimit::new(),
-            needs_peer_address: false,
+            needs_peer: false,
         }
     }
 
-    /// Whether requests need the address of the client ([`Peer`](super::observe::Peer)).
-    pub(crate) fn needs_peer_address(&self) -> bool {
-        self.needs_peer_address
+    /// Whether requests need their [`Peer`](super::observe::Peer).
+    pub(crate) fn needs_peer(&self) -> bool {
+        self.needs_peer
     }
 
     /// Checks with one MCP exchange that the server is an MCP server.

@@ -11,7 +11,7 @@ use super::{
     ProxySecrets, ProxySpec, RunningProxy,
     bridge::Bridge,
     external_url::ExternalUrlConfig,
-    service::{Files, ProxySetup},
+    service::{Files, ProxySetup, Reachability},
     target::{MCP_PATH, SSE_PATH},
 };
 use crate::{
@@ -110,6 +110,7 @@ pub struct StdioProxy {
     spec: ProxySpec,
     secrets: ProxySecrets,
     environment: Option<Environment>,
+    reachability: Reachability,
 }
 
 impl StdioProxy {
@@ -123,6 +124,7 @@ impl StdioProxy {
             spec: ProxySpec::default(),
             secrets: ProxySecrets::default(),
             environment: None,
+            reachability: Reachability::Port,
         }
     }
 
@@ -130,6 +132,13 @@ impl StdioProxy {
     pub fn listen(mut self, host: impl Into<String>, port: u16) -> Self {
         self.spec.host = host.into();
         self.spec.port = port;
+        self
+    }
+
+    /// Opens no port: only this process can use the server, with [`connect`](RunningProxy::connect).
+    /// The host and the port are not used then.
+    pub fn in_process_only(mut self) -> Self {
+        self.reachability = Reachability::InProcess;
         self
     }
 
@@ -182,7 +191,7 @@ impl StdioProxy {
         self,
         on_event: impl Fn(ServerEvent) + Send + Sync + 'static,
     ) -> Result<RunningStdioProxy> {
-        let Self { name, spawn, policy, start_timeout, spec, mut secrets, environment } = self;
+        let Self { name, spawn, policy, start_timeout, spec, mut secrets, environment, reachability } = self;
         let files = Files::of_proxy(environment.as_ref(), &name);
         let mut variables = Variables::default();
         if let Some(environment) = environment {
@@ -192,7 +201,7 @@ impl StdioProxy {
         spec.check(&secrets)?;
         let mode = spec.mode;
         let service = ProxySetup::new(&*name, TRANSPORT, spec, secrets, variables)?.open(files)?;
-        let listeners = service.bind("listen on another port, or on 0 for a free one").await?;
+        let listeners = service.bind(reachability, "listen on another port, or on 0 for a free one").await?;
         let server = StdioServer::start(spawn, policy, start_timeout, Arc::new(on_event)).await?;
         let warnings = service.warnings(listeners.address).await;
         for message in &warnings {

@@ -24,6 +24,7 @@ use crate::{
     proxy::{
         forward_headers::header_map,
         remote::{self, read_outgoing, remote_target},
+        target::Target,
     },
 };
 
@@ -80,6 +81,18 @@ impl StdioBridge {
             environment: None,
             response_timeout: RESPONSE_TIMEOUT,
             exit_grace: EXIT_GRACE,
+        }
+    }
+
+    /// Creates a bridge to a proxy in this process.
+    pub(super) fn in_process(target: Target, mode: ProxyMode, exit_grace: Duration) -> Self {
+        Self {
+            client: ServerClient::new(target),
+            mode,
+            secret_headers: Vec::new(),
+            environment: None,
+            response_timeout: RESPONSE_TIMEOUT,
+            exit_grace,
         }
     }
 

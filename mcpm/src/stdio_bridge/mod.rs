@@ -3,10 +3,12 @@
 //! This is the opposite of [`StdioProxy`](crate::proxy::StdioProxy), which serves a stdio server over HTTP. Messages
 //! are forwarded byte for byte: each line of the input is sent in a POST of its own, and each message of the server is
 //! written on one line. [`dispatch`] reads the input, [`streamable`] is the transport in both eras, and [`sse`] the
-//! deprecated one. [`session`] holds the session of the older era, which may have to be opened again.
+//! deprecated one. [`session`] contains the session of the older era, which may have to be opened again. [`connection`]
+//! connects a program to a proxy in its own process in the same way.
 
 mod builder;
 mod client;
+mod connection;
 mod dispatch;
 mod event_stream;
 mod failure;
@@ -20,3 +22,4 @@ mod streamable;
 mod tools;
 
 pub use builder::{StdioBridge, StdioBridgeBuilder};
+pub use connection::{ConnectOptions, Connection};

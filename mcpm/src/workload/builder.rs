@@ -18,6 +18,7 @@ use super::{
 use crate::{
     Environment, Error, ErrorKind, Result,
     options::{OptionSet as _, WorkloadOptions},
+    proxy::service::Reachability,
     runtime::Runtime,
     secrets::{self, SecretValues},
     state::{Groups, Store},
@@ -28,6 +29,7 @@ use crate::{
 pub struct WorkloadBuilder {
     pub(crate) options: WorkloadOptions,
     environment: Option<Environment>,
+    reachability: Reachability,
 }
 
 impl WorkloadBuilder {
@@ -47,6 +49,14 @@ impl WorkloadBuilder {
         self
     }
 
+    /// Opens no port: only this process can use the server, with [`connect`](RunningWorkload::connect).
+    /// The host and the port are not used then.
+    #[must_use]
+    pub fn in_process_only(mut self) -> Self {
+        self.reachability = Reachability::InProcess;
+        self
+    }
+
     /// Checks the options, and reads the files that they name.
     ///
     /// Each file is read once, here, so a file that changes later does not change what is started. A file other
@@ -62,6 +72,7 @@ impl WorkloadBuilder {
         Ok(Workload {
             request,
             environment,
+            reachability: self.reachability,
             events: WorkloadEvents::new(),
             resolved_request: OnceCell::new(),
         })
@@ -70,7 +81,7 @@ impl WorkloadBuilder {
 
 impl From<WorkloadOptions> for WorkloadBuilder {
     fn from(options: WorkloadOptions) -> Self {
-        Self { options, environment: None }
+        Self { options, ..Self::default() }
     }
 }
 
@@ -80,6 +91,7 @@ pub struct Workload {
     /// Boxed, since it would be most of the size of a start's future.
     request: Box<WorkloadRequest>,
     environment: Environment,
+    reachability: Reachability,
     events: WorkloadEvents,
     /// The request after the registry lookup and the user's input, once there was one.
     resolved_request: OnceCell<Box<WorkloadRequest>>,
@@ -272,6 +284,7 @@ impl Workload {
             let values = self.with_prompted_secrets(&spec, secrets.clone());
             let mut launch = Launch::new(spec.clone(), self.environment.clone()).secrets(values);
             launch.events = self.events.clone();
+            launch.reachability = self.reachability;
             match Box::pin(launch.start()).await {
                 Err(error) if error.kind() == ErrorKind::NameTaken && self.would_rename(&spec)? => {}
                 outcome => return outcome,

@@ -30,7 +30,7 @@ use crate::{
         external_url::ExternalUrlConfig,
         forward::Forward,
         server_check::ExpectedServer,
-        service::{Files, ProxySetup},
+        service::{Files, ProxySetup, Reachability},
         stdio::{StdioServer, endpoint_path},
         target::Target,
     },
@@ -51,6 +51,7 @@ pub struct Launch {
     secrets: Option<SecretValues>,
     recorded: bool,
     ephemeral: bool,
+    pub(super) reachability: Reachability,
 }
 
 impl Launch {
@@ -65,6 +66,7 @@ impl Launch {
             secrets: None,
             recorded: false,
             ephemeral: false,
+            reachability: Reachability::Port,
         }
     }
 
@@ -87,6 +89,14 @@ impl Launch {
     #[must_use]
     pub fn restarts(mut self, policy: RestartPolicy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// Opens no port: only this process can use the server, with [`connect`](RunningWorkload::connect).
+    /// The host and the port are not used then.
+    #[must_use]
+    pub fn in_process_only(mut self) -> Self {
+        self.reachability = Reachability::InProcess;
         self
     }
 
@@ -155,10 +165,12 @@ impl Launch {
             true => "it is the port that clients know; free it",
             false => "set `proxy_port` to another, or to 0 for a free one",
         };
-        let listeners = service.bind(advice).await?;
+        let listeners = service.bind(self.reachability, advice).await?;
         let address = listeners.address;
-        // Clients keep the URL, so the port stays the same from now on.
-        self.spec.proxy.port = address.port();
+        if self.reachability == Reachability::Port {
+            // Clients keep the URL, so the port stays the same from now on.
+            self.spec.proxy.port = address.port();
+        }
         store.save(&self.spec.name, Document::Spec, &self.spec)?;
         let group = if self.recorded { None } else { self.create_group()? };
         let record = Arc::new(Record::begin(store.clone(), self.spec.name.clone(), self.events.clone())?);
@@ -197,8 +209,10 @@ impl Launch {
         let proxy = service.serve(listeners, &path, endpoint, warnings);
         let url = proxy.url().to_owned();
         record.update(Phase::Running, None, |status| {
-            status.url = Some(url.clone());
-            status.port = Some(address.port());
+            if proxy.address().is_some() {
+                status.url = Some(url.clone());
+                status.port = Some(address.port());
+            }
             status.container = self.spec.container().map(|container| container.name.clone());
         });
         record.events.emit(WorkloadEvent::Ready { name: self.spec.name.to_string(), url });

@@ -153,6 +153,10 @@ impl Workloads {
     /// Returns the URL of a workload that runs.
     async fn running_url(&self, name: &str) -> Result<String> {
         let WorkloadInfo { url, status, .. } = self.info(name).await?;
+        if url.is_none() && status == WorkloadState::Running {
+            let message = format!("`{name}` has no port: only the program that started it can use it");
+            return Err(Error::new(ErrorKind::Upstream, message));
+        }
         url.ok_or_else(|| {
             Error::new(ErrorKind::Upstream, format!("`{name}` is not running (status: {})", status.as_str()))
                 .hint(format!("`mcpm start {name}` starts it"))
@@ -375,7 +379,7 @@ impl Workloads {
 }
 
 /// Returns the transport of a workload's proxy.
-fn client_transport(spec: &WorkloadSpec) -> ProxyMode {
+pub(super) fn client_transport(spec: &WorkloadSpec) -> ProxyMode {
     match spec.transport {
         Transport::Stdio => spec.proxy.mode,
         Transport::Sse => ProxyMode::Sse,

@@ -2,13 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{EventStream, WorkloadSpec, container::Containers, http_server::HttpServer, record::Record};
+use super::{
+    EventStream, WorkloadSpec, container::Containers, http_server::HttpServer, manage::client_transport,
+    record::Record,
+};
 use crate::{
     Environment, Result,
     proxy::{RunningProxy, stdio::StdioServer},
     runtime::Exit,
     state::{Lock, Phase, Status, Store},
     stdio::ProcessExit,
+    stdio_bridge::{ConnectOptions, Connection},
 };
 
 /// A running workload.
@@ -40,9 +44,33 @@ impl RunningWorkload {
         self.on_drop.spec.name.as_str()
     }
 
-    /// Returns the URL for clients.
+    /// Returns the URL for clients; empty for a workload that only its own process can use.
     pub fn url(&self) -> &str {
         self.proxy.url()
+    }
+
+    /// Connects to the server from this process, without a port. Requests pass the whole proxy, and callers authenticate
+    /// as over the port. Nothing is sent before the first message.
+    ///
+    /// # Errors
+    /// `Upstream` if the workload has stopped.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn connect(&self) -> Result<Connection> {
+        self.connect_with(ConnectOptions::default())
+    }
+
+    /// Connects to the server with options.
+    ///
+    /// # Errors
+    /// `Upstream` if the workload has stopped; `InvalidOption` for a token that is not valid in a header.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn connect_with(&self, mut options: ConnectOptions) -> Result<Connection> {
+        options.mode = options.mode.or(Some(client_transport(self.spec())));
+        self.proxy.connect_with(options)
     }
 
     /// Returns its spec.

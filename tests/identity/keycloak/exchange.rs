@@ -36,9 +36,12 @@ async fn keycloak_exchanges_tokens_of_its_users_for_those_of_the_server() {
     // A server that takes tokens of its own alone: the caller's lets nobody in there.
     let issuer = realm.issuer();
     let behind = ProtectedServer::start(|proxy| proxy.oidc_issuer(issuer).oidc_audience("behind")).await;
-    assert_eq!(status_and_reason(behind.proxy.address(), &token).await, (401, json!("auth.wrong_audience")));
+    assert_eq!(
+        status_and_reason(behind.proxy.address().unwrap(), &token).await,
+        (401, json!("auth.wrong_audience"))
+    );
     let through = front(&realm, behind.proxy.url(), |proxy| proxy).await;
-    assert_eq!(status_and_reason(through.address(), &token).await, (200, Value::Null));
+    assert_eq!(status_and_reason(through.address().unwrap(), &token).await, (200, Value::Null));
 
     // What such a server sees.
     let server = Upstream::listen().await;
@@ -51,7 +54,7 @@ async fn keycloak_exchanges_tokens_of_its_users_for_those_of_the_server() {
         UpstreamResponse { status: "200 OK".to_owned(), headers, body: ANSWER.to_owned() }
     });
     let shown = front(&realm, &uri, |proxy| proxy).await;
-    assert_eq!(status_and_reason(shown.address(), &token).await, (200, Value::Null));
+    assert_eq!(status_and_reason(shown.address().unwrap(), &token).await, (200, Value::Null));
     let head = heads.recv().await.unwrap();
     assert!(
         !format!("{head:?}").contains(&token),
@@ -79,21 +82,21 @@ async fn keycloak_exchanges_tokens_of_its_users_for_those_of_the_server() {
             no_scope,
         ),
     ] {
-        assert_eq!(status_and_reason(change.address(), &token).await, (status, json!(reason)));
+        assert_eq!(status_and_reason(change.address().unwrap(), &token).await, (status, json!(reason)));
     }
     // One who is logged out since is refused by the exchange, though the token is still good.
     let late = front(&realm, &uri, |proxy| proxy).await;
     let away = front(&realm, &uri, |proxy| proxy).await;
-    assert_eq!(status_and_reason(away.address(), &realm.token("desktop", "bob").await).await.0, 200);
+    assert_eq!(status_and_reason(away.address().unwrap(), &realm.token("desktop", "bob").await).await.0, 200);
     heads.recv().await.unwrap();
     let path = format!("users/{}/logout", realm.user("ann").await);
     assert_eq!(realm.administer("POST", &path, json!({})).await.status, 204);
-    assert_eq!(status_and_reason(late.address(), &token).await, (403, json!("exchange.refused")));
+    assert_eq!(status_and_reason(late.address().unwrap(), &token).await, (403, json!("exchange.refused")));
 
     let token = realm.token("desktop", "ann").await;
     keycloak.end().await;
     assert_eq!(
-        status_and_reason(away.address(), &token).await,
+        status_and_reason(away.address().unwrap(), &token).await,
         (503, json!("exchange.provider_unavailable"))
     );
     assert!(heads.try_recv().is_err(), "nothing of these came through");

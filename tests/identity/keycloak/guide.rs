@@ -114,6 +114,9 @@ async fn the_guide_protects_a_server_with_keycloak() {
     let started = reader.follow(&["### With Keycloak"], server.proxy.url());
     let [(_front, front)] = &started[..] else { panic!("{}", started.len()) };
     let token = team.token("desktop", "ann").await;
-    assert_eq!(status_and_reason(server.proxy.address(), &token).await, (401, json!("auth.wrong_audience")));
+    assert_eq!(
+        status_and_reason(server.proxy.address().unwrap(), &token).await,
+        (401, json!("auth.wrong_audience"))
+    );
     assert_eq!(status_and_reason(*front, &token).await, (200, Value::Null));
 }

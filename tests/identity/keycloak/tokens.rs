@@ -44,10 +44,10 @@ async fn keycloak_tokens_are_accepted_until_revoked() {
     let (token, issuer) = (realm.token("desktop", "bob").await, realm.issuer());
     keycloak.end().await;
     let fresh = ProtectedServer::start(|proxy| proxy.oidc_issuer(issuer).oidc_audience("front")).await;
-    assert_eq!(status_and_reason(knows.proxy.address(), &token).await.0, 200);
+    assert_eq!(status_and_reason(knows.proxy.address().unwrap(), &token).await.0, 200);
     for served in [&fresh, &asks] {
         assert_eq!(
-            status_and_reason(served.proxy.address(), &token).await,
+            status_and_reason(served.proxy.address().unwrap(), &token).await,
             (503, json!("auth.provider_unavailable"))
         );
     }
@@ -64,7 +64,7 @@ async fn a_proxy_logs_in_on_its_pages(realm: &Realm<'_>) {
             .build()
             .unwrap();
         let proxy = with_timeout("the login", proxy.start()).await.unwrap();
-        assert_eq!(outgoing::list(Http(proxy.address())).await.status, 200, "{user:?}");
+        assert_eq!(outgoing::list(Http(proxy.address().unwrap())).await.status, 200, "{user:?}");
     }
 }
 
@@ -86,14 +86,14 @@ async fn signed_tokens_are_checked_with_the_keys_of_their_realm(realm: &Realm<'_
         (&served, other.token("desktop", "ann").await, "auth.unknown_key"),
         (&strange, token, "auth.wrong_issuer"),
     ] {
-        assert_eq!(status_and_reason(served.proxy.address(), &token).await, (401, json!(reason)));
+        assert_eq!(status_and_reason(served.proxy.address().unwrap(), &token).await, (401, json!(reason)));
     }
 }
 
 async fn a_token_of_a_new_key_is_taken_at_once(realm: &Realm<'_>) {
     let served = ProtectedServer::start(with_jwks(realm)).await;
     let before = realm.token("desktop", "ann").await;
-    assert_eq!(status_and_reason(served.proxy.address(), &before).await.0, 200);
+    assert_eq!(status_and_reason(served.proxy.address().unwrap(), &before).await.0, 200);
     let key = json!({
         "name": "new", "providerId": "rsa-generated", "providerType": "org.keycloak.keys.KeyProvider",
         "config": { "priority": ["200"] },
@@ -102,9 +102,9 @@ async fn a_token_of_a_new_key_is_taken_at_once(realm: &Realm<'_>) {
     let after = realm.token("desktop", "ann").await;
     let header = |token: &str| token.split('.').next().map(str::to_owned);
     assert_ne!(header(&before), header(&after), "it is signed with the new key");
-    assert_eq!(status_and_reason(served.proxy.address(), &after).await.0, 200);
+    assert_eq!(status_and_reason(served.proxy.address().unwrap(), &after).await.0, 200);
     assert_eq!(
-        status_and_reason(served.proxy.address(), &before).await.0,
+        status_and_reason(served.proxy.address().unwrap(), &before).await.0,
         200,
         "the old key is still among the realm's"
     );
@@ -154,23 +154,23 @@ async fn whoever_is_logged_out_or_disabled_is_out_where_tokens_are_asked_about(r
     // Keycloak says of a token that is not for who asks no more than of nonsense.
     for token in [realm.token("elsewhere", "ann").await, realm.token("slow", "ann").await, "nonsense".into()]
     {
-        assert_eq!(status_and_reason(asks.proxy.address(), &token).await, inactive());
+        assert_eq!(status_and_reason(asks.proxy.address().unwrap(), &token).await, inactive());
     }
     let user = format!("users/{}", realm.user("ann").await);
     let token = realm.token("desktop", "ann").await;
     assert_eq!(realm.administer("POST", &format!("{user}/logout"), json!({})).await.status, 204);
-    assert_eq!(status_and_reason(asks.proxy.address(), &token).await, inactive(), "logged out");
+    assert_eq!(status_and_reason(asks.proxy.address().unwrap(), &token).await, inactive(), "logged out");
     let token = realm.token("desktop", "ann").await;
     assert_eq!(realm.administer("PUT", &user, json!({ "enabled": false })).await.status, 204);
-    assert_eq!(status_and_reason(asks.proxy.address(), &token).await, inactive(), "disabled");
+    assert_eq!(status_and_reason(asks.proxy.address().unwrap(), &token).await, inactive(), "disabled");
     // A signed token says nothing of that, and nobody is asked about it where keys are known.
     let served = ProtectedServer::start(with_jwks(realm)).await;
-    assert_eq!(status_and_reason(served.proxy.address(), &token).await.0, 200);
+    assert_eq!(status_and_reason(served.proxy.address().unwrap(), &token).await.0, 200);
 
     let wrong = ProtectedServer::start(with_introspection(realm, "wrong")).await;
     let token = realm.token("desktop", "bob").await;
     assert_eq!(
-        status_and_reason(wrong.proxy.address(), &token).await,
+        status_and_reason(wrong.proxy.address().unwrap(), &token).await,
         (503, json!("auth.provider_unavailable"))
     );
 }

@@ -32,7 +32,7 @@ async fn a_server_that_is_not_there_is_503_with_the_id_of_the_request() {
     drop(gone);
     let proxy = Proxy::builder("gone", uri).build().unwrap();
     let running = with_timeout("the proxy to start", proxy.start()).await.unwrap();
-    let http = Http(running.address());
+    let http = Http(running.address().unwrap());
     for id in [json!(1), json!("1")] {
         error(http.post("/mcp", body(id.clone())).send().await, 503, id).await;
     }

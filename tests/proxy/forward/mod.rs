@@ -25,7 +25,7 @@ impl ForwardFixture {
         let upstream = Upstream::listen().await;
         let proxy = Proxy::builder("up", upstream.uri(path)).build().unwrap();
         let running = with_timeout("the proxy to start", proxy.start()).await.unwrap();
-        Self { upstream, http: Http(running.address()), running }
+        Self { upstream, http: Http(running.address().unwrap()), running }
     }
 
     /// Sends a request through the proxy and answers it; returns what the server saw and the client got.

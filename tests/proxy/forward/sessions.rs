@@ -116,7 +116,7 @@ impl Server {
         let server = self.clone();
         upstream.serve(move |received| server.answer(received));
         let running = with_timeout("the proxy to start", proxy.start()).await.unwrap();
-        let http = Http(running.address());
+        let http = Http(running.address().unwrap());
         (running, http)
     }
 }

@@ -5,7 +5,10 @@ use std::{borrow::Cow, net::IpAddr};
 use http::{HeaderMap, HeaderName, header};
 use serde_json::Value;
 
-use super::{audit_message::AuditedMessage, facts::RequestFacts};
+use super::{
+    audit_message::AuditedMessage,
+    facts::{Peer, RequestFacts},
+};
 use crate::{
     audit::EventFields,
     auth::incoming::Principal,
@@ -47,13 +50,15 @@ pub(super) struct RequestSource {
     client: Option<IpAddr>,
     /// The peer, if it is a trusted proxy.
     proxy: Option<IpAddr>,
+    /// Whether the program in which the proxy runs sent it.
+    is_in_process: bool,
     user_agent: Option<String>,
     request_id: Option<String>,
 }
 
 impl RequestSource {
     pub(super) fn of(facts: &RequestFacts, headers: &HeaderMap, masks: &Redactor) -> Self {
-        let peer = facts.peer.map(|peer| peer.ip().to_canonical());
+        let peer = facts.peer.and_then(Peer::address).map(|peer| peer.ip().to_canonical());
         // Redacted before it is cut, so that no part of a secret is left.
         let text = |name: HeaderName| {
             let text = String::from_utf8_lossy(headers.get(name)?.as_bytes());
@@ -62,15 +67,17 @@ impl RequestSource {
         Self {
             client: facts.forwarded.or(peer),
             proxy: facts.forwarded.and(peer),
+            is_in_process: matches!(facts.peer, Some(Peer::InProcess)),
             user_agent: text(header::USER_AGENT),
             request_id: text(HeaderName::from_static("x-request-id")),
         }
     }
 
     pub(super) fn write(&self, source: &mut EventFields<'_>) {
-        source.put_plain("type", "network");
+        source.put_plain("type", if self.is_in_process { "in_process" } else { "network" });
         match self.client {
             Some(client) => source.put("value", Some(client)),
+            None if self.is_in_process => source.put("value", Some("in_process")),
             None => source.put("value", Some("unknown")),
         }
         source.object_if_any("extra", |extra| {

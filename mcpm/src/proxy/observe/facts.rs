@@ -16,9 +16,22 @@ use crate::{
 pub(super) const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
-/// The address at the other end of a connection, in the extensions of requests that are observed.
+/// The other end of a connection, in the extensions of requests that are observed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
+pub(crate) enum Peer {
+    Address(SocketAddr),
+    /// The program that the proxy runs in.
+    InProcess,
+}
+
+impl Peer {
+    pub(super) fn address(self) -> Option<SocketAddr> {
+        match self {
+            Self::Address(address) => Some(address),
+            Self::InProcess => None,
+        }
+    }
+}
 
 /// What is known of a request from its head.
 #[derive(Debug)]
@@ -36,8 +49,8 @@ pub(super) struct RequestFacts {
     /// The host as clients see it; only for spans.
     pub(super) host: Option<String>,
     pub(super) version: &'static str,
-    /// The address at the other end of the connection.
-    pub(super) peer: Option<SocketAddr>,
+    /// The other end of the connection, if it is known.
+    pub(super) peer: Option<Peer>,
     /// The client of a trusted proxy in front.
     pub(super) forwarded: Option<IpAddr>,
     /// Only for spans.
@@ -77,7 +90,7 @@ impl RequestFacts {
             scheme,
             host,
             version: if request.version() == Version::HTTP_10 { "1.0" } else { "1.1" },
-            peer: request.extensions().get::<Peer>().map(|peer| peer.0),
+            peer: request.extensions().get::<Peer>().copied(),
             forwarded: if trusted { forwarded_client(headers) } else { None },
             user_agent: if is_traced { text(header::USER_AGENT) } else { None },
             size: request.body().size_hint().exact(),

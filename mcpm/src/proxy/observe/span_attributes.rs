@@ -8,7 +8,7 @@ use std::time::Instant;
 use opentelemetry::KeyValue;
 
 use super::{
-    facts::RequestFacts,
+    facts::{Peer, RequestFacts},
     metrics::attribute,
     operation::{Operation, OperationTarget, RequestRecord},
     outcome::{RequestOutcome, SentBody},
@@ -76,7 +76,10 @@ pub(super) fn http_attributes(
 /// The addresses of the client (`client`) and of the other end of the connection (`network.peer`), which differ behind
 /// a proxy (HTTP conventions).
 fn client_attributes(facts: &RequestFacts) -> Vec<KeyValue> {
-    let peer = facts.peer.map(|peer| (peer.ip().to_canonical().to_string(), i64::from(peer.port())));
+    let peer = facts
+        .peer
+        .and_then(Peer::address)
+        .map(|peer| (peer.ip().to_canonical().to_string(), i64::from(peer.port())));
     let mut all = Vec::new();
     match (facts.forwarded, &peer) {
         (Some(client), _) => all.push(attribute("client.address", client.to_string())),

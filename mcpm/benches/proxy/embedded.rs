@@ -1,0 +1,82 @@
+//! What a program pays for calls through a proxy in its own process: over the port, and over a connection without one.
+
+use std::{
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use mcpm::Proxy;
+
+use super::load::{Bound, Outcome, Session};
+
+/// The ways to reach the proxy, as the role takes them, and as the table names them.
+const WAYS: [(&str, &str); 3] = [
+    ("http", "the port, with an HTTP client of its own"),
+    ("bridge", "the port, as a client of stdio servers"),
+    ("connect", "`connect()`"),
+];
+const CALLS: u64 = 2000;
+
+/// Makes that many calls through a proxy in this process, and prints how long half of them took at most: `WAY CALLS TARGET`.
+pub(super) async fn play(argument: &str) -> Outcome<()> {
+    let [way, calls, target] = argument.split(' ').collect::<Vec<_>>()[..] else {
+        return Err(format!("`{argument}` is not `WAY CALLS TARGET`").into());
+    };
+    let builder = Proxy::builder("bench", target);
+    let builder = if way == "connect" { builder.in_process_only() } else { builder };
+    let proxy = builder.build()?.start().await?;
+    let mut session = match way {
+        "connect" => Session::of_lines(proxy.connect()?).await?,
+        "bridge" => {
+            let (ours, theirs) = tokio::io::duplex(64 << 10);
+            let bridge = mcpm::StdioBridge::builder(proxy.url()).build()?;
+            let (input, output) = tokio::io::split(theirs);
+            tokio::spawn(bridge.serve(input, output));
+            Session::of_lines(ours).await?
+        }
+        _ => Session::open(proxy.address().ok_or("it has no port")?.port(), 0, None).await?,
+    };
+    let mut times = Vec::new();
+    let bound = Bound::calls(calls.parse()?);
+    while bound.allows(times.len() as u64) {
+        let begin = Instant::now();
+        session.call().await?;
+        times.push(begin.elapsed());
+    }
+    times.sort_unstable();
+    let half = times.get(times.len() / 2).copied().unwrap_or(Duration::ZERO);
+    super::servers::print(half.as_micros())?;
+    proxy.stop().await;
+    Ok(())
+}
+
+/// Compares the ways; `target` is the URL of the server.
+pub(super) fn compare(own: &Path, folder: &Path, target: &str) -> Outcome<String> {
+    let mut table = String::from("| way | p50 µs | instructions per call |\n|---|---|---|\n");
+    for (way, name) in WAYS {
+        let once = count(own, folder, way, CALLS, target)?;
+        let twice = count(own, folder, way, 2 * CALLS, target)?;
+        let half = run(&mut Command::new(own), way, 4 * CALLS, target)?;
+        table += &format!("| {name} | {half} | {} |\n", twice.saturating_sub(once) / CALLS);
+    }
+    Ok(table)
+}
+
+fn run(command: &mut Command, way: &str, calls: u64, target: &str) -> Outcome<String> {
+    let output = command.args(["--role", "embedded", &format!("{way} {calls} {target}")]).output()?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+    }
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+/// Instructions of a whole life with that many calls.
+fn count(own: &Path, folder: &Path, way: &str, calls: u64, target: &str) -> Outcome<u64> {
+    let file = folder.join("callgrind");
+    let mut command = Command::new("valgrind");
+    command.args(["--quiet", "--tool=callgrind"]);
+    command.arg(format!("--callgrind-out-file={}", file.display())).arg(own);
+    run(&mut command, way, calls, target)?;
+    super::process::total(&file)
+}

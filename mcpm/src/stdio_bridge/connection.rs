@@ -1,0 +1,108 @@
+//! Connections of a program to the servers behind its own proxies, without a port.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::{HeaderMap, header::AUTHORIZATION};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+
+use super::builder::StdioBridge;
+use crate::{
+    Result,
+    auth::bearer_value,
+    options::{ProxyMode, Secret},
+    proxy::RunningProxy,
+};
+
+/// Bytes that are buffered in each direction.
+const BUFFER_BYTES: usize = 64 << 10;
+/// How long missing responses are waited for after the program has closed the connection.
+const EXIT_GRACE: Duration = Duration::from_secs(2);
+
+/// A connection to the server behind a proxy of this process, which needs no port.
+///
+/// It is a byte stream with one JSON-RPC message per line in each direction, as over the pipes of a stdio server, so
+/// MCP clients for stdio servers can use it. Requests pass the whole proxy, with authentication, tool filters, policies
+/// and the audit log, as if they came from a port. The stream ends when the proxy stops, and when the server has lost
+/// the session and cannot continue it. Dropping the connection closes it.
+#[derive(Debug)]
+pub struct Connection(DuplexStream);
+
+/// Options of a [`Connection`].
+#[derive(Debug, Clone, Default)]
+pub struct ConnectOptions {
+    /// The access token of the caller, if the proxy authenticates callers; none by default.
+    pub bearer_token: Option<Secret>,
+    /// The transport of the server, if its URL does not end in `/sse` although it uses SSE; by default, determined by
+    /// the URL.
+    pub mode: Option<ProxyMode>,
+}
+
+impl RunningProxy {
+    /// Connects to the server from this process. Nothing is sent before the first message.
+    ///
+    /// # Errors
+    /// `Upstream` if the proxy has stopped.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn connect(&self) -> Result<Connection> {
+        self.connect_with(ConnectOptions::default())
+    }
+
+    /// Connects to the server with options.
+    ///
+    /// # Errors
+    /// `Upstream` if the proxy has stopped; `InvalidOption` for a token that is not valid in a header.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn connect_with(&self, options: ConnectOptions) -> Result<Connection> {
+        let ConnectOptions { bearer_token, mode } = options;
+        let mut headers = HeaderMap::new();
+        if let Some(token) = &bearer_token {
+            headers.insert(AUTHORIZATION, bearer_value(token)?);
+        }
+        let (target, is_sse) = self.in_process_target()?;
+        let mode = mode.unwrap_or(if is_sse { ProxyMode::Sse } else { ProxyMode::StreamableHttp });
+        let bridge = StdioBridge::in_process(target.with_headers(headers), mode, EXIT_GRACE);
+        let (ours, theirs) = tokio::io::duplex(BUFFER_BYTES);
+        let (input, output) = tokio::io::split(theirs);
+        let stopped = self.stop_token();
+        // The task ends with the connection or with the proxy.
+        tokio::spawn(async move {
+            if let Err(error) = bridge.serve_until(input, output, stopped.cancelled_owned()).await {
+                tracing::warn!(%error, "a connection to a server in this process ended");
+            }
+        });
+        Ok(Connection(ours))
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
