@@ -157,6 +157,22 @@ fn a_c_program_runs_workloads() {
 }
 
 #[test]
+fn a_c_program_uses_a_server_without_a_port() {
+    let home = Home::new("embedded");
+    let exported = home.folder.path().join("exported.json");
+    let output = Command::new(compiled("tests/bindings/embedded.c"))
+        .args([EVERYTHING, SILENT, &home.prefix])
+        .arg(&exported)
+        .env("XDG_STATE_HOME", home.folder.path())
+        .output()
+        .unwrap();
+    let lines = format!("1 `on_started` is null\n{}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(printed(&output), lines);
+    assert!(std::fs::read_to_string(exported).unwrap().contains(EVERYTHING));
+    home.assert_ended(&[]);
+}
+
+#[test]
 fn the_c_example_runs_an_image() {
     let home = Home::new("example");
     let program = compiled("bindings/c/examples/run.c");

@@ -1,6 +1,6 @@
 //! The error of the Python and Swift bindings.
 
-use std::fmt;
+use std::{collections::HashMap, fmt};
 
 use mcpm::ErrorKind;
 
@@ -15,15 +15,20 @@ macro_rules! errors {
                 $kind {
                     /// What happened and what to do next, in one line.
                     message: String,
+                    /// What to do next, if that is known.
+                    hint: Option<String>,
+                    /// What the operation was about, such as the option or the file, by its name.
+                    context: HashMap<String, String>,
                 },
             )+
         }
 
         impl From<mcpm::Error> for McpmError {
             fn from(error: mcpm::Error) -> Self {
-                let message = error.to_string();
+                let (message, hint) = (error.to_string(), error.next_step().map(str::to_owned));
+                let context = error.context().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
                 match error.kind() {
-                    $( ErrorKind::$kind => Self::$kind { message }, )+
+                    $( ErrorKind::$kind => Self::$kind { message, hint, context }, )+
                 }
             }
         }
@@ -31,7 +36,7 @@ macro_rules! errors {
         impl From<McpmError> for mcpm::Error {
             fn from(error: McpmError) -> Self {
                 match error {
-                    $( McpmError::$kind { message } => Self::new(ErrorKind::$kind, message), )+
+                    $( McpmError::$kind { message, .. } => Self::new(ErrorKind::$kind, message), )+
                 }
             }
         }
@@ -50,7 +55,7 @@ macro_rules! errors {
         impl fmt::Display for McpmError {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
-                    $( Self::$kind { message } => f.write_str(message), )+
+                    $( Self::$kind { message, .. } => f.write_str(message), )+
                 }
             }
         }

@@ -5,15 +5,16 @@
 use std::{
     fmt,
     future::Future,
-    panic::resume_unwind,
+    panic::{AssertUnwindSafe, resume_unwind},
     sync::{Mutex, PoisonError},
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use mcpm::{Error, ErrorKind, Result};
 use tokio::{
     runtime::{Builder, Handle, Runtime},
-    task::{JoinError, JoinHandle},
+    task::{JoinError, JoinHandle, spawn_blocking},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -92,15 +93,58 @@ pub(crate) fn spawn_to_completion<T: Send + 'static>(
     spawn(|_closing| task)
 }
 
+/// Starts a task, and calls `end` with its outcome on a thread that may block. `cancelled` and a shutdown cancel the task;
+/// without `cancelled`, nothing does. A shutdown waits for both.
+#[cfg(feature = "capi")]
+pub(crate) fn spawn_with_callback<T: Send + 'static>(
+    task: impl Future<Output = Result<T>> + Send + 'static,
+    cancelled: Option<CancellationToken>,
+    end: impl FnOnce(Result<T>) + Send + 'static,
+) -> Result<()> {
+    let spawned = spawn(|closing| async move {
+        let task = AssertUnwindSafe(task).catch_unwind();
+        let panicked = |_| Err(Error::new(ErrorKind::Internal, "the operation panicked"));
+        let outcome = match cancelled {
+            None => task.await.unwrap_or_else(panicked),
+            Some(cancelled) => tokio::select! {
+                done = task => done.unwrap_or_else(panicked),
+                () = cancelled.cancelled() => {
+                    Err(Error::new(ErrorKind::Interrupted, "the operation was cancelled"))
+                }
+                () = closing.cancelled() => Err(shut_down()),
+            },
+        };
+        // A callback that panics ends only its own thread's work.
+        let _ = spawn_blocking(|| end(outcome)).await;
+        Ok(())
+    })?;
+    drop(spawned);
+    Ok(())
+}
+
+/// Calls `body` on this thread, with access to mcpm's threads.
+#[cfg(feature = "capi")]
+pub(crate) fn with_threads<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
+    let mut slot = EXECUTOR.lock().unwrap_or_else(PoisonError::into_inner);
+    let handle = executor(&mut slot)?.runtime.handle().clone();
+    drop(slot);
+    let _context = handle.enter();
+    body()
+}
+
+fn executor(slot: &mut Option<Executor>) -> Result<&mut Executor> {
+    Ok(match slot {
+        Some(executor) => executor,
+        empty => empty.insert(Executor::new()?),
+    })
+}
+
 fn spawn<T: Send + 'static, F>(task: impl FnOnce(CancellationToken) -> F) -> Result<SpawnedTask<T>>
 where
     F: Future<Output = Result<T>> + Send + 'static,
 {
     let mut slot = EXECUTOR.lock().unwrap_or_else(PoisonError::into_inner);
-    let executor = match &mut *slot {
-        Some(executor) => executor,
-        empty => empty.insert(Executor::new()?),
-    };
+    let executor = executor(&mut slot)?;
     let task = Box::pin(task(executor.shutdown_token.clone()));
     Ok(SpawnedTask {
         joined: executor.tasks.spawn_on(task, executor.runtime.handle()),

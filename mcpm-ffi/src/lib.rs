@@ -1,12 +1,16 @@
 //! The C, Python and Swift bindings of mcpm.
 //!
-//! They only translate: all decisions are made by the library. [`c`] contains the C bindings; `executor`,
-//! `prompt_bridge` and `workload_handle` are shared by all bindings; the other modules are exported to Python and Swift
-//! by `uniffi`.
+//! They only translate: all decisions are made by the library. [`c`] contains the C bindings;
+//! `connection_handle`, `executor`, `prompt_bridge` and `workload_handle` are shared by all bindings; the other modules
+//! are exported to Python and Swift by `uniffi`.
 //! Files in `generated` and `c/setters.rs` are generated from the option table.
 
 #[cfg(feature = "capi")]
 pub mod c;
+#[cfg(feature = "uniffi")]
+mod connection;
+#[cfg(any(feature = "capi", feature = "uniffi"))]
+mod connection_handle;
 #[cfg(feature = "uniffi")]
 mod error;
 #[cfg(feature = "uniffi")]
@@ -29,15 +33,19 @@ mod values;
 mod workload;
 #[cfg(any(feature = "capi", feature = "uniffi"))]
 mod workload_handle;
+#[cfg(feature = "uniffi")]
+mod workloads;
 
 #[cfg(feature = "uniffi")]
 pub use {
+    connection::Connection,
     error::McpmError,
     events::Events,
     explanation::{Explanation, Refused, explain},
     proxy::Proxy,
     user_prompt::{DeviceLogin, LoginPrompt, UserPrompt},
-    workload::{Workload, WorkloadStatus, shutdown},
+    workload::{Workload, WorkloadStatus, shutdown, version},
+    workloads::{LogChunk, LogReader, WorkloadInfo, Workloads},
 };
 
 #[cfg(feature = "uniffi")]

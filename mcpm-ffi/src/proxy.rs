@@ -2,9 +2,17 @@
 
 use std::sync::Arc;
 
-use mcpm::{ProxyBuilder, RunningProxy, options::ProxyOptions, state::Phase};
+use mcpm::{
+    ProxyBuilder, RunningProxy,
+    options::{ProxyMode, ProxyOptions, Secret},
+    state::Phase,
+    stdio_bridge::ConnectOptions,
+};
 
-use crate::{Explanation, McpmError, UserPrompt, executor, prompt_bridge::environment, user_prompt};
+use crate::{
+    Connection, Explanation, McpmError, UserPrompt, connection_handle::ConnectionHandle, executor,
+    prompt_bridge::environment, user_prompt,
+};
 
 /// A running proxy in front of an MCP server.
 ///
@@ -18,14 +26,19 @@ impl Proxy {
     ///
     /// `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
     /// nobody can be prompted.
-    #[uniffi::constructor(default(prompt = None))]
+    ///
+    /// With `in_process_only`, no port is opened: only `connect` reaches the server.
+    #[uniffi::constructor(default(prompt = None, in_process_only = false))]
     pub async fn start(
         options: ProxyOptions,
         prompt: Option<Arc<dyn UserPrompt>>,
+        in_process_only: bool,
     ) -> Result<Arc<Self>, McpmError> {
-        let environment = environment(user_prompt::adapt(prompt));
-        let started =
-            async move { ProxyBuilder::from(options).environment(environment).build()?.start().await };
+        let mut builder = ProxyBuilder::from(options).environment(environment(user_prompt::adapt(prompt)));
+        if in_process_only {
+            builder = builder.in_process_only();
+        }
+        let started = async move { builder.build()?.start().await };
         Ok(Arc::new(Self(Arc::new(executor::spawn_cancellable(started)?.join_or_abort().await?))))
     }
 
@@ -34,7 +47,7 @@ impl Proxy {
         self.0.name().to_owned()
     }
 
-    /// Returns the URL for clients.
+    /// Returns the URL for clients; empty without a port.
     pub fn url(&self) -> String {
         self.0.url().to_owned()
     }
@@ -56,6 +69,21 @@ impl Proxy {
     pub async fn check(&self) -> Result<Option<String>, McpmError> {
         let proxy = Arc::clone(&self.0);
         Ok(executor::spawn_cancellable(async move { proxy.check().await })?.join_or_abort().await?)
+    }
+
+    /// Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
+    /// access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if its
+    /// URL does not end in `/sse` although it uses SSE.
+    #[uniffi::method(default(bearer_token = None, transport = None))]
+    pub async fn connect(
+        &self,
+        bearer_token: Option<Secret>,
+        transport: Option<ProxyMode>,
+    ) -> Result<Arc<Connection>, McpmError> {
+        let proxy = Arc::clone(&self.0);
+        let options = ConnectOptions { bearer_token, mode: transport };
+        let connected = async move { Ok(ConnectionHandle::new(proxy.connect_with(options)?)) };
+        Ok(Connection::new(executor::spawn_cancellable(connected)?.join_or_abort().await?))
     }
 
     /// Explains a reason, or one of the last denials of this proxy, by its id.

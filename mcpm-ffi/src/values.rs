@@ -14,7 +14,8 @@ use mcpm::{
         PermissionProfile, Protocol, ProxyMode, PublishSpec, Relabel, RuntimeChoice, Secret, SecretRef,
         SubjectTokenType, Transport, VolumeSpec,
     },
-    state::{LoginState, Phase},
+    runtime::LogStream,
+    state::{LoginState, Phase, WorkloadState},
 };
 
 use crate::McpmError;
@@ -116,6 +117,36 @@ pub enum Phase {
     Stopped,
     /// Ended without a request to stop.
     Failed,
+}
+
+/// The phase of a recorded workload.
+#[uniffi::remote(Enum)]
+pub enum WorkloadState {
+    /// Starting; not ready yet.
+    Starting,
+    /// Ready for requests.
+    Running,
+    /// The server exited and is being restarted.
+    Restarting,
+    /// Stopping on request.
+    Stopping,
+    /// Stopped on request.
+    Stopped,
+    /// Ended without a request to stop.
+    Failed,
+    /// The container is running, but there is no process of mcpm that runs it, and no proxy.
+    Orphaned,
+    /// The engine cannot be reached.
+    Unknown,
+}
+
+/// A stream of a server's output.
+#[uniffi::remote(Enum)]
+pub enum LogStream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
 }
 
 /// The state of the login to a remote server.

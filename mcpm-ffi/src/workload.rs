@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use mcpm::{
-    options::WorkloadOptions,
+    options::{Secret, WorkloadOptions},
     state::{LoginState, Phase},
 };
 
 use crate::{
-    Events, McpmError, UserPrompt, executor, user_prompt,
+    Connection, Events, McpmError, UserPrompt, executor, user_prompt,
     workload_handle::{StatusSnapshot, WorkloadHandle},
 };
 
@@ -50,22 +50,26 @@ impl Workload {
     ///
     /// `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
     /// nobody can be prompted.
-    #[uniffi::constructor(default(events = None, prompt = None))]
+    ///
+    /// With `in_process_only`, no port is opened: only `connect` reaches the server.
+    #[uniffi::constructor(default(events = None, prompt = None, in_process_only = false))]
     pub async fn start(
         options: WorkloadOptions,
         events: Option<Arc<Events>>,
         prompt: Option<Arc<dyn UserPrompt>>,
+        in_process_only: bool,
     ) -> Result<Arc<Self>, McpmError> {
         let listen = match events {
             Some(events) => Some(events.take_sender()?),
             None => None,
         };
-        let started = WorkloadHandle::start(options, user_prompt::adapt(prompt), move |stream| {
-            if let Some(sender) = listen {
-                // The receiver may have been dropped.
-                let _ = sender.send(stream);
-            }
-        });
+        let started =
+            WorkloadHandle::start(options, in_process_only, user_prompt::adapt(prompt), move |stream| {
+                if let Some(sender) = listen {
+                    // The receiver may have been dropped.
+                    let _ = sender.send(stream);
+                }
+            });
         Ok(Arc::new(Self(executor::spawn_cancellable(started)?.join_or_abort().await?)))
     }
 
@@ -74,7 +78,7 @@ impl Workload {
         self.0.name().to_owned()
     }
 
-    /// Returns the URL for clients.
+    /// Returns the URL for clients; empty without a port.
     pub fn url(&self) -> String {
         self.0.url().to_owned()
     }
@@ -82,6 +86,22 @@ impl Workload {
     /// Returns the status.
     pub fn status(&self) -> WorkloadStatus {
         self.0.status().into()
+    }
+
+    /// Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
+    /// access token of the caller, if the workload authenticates callers.
+    #[uniffi::method(default(bearer_token = None))]
+    pub async fn connect(&self, bearer_token: Option<Secret>) -> Result<Arc<Connection>, McpmError> {
+        let handle = Arc::clone(&self.0);
+        let connected = executor::spawn_cancellable(async move { handle.connect(bearer_token) })?;
+        Ok(Connection::new(connected.join_or_abort().await?))
+    }
+
+    /// Waits until the server has exited and is not restarted, or the workload was stopped; returns the status.
+    // Needs none of mcpm's threads: the sender wakes the waiting task.
+    pub async fn wait(&self) -> WorkloadStatus {
+        self.0.wait().await;
+        self.status()
     }
 
     /// Subscribes to the events from now on.
@@ -103,4 +123,10 @@ impl Workload {
 #[uniffi::export]
 pub fn shutdown() -> Result<(), McpmError> {
     Ok(executor::shutdown()?)
+}
+
+/// Returns the version of mcpm.
+#[uniffi::export]
+pub fn version() -> String {
+    env!("CARGO_PKG_VERSION").to_owned()
 }

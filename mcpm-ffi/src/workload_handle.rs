@@ -7,16 +7,17 @@ use std::{
 };
 
 use mcpm::{
-    Result, RunningWorkload, WorkloadBuilder,
-    options::WorkloadOptions,
+    Error, ErrorKind, Result, RunningWorkload, WorkloadBuilder,
+    options::{Secret, WorkloadOptions},
     state::{LoginState, Phase, Status},
+    stdio_bridge::ConnectOptions,
     user_prompt::UserPrompt,
-    workload::EventStream,
+    workload::{EventStream, WorkloadEvent},
 };
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::prompt_bridge::environment;
+use crate::{connection_handle::ConnectionHandle, prompt_bridge::environment};
 
 /// Grace period of servers at a shutdown.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
@@ -43,14 +44,12 @@ enum HandleState {
 
 /// The status of a workload.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "capi", derive(serde::Serialize))]
 pub(crate) struct StatusSnapshot {
     pub(crate) phase: Phase,
     pub(crate) reason: Option<String>,
-    #[cfg_attr(not(feature = "uniffi"), expect(dead_code, reason = "C is not told it"))]
     pub(crate) restarts: u32,
-    #[cfg_attr(not(feature = "uniffi"), expect(dead_code, reason = "C is not told it"))]
     pub(crate) exit_code: Option<i64>,
-    #[cfg_attr(not(feature = "uniffi"), expect(dead_code, reason = "C is not told it"))]
     pub(crate) login: Option<LoginState>,
 }
 
@@ -73,10 +72,15 @@ impl WorkloadHandle {
     /// Starts a workload and returns once clients can connect; `listen` receives its events from the beginning.
     pub(crate) async fn start(
         options: WorkloadOptions,
+        in_process_only: bool,
         prompt: Option<Arc<dyn UserPrompt>>,
         listen: impl FnOnce(EventStream),
     ) -> Result<Arc<Self>> {
-        let workload = WorkloadBuilder::from(options).environment(environment(prompt)).build()?;
+        let mut builder = WorkloadBuilder::from(options).environment(environment(prompt));
+        if in_process_only {
+            builder = builder.in_process_only();
+        }
+        let workload = builder.build()?;
         listen(workload.events());
         let running = Box::pin(workload.start()).await?;
         let handle = Arc::new(Self {
@@ -109,8 +113,32 @@ impl WorkloadHandle {
         }
     }
 
+    /// Connects to the server. To be called on the executor.
+    ///
+    /// # Errors
+    /// `Upstream` after the end; `InvalidOption` for a token that is not valid in a header.
+    pub(crate) fn connect(&self, bearer_token: Option<Secret>) -> Result<Arc<ConnectionHandle>> {
+        let HandleState::Running(workload) = &*self.state() else {
+            return Err(Error::new(ErrorKind::Upstream, format!("the workload `{}` has stopped", self.name)));
+        };
+        let options = ConnectOptions { bearer_token, ..ConnectOptions::default() };
+        Ok(ConnectionHandle::new(workload.connect_with(options)?))
+    }
+
+    /// Waits until the server has exited and is not restarted, or the workload was stopped.
+    pub(crate) async fn wait(&self) {
+        // The phase is read after the subscription, so that the end cannot be missed.
+        if let Some(mut events) = self.events()
+            && self.status().phase != Phase::Failed
+        {
+            while events.next().await.is_some_and(|event| !matches!(event, WorkloadEvent::Ended { .. })) {}
+        }
+        if matches!(*self.state(), HandleState::Ended(_)) {
+            self.ended.cancelled().await;
+        }
+    }
+
     /// Subscribes to the events from now on; `None` after the end.
-    #[cfg(feature = "uniffi")]
     pub(crate) fn events(&self) -> Option<EventStream> {
         match &*self.state() {
             HandleState::Running(workload) => Some(workload.events()),

@@ -29,10 +29,12 @@ static mcpm_workload *start(const char *prefix, const char *suffix)
 static mcpm_phase phase_of(const mcpm_workload *workload)
 {
     mcpm_phase phase = MCPM_PHASE_FAILED;
-    char *reason = NULL;
-    DONE(mcpm_workload_status(workload, &phase, &reason, &error));
-    CHECK(reason == NULL);
-    mcpm_string_free(reason);
+    mcpm_record *status = NULL;
+    DONE(mcpm_workload_status(workload, &phase, &status, &error));
+    CHECK(mcpm_record_get(status, "reason") == NULL);
+    CHECK(strcmp(mcpm_record_get(status, "restarts"), "0") == 0);
+    mcpm_record_free(status);
+    DONE(mcpm_workload_status(workload, &phase, NULL, &error));
     return phase;
 }
 

@@ -1,20 +1,29 @@
 /**
- * The C face of mcpm. Made from the sources; do not edit.
+ * @file mcpm.h
+ * The C interface of mcpm: MCP servers as container workloads behind an HTTP proxy.
+ *
+ * Generated from the Rust sources; do not edit. docs/guide/embed-c.md explains how to use it.
  *
  * Conventions, which hold for every function:
  *
- * - A text is UTF-8 and ends with a zero byte. One that is given is copied; the caller keeps its own. One that is
- *   returned says who frees it.
- * - What a `_new` or `_start` function hands out belongs to the caller, who ends it with its `_free` function.
- * - A builder is used by one thread at a time, and for one start. A handle may be used by many threads at a time,
- *   until one of them frees it.
- * - A setter returns nothing. A builder remembers the first value it had to refuse (a null pointer, text that is no
- *   UTF-8, a bad value), and the start tells it. A setter of a repeatable option adds one value per call. A setter of
- *   a null builder does nothing.
- * - Where a function returns a status, it takes a pointer to an error last. That pointer may be null. On failure it
- *   gets an error, which the caller frees with `mcpm_error_free`; on success it gets null.
- * - Results go through pointers and are written on success alone.
- * - A panic of the library stops here and becomes `MCPM_STATUS_INTERNAL`.
+ * - Strings are UTF-8 and end with a NUL byte. Arguments are copied. The documentation of a returned string says how
+ *   long it is valid, or how it is freed.
+ * - What a `_new` or `_start` function returns is owned by the caller, who frees it with its `_free` function. A handle
+ *   that is returned through a pointer to a pointer is owned by the caller, too; one that is returned as a pointer to
+ *   `const` is not. All `_free` functions accept null.
+ * - A builder is used by one thread at a time, and for one start. All other handles may be used by several threads at a
+ *   time, until one of them frees it.
+ * - A setter returns nothing. A builder records the first invalid value (null, not UTF-8, not valid for the option),
+ *   and the start reports it. Each call of a setter for a repeatable option adds a value. A setter does nothing for
+ *   null in place of the builder.
+ * - A function that can fail returns a status, and takes a pointer for an error as its last argument, which may be null.
+ *   On failure it is set to an error, which the caller frees with `mcpm_error_free`; on success it is set to null.
+ * - Results are written through pointers, and only on success.
+ * - A function that waits blocks its thread; it returns `MCPM_STATUS_NOT_HERE` on a thread of mcpm, which is one that
+ *   runs a callback. Its form with `_async` returns at once and calls back once, on a thread of mcpm.
+ * - User data is passed to callbacks as it is. mcpm calls them on several threads, so what it points to must be
+ *   thread-safe. A callback must not throw, and must not call `longjmp`.
+ * - A panic of the library does not reach C; the call returns `MCPM_STATUS_INTERNAL`.
  */
 
 
@@ -146,6 +155,91 @@ typedef enum {
 } mcpm_phase;
 
 /**
+ * The kind of an event. The numbers never change.
+ */
+typedef enum {
+  /**
+   * An image is being pulled: `image`, `current` and `total` bytes.
+   */
+  MCPM_EVENT_KIND_PULLING = 0,
+  /**
+   * A step of a package's image build starts: `package`, `step`, `steps`, `instruction`.
+   */
+  MCPM_EVENT_KIND_BUILDING = 1,
+  /**
+   * The image build wrote a line: `line`.
+   */
+  MCPM_EVENT_KIND_BUILD_OUTPUT = 2,
+  /**
+   * A warning: `message`.
+   */
+  MCPM_EVENT_KIND_WARNING = 3,
+  /**
+   * The container is being started: `name`.
+   */
+  MCPM_EVENT_KIND_STARTING = 4,
+  /**
+   * Clients can connect: `name`, `url`.
+   */
+  MCPM_EVENT_KIND_READY = 5,
+  /**
+   * The server exited and will be restarted: `reason`, `attempt`, `delay_ms`.
+   */
+  MCPM_EVENT_KIND_RESTARTING = 6,
+  /**
+   * One of several processes of the server exited and will be restarted: `process`, `reason`, `attempt`, `delay_ms`.
+   */
+  MCPM_EVENT_KIND_PROCESS_RESTARTING = 7,
+  /**
+   * One of several processes of the server is ready: `process`.
+   */
+  MCPM_EVENT_KIND_PROCESS_READY = 8,
+  /**
+   * One of several processes of the server exited and is not restarted: `process`, `reason`.
+   */
+  MCPM_EVENT_KIND_PROCESS_ENDED = 9,
+  /**
+   * The server responds again.
+   */
+  MCPM_EVENT_KIND_RECOVERED = 10,
+  /**
+   * A connection of an isolated server was denied: `host`, `port`, `address`, `rule`, `fix`, `refusal`.
+   */
+  MCPM_EVENT_KIND_CONNECTION_REFUSED = 11,
+  /**
+   * The login to the remote server has changed: `state`.
+   */
+  MCPM_EVENT_KIND_LOGIN_CHANGED = 12,
+  /**
+   * The workload has ended: `reason`, `exit_code`.
+   */
+  MCPM_EVENT_KIND_ENDED = 13,
+} mcpm_event_kind;
+
+/**
+ * A stream of a server's output. The numbers never change.
+ */
+typedef enum {
+  /**
+   * Standard output.
+   */
+  MCPM_LOG_STREAM_STDOUT = 1,
+  /**
+   * Standard error.
+   */
+  MCPM_LOG_STREAM_STDERR = 2,
+} mcpm_log_stream;
+
+/**
+ * A connection to a server from this process, which needs no port.
+ *
+ * It transports JSON-RPC messages in both directions. Requests pass the whole proxy, as if they came from a port:
+ * authentication, tool filters, policies and the audit log apply. It ends when the workload or proxy stops, and when the
+ * server has lost the session and cannot continue it.
+ */
+typedef struct mcpm_connection mcpm_connection;
+
+/**
  * An error of a call.
  */
 typedef struct mcpm_error mcpm_error;
@@ -161,6 +255,11 @@ typedef struct mcpm_explanation mcpm_explanation;
 typedef struct mcpm_login_prompt mcpm_login_prompt;
 
 /**
+ * An operation that has been started and calls back when it ends.
+ */
+typedef struct mcpm_operation mcpm_operation;
+
+/**
  * The answer of a callback.
  */
 typedef struct mcpm_prompt_answer mcpm_prompt_answer;
@@ -169,6 +268,16 @@ typedef struct mcpm_prompt_answer mcpm_prompt_answer;
  * A running proxy in front of an MCP server.
  */
 typedef struct mcpm_proxy mcpm_proxy;
+
+/**
+ * Named values: an event, the status of a workload, or the description of a recorded one.
+ */
+typedef struct mcpm_record mcpm_record;
+
+/**
+ * A list of records.
+ */
+typedef struct mcpm_record_list mcpm_record_list;
 
 /**
  * The callbacks that prompt the user for what only the user can supply, such as a login to a remote server. All
@@ -200,7 +309,24 @@ typedef struct mcpm_proxy_builder mcpm_proxy_builder;
 typedef struct mcpm_workload_builder mcpm_workload_builder;
 
 /**
- * Frees the user data of a prompt.
+ * Receives the end of an operation. `error` is null if it was successful, and must be freed otherwise.
+ *
+ * It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
+ * that block; they return `MCPM_STATUS_NOT_HERE` there.
+ */
+typedef void (*mcpm_on_end)(void *user_data, mcpm_error *error);
+
+/**
+ * Receives a message. `message` must be freed with `mcpm_string_free`, and is null after the end of the connection;
+ * `error` is null if there is none, and must be freed otherwise.
+ *
+ * It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
+ * that block; they return `MCPM_STATUS_NOT_HERE` there.
+ */
+typedef void (*mcpm_on_message)(void *user_data, char *message, mcpm_error *error);
+
+/**
+ * Frees the user data of callbacks.
  */
 typedef void (*mcpm_free_user_data)(void *user_data);
 
@@ -214,9 +340,86 @@ typedef void (*mcpm_ask_question)(void *user_data, const char *question, mcpm_pr
  */
 typedef void (*mcpm_ask_login)(void *user_data, const mcpm_login_prompt *login, mcpm_prompt_answer *answer);
 
+/**
+ * Receives a started proxy, which must be freed with `mcpm_proxy_free`. If the start has failed, `proxy` is null, and
+ * `error` must be freed.
+ *
+ * It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
+ * that block; they return `MCPM_STATUS_NOT_HERE` there.
+ */
+typedef void (*mcpm_on_proxy_started)(void *user_data, mcpm_proxy *proxy, mcpm_error *error);
+
+/**
+ * Receives an event. `event` is valid only during the call; its values, which the kind names, are read with
+ * `mcpm_record_get`.
+ *
+ * It is called on threads of mcpm, for one event of a workload after another. It may block; a receiver that is more
+ * than 256 events behind loses the oldest. It must not call functions that block.
+ */
+typedef void (*mcpm_on_event)(void *user_data, mcpm_event_kind kind, const mcpm_record *event);
+
+/**
+ * Receives a started workload, which must be freed with `mcpm_workload_free`. If the start has failed, `workload` is
+ * null, and `error` must be freed.
+ *
+ * It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
+ * that block; they return `MCPM_STATUS_NOT_HERE` there.
+ */
+typedef void (*mcpm_on_workload_started)(void *user_data, mcpm_workload *workload, mcpm_error *error);
+
+/**
+ * Receives a part of a server's output, which is valid only during the call; returns whether to go on. It is called on
+ * the thread that reads the output.
+ */
+typedef bool (*mcpm_on_output)(void *user_data, mcpm_log_stream stream, const uint8_t *bytes, size_t length);
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+/**
+ * Sends one JSON-RPC message, and waits while the server is behind. Responses are received with
+ * `mcpm_connection_receive`.
+ */
+mcpm_status mcpm_connection_send(const mcpm_connection *connection, const char *message, mcpm_error **error);
+
+/**
+ * Sends one JSON-RPC message, and calls `on_end` once it is sent; messages are sent in the order of the calls only if
+ * each waits for the end of the one before. It cannot be cancelled.
+ */
+mcpm_status mcpm_connection_send_async(const mcpm_connection *connection,
+                                       const char *message,
+                                       mcpm_on_end on_end,
+                                       void *user_data,
+                                       mcpm_error **error);
+
+/**
+ * Waits for the next JSON-RPC message from the server. `message` is set to it, and must be freed with
+ * `mcpm_string_free`; it is set to null after the end of the connection.
+ */
+mcpm_status mcpm_connection_receive(const mcpm_connection *connection, char **message, mcpm_error **error);
+
+/**
+ * Waits for the next JSON-RPC message from the server, and calls `on_message` with it. If it is cancelled, no message
+ * is lost.
+ */
+mcpm_status mcpm_connection_receive_async(const mcpm_connection *connection,
+                                          mcpm_on_message on_message,
+                                          void *user_data,
+                                          mcpm_operation **operation,
+                                          mcpm_error **error);
+
+/**
+ * Ends a connection, also for threads that wait for a message. Missing responses are waited for up to 2 s and can still
+ * be received. The handle must still be freed.
+ */
+mcpm_status mcpm_connection_close(const mcpm_connection *connection,
+                                  mcpm_error **error);
+
+/**
+ * Frees a connection, which closes it; null is allowed.
+ */
+void mcpm_connection_free(mcpm_connection *connection);
 
 /**
  * Returns the status of an error; `MCPM_STATUS_OK` for a null pointer.
@@ -228,6 +431,19 @@ mcpm_status mcpm_error_status(const mcpm_error *error);
  * for a null pointer.
  */
 const char *mcpm_error_message(const mcpm_error *error);
+
+/**
+ * Returns what to do next, which the message contains, too; valid as long as the error. Returns null if that is not
+ * known, and for a null pointer.
+ */
+const char *mcpm_error_hint(const mcpm_error *error);
+
+/**
+ * Returns what the call was about, such as the file for the name `path`; valid as long as the error. Returns null if
+ * the error has no value of this name, and for a null pointer.
+ */
+const char *mcpm_error_context(const mcpm_error *error,
+                               const char *name);
 
 /**
  * Frees a string that a function returned to be freed; null is allowed.
@@ -315,6 +531,17 @@ bool mcpm_explanation_input(const mcpm_explanation *explanation,
  * Frees an explanation; null is allowed.
  */
 void mcpm_explanation_free(mcpm_explanation *explanation);
+
+/**
+ * Cancels an operation, which then ends with `MCPM_STATUS_INTERRUPTED`; what it has started is rolled back. Does nothing
+ * if it has ended. Null is allowed.
+ */
+void mcpm_operation_cancel(const mcpm_operation *operation);
+
+/**
+ * Frees an operation, which is not cancelled by that; null is allowed.
+ */
+void mcpm_operation_free(mcpm_operation *operation);
 
 /**
  * Creates a prompt without callbacks; free it with `mcpm_user_prompt_free`.
@@ -429,6 +656,11 @@ void mcpm_proxy_builder_user_prompt(mcpm_proxy_builder *builder,
                                     const mcpm_user_prompt *prompt);
 
 /**
+ * Sets whether no port is opened: only `mcpm_proxy_connect` reaches the server then.
+ */
+void mcpm_proxy_builder_in_process_only(mcpm_proxy_builder *builder, bool value);
+
+/**
  * Frees a builder; null is allowed.
  */
 void mcpm_proxy_builder_free(mcpm_proxy_builder *builder);
@@ -442,6 +674,19 @@ void mcpm_proxy_builder_free(mcpm_proxy_builder *builder);
 mcpm_status mcpm_proxy_start(mcpm_proxy_builder *builder,
                              mcpm_proxy **proxy,
                              mcpm_error **error);
+
+/**
+ * Starts a proxy as `mcpm_proxy_start` does, but returns at once, and calls `on_started` when clients can connect or the
+ * start has failed.
+ *
+ * `operation` may be null. Otherwise it is set to a handle that can cancel the start; free it with
+ * `mcpm_operation_free`.
+ */
+mcpm_status mcpm_proxy_start_async(mcpm_proxy_builder *builder,
+                                   mcpm_on_proxy_started on_started,
+                                   void *user_data,
+                                   mcpm_operation **operation,
+                                   mcpm_error **error);
 
 /**
  * Returns the name of the server; valid as long as the handle. Null returns null.
@@ -468,6 +713,30 @@ const char *mcpm_proxy_warning(const mcpm_proxy *proxy,
 mcpm_status mcpm_proxy_check(const mcpm_proxy *proxy, mcpm_error **error);
 
 /**
+ * Checks the target as `mcpm_proxy_check` does, but returns at once, and calls `on_end` with the outcome.
+ *
+ * `operation` may be null. Otherwise it is set to a handle that can cancel the check; free it with
+ * `mcpm_operation_free`.
+ */
+mcpm_status mcpm_proxy_check_async(const mcpm_proxy *proxy,
+                                   mcpm_on_end on_end,
+                                   void *user_data,
+                                   mcpm_operation **operation,
+                                   mcpm_error **error);
+
+/**
+ * Connects to the server from this process, without a port. Free the connection with `mcpm_connection_free`.
+ *
+ * `bearer_token` is the access token of the caller if the proxy authenticates callers; it may be null. `transport` is
+ * the transport of the server, `streamable-http` or `sse`; if it is null, the URL of the target tells it.
+ */
+mcpm_status mcpm_proxy_connect(const mcpm_proxy *proxy,
+                               const char *bearer_token,
+                               const char *transport,
+                               mcpm_connection **connection,
+                               mcpm_error **error);
+
+/**
  * Returns the phase of a proxy.
  */
 mcpm_status mcpm_proxy_status(const mcpm_proxy *proxy, mcpm_phase *phase, mcpm_error **error);
@@ -480,10 +749,53 @@ mcpm_status mcpm_proxy_status(const mcpm_proxy *proxy, mcpm_phase *phase, mcpm_e
 mcpm_status mcpm_proxy_stop(mcpm_proxy *proxy, mcpm_error **error);
 
 /**
+ * Stops a proxy as `mcpm_proxy_stop` does, but returns at once, and calls `on_end` when it has stopped. It cannot be
+ * cancelled.
+ */
+mcpm_status mcpm_proxy_stop_async(mcpm_proxy *proxy,
+                                  mcpm_on_end on_end,
+                                  void *user_data,
+                                  mcpm_error **error);
+
+/**
  * Frees a proxy; null is allowed. A running proxy is stopped shortly afterwards; call `mcpm_proxy_stop` first to
  * wait for that.
  */
 void mcpm_proxy_free(mcpm_proxy *proxy);
+
+/**
+ * Returns a value by its name, in text form: numbers in decimal, objects and lists as JSON. It is valid as long as the
+ * record. Returns null if the record has no such value, and for null pointers.
+ */
+const char *mcpm_record_get(const mcpm_record *record,
+                            const char *name);
+
+/**
+ * Returns all values as a JSON object, valid as long as the record. Null returns null.
+ */
+const char *mcpm_record_json(const mcpm_record *record);
+
+/**
+ * Frees a record that a function returned to be freed; null is allowed.
+ */
+void mcpm_record_free(mcpm_record *record);
+
+/**
+ * Returns the number of records; 0 for null.
+ */
+size_t mcpm_record_list_length(const mcpm_record_list *list);
+
+/**
+ * Returns a record by its index from 0, valid as long as the list; it is not freed. Returns null if the index is out
+ * of range, and for a null pointer.
+ */
+const mcpm_record *mcpm_record_list_get(const mcpm_record_list *list,
+                                        size_t index);
+
+/**
+ * Frees a list and its records; null is allowed.
+ */
+void mcpm_record_list_free(mcpm_record_list *list);
 
 /**
  * Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
@@ -1628,6 +1940,11 @@ void mcpm_proxy_builder_otel_protocol(mcpm_proxy_builder *builder, const char *v
 mcpm_status mcpm_shutdown(mcpm_error **error);
 
 /**
+ * Returns the version of the library, which is never freed.
+ */
+const char *mcpm_version(void);
+
+/**
  * Creates a builder without options; free it with `mcpm_workload_builder_free`.
  */
 mcpm_workload_builder *mcpm_workload_builder_new(void);
@@ -1643,6 +1960,22 @@ void mcpm_workload_builder_set(mcpm_workload_builder *builder, const char *name,
  */
 void mcpm_workload_builder_user_prompt(mcpm_workload_builder *builder,
                                        const mcpm_user_prompt *prompt);
+
+/**
+ * Sets whether no port is opened: only `mcpm_workload_connect` reaches the server then.
+ */
+void mcpm_workload_builder_in_process_only(mcpm_workload_builder *builder, bool value);
+
+/**
+ * Sets the callback for the events of the workload, from its start on. The last events before a shutdown may be lost.
+ *
+ * `user_data` is passed to each call; it may be null. `free_user_data` is called once with it, by any thread, when the
+ * builder and the workload have ended; it may be null and must not block.
+ */
+void mcpm_workload_builder_on_event(mcpm_workload_builder *builder,
+                                    mcpm_on_event on_event,
+                                    void *user_data,
+                                    mcpm_free_user_data free_user_data);
 
 /**
  * Frees a builder; null is allowed.
@@ -1661,6 +1994,19 @@ mcpm_status mcpm_workload_start(mcpm_workload_builder *builder,
                                 mcpm_error **error);
 
 /**
+ * Starts a workload as `mcpm_workload_start` does, but returns at once, and calls `on_started` when clients can connect
+ * or the start has failed.
+ *
+ * `operation` may be null. Otherwise it is set to a handle that can cancel the start, which is rolled back then; free it
+ * with `mcpm_operation_free`.
+ */
+mcpm_status mcpm_workload_start_async(mcpm_workload_builder *builder,
+                                      mcpm_on_workload_started on_started,
+                                      void *user_data,
+                                      mcpm_operation **operation,
+                                      mcpm_error **error);
+
+/**
  * Returns the name of a workload; valid as long as the handle. Null returns null.
  */
 const char *mcpm_workload_name(const mcpm_workload *workload);
@@ -1673,13 +2019,51 @@ const char *mcpm_workload_url(const mcpm_workload *workload);
 /**
  * Returns the phase of a workload.
  *
- * `reason` is set to the reason, or to null if it is obvious; free it with `mcpm_string_free`. `reason` may be
- * null.
+ * `status` may be null. Otherwise it is set to a record with the values `phase`, `reason`, `restarts`, `exit_code` and
+ * `login`, as far as they are known; free it with `mcpm_record_free`.
  */
 mcpm_status mcpm_workload_status(const mcpm_workload *workload,
                                  mcpm_phase *phase,
-                                 char **reason,
+                                 mcpm_record **status,
                                  mcpm_error **error);
+
+/**
+ * Calls `on_event` with the events of a workload from now on. The last events before a shutdown may be lost.
+ *
+ * `user_data` is passed to each call; it may be null. `free_user_data` is called once with it, by any thread, when the
+ * workload has ended; it may be null and must not block.
+ */
+mcpm_status mcpm_workload_on_event(const mcpm_workload *workload,
+                                   mcpm_on_event on_event,
+                                   void *user_data,
+                                   mcpm_free_user_data free_user_data,
+                                   mcpm_error **error);
+
+/**
+ * Connects to the server from this process, without a port. `bearer_token` is the access token of the caller if the
+ * workload authenticates callers; it may be null. Free the connection with `mcpm_connection_free`.
+ */
+mcpm_status mcpm_workload_connect(const mcpm_workload *workload,
+                                  const char *bearer_token,
+                                  mcpm_connection **connection,
+                                  mcpm_error **error);
+
+/**
+ * Waits until the server has exited and is not restarted, or the workload was stopped.
+ */
+mcpm_status mcpm_workload_wait(const mcpm_workload *workload, mcpm_error **error);
+
+/**
+ * Calls `on_end` when the server has exited and is not restarted, or the workload was stopped.
+ *
+ * `operation` may be null. Otherwise it is set to a handle that can cancel the wait; free it with
+ * `mcpm_operation_free`.
+ */
+mcpm_status mcpm_workload_wait_async(const mcpm_workload *workload,
+                                     mcpm_on_end on_end,
+                                     void *user_data,
+                                     mcpm_operation **operation,
+                                     mcpm_error **error);
 
 /**
  * Stops a workload and waits until it has stopped: the server is killed after this many seconds.
@@ -1692,12 +2076,73 @@ mcpm_status mcpm_workload_stop(mcpm_workload *workload,
                                mcpm_error **error);
 
 /**
+ * Stops a workload as `mcpm_workload_stop` does, but returns at once, and calls `on_end` when it has stopped. It cannot be
+ * cancelled.
+ */
+mcpm_status mcpm_workload_stop_async(mcpm_workload *workload,
+                                     uint32_t grace_seconds,
+                                     mcpm_on_end on_end,
+                                     void *user_data,
+                                     mcpm_error **error);
+
+/**
  * Frees a workload; null is allowed.
  *
  * A running workload is ended: the server is killed, and the port is closed shortly afterwards. Call
  * `mcpm_workload_stop` first to wait for both.
  */
 void mcpm_workload_free(mcpm_workload *workload);
+
+/**
+ * Returns the status of all recorded workloads, whichever process runs them, in the order of their names. The values are
+ * those of `mcpm list --format json`. Free the list with `mcpm_record_list_free`.
+ */
+mcpm_status mcpm_workloads_list(mcpm_record_list **list,
+                                mcpm_error **error);
+
+/**
+ * Returns the status of one recorded workload. The values are those of `mcpm list --format json`. Free it with
+ * `mcpm_record_free`.
+ */
+mcpm_status mcpm_workloads_info(const char *name,
+                                mcpm_record **info,
+                                mcpm_error **error);
+
+/**
+ * Stops a workload, whichever process runs it: the server is killed after this many seconds. Does nothing if it has
+ * stopped already.
+ */
+mcpm_status mcpm_workloads_stop(const char *name,
+                                uint32_t grace_seconds,
+                                mcpm_error **error);
+
+/**
+ * Stops a workload as `mcpm_workloads_stop` does, and removes its containers and its record.
+ */
+mcpm_status mcpm_workloads_remove(const char *name, uint32_t grace_seconds, mcpm_error **error);
+
+/**
+ * Reads the output of a workload's server: the last `tail` lines, or all if that is negative; with `follow`, also what
+ * the server writes until it exits. Calls `on_output` for each part.
+ */
+mcpm_status mcpm_workloads_logs(const char *name,
+                                bool follow,
+                                int64_t tail,
+                                mcpm_on_output on_output,
+                                void *user_data,
+                                mcpm_error **error);
+
+/**
+ * Writes the options of a workload to a file for the option `from-config`. Secrets are left out.
+ */
+mcpm_status mcpm_workloads_export_to(const char *name, const char *path, mcpm_error **error);
+
+/**
+ * Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are visible
+ * after the next start.
+ */
+mcpm_status mcpm_workloads_accept_ignore_files(const char *folder,
+                                               mcpm_error **error);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -4,15 +4,24 @@ use std::{ffi::c_char, mem, sync::Arc};
 
 use mcpm::{options::OptionSet, user_prompt::UserPrompt};
 
-use super::{error::CError, handle, prompt::CUserPrompt};
+use super::{error::CError, event::EventCallback, handle, prompt::CUserPrompt};
 
 /// Options that are being collected.
 #[derive(Debug, Default)]
 pub(super) struct OptionCollector<O> {
     options: O,
-    prompt: Option<Arc<dyn UserPrompt>>,
+    extras: Extras,
     first_error: Option<CError>,
     used: bool,
+}
+
+/// What a builder holds besides options.
+#[derive(Debug, Default)]
+pub(super) struct Extras {
+    pub(super) prompt: Option<Arc<dyn UserPrompt>>,
+    pub(super) in_process_only: bool,
+    /// Only for a workload.
+    pub(super) on_event: Option<EventCallback>,
 }
 
 /// A builder behind a C pointer.
@@ -71,21 +80,29 @@ pub(super) unsafe fn set_prompt<B: CBuilder>(builder: *mut B, prompt: *const CUs
     let collected = builder.collector();
     // SAFETY: guaranteed by the caller.
     match unsafe { handle::required_ref(prompt, "prompt") } {
-        Ok(prompt) => collected.prompt = Some(prompt.adapt()),
+        Ok(prompt) => collected.extras.prompt = Some(prompt.adapt()),
         Err(error) => {
             collected.first_error.get_or_insert(error);
         }
     }
 }
 
-/// The options of a builder, and its prompt.
-pub(super) type Collected<O> = (O, Option<Arc<dyn UserPrompt>>);
+/// Changes what a builder holds besides options.
+///
+/// # Safety
+/// As for [`handle::as_mut`].
+pub(super) unsafe fn set_extra<B: CBuilder>(builder: *mut B, change: impl FnOnce(&mut Extras)) {
+    // SAFETY: guaranteed by the caller.
+    if let Some(builder) = unsafe { handle::as_mut(builder) } {
+        change(&mut builder.collector().extras);
+    }
+}
 
 /// Takes what was collected, once, or returns the first failure.
 ///
 /// # Safety
 /// As for [`handle::as_mut`].
-pub(super) unsafe fn take<B: CBuilder>(builder: *mut B) -> Result<Collected<B::Options>, CError> {
+pub(super) unsafe fn take<B: CBuilder>(builder: *mut B) -> Result<(B::Options, Extras), CError> {
     // SAFETY: guaranteed by the caller.
     let Some(builder) = (unsafe { handle::as_mut(builder) }) else {
         return Err(CError::bad_argument("`builder` is null".to_owned()));
@@ -96,6 +113,6 @@ pub(super) unsafe fn take<B: CBuilder>(builder: *mut B) -> Result<Collected<B::O
     }
     match collected.first_error.take() {
         Some(first) => Err(first),
-        None => Ok((mem::take(&mut collected.options), collected.prompt.take())),
+        None => Ok((mem::take(&mut collected.options), mem::take(&mut collected.extras))),
     }
 }

@@ -102,7 +102,7 @@ fn null_and_broken_text_are_refused() {
 
 #[test]
 fn null_handles_do_no_harm() {
-    let (mut phase, mut reason) = (CPhase::Failed, ptr::null_mut());
+    let (mut phase, mut record) = (CPhase::Failed, ptr::null_mut());
     let none = ptr::null_mut();
     // SAFETY: null is allowed everywhere.
     unsafe {
@@ -113,8 +113,18 @@ fn null_handles_do_no_harm() {
         mcpm_proxy_free(ptr::null_mut());
         mcpm_error_free(ptr::null_mut());
         mcpm_string_free(ptr::null_mut());
+        mcpm_record_free(ptr::null_mut());
+        mcpm_record_list_free(ptr::null_mut());
+        mcpm_connection_free(ptr::null_mut());
+        mcpm_operation_cancel(ptr::null());
+        mcpm_operation_free(ptr::null_mut());
+        assert_eq!(mcpm_record_list_length(ptr::null()), 0);
         for text in [
             mcpm_error_message(ptr::null()),
+            mcpm_error_hint(ptr::null()),
+            mcpm_error_context(ptr::null(), c"path".as_ptr()),
+            mcpm_record_get(ptr::null(), c"name".as_ptr()),
+            mcpm_record_json(ptr::null()),
             mcpm_workload_name(ptr::null()),
             mcpm_workload_url(ptr::null()),
             mcpm_proxy_name(ptr::null()),
@@ -123,10 +133,14 @@ fn null_handles_do_no_harm() {
             assert_eq!(text, ptr::null::<c_char>());
         }
         for status in [
-            mcpm_workload_status(ptr::null(), &raw mut phase, &raw mut reason, none),
+            mcpm_workload_status(ptr::null(), &raw mut phase, &raw mut record, none),
             mcpm_workload_stop(ptr::null_mut(), 1, none),
             mcpm_proxy_status(ptr::null(), &raw mut phase, none),
             mcpm_proxy_stop(ptr::null_mut(), none),
+            mcpm_workload_wait(ptr::null(), none),
+            mcpm_connection_send(ptr::null(), c"{}".as_ptr(), none),
+            mcpm_connection_close(ptr::null(), none),
+            mcpm_workloads_info(ptr::null(), &raw mut record, none),
         ] {
             assert_eq!(status, Status::BadArgument);
         }

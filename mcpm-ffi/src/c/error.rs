@@ -85,11 +85,14 @@ impl From<ErrorKind> for Status {
 pub struct CError {
     status: Status,
     message: CString,
+    hint: Option<CString>,
+    /// Names and values.
+    context: Vec<(CString, CString)>,
 }
 
 impl CError {
     fn new(status: Status, message: &str) -> Self {
-        Self { status, message: handle::c_text(message) }
+        Self { status, message: handle::c_text(message), hint: None, context: Vec::new() }
     }
 
     pub(super) fn bad_argument(message: String) -> Self {
@@ -107,7 +110,14 @@ impl CError {
 
 impl From<Error> for CError {
     fn from(error: Error) -> Self {
-        Self::new(error.kind().into(), &error.to_string())
+        Self {
+            hint: error.next_step().map(handle::c_text),
+            context: error
+                .context()
+                .map(|(name, value)| (handle::c_text(name), handle::c_text(value)))
+                .collect(),
+            ..Self::new(error.kind().into(), &error.to_string())
+        }
     }
 }
 
@@ -130,6 +140,26 @@ pub unsafe extern "C" fn mcpm_error_status(error: *const CError) -> Status {
 pub unsafe extern "C" fn mcpm_error_message(error: *const CError) -> *const c_char {
     // SAFETY: the conventions in the header.
     unsafe { handle::as_ref(error) }.map_or(std::ptr::null(), |error| error.message.as_ptr())
+}
+
+/// Returns what to do next, which the message contains, too; valid as long as the error. Returns null if that is not
+/// known, and for a null pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_error_hint(error: *const CError) -> *const c_char {
+    // SAFETY: the conventions in the header.
+    let hint = unsafe { handle::as_ref(error) }.and_then(|error| error.hint.as_ref());
+    hint.map_or(std::ptr::null(), |hint| hint.as_ptr())
+}
+
+/// Returns what the call was about, such as the file for the name `path`; valid as long as the error. Returns null if
+/// the error has no value of this name, and for a null pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_error_context(error: *const CError, name: *const c_char) -> *const c_char {
+    // SAFETY: the conventions in the header.
+    let (error, name) = unsafe { (handle::as_ref(error), handle::text(name, "name")) };
+    let (Some(error), Ok(name)) = (error, name) else { return std::ptr::null() };
+    let value = error.context.iter().find(|(known, _)| known.as_bytes() == name.as_bytes());
+    value.map_or(std::ptr::null(), |(_, value)| value.as_ptr())
 }
 
 /// Frees a string that a function returned to be freed; null is allowed.

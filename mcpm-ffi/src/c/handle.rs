@@ -86,6 +86,11 @@ pub(super) unsafe fn required_ref<'a, T>(pointer: *const T, name: &str) -> Resul
     unsafe { as_ref(pointer) }.ok_or_else(|| null(name))
 }
 
+/// Checks a callback from C; `name` is its name in messages.
+pub(super) fn required_callback<F>(callback: Option<F>, name: &str) -> Result<F, CError> {
+    callback.ok_or_else(|| null(name))
+}
+
 fn null(name: &str) -> CError {
     CError::bad_argument(format!("`{name}` is null"))
 }
@@ -119,6 +124,21 @@ pub(super) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a 
     // SAFETY: not null, and the caller guarantees the termination.
     let text = unsafe { CStr::from_ptr(pointer) };
     text.to_str().map_err(|_| CError::bad_argument(format!("`{name}` is not valid UTF-8")))
+}
+
+/// Reads a string from C that may be null; `name` is its name in messages.
+///
+/// # Safety
+/// As for [`text`].
+pub(super) unsafe fn optional_text<'a>(
+    pointer: *const c_char,
+    name: &str,
+) -> Result<Option<&'a str>, CError> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: guaranteed by the caller.
+    unsafe { text(pointer, name) }.map(Some)
 }
 
 /// Runs `body`, catches panics, and writes its error to `error`.

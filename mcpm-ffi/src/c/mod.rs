@@ -4,26 +4,38 @@
 #![expect(clippy::missing_safety_doc, reason = "the conventions in the header hold for every function")]
 
 mod builder;
+mod callback;
+mod connection;
 mod error;
+mod event;
 mod explanation;
 mod handle;
+mod operation;
 mod phase;
 mod prompt;
 mod proxy;
+mod record;
 // Generated and formatted by a test.
 #[rustfmt::skip]
 mod setters;
 mod shutdown;
 mod workload;
+mod workloads;
 
+pub use callback::CFreeUserData;
+pub use connection::*;
 pub use error::*;
+pub use event::{CEventKind, COnEvent};
 pub use explanation::*;
+pub use operation::{COnEnd, COperation, mcpm_operation_cancel, mcpm_operation_free};
 pub use phase::*;
 pub use prompt::*;
 pub use proxy::*;
+pub use record::*;
 pub use setters::*;
 pub use shutdown::*;
 pub use workload::*;
+pub use workloads::*;
 
 #[cfg(test)]
 mod c_tests;

@@ -12,7 +12,10 @@ use mcpm::{
     user_prompt::{LoginPrompt, UserPrompt},
 };
 
-use super::handle;
+use super::{
+    callback::{CFreeUserData, UserData},
+    handle,
+};
 use crate::prompt_bridge::{self, BlockingPrompt, PromptBridge};
 
 /// Prompts for text, and puts it into `answer`; without that, the user cannot be prompted.
@@ -23,9 +26,6 @@ pub type CAskQuestion =
 pub type CAskLogin = Option<
     unsafe extern "C" fn(user_data: *mut c_void, login: *const CLoginPrompt, answer: *mut CPromptAnswer),
 >;
-
-/// Frees the user data of a prompt.
-pub type CFreeUserData = Option<unsafe extern "C" fn(user_data: *mut c_void)>;
 
 /// The callbacks that prompt the user for what only the user can supply, such as a login to a remote server. All
 /// are optional.
@@ -49,27 +49,6 @@ struct Callbacks {
     ask_text: CAskQuestion,
     show_login: CAskLogin,
     ask_redirect: CAskLogin,
-}
-
-/// The user data of the callbacks, which is freed with the last owner.
-#[derive(Debug)]
-struct UserData {
-    pointer: *mut c_void,
-    free: CFreeUserData,
-}
-
-// SAFETY: the documentation of the prompt requires user data that any thread may use.
-unsafe impl Send for UserData {}
-// SAFETY: as above.
-unsafe impl Sync for UserData {}
-
-impl Drop for UserData {
-    fn drop(&mut self) {
-        if let Some(free) = self.free {
-            // SAFETY: the caller of `mcpm_user_prompt_new` has passed both, and no callback is called any more.
-            unsafe { free(self.pointer) }
-        }
-    }
 }
 
 /// A login that the user is asked to make.
@@ -124,7 +103,7 @@ impl CallbackPrompt {
         let Some(callback) = callback else { return Ok(None) };
         let (question, mut answer) = (handle::c_text(question), CPromptAnswer::default());
         // SAFETY: the pointers are valid during the call; the program guarantees the rest.
-        unsafe { callback(self.user_data.pointer, question.as_ptr(), &raw mut answer) };
+        unsafe { callback(self.user_data.pointer(), question.as_ptr(), &raw mut answer) };
         answer.0.transpose()
     }
 
@@ -132,7 +111,7 @@ impl CallbackPrompt {
         let Some(callback) = callback else { return Ok(None) };
         let (login, mut answer) = (CLoginPrompt::from(login), CPromptAnswer::default());
         // SAFETY: the pointers are valid during the call; the program guarantees the rest.
-        unsafe { callback(self.user_data.pointer, &raw const login, &raw mut answer) };
+        unsafe { callback(self.user_data.pointer(), &raw const login, &raw mut answer) };
         answer.0.transpose()
     }
 }
@@ -174,7 +153,7 @@ pub extern "C" fn mcpm_user_prompt_new(
     user_data: *mut c_void,
     free_user_data: CFreeUserData,
 ) -> *mut CUserPrompt {
-    let user_data = Arc::new(UserData { pointer: user_data, free: free_user_data });
+    let user_data = Arc::new(UserData::new(user_data, free_user_data));
     handle::into_raw(CUserPrompt { callbacks: Callbacks::default(), user_data })
 }
 

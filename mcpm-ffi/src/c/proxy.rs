@@ -1,21 +1,28 @@
 //! Proxies: the builder, and the handle of a running proxy.
 
 use std::{
-    ffi::{CString, c_char},
+    ffi::{CString, c_char, c_void},
     ptr,
     sync::Arc,
 };
 
-use mcpm::{RunningProxy, options::ProxyOptions};
+use mcpm::{
+    RunningProxy,
+    options::{ProxyMode, ProxyOptions, Secret},
+    stdio_bridge::ConnectOptions,
+};
 
 use super::{
-    builder::{self, CBuilder, OptionCollector},
+    builder::{self, CBuilder, Extras, OptionCollector},
+    callback::UserData,
+    connection::CConnection,
     error::{CError, Status},
     handle::{self, Out},
+    operation::{self, COnEnd, COperation},
     phase::CPhase,
     prompt::CUserPrompt,
 };
-use crate::{executor, prompt_bridge::environment};
+use crate::{connection_handle::ConnectionHandle, executor, prompt_bridge::environment};
 
 /// Collects the options of a proxy.
 #[derive(Debug, Default)]
@@ -57,6 +64,13 @@ pub unsafe extern "C" fn mcpm_proxy_builder_user_prompt(
     unsafe { builder::set_prompt(builder, prompt) }
 }
 
+/// Sets whether no port is opened: only `mcpm_proxy_connect` reaches the server then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_in_process_only(builder: *mut ProxyBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_extra(builder, |extras| extras.in_process_only = value) }
+}
+
 /// Frees a builder; null is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_free(builder: *mut ProxyBuilder) {
@@ -79,6 +93,38 @@ impl CProxy {
     }
 }
 
+impl From<RunningProxy> for CProxy {
+    fn from(running: RunningProxy) -> Self {
+        let (name, url) = (handle::c_text(running.name()), handle::c_text(running.url()));
+        let warnings = running.warnings().iter().map(|warning| handle::c_text(warning)).collect();
+        Self { running: Arc::new(running), name, url, warnings }
+    }
+}
+
+/// Receives a started proxy, which must be freed with `mcpm_proxy_free`. If the start has failed, `proxy` is null, and
+/// `error` must be freed.
+///
+/// It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
+/// that block; they return `MCPM_STATUS_NOT_HERE` there.
+pub type COnProxyStarted =
+    Option<unsafe extern "C" fn(user_data: *mut c_void, proxy: *mut CProxy, error: *mut CError)>;
+
+/// Takes what the builder has collected, and starts the proxy.
+///
+/// # Safety
+/// As for [`builder::take`].
+unsafe fn start(
+    builder: *mut ProxyBuilder,
+) -> Result<impl Future<Output = mcpm::Result<RunningProxy>> + Send, CError> {
+    // SAFETY: guaranteed by the caller.
+    let (options, Extras { prompt, in_process_only, on_event: _ }) = unsafe { builder::take(builder) }?;
+    let mut builder = mcpm::ProxyBuilder::from(options).environment(environment(prompt));
+    if in_process_only {
+        builder = builder.in_process_only();
+    }
+    Ok(async move { builder.build()?.start().await })
+}
+
 /// Starts a proxy and waits until clients can connect.
 ///
 /// Consumes the options of the builder, which must still be freed. On success, `proxy` is set to a handle; free it
@@ -94,14 +140,39 @@ pub unsafe extern "C" fn mcpm_proxy_start(
         handle::guard(error, || {
             executor::ensure_outside_runtime()?;
             let out = Out::new(proxy, "proxy")?;
-            let (options, prompt) = builder::take(builder)?;
-            let builder = mcpm::ProxyBuilder::from(options).environment(environment(prompt));
-            let running =
-                executor::spawn_cancellable(async move { builder.build()?.start().await })?.block_on()?;
-            let (name, url) = (handle::c_text(running.name()), handle::c_text(running.url()));
-            let warnings = running.warnings().iter().map(|warning| handle::c_text(warning)).collect();
-            out.put(handle::into_raw(CProxy { running: Arc::new(running), name, url, warnings }));
+            let started = executor::spawn_cancellable(start(builder)?)?.block_on()?;
+            out.put(handle::into_raw(CProxy::from(started)));
             Ok(())
+        })
+    }
+}
+
+/// Starts a proxy as `mcpm_proxy_start` does, but returns at once, and calls `on_started` when clients can connect or the
+/// start has failed.
+///
+/// `operation` may be null. Otherwise it is set to a handle that can cancel the start; free it with
+/// `mcpm_operation_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_start_async(
+    builder: *mut ProxyBuilder,
+    on_started: COnProxyStarted,
+    user_data: *mut c_void,
+    operation: *mut *mut COperation,
+    error: *mut *mut CError,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let on_started = handle::required_callback(on_started, "on_started")?;
+            let user_data = UserData::new(user_data, None);
+            operation::start(operation, start(builder)?, move |started| {
+                let (proxy, error) = match started {
+                    Ok(started) => (handle::into_raw(CProxy::from(started)), ptr::null_mut()),
+                    Err(error) => (ptr::null_mut(), handle::into_raw(error)),
+                };
+                // SAFETY: the program guarantees the callback and its user data.
+                on_started(user_data.pointer(), proxy, error);
+            })
         })
     }
 }
@@ -146,6 +217,63 @@ pub unsafe extern "C" fn mcpm_proxy_check(proxy: *const CProxy, error: *mut *mut
     }
 }
 
+/// Checks the target as `mcpm_proxy_check` does, but returns at once, and calls `on_end` with the outcome.
+///
+/// `operation` may be null. Otherwise it is set to a handle that can cancel the check; free it with
+/// `mcpm_operation_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_check_async(
+    proxy: *const CProxy,
+    on_end: COnEnd,
+    user_data: *mut c_void,
+    operation: *mut *mut COperation,
+    error: *mut *mut CError,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let running = Arc::clone(&handle::required_ref(proxy, "proxy")?.running);
+            let checked = async move { running.check().await.map(drop) };
+            operation::start_with_end(operation, checked, on_end, user_data)
+        })
+    }
+}
+
+/// Connects to the server from this process, without a port. Free the connection with `mcpm_connection_free`.
+///
+/// `bearer_token` is the access token of the caller if the proxy authenticates callers; it may be null. `transport` is
+/// the transport of the server, `streamable-http` or `sse`; if it is null, the URL of the target tells it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_connect(
+    proxy: *const CProxy,
+    bearer_token: *const c_char,
+    transport: *const c_char,
+    connection: *mut *mut CConnection,
+    error: *mut *mut CError,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let out = Out::new(connection, "connection")?;
+            let proxy = handle::required_ref(proxy, "proxy")?;
+            let bearer_token = handle::optional_text(bearer_token, "bearer_token")?.map(Secret::from);
+            let mode = match handle::optional_text(transport, "transport")? {
+                None => None,
+                Some("streamable-http") => Some(ProxyMode::StreamableHttp),
+                Some("sse") => Some(ProxyMode::Sse),
+                Some(other) => {
+                    let message = format!("`transport` is `{other}`; expected `streamable-http` or `sse`");
+                    return Err(CError::bad_argument(message));
+                }
+            };
+            let options = ConnectOptions { bearer_token, mode };
+            let connected = executor::with_threads(|| proxy.running.connect_with(options))?;
+            out.put(handle::into_raw(CConnection::new(ConnectionHandle::new(connected))));
+            Ok(())
+        })
+    }
+}
+
 /// Returns the phase of a proxy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_status(
@@ -178,6 +306,28 @@ pub unsafe extern "C" fn mcpm_proxy_stop(proxy: *mut CProxy, error: *mut *mut CE
                 Ok(())
             };
             Ok(executor::spawn_to_completion(stopped)?.block_on()?)
+        })
+    }
+}
+
+/// Stops a proxy as `mcpm_proxy_stop` does, but returns at once, and calls `on_end` when it has stopped. It cannot be
+/// cancelled.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_stop_async(
+    proxy: *mut CProxy,
+    on_end: COnEnd,
+    user_data: *mut c_void,
+    error: *mut *mut CError,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let running = Arc::clone(&handle::required_ref(proxy, "proxy")?.running);
+            let stopped = async move {
+                running.stop().await;
+                Ok(())
+            };
+            operation::start_to_completion(stopped, on_end, user_data)
         })
     }
 }

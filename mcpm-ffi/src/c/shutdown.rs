@@ -1,4 +1,6 @@
-//! Shutdown of everything.
+//! Shutdown of everything, and the version.
+
+use std::ffi::c_char;
 
 use super::{
     error::{CError, Status},
@@ -19,4 +21,10 @@ pub unsafe extern "C" fn mcpm_shutdown(error: *mut *mut CError) -> Status {
             Ok(executor::shutdown()?)
         })
     }
+}
+
+/// Returns the version of the library, which is never freed.
+#[unsafe(no_mangle)]
+pub extern "C" fn mcpm_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }

@@ -1,20 +1,25 @@
 //! Workloads: the builder, and the handle of a running workload.
 
 use std::{
-    ffi::{CString, c_char},
+    ffi::{CString, c_char, c_void},
     ptr,
     sync::Arc,
     time::Duration,
 };
 
-use mcpm::options::WorkloadOptions;
+use mcpm::options::{Secret, WorkloadOptions};
 
 use super::{
-    builder::{self, CBuilder, OptionCollector},
+    builder::{self, CBuilder, Extras, OptionCollector},
+    callback::{CFreeUserData, UserData},
+    connection::CConnection,
     error::{CError, Status},
+    event::{COnEvent, EventCallback},
     handle::{self, Out},
+    operation::{self, COnEnd, COperation},
     phase::CPhase,
     prompt::CUserPrompt,
+    record::CRecord,
 };
 use crate::{executor, workload_handle::WorkloadHandle};
 
@@ -58,6 +63,29 @@ pub unsafe extern "C" fn mcpm_workload_builder_user_prompt(
     unsafe { builder::set_prompt(builder, prompt) }
 }
 
+/// Sets whether no port is opened: only `mcpm_workload_connect` reaches the server then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_in_process_only(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_extra(builder, |extras| extras.in_process_only = value) }
+}
+
+/// Sets the callback for the events of the workload, from its start on. The last events before a shutdown may be lost.
+///
+/// `user_data` is passed to each call; it may be null. `free_user_data` is called once with it, by any thread, when the
+/// builder and the workload have ended; it may be null and must not block.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_on_event(
+    builder: *mut WorkloadBuilder,
+    on_event: COnEvent,
+    user_data: *mut c_void,
+    free_user_data: CFreeUserData,
+) {
+    let callback = EventCallback::new(on_event, user_data, free_user_data);
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_extra(builder, |extras| extras.on_event = Some(callback)) }
+}
+
 /// Frees a builder; null is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_free(builder: *mut WorkloadBuilder) {
@@ -71,6 +99,37 @@ pub struct CWorkload {
     handle: Arc<WorkloadHandle>,
     name: CString,
     url: CString,
+}
+
+impl From<Arc<WorkloadHandle>> for CWorkload {
+    fn from(handle: Arc<WorkloadHandle>) -> Self {
+        let (name, url) = (handle::c_text(handle.name()), handle::c_text(handle.url()));
+        Self { handle, name, url }
+    }
+}
+
+/// Receives a started workload, which must be freed with `mcpm_workload_free`. If the start has failed, `workload` is
+/// null, and `error` must be freed.
+///
+/// It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
+/// that block; they return `MCPM_STATUS_NOT_HERE` there.
+pub type COnWorkloadStarted =
+    Option<unsafe extern "C" fn(user_data: *mut c_void, workload: *mut CWorkload, error: *mut CError)>;
+
+/// Takes what the builder has collected, and starts the workload.
+///
+/// # Safety
+/// As for [`builder::take`].
+unsafe fn start(
+    builder: *mut WorkloadBuilder,
+) -> Result<impl Future<Output = mcpm::Result<Arc<WorkloadHandle>>> + Send, CError> {
+    // SAFETY: guaranteed by the caller.
+    let (options, Extras { prompt, in_process_only, on_event }) = unsafe { builder::take(builder) }?;
+    Ok(WorkloadHandle::start(options, in_process_only, prompt, |events| {
+        if let Some(on_event) = on_event {
+            on_event.receive(events);
+        }
+    }))
 }
 
 /// Starts a workload and waits until clients can connect.
@@ -89,12 +148,39 @@ pub unsafe extern "C" fn mcpm_workload_start(
         handle::guard(error, || {
             executor::ensure_outside_runtime()?;
             let out = Out::new(workload, "workload")?;
-            let (options, prompt) = builder::take(builder)?;
-            let started = WorkloadHandle::start(options, prompt, drop);
-            let held = executor::spawn_cancellable(started)?.block_on()?;
-            let (name, url) = (handle::c_text(held.name()), handle::c_text(held.url()));
-            out.put(handle::into_raw(CWorkload { handle: held, name, url }));
+            let started = executor::spawn_cancellable(start(builder)?)?.block_on()?;
+            out.put(handle::into_raw(CWorkload::from(started)));
             Ok(())
+        })
+    }
+}
+
+/// Starts a workload as `mcpm_workload_start` does, but returns at once, and calls `on_started` when clients can connect
+/// or the start has failed.
+///
+/// `operation` may be null. Otherwise it is set to a handle that can cancel the start, which is rolled back then; free it
+/// with `mcpm_operation_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_start_async(
+    builder: *mut WorkloadBuilder,
+    on_started: COnWorkloadStarted,
+    user_data: *mut c_void,
+    operation: *mut *mut COperation,
+    error: *mut *mut CError,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let on_started = handle::required_callback(on_started, "on_started")?;
+            let user_data = UserData::new(user_data, None);
+            operation::start(operation, start(builder)?, move |started| {
+                let (workload, error) = match started {
+                    Ok(started) => (handle::into_raw(CWorkload::from(started)), ptr::null_mut()),
+                    Err(error) => (ptr::null_mut(), handle::into_raw(error)),
+                };
+                // SAFETY: the program guarantees the callback and its user data.
+                on_started(user_data.pointer(), workload, error);
+            })
         })
     }
 }
@@ -115,13 +201,13 @@ pub unsafe extern "C" fn mcpm_workload_url(workload: *const CWorkload) -> *const
 
 /// Returns the phase of a workload.
 ///
-/// `reason` is set to the reason, or to null if it is obvious; free it with `mcpm_string_free`. `reason` may be
-/// null.
+/// `status` may be null. Otherwise it is set to a record with the values `phase`, `reason`, `restarts`, `exit_code` and
+/// `login`, as far as they are known; free it with `mcpm_record_free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_status(
     workload: *const CWorkload,
     phase: *mut CPhase,
-    reason: *mut *mut c_char,
+    status: *mut *mut CRecord,
     error: *mut *mut CError,
 ) -> Status {
     // SAFETY: the conventions in the header.
@@ -129,13 +215,101 @@ pub unsafe extern "C" fn mcpm_workload_status(
         handle::guard(error, || {
             let workload = handle::required_ref(workload, "workload")?;
             let phase = Out::new(phase, "phase")?;
-            let condition = workload.handle.status();
-            phase.put(condition.phase.into());
-            if let Ok(reason) = Out::new(reason, "reason") {
-                reason
-                    .put(condition.reason.map_or(ptr::null_mut(), |reason| handle::string_into_raw(&reason)));
+            let snapshot = workload.handle.status();
+            phase.put(snapshot.phase.into());
+            if let Ok(status) = Out::new(status, "status") {
+                status.put(handle::into_raw(CRecord::new(&snapshot)));
             }
             Ok(())
+        })
+    }
+}
+
+/// Calls `on_event` with the events of a workload from now on. The last events before a shutdown may be lost.
+///
+/// `user_data` is passed to each call; it may be null. `free_user_data` is called once with it, by any thread, when the
+/// workload has ended; it may be null and must not block.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_on_event(
+    workload: *const CWorkload,
+    on_event: COnEvent,
+    user_data: *mut c_void,
+    free_user_data: CFreeUserData,
+    error: *mut *mut CError,
+) -> Status {
+    let callback = EventCallback::new(on_event, user_data, free_user_data);
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let workload = handle::required_ref(workload, "workload")?;
+            if let Some(events) = workload.handle.events() {
+                executor::with_threads(|| {
+                    callback.receive(events);
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Connects to the server from this process, without a port. `bearer_token` is the access token of the caller if the
+/// workload authenticates callers; it may be null. Free the connection with `mcpm_connection_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_connect(
+    workload: *const CWorkload,
+    bearer_token: *const c_char,
+    connection: *mut *mut CConnection,
+    error: *mut *mut CError,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let out = Out::new(connection, "connection")?;
+            let workload = handle::required_ref(workload, "workload")?;
+            let token = handle::optional_text(bearer_token, "bearer_token")?.map(Secret::from);
+            let connected = executor::with_threads(|| workload.handle.connect(token))?;
+            out.put(handle::into_raw(CConnection::new(connected)));
+            Ok(())
+        })
+    }
+}
+
+/// Waits until the server has exited and is not restarted, or the workload was stopped.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_wait(workload: *const CWorkload, error: *mut *mut CError) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            executor::ensure_outside_runtime()?;
+            let held = Arc::clone(&handle::required_ref(workload, "workload")?.handle);
+            Ok(executor::spawn_cancellable(waited(held))?.block_on()?)
+        })
+    }
+}
+
+async fn waited(workload: Arc<WorkloadHandle>) -> mcpm::Result<()> {
+    workload.wait().await;
+    Ok(())
+}
+
+/// Calls `on_end` when the server has exited and is not restarted, or the workload was stopped.
+///
+/// `operation` may be null. Otherwise it is set to a handle that can cancel the wait; free it with
+/// `mcpm_operation_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_wait_async(
+    workload: *const CWorkload,
+    on_end: COnEnd,
+    user_data: *mut c_void,
+    operation: *mut *mut COperation,
+    error: *mut *mut CError,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let held = Arc::clone(&handle::required_ref(workload, "workload")?.handle);
+            operation::start_with_end(operation, waited(held), on_end, user_data)
         })
     }
 }
@@ -157,6 +331,27 @@ pub unsafe extern "C" fn mcpm_workload_stop(
             let held = Arc::clone(&handle::required_ref(workload, "workload")?.handle);
             let grace = Duration::from_secs(grace_seconds.into());
             Ok(executor::spawn_to_completion(async move { held.stop(grace).await })?.block_on()?)
+        })
+    }
+}
+
+/// Stops a workload as `mcpm_workload_stop` does, but returns at once, and calls `on_end` when it has stopped. It cannot be
+/// cancelled.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_stop_async(
+    workload: *mut CWorkload,
+    grace_seconds: u32,
+    on_end: COnEnd,
+    user_data: *mut c_void,
+    error: *mut *mut CError,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let held = Arc::clone(&handle::required_ref(workload, "workload")?.handle);
+            let grace = Duration::from_secs(grace_seconds.into());
+            let stopped = async move { held.stop(grace).await };
+            operation::start_to_completion(stopped, on_end, user_data)
         })
     }
 }

@@ -621,6 +621,24 @@ fileprivate struct FfiConverterString: FfiConverter {
 #if swift(>=5.8)
 @_documentation(visibility: private)
 #endif
+fileprivate struct FfiConverterData: FfiConverterRustBuffer {
+    typealias SwiftType = Data
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> Data {
+        let len: Int32 = try readInt(&buf)
+        return Data(try readBytes(&buf, count: Int(len)))
+    }
+
+    public static func write(_ value: Data, into buf: inout [UInt8]) {
+        let len = Int32(value.count)
+        writeInt(&buf, len)
+        writeBytes(&buf, value)
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
 fileprivate struct FfiConverterDuration: FfiConverterRustBuffer {
     typealias SwiftType = TimeInterval
 
@@ -645,6 +663,200 @@ fileprivate struct FfiConverterDuration: FfiConverterRustBuffer {
         writeInt(&buf, nanoseconds)
     }
 }
+
+
+
+
+/**
+ * A connection to a server from this process, which needs no port.
+ *
+ * It transports JSON-RPC messages in both directions. Requests pass the whole proxy, as if they came from a port:
+ * authentication, tool filters, policies and the audit log apply. It ends when the workload or proxy stops, and when
+ * the server has lost the session and cannot continue it.
+ */
+public protocol ConnectionProtocol: AnyObject, Sendable {
+    
+    /**
+     * Ends the connection. Missing responses are waited for up to 2 s and can still be received.
+     */
+    func close() async throws 
+    
+    /**
+     * Waits for the next JSON-RPC message from the server; none after the end of the connection.
+     */
+    func receive() async throws  -> String?
+    
+    /**
+     * Sends one JSON-RPC message. Responses are received with `receive`. If the caller is cancelled, the message is
+     * sent nevertheless.
+     */
+    func send(message: String) async throws 
+    
+}
+/**
+ * A connection to a server from this process, which needs no port.
+ *
+ * It transports JSON-RPC messages in both directions. Requests pass the whole proxy, as if they came from a port:
+ * authentication, tool filters, policies and the audit log apply. It ends when the workload or proxy stops, and when
+ * the server has lost the session and cannot continue it.
+ */
+open class Connection: ConnectionProtocol, @unchecked Sendable {
+    fileprivate let handle: UInt64
+
+    /// Used to instantiate a [FFIObject] without an actual handle, for fakes in tests, mostly.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public struct NoHandle {
+        public init() {}
+    }
+
+    // TODO: We'd like this to be `private` but for Swifty reasons,
+    // we can't implement `FfiConverter` without making this `required` and we can't
+    // make it `required` without making it `public`.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    required public init(unsafeFromHandle handle: UInt64) {
+        self.handle = handle
+    }
+
+    // This constructor can be used to instantiate a fake object.
+    // - Parameter noHandle: Placeholder value so we can have a constructor separate from the default empty one that may be implemented for classes extending [FFIObject].
+    //
+    // - Warning:
+    //     Any object instantiated with this constructor cannot be passed to an actual Rust-backed object. Since there isn't a backing handle the FFI lower functions will crash.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public init(noHandle: NoHandle) {
+        self.handle = 0
+    }
+
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public func uniffiCloneHandle() -> UInt64 {
+        return try! rustCall { uniffi_mcpm_ffi_fn_clone_connection(self.handle, $0) }
+    }
+    // No primary constructor declared for this class.
+
+    deinit {
+        if handle == 0 {
+            // Mock objects have handle=0 don't try to free them
+            return
+        }
+
+        try! rustCall { uniffi_mcpm_ffi_fn_free_connection(handle, $0) }
+    }
+
+    
+
+    
+    /**
+     * Ends the connection. Missing responses are waited for up to 2 s and can still be received.
+     */
+open func close()async throws   {
+    return
+        try  await uniffiRustCallAsync(
+            rustFutureFunc: {
+                uniffi_mcpm_ffi_fn_method_connection_close(
+                        self.uniffiCloneHandle()
+                )
+            },
+            pollFunc: ffi_mcpm_ffi_rust_future_poll_void,
+            completeFunc: ffi_mcpm_ffi_rust_future_complete_void,
+            freeFunc: ffi_mcpm_ffi_rust_future_free_void,
+            liftFunc: { $0 },
+            errorHandler: FfiConverterTypeMcpmError_lift
+        )
+}
+    
+    /**
+     * Waits for the next JSON-RPC message from the server; none after the end of the connection.
+     */
+open func receive()async throws  -> String?  {
+    return
+        try  await uniffiRustCallAsync(
+            rustFutureFunc: {
+                uniffi_mcpm_ffi_fn_method_connection_receive(
+                        self.uniffiCloneHandle()
+                )
+            },
+            pollFunc: ffi_mcpm_ffi_rust_future_poll_rust_buffer,
+            completeFunc: ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            freeFunc: ffi_mcpm_ffi_rust_future_free_rust_buffer,
+            liftFunc: FfiConverterOptionString.lift,
+            errorHandler: FfiConverterTypeMcpmError_lift
+        )
+}
+    
+    /**
+     * Sends one JSON-RPC message. Responses are received with `receive`. If the caller is cancelled, the message is
+     * sent nevertheless.
+     */
+open func send(message: String)async throws   {
+    return
+        try  await uniffiRustCallAsync(
+            rustFutureFunc: {
+                uniffi_mcpm_ffi_fn_method_connection_send(
+                        self.uniffiCloneHandle(),FfiConverterString.lower(message)
+                )
+            },
+            pollFunc: ffi_mcpm_ffi_rust_future_poll_void,
+            completeFunc: ffi_mcpm_ffi_rust_future_complete_void,
+            freeFunc: ffi_mcpm_ffi_rust_future_free_void,
+            liftFunc: { $0 },
+            errorHandler: FfiConverterTypeMcpmError_lift
+        )
+}
+    
+
+    
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeConnection: FfiConverter {
+    typealias FfiType = UInt64
+    typealias SwiftType = Connection
+
+    public static func lift(_ handle: UInt64) throws -> Connection {
+        return Connection(unsafeFromHandle: handle)
+    }
+
+    public static func lower(_ value: Connection) -> UInt64 {
+        return value.uniffiCloneHandle()
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> Connection {
+        let handle: UInt64 = try readInt(&buf)
+        return try lift(handle)
+    }
+
+    public static func write(_ value: Connection, into buf: inout [UInt8]) {
+        writeInt(&buf, lower(value))
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeConnection_lift(_ handle: UInt64) throws -> Connection {
+    return try FfiConverterTypeConnection.lift(handle)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeConnection_lower(_ value: Connection) -> UInt64 {
+    return FfiConverterTypeConnection.lower(value)
+}
+
+
 
 
 
@@ -802,6 +1014,142 @@ public func FfiConverterTypeEvents_lower(_ value: Events) -> UInt64 {
 
 
 /**
+ * The output of a server, which `next` returns, oldest first.
+ */
+public protocol LogReaderProtocol: AnyObject, Sendable {
+    
+    /**
+     * Waits for the next part; none at the end.
+     */
+    func next() async throws  -> LogChunk?
+    
+}
+/**
+ * The output of a server, which `next` returns, oldest first.
+ */
+open class LogReader: LogReaderProtocol, @unchecked Sendable {
+    fileprivate let handle: UInt64
+
+    /// Used to instantiate a [FFIObject] without an actual handle, for fakes in tests, mostly.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public struct NoHandle {
+        public init() {}
+    }
+
+    // TODO: We'd like this to be `private` but for Swifty reasons,
+    // we can't implement `FfiConverter` without making this `required` and we can't
+    // make it `required` without making it `public`.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    required public init(unsafeFromHandle handle: UInt64) {
+        self.handle = handle
+    }
+
+    // This constructor can be used to instantiate a fake object.
+    // - Parameter noHandle: Placeholder value so we can have a constructor separate from the default empty one that may be implemented for classes extending [FFIObject].
+    //
+    // - Warning:
+    //     Any object instantiated with this constructor cannot be passed to an actual Rust-backed object. Since there isn't a backing handle the FFI lower functions will crash.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public init(noHandle: NoHandle) {
+        self.handle = 0
+    }
+
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public func uniffiCloneHandle() -> UInt64 {
+        return try! rustCall { uniffi_mcpm_ffi_fn_clone_logreader(self.handle, $0) }
+    }
+    // No primary constructor declared for this class.
+
+    deinit {
+        if handle == 0 {
+            // Mock objects have handle=0 don't try to free them
+            return
+        }
+
+        try! rustCall { uniffi_mcpm_ffi_fn_free_logreader(handle, $0) }
+    }
+
+    
+
+    
+    /**
+     * Waits for the next part; none at the end.
+     */
+open func next()async throws  -> LogChunk?  {
+    return
+        try  await uniffiRustCallAsync(
+            rustFutureFunc: {
+                uniffi_mcpm_ffi_fn_method_logreader_next(
+                        self.uniffiCloneHandle()
+                )
+            },
+            pollFunc: ffi_mcpm_ffi_rust_future_poll_rust_buffer,
+            completeFunc: ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            freeFunc: ffi_mcpm_ffi_rust_future_free_rust_buffer,
+            liftFunc: FfiConverterOptionTypeLogChunk.lift,
+            errorHandler: FfiConverterTypeMcpmError_lift
+        )
+}
+    
+
+    
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeLogReader: FfiConverter {
+    typealias FfiType = UInt64
+    typealias SwiftType = LogReader
+
+    public static func lift(_ handle: UInt64) throws -> LogReader {
+        return LogReader(unsafeFromHandle: handle)
+    }
+
+    public static func lower(_ value: LogReader) -> UInt64 {
+        return value.uniffiCloneHandle()
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> LogReader {
+        let handle: UInt64 = try readInt(&buf)
+        return try lift(handle)
+    }
+
+    public static func write(_ value: LogReader, into buf: inout [UInt8]) {
+        writeInt(&buf, lower(value))
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeLogReader_lift(_ handle: UInt64) throws -> LogReader {
+    return try FfiConverterTypeLogReader.lift(handle)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeLogReader_lower(_ value: LogReader) -> UInt64 {
+    return FfiConverterTypeLogReader.lower(value)
+}
+
+
+
+
+
+
+/**
  * A running proxy in front of an MCP server.
  *
  * It runs as long as this object and this process exist, so keep a reference.
@@ -814,6 +1162,13 @@ public protocol ProxyProtocol: AnyObject, Sendable {
      * up then.
      */
     func check() async throws  -> String?
+    
+    /**
+     * Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
+     * access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if its
+     * URL does not end in `/sse` although it uses SSE.
+     */
+    func connect(bearerToken: Secret?, transport: ProxyMode?) async throws  -> Connection
     
     /**
      * Explains a reason, or one of the last denials of this proxy, by its id.
@@ -836,7 +1191,7 @@ public protocol ProxyProtocol: AnyObject, Sendable {
     func stop() async throws 
     
     /**
-     * Returns the URL for clients.
+     * Returns the URL for clients; empty without a port.
      */
     func url()  -> String
     
@@ -908,12 +1263,14 @@ open class Proxy: ProxyProtocol, @unchecked Sendable {
      *
      * `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
      * nobody can be prompted.
+     *
+     * With `in_process_only`, no port is opened: only `connect` reaches the server.
      */
-public static func start(options: ProxyOptions, prompt: UserPrompt? = nil)async throws  -> Proxy  {
+public static func start(options: ProxyOptions, prompt: UserPrompt? = nil, inProcessOnly: Bool = false)async throws  -> Proxy  {
     return
         try  await uniffiRustCallAsync(
             rustFutureFunc: {
-                uniffi_mcpm_ffi_fn_constructor_proxy_start(FfiConverterTypeProxyOptions_lower(options),FfiConverterOptionTypeUserPrompt.lower(prompt)
+                uniffi_mcpm_ffi_fn_constructor_proxy_start(FfiConverterTypeProxyOptions_lower(options),FfiConverterOptionTypeUserPrompt.lower(prompt),FfiConverterBool.lower(inProcessOnly)
                 )
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_u64,
@@ -943,6 +1300,27 @@ open func check()async throws  -> String?  {
             completeFunc: ffi_mcpm_ffi_rust_future_complete_rust_buffer,
             freeFunc: ffi_mcpm_ffi_rust_future_free_rust_buffer,
             liftFunc: FfiConverterOptionString.lift,
+            errorHandler: FfiConverterTypeMcpmError_lift
+        )
+}
+    
+    /**
+     * Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
+     * access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if its
+     * URL does not end in `/sse` although it uses SSE.
+     */
+open func connect(bearerToken: Secret? = nil, transport: ProxyMode? = nil)async throws  -> Connection  {
+    return
+        try  await uniffiRustCallAsync(
+            rustFutureFunc: {
+                uniffi_mcpm_ffi_fn_method_proxy_connect(
+                        self.uniffiCloneHandle(),FfiConverterOptionTypeSecret.lower(bearerToken),FfiConverterOptionTypeProxyMode.lower(transport)
+                )
+            },
+            pollFunc: ffi_mcpm_ffi_rust_future_poll_u64,
+            completeFunc: ffi_mcpm_ffi_rust_future_complete_u64,
+            freeFunc: ffi_mcpm_ffi_rust_future_free_u64,
+            liftFunc: FfiConverterTypeConnection_lift,
             errorHandler: FfiConverterTypeMcpmError_lift
         )
 }
@@ -1004,7 +1382,7 @@ open func stop()async throws   {
 }
     
     /**
-     * Returns the URL for clients.
+     * Returns the URL for clients; empty without a port.
      */
 open func url() -> String  {
     return try!  FfiConverterString.lift(try! rustCall() {
@@ -1449,6 +1827,12 @@ public func FfiConverterTypeUserPrompt_lower(_ value: UserPrompt) -> UInt64 {
 public protocol WorkloadProtocol: AnyObject, Sendable {
     
     /**
+     * Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
+     * access token of the caller, if the workload authenticates callers.
+     */
+    func connect(bearerToken: Secret?) async throws  -> Connection
+    
+    /**
      * Subscribes to the events from now on.
      */
     func events()  -> Events
@@ -1471,9 +1855,14 @@ public protocol WorkloadProtocol: AnyObject, Sendable {
     func stop(grace: TimeInterval) async throws 
     
     /**
-     * Returns the URL for clients.
+     * Returns the URL for clients; empty without a port.
      */
     func url()  -> String
+    
+    /**
+     * Waits until the server has exited and is not restarted, or the workload was stopped; returns the status.
+     */
+    func wait() async  -> WorkloadStatus
     
 }
 /**
@@ -1542,12 +1931,14 @@ open class Workload: WorkloadProtocol, @unchecked Sendable {
      *
      * `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
      * nobody can be prompted.
+     *
+     * With `in_process_only`, no port is opened: only `connect` reaches the server.
      */
-public static func start(options: WorkloadOptions, events: Events? = nil, prompt: UserPrompt? = nil)async throws  -> Workload  {
+public static func start(options: WorkloadOptions, events: Events? = nil, prompt: UserPrompt? = nil, inProcessOnly: Bool = false)async throws  -> Workload  {
     return
         try  await uniffiRustCallAsync(
             rustFutureFunc: {
-                uniffi_mcpm_ffi_fn_constructor_workload_start(FfiConverterTypeWorkloadOptions_lower(options),FfiConverterOptionTypeEvents.lower(events),FfiConverterOptionTypeUserPrompt.lower(prompt)
+                uniffi_mcpm_ffi_fn_constructor_workload_start(FfiConverterTypeWorkloadOptions_lower(options),FfiConverterOptionTypeEvents.lower(events),FfiConverterOptionTypeUserPrompt.lower(prompt),FfiConverterBool.lower(inProcessOnly)
                 )
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_u64,
@@ -1559,6 +1950,26 @@ public static func start(options: WorkloadOptions, events: Events? = nil, prompt
 }
     
 
+    
+    /**
+     * Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
+     * access token of the caller, if the workload authenticates callers.
+     */
+open func connect(bearerToken: Secret? = nil)async throws  -> Connection  {
+    return
+        try  await uniffiRustCallAsync(
+            rustFutureFunc: {
+                uniffi_mcpm_ffi_fn_method_workload_connect(
+                        self.uniffiCloneHandle(),FfiConverterOptionTypeSecret.lower(bearerToken)
+                )
+            },
+            pollFunc: ffi_mcpm_ffi_rust_future_poll_u64,
+            completeFunc: ffi_mcpm_ffi_rust_future_complete_u64,
+            freeFunc: ffi_mcpm_ffi_rust_future_free_u64,
+            liftFunc: FfiConverterTypeConnection_lift,
+            errorHandler: FfiConverterTypeMcpmError_lift
+        )
+}
     
     /**
      * Subscribes to the events from now on.
@@ -1618,7 +2029,7 @@ open func stop(grace: TimeInterval)async throws   {
 }
     
     /**
-     * Returns the URL for clients.
+     * Returns the URL for clients; empty without a port.
      */
 open func url() -> String  {
     return try!  FfiConverterString.lift(try! rustCall() {
@@ -1627,6 +2038,26 @@ open func url() -> String  {
             self.uniffiCloneHandle(),uniffiCallStatus
     )
 })
+}
+    
+    /**
+     * Waits until the server has exited and is not restarted, or the workload was stopped; returns the status.
+     */
+open func wait()async  -> WorkloadStatus  {
+    return
+        try!  await uniffiRustCallAsync(
+            rustFutureFunc: {
+                uniffi_mcpm_ffi_fn_method_workload_wait(
+                        self.uniffiCloneHandle()
+                )
+            },
+            pollFunc: ffi_mcpm_ffi_rust_future_poll_rust_buffer,
+            completeFunc: ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            freeFunc: ffi_mcpm_ffi_rust_future_free_rust_buffer,
+            liftFunc: FfiConverterTypeWorkloadStatus_lift,
+            errorHandler: nil
+            
+        )
 }
     
 
@@ -1672,6 +2103,295 @@ public func FfiConverterTypeWorkload_lift(_ handle: UInt64) throws -> Workload {
 #endif
 public func FfiConverterTypeWorkload_lower(_ value: Workload) -> UInt64 {
     return FfiConverterTypeWorkload.lower(value)
+}
+
+
+
+
+
+
+/**
+ * The recorded workloads of this machine, whichever process runs them. Records are located by the environment
+ * variables of this process, as by the command line.
+ */
+public protocol WorkloadsProtocol: AnyObject, Sendable {
+    
+    /**
+     * Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are
+     * visible after the next start. Returns those whose text has changed.
+     */
+    func acceptIgnoreFiles(folder: PathBuf) throws  -> [PathBuf]
+    
+    /**
+     * Writes the options of a workload to a file for `from_config`. Secrets are left out.
+     */
+    func exportTo(name: String, path: PathBuf) throws 
+    
+    /**
+     * Returns the status of one workload.
+     */
+    func info(name: String) async throws  -> WorkloadInfo
+    
+    /**
+     * Returns the status of all workloads in the order of their names. An engine that does not respond is part of the
+     * status.
+     */
+    func list() async throws  -> [WorkloadInfo]
+    
+    /**
+     * Returns the output of a workload's server: the last `tail` lines or all, and with `follow` what it writes until
+     * it exits.
+     */
+    func logs(name: String, follow: Bool, tail: UInt64?) async throws  -> LogReader
+    
+    /**
+     * Stops a workload, and removes its containers and its record. If the caller is cancelled, removing continues.
+     */
+    func remove(name: String, grace: TimeInterval) async throws 
+    
+    /**
+     * Stops a workload, whichever process runs it: the server is killed after `grace`. Does nothing if it has stopped
+     * already. If the caller is cancelled, stopping continues.
+     */
+    func stop(name: String, grace: TimeInterval) async throws 
+    
+}
+/**
+ * The recorded workloads of this machine, whichever process runs them. Records are located by the environment
+ * variables of this process, as by the command line.
+ */
+open class Workloads: WorkloadsProtocol, @unchecked Sendable {
+    fileprivate let handle: UInt64
+
+    /// Used to instantiate a [FFIObject] without an actual handle, for fakes in tests, mostly.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public struct NoHandle {
+        public init() {}
+    }
+
+    // TODO: We'd like this to be `private` but for Swifty reasons,
+    // we can't implement `FfiConverter` without making this `required` and we can't
+    // make it `required` without making it `public`.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    required public init(unsafeFromHandle handle: UInt64) {
+        self.handle = handle
+    }
+
+    // This constructor can be used to instantiate a fake object.
+    // - Parameter noHandle: Placeholder value so we can have a constructor separate from the default empty one that may be implemented for classes extending [FFIObject].
+    //
+    // - Warning:
+    //     Any object instantiated with this constructor cannot be passed to an actual Rust-backed object. Since there isn't a backing handle the FFI lower functions will crash.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public init(noHandle: NoHandle) {
+        self.handle = 0
+    }
+
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public func uniffiCloneHandle() -> UInt64 {
+        return try! rustCall { uniffi_mcpm_ffi_fn_clone_workloads(self.handle, $0) }
+    }
+    /**
+     * Opens the records.
+     */
+public convenience init() {
+    let handle =
+        try! rustCall() {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_constructor_workloads_new(uniffiCallStatus
+    )
+}
+    self.init(unsafeFromHandle: handle)
+}
+
+    deinit {
+        if handle == 0 {
+            // Mock objects have handle=0 don't try to free them
+            return
+        }
+
+        try! rustCall { uniffi_mcpm_ffi_fn_free_workloads(handle, $0) }
+    }
+
+    
+
+    
+    /**
+     * Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are
+     * visible after the next start. Returns those whose text has changed.
+     */
+open func acceptIgnoreFiles(folder: PathBuf)throws  -> [PathBuf]  {
+    return try  FfiConverterSequenceTypePathBuf.lift(try rustCallWithError(FfiConverterTypeMcpmError_lift) {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_workloads_accept_ignore_files(
+            self.uniffiCloneHandle(),
+        FfiConverterTypePathBuf_lower(folder),uniffiCallStatus
+    )
+})
+}
+    
+    /**
+     * Writes the options of a workload to a file for `from_config`. Secrets are left out.
+     */
+open func exportTo(name: String, path: PathBuf)throws   {try rustCallWithError(FfiConverterTypeMcpmError_lift) {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_workloads_export_to(
+            self.uniffiCloneHandle(),
+        FfiConverterString.lower(name),
+        FfiConverterTypePathBuf_lower(path),uniffiCallStatus
+    )
+}
+}
+    
+    /**
+     * Returns the status of one workload.
+     */
+open func info(name: String)async throws  -> WorkloadInfo  {
+    return
+        try  await uniffiRustCallAsync(
+            rustFutureFunc: {
+                uniffi_mcpm_ffi_fn_method_workloads_info(
+                        self.uniffiCloneHandle(),FfiConverterString.lower(name)
+                )
+            },
+            pollFunc: ffi_mcpm_ffi_rust_future_poll_rust_buffer,
+            completeFunc: ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            freeFunc: ffi_mcpm_ffi_rust_future_free_rust_buffer,
+            liftFunc: FfiConverterTypeWorkloadInfo_lift,
+            errorHandler: FfiConverterTypeMcpmError_lift
+        )
+}
+    
+    /**
+     * Returns the status of all workloads in the order of their names. An engine that does not respond is part of the
+     * status.
+     */
+open func list()async throws  -> [WorkloadInfo]  {
+    return
+        try  await uniffiRustCallAsync(
+            rustFutureFunc: {
+                uniffi_mcpm_ffi_fn_method_workloads_list(
+                        self.uniffiCloneHandle()
+                )
+            },
+            pollFunc: ffi_mcpm_ffi_rust_future_poll_rust_buffer,
+            completeFunc: ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            freeFunc: ffi_mcpm_ffi_rust_future_free_rust_buffer,
+            liftFunc: FfiConverterSequenceTypeWorkloadInfo.lift,
+            errorHandler: FfiConverterTypeMcpmError_lift
+        )
+}
+    
+    /**
+     * Returns the output of a workload's server: the last `tail` lines or all, and with `follow` what it writes until
+     * it exits.
+     */
+open func logs(name: String, follow: Bool = false, tail: UInt64? = nil)async throws  -> LogReader  {
+    return
+        try  await uniffiRustCallAsync(
+            rustFutureFunc: {
+                uniffi_mcpm_ffi_fn_method_workloads_logs(
+                        self.uniffiCloneHandle(),FfiConverterString.lower(name),FfiConverterBool.lower(follow),FfiConverterOptionUInt64.lower(tail)
+                )
+            },
+            pollFunc: ffi_mcpm_ffi_rust_future_poll_u64,
+            completeFunc: ffi_mcpm_ffi_rust_future_complete_u64,
+            freeFunc: ffi_mcpm_ffi_rust_future_free_u64,
+            liftFunc: FfiConverterTypeLogReader_lift,
+            errorHandler: FfiConverterTypeMcpmError_lift
+        )
+}
+    
+    /**
+     * Stops a workload, and removes its containers and its record. If the caller is cancelled, removing continues.
+     */
+open func remove(name: String, grace: TimeInterval)async throws   {
+    return
+        try  await uniffiRustCallAsync(
+            rustFutureFunc: {
+                uniffi_mcpm_ffi_fn_method_workloads_remove(
+                        self.uniffiCloneHandle(),FfiConverterString.lower(name),FfiConverterDuration.lower(grace)
+                )
+            },
+            pollFunc: ffi_mcpm_ffi_rust_future_poll_void,
+            completeFunc: ffi_mcpm_ffi_rust_future_complete_void,
+            freeFunc: ffi_mcpm_ffi_rust_future_free_void,
+            liftFunc: { $0 },
+            errorHandler: FfiConverterTypeMcpmError_lift
+        )
+}
+    
+    /**
+     * Stops a workload, whichever process runs it: the server is killed after `grace`. Does nothing if it has stopped
+     * already. If the caller is cancelled, stopping continues.
+     */
+open func stop(name: String, grace: TimeInterval)async throws   {
+    return
+        try  await uniffiRustCallAsync(
+            rustFutureFunc: {
+                uniffi_mcpm_ffi_fn_method_workloads_stop(
+                        self.uniffiCloneHandle(),FfiConverterString.lower(name),FfiConverterDuration.lower(grace)
+                )
+            },
+            pollFunc: ffi_mcpm_ffi_rust_future_poll_void,
+            completeFunc: ffi_mcpm_ffi_rust_future_complete_void,
+            freeFunc: ffi_mcpm_ffi_rust_future_free_void,
+            liftFunc: { $0 },
+            errorHandler: FfiConverterTypeMcpmError_lift
+        )
+}
+    
+
+    
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeWorkloads: FfiConverter {
+    typealias FfiType = UInt64
+    typealias SwiftType = Workloads
+
+    public static func lift(_ handle: UInt64) throws -> Workloads {
+        return Workloads(unsafeFromHandle: handle)
+    }
+
+    public static func lower(_ value: Workloads) -> UInt64 {
+        return value.uniffiCloneHandle()
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> Workloads {
+        let handle: UInt64 = try readInt(&buf)
+        return try lift(handle)
+    }
+
+    public static func write(_ value: Workloads, into buf: inout [UInt8]) {
+        writeInt(&buf, lower(value))
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeWorkloads_lift(_ handle: UInt64) throws -> Workloads {
+    return try FfiConverterTypeWorkloads.lift(handle)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeWorkloads_lower(_ value: Workloads) -> UInt64 {
+    return FfiConverterTypeWorkloads.lower(value)
 }
 
 
@@ -2199,6 +2919,75 @@ public func FfiConverterTypeKeyValue_lift(_ buf: RustBuffer) throws -> KeyValue 
 #endif
 public func FfiConverterTypeKeyValue_lower(_ value: KeyValue) -> RustBuffer {
     return FfiConverterTypeKeyValue.lower(value)
+}
+
+
+/**
+ * A part of a server's output.
+ */
+public struct LogChunk: Equatable, Hashable {
+    /**
+     * The stream that it was written to.
+     */
+    public var stream: LogStream
+    /**
+     * The bytes.
+     */
+    public var bytes: Data
+
+    // Default memberwise initializers are never public by default, so we
+    // declare one manually.
+    public init(
+        /**
+         * The stream that it was written to.
+         */stream: LogStream, 
+        /**
+         * The bytes.
+         */bytes: Data) {
+        self.stream = stream
+        self.bytes = bytes
+    }
+
+    
+
+    
+}
+
+#if compiler(>=6)
+extension LogChunk: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeLogChunk: FfiConverterRustBuffer {
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> LogChunk {
+        return
+            try LogChunk(
+                stream: FfiConverterTypeLogStream.read(from: &buf), 
+                bytes: FfiConverterData.read(from: &buf)
+        )
+    }
+
+    public static func write(_ value: LogChunk, into buf: inout [UInt8]) {
+        FfiConverterTypeLogStream.write(value.stream, into: &buf)
+        FfiConverterData.write(value.bytes, into: &buf)
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeLogChunk_lift(_ buf: RustBuffer) throws -> LogChunk {
+    return try FfiConverterTypeLogChunk.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeLogChunk_lower(_ value: LogChunk) -> RustBuffer {
+    return FfiConverterTypeLogChunk.lower(value)
 }
 
 
@@ -3599,6 +4388,195 @@ public func FfiConverterTypeVolumeSpec_lift(_ buf: RustBuffer) throws -> VolumeS
 #endif
 public func FfiConverterTypeVolumeSpec_lower(_ value: VolumeSpec) -> RustBuffer {
     return FfiConverterTypeVolumeSpec.lower(value)
+}
+
+
+/**
+ * The status of a recorded workload.
+ */
+public struct WorkloadInfo: Equatable, Hashable {
+    /**
+     * The name.
+     */
+    public var name: String
+    /**
+     * The phase.
+     */
+    public var status: WorkloadState
+    /**
+     * The reason for the phase, if there is one.
+     */
+    public var reason: String?
+    /**
+     * The URL for clients, if the workload has one.
+     */
+    public var url: String?
+    /**
+     * The image; none for a remote server.
+     */
+    public var image: String?
+    /**
+     * The package that the image was built for.
+     */
+    public var package: String?
+    /**
+     * The verified signer of the image.
+     */
+    public var signer: String?
+    /**
+     * The URL of a remote server, without its query.
+     */
+    public var remote: String?
+    /**
+     * The transport of the server.
+     */
+    public var transport: Transport?
+    /**
+     * The group.
+     */
+    public var group: String?
+    /**
+     * How often the server was restarted.
+     */
+    public var restarts: UInt32
+    /**
+     * The state of the login to the remote server, if there is one.
+     */
+    public var login: LoginState?
+    /**
+     * The exit code of the server's last run.
+     */
+    public var exitCode: Int64?
+    /**
+     * When the workload was created (RFC 3339).
+     */
+    public var createdAt: String?
+
+    // Default memberwise initializers are never public by default, so we
+    // declare one manually.
+    public init(
+        /**
+         * The name.
+         */name: String, 
+        /**
+         * The phase.
+         */status: WorkloadState, 
+        /**
+         * The reason for the phase, if there is one.
+         */reason: String?, 
+        /**
+         * The URL for clients, if the workload has one.
+         */url: String?, 
+        /**
+         * The image; none for a remote server.
+         */image: String?, 
+        /**
+         * The package that the image was built for.
+         */package: String?, 
+        /**
+         * The verified signer of the image.
+         */signer: String?, 
+        /**
+         * The URL of a remote server, without its query.
+         */remote: String?, 
+        /**
+         * The transport of the server.
+         */transport: Transport?, 
+        /**
+         * The group.
+         */group: String?, 
+        /**
+         * How often the server was restarted.
+         */restarts: UInt32, 
+        /**
+         * The state of the login to the remote server, if there is one.
+         */login: LoginState?, 
+        /**
+         * The exit code of the server's last run.
+         */exitCode: Int64?, 
+        /**
+         * When the workload was created (RFC 3339).
+         */createdAt: String?) {
+        self.name = name
+        self.status = status
+        self.reason = reason
+        self.url = url
+        self.image = image
+        self.package = package
+        self.signer = signer
+        self.remote = remote
+        self.transport = transport
+        self.group = group
+        self.restarts = restarts
+        self.login = login
+        self.exitCode = exitCode
+        self.createdAt = createdAt
+    }
+
+    
+
+    
+}
+
+#if compiler(>=6)
+extension WorkloadInfo: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeWorkloadInfo: FfiConverterRustBuffer {
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> WorkloadInfo {
+        return
+            try WorkloadInfo(
+                name: FfiConverterString.read(from: &buf), 
+                status: FfiConverterTypeWorkloadState.read(from: &buf), 
+                reason: FfiConverterOptionString.read(from: &buf), 
+                url: FfiConverterOptionString.read(from: &buf), 
+                image: FfiConverterOptionString.read(from: &buf), 
+                package: FfiConverterOptionString.read(from: &buf), 
+                signer: FfiConverterOptionString.read(from: &buf), 
+                remote: FfiConverterOptionString.read(from: &buf), 
+                transport: FfiConverterOptionTypeTransport.read(from: &buf), 
+                group: FfiConverterOptionString.read(from: &buf), 
+                restarts: FfiConverterUInt32.read(from: &buf), 
+                login: FfiConverterOptionTypeLoginState.read(from: &buf), 
+                exitCode: FfiConverterOptionInt64.read(from: &buf), 
+                createdAt: FfiConverterOptionString.read(from: &buf)
+        )
+    }
+
+    public static func write(_ value: WorkloadInfo, into buf: inout [UInt8]) {
+        FfiConverterString.write(value.name, into: &buf)
+        FfiConverterTypeWorkloadState.write(value.status, into: &buf)
+        FfiConverterOptionString.write(value.reason, into: &buf)
+        FfiConverterOptionString.write(value.url, into: &buf)
+        FfiConverterOptionString.write(value.image, into: &buf)
+        FfiConverterOptionString.write(value.package, into: &buf)
+        FfiConverterOptionString.write(value.signer, into: &buf)
+        FfiConverterOptionString.write(value.remote, into: &buf)
+        FfiConverterOptionTypeTransport.write(value.transport, into: &buf)
+        FfiConverterOptionString.write(value.group, into: &buf)
+        FfiConverterUInt32.write(value.restarts, into: &buf)
+        FfiConverterOptionTypeLoginState.write(value.login, into: &buf)
+        FfiConverterOptionInt64.write(value.exitCode, into: &buf)
+        FfiConverterOptionString.write(value.createdAt, into: &buf)
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeWorkloadInfo_lift(_ buf: RustBuffer) throws -> WorkloadInfo {
+    return try FfiConverterTypeWorkloadInfo.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeWorkloadInfo_lower(_ value: WorkloadInfo) -> RustBuffer {
+    return FfiConverterTypeWorkloadInfo.lower(value)
 }
 
 
@@ -5238,6 +6216,81 @@ public func FfiConverterTypeImageVerification_lower(_ value: ImageVerification) 
 
 
 /**
+ * A stream of a server's output.
+ */
+
+public enum LogStream: Equatable, Hashable {
+    
+    /**
+     * Standard output.
+     */
+    case stdout
+    /**
+     * Standard error.
+     */
+    case stderr
+
+
+
+
+
+}
+
+#if compiler(>=6)
+extension LogStream: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeLogStream: FfiConverterRustBuffer {
+    typealias SwiftType = LogStream
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> LogStream {
+        let variant: Int32 = try readInt(&buf)
+        switch variant {
+        
+        case 1: return .stdout
+        
+        case 2: return .stderr
+        
+        default: throw UniffiInternalError.unexpectedEnumCase
+        }
+    }
+
+    public static func write(_ value: LogStream, into buf: inout [UInt8]) {
+        switch value {
+        
+        
+        case .stdout:
+            writeInt(&buf, Int32(1))
+        
+        
+        case .stderr:
+            writeInt(&buf, Int32(2))
+        
+        }
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeLogStream_lift(_ buf: RustBuffer) throws -> LogStream {
+    return try FfiConverterTypeLogStream.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeLogStream_lower(_ value: LogStream) -> RustBuffer {
+    return FfiConverterTypeLogStream.lower(value)
+}
+
+
+
+/**
  * The state of the login to a remote server.
  */
 
@@ -5336,7 +6389,13 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     case InvalidOption(
         /**
          * What happened and what to do next, in one line.
-         */message: String
+         */message: String, 
+        /**
+         * What to do next, if that is known.
+         */hint: String?, 
+        /**
+         * What the operation was about, such as the option or the file, by its name.
+         */context: [String: String]
     )
     /**
      * An option or a form of it is known but not implemented or not included in this build.
@@ -5344,7 +6403,13 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     case Unsupported(
         /**
          * What happened and what to do next, in one line.
-         */message: String
+         */message: String, 
+        /**
+         * What to do next, if that is known.
+         */hint: String?, 
+        /**
+         * What the operation was about, such as the option or the file, by its name.
+         */context: [String: String]
     )
     /**
      * No workload, group or file with that name exists.
@@ -5352,7 +6417,13 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     case NotFound(
         /**
          * What happened and what to do next, in one line.
-         */message: String
+         */message: String, 
+        /**
+         * What to do next, if that is known.
+         */hint: String?, 
+        /**
+         * What the operation was about, such as the option or the file, by its name.
+         */context: [String: String]
     )
     /**
      * A workload or group with that name exists already.
@@ -5360,7 +6431,13 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     case NameTaken(
         /**
          * What happened and what to do next, in one line.
-         */message: String
+         */message: String, 
+        /**
+         * What to do next, if that is known.
+         */hint: String?, 
+        /**
+         * What the operation was about, such as the option or the file, by its name.
+         */context: [String: String]
     )
     /**
      * The port to listen on is in use.
@@ -5368,7 +6445,13 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     case PortTaken(
         /**
          * What happened and what to do next, in one line.
-         */message: String
+         */message: String, 
+        /**
+         * What to do next, if that is known.
+         */hint: String?, 
+        /**
+         * What the operation was about, such as the option or the file, by its name.
+         */context: [String: String]
     )
     /**
      * No container engine responded, or it denied access.
@@ -5376,7 +6459,13 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     case EngineUnavailable(
         /**
          * What happened and what to do next, in one line.
-         */message: String
+         */message: String, 
+        /**
+         * What to do next, if that is known.
+         */hint: String?, 
+        /**
+         * What the operation was about, such as the option or the file, by its name.
+         */context: [String: String]
     )
     /**
      * The image is not present locally and cannot be pulled.
@@ -5384,7 +6473,13 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     case ImageUnavailable(
         /**
          * What happened and what to do next, in one line.
-         */message: String
+         */message: String, 
+        /**
+         * What to do next, if that is known.
+         */hint: String?, 
+        /**
+         * What the operation was about, such as the option or the file, by its name.
+         */context: [String: String]
     )
     /**
      * The image must be signed, and has no valid signature.
@@ -5392,7 +6487,13 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     case ImageUnverified(
         /**
          * What happened and what to do next, in one line.
-         */message: String
+         */message: String, 
+        /**
+         * What to do next, if that is known.
+         */hint: String?, 
+        /**
+         * What the operation was about, such as the option or the file, by its name.
+         */context: [String: String]
     )
     /**
      * The secret store cannot be opened: a wrong or missing password, no keyring, or a failing program.
@@ -5400,7 +6501,13 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     case SecretsUnavailable(
         /**
          * What happened and what to do next, in one line.
-         */message: String
+         */message: String, 
+        /**
+         * What to do next, if that is known.
+         */hint: String?, 
+        /**
+         * What the operation was about, such as the option or the file, by its name.
+         */context: [String: String]
     )
     /**
      * The server exited or did not respond before it was ready.
@@ -5408,7 +6515,13 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     case StartFailed(
         /**
          * What happened and what to do next, in one line.
-         */message: String
+         */message: String, 
+        /**
+         * What to do next, if that is known.
+         */hint: String?, 
+        /**
+         * What the operation was about, such as the option or the file, by its name.
+         */context: [String: String]
     )
     /**
      * A file or folder could not be read or written.
@@ -5416,7 +6529,13 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     case Io(
         /**
          * What happened and what to do next, in one line.
-         */message: String
+         */message: String, 
+        /**
+         * What to do next, if that is known.
+         */hint: String?, 
+        /**
+         * What the operation was about, such as the option or the file, by its name.
+         */context: [String: String]
     )
     /**
      * A stored file is damaged or of an unsupported version.
@@ -5424,7 +6543,13 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     case CorruptState(
         /**
          * What happened and what to do next, in one line.
-         */message: String
+         */message: String, 
+        /**
+         * What to do next, if that is known.
+         */hint: String?, 
+        /**
+         * What the operation was about, such as the option or the file, by its name.
+         */context: [String: String]
     )
     /**
      * The engine rejected an operation or sent an invalid response.
@@ -5432,7 +6557,13 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     case Engine(
         /**
          * What happened and what to do next, in one line.
-         */message: String
+         */message: String, 
+        /**
+         * What to do next, if that is known.
+         */hint: String?, 
+        /**
+         * What the operation was about, such as the option or the file, by its name.
+         */context: [String: String]
     )
     /**
      * The registry cannot be read, or its entry for a server is not usable.
@@ -5440,7 +6571,13 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     case Registry(
         /**
          * What happened and what to do next, in one line.
-         */message: String
+         */message: String, 
+        /**
+         * What to do next, if that is known.
+         */hint: String?, 
+        /**
+         * What the operation was about, such as the option or the file, by its name.
+         */context: [String: String]
     )
     /**
      * The remote server requires a login, and no user can be asked to make it.
@@ -5448,7 +6585,13 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     case LoginRequired(
         /**
          * What happened and what to do next, in one line.
-         */message: String
+         */message: String, 
+        /**
+         * What to do next, if that is known.
+         */hint: String?, 
+        /**
+         * What the operation was about, such as the option or the file, by its name.
+         */context: [String: String]
     )
     /**
      * The MCP server or an identity provider failed.
@@ -5456,7 +6599,13 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     case Upstream(
         /**
          * What happened and what to do next, in one line.
-         */message: String
+         */message: String, 
+        /**
+         * What to do next, if that is known.
+         */hint: String?, 
+        /**
+         * What the operation was about, such as the option or the file, by its name.
+         */context: [String: String]
     )
     /**
      * The operation was cancelled by its caller.
@@ -5464,7 +6613,13 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     case Interrupted(
         /**
          * What happened and what to do next, in one line.
-         */message: String
+         */message: String, 
+        /**
+         * What to do next, if that is known.
+         */hint: String?, 
+        /**
+         * What the operation was about, such as the option or the file, by its name.
+         */context: [String: String]
     )
     /**
      * A defect in mcpm.
@@ -5472,7 +6627,13 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     case Internal(
         /**
          * What happened and what to do next, in one line.
-         */message: String
+         */message: String, 
+        /**
+         * What to do next, if that is known.
+         */hint: String?, 
+        /**
+         * What the operation was about, such as the option or the file, by its name.
+         */context: [String: String]
     )
 
     
@@ -5527,58 +6688,94 @@ public struct FfiConverterTypeMcpmError: FfiConverterRustBuffer {
 
         
         case 1: return .InvalidOption(
-            message: try FfiConverterString.read(from: &buf)
+            message: try FfiConverterString.read(from: &buf), 
+            hint: try FfiConverterOptionString.read(from: &buf), 
+            context: try FfiConverterDictionaryStringString.read(from: &buf)
             )
         case 2: return .Unsupported(
-            message: try FfiConverterString.read(from: &buf)
+            message: try FfiConverterString.read(from: &buf), 
+            hint: try FfiConverterOptionString.read(from: &buf), 
+            context: try FfiConverterDictionaryStringString.read(from: &buf)
             )
         case 3: return .NotFound(
-            message: try FfiConverterString.read(from: &buf)
+            message: try FfiConverterString.read(from: &buf), 
+            hint: try FfiConverterOptionString.read(from: &buf), 
+            context: try FfiConverterDictionaryStringString.read(from: &buf)
             )
         case 4: return .NameTaken(
-            message: try FfiConverterString.read(from: &buf)
+            message: try FfiConverterString.read(from: &buf), 
+            hint: try FfiConverterOptionString.read(from: &buf), 
+            context: try FfiConverterDictionaryStringString.read(from: &buf)
             )
         case 5: return .PortTaken(
-            message: try FfiConverterString.read(from: &buf)
+            message: try FfiConverterString.read(from: &buf), 
+            hint: try FfiConverterOptionString.read(from: &buf), 
+            context: try FfiConverterDictionaryStringString.read(from: &buf)
             )
         case 6: return .EngineUnavailable(
-            message: try FfiConverterString.read(from: &buf)
+            message: try FfiConverterString.read(from: &buf), 
+            hint: try FfiConverterOptionString.read(from: &buf), 
+            context: try FfiConverterDictionaryStringString.read(from: &buf)
             )
         case 7: return .ImageUnavailable(
-            message: try FfiConverterString.read(from: &buf)
+            message: try FfiConverterString.read(from: &buf), 
+            hint: try FfiConverterOptionString.read(from: &buf), 
+            context: try FfiConverterDictionaryStringString.read(from: &buf)
             )
         case 8: return .ImageUnverified(
-            message: try FfiConverterString.read(from: &buf)
+            message: try FfiConverterString.read(from: &buf), 
+            hint: try FfiConverterOptionString.read(from: &buf), 
+            context: try FfiConverterDictionaryStringString.read(from: &buf)
             )
         case 9: return .SecretsUnavailable(
-            message: try FfiConverterString.read(from: &buf)
+            message: try FfiConverterString.read(from: &buf), 
+            hint: try FfiConverterOptionString.read(from: &buf), 
+            context: try FfiConverterDictionaryStringString.read(from: &buf)
             )
         case 10: return .StartFailed(
-            message: try FfiConverterString.read(from: &buf)
+            message: try FfiConverterString.read(from: &buf), 
+            hint: try FfiConverterOptionString.read(from: &buf), 
+            context: try FfiConverterDictionaryStringString.read(from: &buf)
             )
         case 11: return .Io(
-            message: try FfiConverterString.read(from: &buf)
+            message: try FfiConverterString.read(from: &buf), 
+            hint: try FfiConverterOptionString.read(from: &buf), 
+            context: try FfiConverterDictionaryStringString.read(from: &buf)
             )
         case 12: return .CorruptState(
-            message: try FfiConverterString.read(from: &buf)
+            message: try FfiConverterString.read(from: &buf), 
+            hint: try FfiConverterOptionString.read(from: &buf), 
+            context: try FfiConverterDictionaryStringString.read(from: &buf)
             )
         case 13: return .Engine(
-            message: try FfiConverterString.read(from: &buf)
+            message: try FfiConverterString.read(from: &buf), 
+            hint: try FfiConverterOptionString.read(from: &buf), 
+            context: try FfiConverterDictionaryStringString.read(from: &buf)
             )
         case 14: return .Registry(
-            message: try FfiConverterString.read(from: &buf)
+            message: try FfiConverterString.read(from: &buf), 
+            hint: try FfiConverterOptionString.read(from: &buf), 
+            context: try FfiConverterDictionaryStringString.read(from: &buf)
             )
         case 15: return .LoginRequired(
-            message: try FfiConverterString.read(from: &buf)
+            message: try FfiConverterString.read(from: &buf), 
+            hint: try FfiConverterOptionString.read(from: &buf), 
+            context: try FfiConverterDictionaryStringString.read(from: &buf)
             )
         case 16: return .Upstream(
-            message: try FfiConverterString.read(from: &buf)
+            message: try FfiConverterString.read(from: &buf), 
+            hint: try FfiConverterOptionString.read(from: &buf), 
+            context: try FfiConverterDictionaryStringString.read(from: &buf)
             )
         case 17: return .Interrupted(
-            message: try FfiConverterString.read(from: &buf)
+            message: try FfiConverterString.read(from: &buf), 
+            hint: try FfiConverterOptionString.read(from: &buf), 
+            context: try FfiConverterDictionaryStringString.read(from: &buf)
             )
         case 18: return .Internal(
-            message: try FfiConverterString.read(from: &buf)
+            message: try FfiConverterString.read(from: &buf), 
+            hint: try FfiConverterOptionString.read(from: &buf), 
+            context: try FfiConverterDictionaryStringString.read(from: &buf)
             )
 
          default: throw UniffiInternalError.unexpectedEnumCase
@@ -5592,94 +6789,130 @@ public struct FfiConverterTypeMcpmError: FfiConverterRustBuffer {
 
         
         
-        case let .InvalidOption(message):
+        case let .InvalidOption(message,hint,context):
             writeInt(&buf, Int32(1))
             FfiConverterString.write(message, into: &buf)
+            FfiConverterOptionString.write(hint, into: &buf)
+            FfiConverterDictionaryStringString.write(context, into: &buf)
             
         
-        case let .Unsupported(message):
+        case let .Unsupported(message,hint,context):
             writeInt(&buf, Int32(2))
             FfiConverterString.write(message, into: &buf)
+            FfiConverterOptionString.write(hint, into: &buf)
+            FfiConverterDictionaryStringString.write(context, into: &buf)
             
         
-        case let .NotFound(message):
+        case let .NotFound(message,hint,context):
             writeInt(&buf, Int32(3))
             FfiConverterString.write(message, into: &buf)
+            FfiConverterOptionString.write(hint, into: &buf)
+            FfiConverterDictionaryStringString.write(context, into: &buf)
             
         
-        case let .NameTaken(message):
+        case let .NameTaken(message,hint,context):
             writeInt(&buf, Int32(4))
             FfiConverterString.write(message, into: &buf)
+            FfiConverterOptionString.write(hint, into: &buf)
+            FfiConverterDictionaryStringString.write(context, into: &buf)
             
         
-        case let .PortTaken(message):
+        case let .PortTaken(message,hint,context):
             writeInt(&buf, Int32(5))
             FfiConverterString.write(message, into: &buf)
+            FfiConverterOptionString.write(hint, into: &buf)
+            FfiConverterDictionaryStringString.write(context, into: &buf)
             
         
-        case let .EngineUnavailable(message):
+        case let .EngineUnavailable(message,hint,context):
             writeInt(&buf, Int32(6))
             FfiConverterString.write(message, into: &buf)
+            FfiConverterOptionString.write(hint, into: &buf)
+            FfiConverterDictionaryStringString.write(context, into: &buf)
             
         
-        case let .ImageUnavailable(message):
+        case let .ImageUnavailable(message,hint,context):
             writeInt(&buf, Int32(7))
             FfiConverterString.write(message, into: &buf)
+            FfiConverterOptionString.write(hint, into: &buf)
+            FfiConverterDictionaryStringString.write(context, into: &buf)
             
         
-        case let .ImageUnverified(message):
+        case let .ImageUnverified(message,hint,context):
             writeInt(&buf, Int32(8))
             FfiConverterString.write(message, into: &buf)
+            FfiConverterOptionString.write(hint, into: &buf)
+            FfiConverterDictionaryStringString.write(context, into: &buf)
             
         
-        case let .SecretsUnavailable(message):
+        case let .SecretsUnavailable(message,hint,context):
             writeInt(&buf, Int32(9))
             FfiConverterString.write(message, into: &buf)
+            FfiConverterOptionString.write(hint, into: &buf)
+            FfiConverterDictionaryStringString.write(context, into: &buf)
             
         
-        case let .StartFailed(message):
+        case let .StartFailed(message,hint,context):
             writeInt(&buf, Int32(10))
             FfiConverterString.write(message, into: &buf)
+            FfiConverterOptionString.write(hint, into: &buf)
+            FfiConverterDictionaryStringString.write(context, into: &buf)
             
         
-        case let .Io(message):
+        case let .Io(message,hint,context):
             writeInt(&buf, Int32(11))
             FfiConverterString.write(message, into: &buf)
+            FfiConverterOptionString.write(hint, into: &buf)
+            FfiConverterDictionaryStringString.write(context, into: &buf)
             
         
-        case let .CorruptState(message):
+        case let .CorruptState(message,hint,context):
             writeInt(&buf, Int32(12))
             FfiConverterString.write(message, into: &buf)
+            FfiConverterOptionString.write(hint, into: &buf)
+            FfiConverterDictionaryStringString.write(context, into: &buf)
             
         
-        case let .Engine(message):
+        case let .Engine(message,hint,context):
             writeInt(&buf, Int32(13))
             FfiConverterString.write(message, into: &buf)
+            FfiConverterOptionString.write(hint, into: &buf)
+            FfiConverterDictionaryStringString.write(context, into: &buf)
             
         
-        case let .Registry(message):
+        case let .Registry(message,hint,context):
             writeInt(&buf, Int32(14))
             FfiConverterString.write(message, into: &buf)
+            FfiConverterOptionString.write(hint, into: &buf)
+            FfiConverterDictionaryStringString.write(context, into: &buf)
             
         
-        case let .LoginRequired(message):
+        case let .LoginRequired(message,hint,context):
             writeInt(&buf, Int32(15))
             FfiConverterString.write(message, into: &buf)
+            FfiConverterOptionString.write(hint, into: &buf)
+            FfiConverterDictionaryStringString.write(context, into: &buf)
             
         
-        case let .Upstream(message):
+        case let .Upstream(message,hint,context):
             writeInt(&buf, Int32(16))
             FfiConverterString.write(message, into: &buf)
+            FfiConverterOptionString.write(hint, into: &buf)
+            FfiConverterDictionaryStringString.write(context, into: &buf)
             
         
-        case let .Interrupted(message):
+        case let .Interrupted(message,hint,context):
             writeInt(&buf, Int32(17))
             FfiConverterString.write(message, into: &buf)
+            FfiConverterOptionString.write(hint, into: &buf)
+            FfiConverterDictionaryStringString.write(context, into: &buf)
             
         
-        case let .Internal(message):
+        case let .Internal(message,hint,context):
             writeInt(&buf, Int32(18))
             FfiConverterString.write(message, into: &buf)
+            FfiConverterOptionString.write(hint, into: &buf)
+            FfiConverterDictionaryStringString.write(context, into: &buf)
             
         }
     }
@@ -6793,6 +8026,141 @@ public func FfiConverterTypeWorkloadEvent_lower(_ value: WorkloadEvent) -> RustB
 }
 
 
+
+/**
+ * The phase of a recorded workload.
+ */
+
+public enum WorkloadState: Equatable, Hashable {
+    
+    /**
+     * Starting; not ready yet.
+     */
+    case starting
+    /**
+     * Ready for requests.
+     */
+    case running
+    /**
+     * The server exited and is being restarted.
+     */
+    case restarting
+    /**
+     * Stopping on request.
+     */
+    case stopping
+    /**
+     * Stopped on request.
+     */
+    case stopped
+    /**
+     * Ended without a request to stop.
+     */
+    case failed
+    /**
+     * The container is running, but there is no process of mcpm that runs it, and no proxy.
+     */
+    case orphaned
+    /**
+     * The engine cannot be reached.
+     */
+    case unknown
+
+
+
+
+
+}
+
+#if compiler(>=6)
+extension WorkloadState: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeWorkloadState: FfiConverterRustBuffer {
+    typealias SwiftType = WorkloadState
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> WorkloadState {
+        let variant: Int32 = try readInt(&buf)
+        switch variant {
+        
+        case 1: return .starting
+        
+        case 2: return .running
+        
+        case 3: return .restarting
+        
+        case 4: return .stopping
+        
+        case 5: return .stopped
+        
+        case 6: return .failed
+        
+        case 7: return .orphaned
+        
+        case 8: return .unknown
+        
+        default: throw UniffiInternalError.unexpectedEnumCase
+        }
+    }
+
+    public static func write(_ value: WorkloadState, into buf: inout [UInt8]) {
+        switch value {
+        
+        
+        case .starting:
+            writeInt(&buf, Int32(1))
+        
+        
+        case .running:
+            writeInt(&buf, Int32(2))
+        
+        
+        case .restarting:
+            writeInt(&buf, Int32(3))
+        
+        
+        case .stopping:
+            writeInt(&buf, Int32(4))
+        
+        
+        case .stopped:
+            writeInt(&buf, Int32(5))
+        
+        
+        case .failed:
+            writeInt(&buf, Int32(6))
+        
+        
+        case .orphaned:
+            writeInt(&buf, Int32(7))
+        
+        
+        case .unknown:
+            writeInt(&buf, Int32(8))
+        
+        }
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeWorkloadState_lift(_ buf: RustBuffer) throws -> WorkloadState {
+    return try FfiConverterTypeWorkloadState.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeWorkloadState_lower(_ value: WorkloadState) -> RustBuffer {
+    return FfiConverterTypeWorkloadState.lower(value)
+}
+
+
 #if swift(>=5.8)
 @_documentation(visibility: private)
 #endif
@@ -6812,6 +8180,30 @@ fileprivate struct FfiConverterOptionUInt16: FfiConverterRustBuffer {
         switch try readInt(&buf) as Int8 {
         case 0: return nil
         case 1: return try FfiConverterUInt16.read(from: &buf)
+        default: throw UniffiInternalError.unexpectedOptionalTag
+        }
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+fileprivate struct FfiConverterOptionUInt64: FfiConverterRustBuffer {
+    typealias SwiftType = UInt64?
+
+    public static func write(_ value: SwiftType, into buf: inout [UInt8]) {
+        guard let value = value else {
+            writeInt(&buf, Int8(0))
+            return
+        }
+        writeInt(&buf, Int8(1))
+        FfiConverterUInt64.write(value, into: &buf)
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> SwiftType {
+        switch try readInt(&buf) as Int8 {
+        case 0: return nil
+        case 1: return try FfiConverterUInt64.read(from: &buf)
         default: throw UniffiInternalError.unexpectedOptionalTag
         }
     }
@@ -7028,6 +8420,30 @@ fileprivate struct FfiConverterOptionTypeDeviceLogin: FfiConverterRustBuffer {
         switch try readInt(&buf) as Int8 {
         case 0: return nil
         case 1: return try FfiConverterTypeDeviceLogin.read(from: &buf)
+        default: throw UniffiInternalError.unexpectedOptionalTag
+        }
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+fileprivate struct FfiConverterOptionTypeLogChunk: FfiConverterRustBuffer {
+    typealias SwiftType = LogChunk?
+
+    public static func write(_ value: SwiftType, into buf: inout [UInt8]) {
+        guard let value = value else {
+            writeInt(&buf, Int8(0))
+            return
+        }
+        writeInt(&buf, Int8(1))
+        FfiConverterTypeLogChunk.write(value, into: &buf)
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> SwiftType {
+        switch try readInt(&buf) as Int8 {
+        case 0: return nil
+        case 1: return try FfiConverterTypeLogChunk.read(from: &buf)
         default: throw UniffiInternalError.unexpectedOptionalTag
         }
     }
@@ -7572,6 +8988,56 @@ fileprivate struct FfiConverterSequenceTypeVolumeSpec: FfiConverterRustBuffer {
 #if swift(>=5.8)
 @_documentation(visibility: private)
 #endif
+fileprivate struct FfiConverterSequenceTypeWorkloadInfo: FfiConverterRustBuffer {
+    typealias SwiftType = [WorkloadInfo]
+
+    public static func write(_ value: [WorkloadInfo], into buf: inout [UInt8]) {
+        let len = Int32(value.count)
+        writeInt(&buf, len)
+        for item in value {
+            FfiConverterTypeWorkloadInfo.write(item, into: &buf)
+        }
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> [WorkloadInfo] {
+        let len: Int32 = try readInt(&buf)
+        var seq = [WorkloadInfo]()
+        seq.reserveCapacity(Int(len))
+        for _ in 0 ..< len {
+            seq.append(try FfiConverterTypeWorkloadInfo.read(from: &buf))
+        }
+        return seq
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+fileprivate struct FfiConverterSequenceTypePathBuf: FfiConverterRustBuffer {
+    typealias SwiftType = [PathBuf]
+
+    public static func write(_ value: [PathBuf], into buf: inout [UInt8]) {
+        let len = Int32(value.count)
+        writeInt(&buf, len)
+        for item in value {
+            FfiConverterTypePathBuf.write(item, into: &buf)
+        }
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> [PathBuf] {
+        let len: Int32 = try readInt(&buf)
+        var seq = [PathBuf]()
+        seq.reserveCapacity(Int(len))
+        for _ in 0 ..< len {
+            seq.append(try FfiConverterTypePathBuf.read(from: &buf))
+        }
+        return seq
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
 fileprivate struct FfiConverterDictionaryStringString: FfiConverterRustBuffer {
     public static func write(_ value: [String: String], into buf: inout [UInt8]) {
         let len = Int32(value.count)
@@ -7790,6 +9256,16 @@ public func shutdown()throws   {try rustCallWithError(FfiConverterTypeMcpmError_
     )
 }
 }
+/**
+ * Returns the version of mcpm.
+ */
+public func version() -> String  {
+    return try!  FfiConverterString.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_func_version(uniffiCallStatus
+    )
+})
+}
 
 private enum InitializationResult {
     case ok
@@ -7812,10 +9288,25 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_func_shutdown() != 53923) {
         return InitializationResult.apiChecksumMismatch
     }
+    if (uniffi_mcpm_ffi_checksum_func_version() != 5207) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_connection_close() != 44604) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_connection_receive() != 55956) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_connection_send() != 53653) {
+        return InitializationResult.apiChecksumMismatch
+    }
     if (uniffi_mcpm_ffi_checksum_method_events_next() != 68) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_proxy_check() != 60847) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_proxy_connect() != 32152) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_proxy_explain() != 38603) {
@@ -7830,7 +9321,7 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_method_proxy_stop() != 53185) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_proxy_url() != 31578) {
+    if (uniffi_mcpm_ffi_checksum_method_proxy_url() != 24474) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_proxy_warnings() != 53826) {
@@ -7848,6 +9339,9 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect() != 5609) {
         return InitializationResult.apiChecksumMismatch
     }
+    if (uniffi_mcpm_ffi_checksum_method_workload_connect() != 42430) {
+        return InitializationResult.apiChecksumMismatch
+    }
     if (uniffi_mcpm_ffi_checksum_method_workload_events() != 5461) {
         return InitializationResult.apiChecksumMismatch
     }
@@ -7860,16 +9354,46 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_method_workload_stop() != 57720) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_workload_url() != 51093) {
+    if (uniffi_mcpm_ffi_checksum_method_workload_url() != 58438) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_workload_wait() != 46583) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_logreader_next() != 49356) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_workloads_accept_ignore_files() != 49403) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_workloads_export_to() != 15611) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_workloads_info() != 17547) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_workloads_list() != 16742) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_workloads_logs() != 52611) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_workloads_remove() != 54200) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_workloads_stop() != 18429) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_constructor_events_new() != 54106) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 19229) {
+    if (uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 12071) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_constructor_workload_start() != 8046) {
+    if (uniffi_mcpm_ffi_checksum_constructor_workload_start() != 24414) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_constructor_workloads_new() != 29262) {
         return InitializationResult.apiChecksumMismatch
     }
 

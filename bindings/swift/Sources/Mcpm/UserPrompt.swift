@@ -9,7 +9,7 @@ public extension UserPrompt {
     }
 
     func showLogin(login: LoginPrompt) throws {
-        throw McpmError.LoginRequired(message: "the remote server `\(login.server)` requires a login")
+        throw McpmError.LoginRequired(message: "the remote server `\(login.server)` requires a login", hint: nil, context: [:])
     }
 
     func askRedirect(login: LoginPrompt) throws -> String? {

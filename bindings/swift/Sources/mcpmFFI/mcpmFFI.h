@@ -283,6 +283,31 @@ typedef struct UniffiVTableCallbackInterfaceUserPrompt {
 } UniffiVTableCallbackInterfaceUserPrompt;
 
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_CONNECTION
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_CONNECTION
+uint64_t uniffi_mcpm_ffi_fn_clone_connection(uint64_t handle, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FREE_CONNECTION
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FREE_CONNECTION
+void uniffi_mcpm_ffi_fn_free_connection(uint64_t handle, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_CONNECTION_CLOSE
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_CONNECTION_CLOSE
+uint64_t uniffi_mcpm_ffi_fn_method_connection_close(uint64_t ptr
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_CONNECTION_RECEIVE
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_CONNECTION_RECEIVE
+uint64_t uniffi_mcpm_ffi_fn_method_connection_receive(uint64_t ptr
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_CONNECTION_SEND
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_CONNECTION_SEND
+uint64_t uniffi_mcpm_ffi_fn_method_connection_send(uint64_t ptr, RustBuffer message
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_EVENTS
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_EVENTS
 uint64_t uniffi_mcpm_ffi_fn_clone_events(uint64_t handle, RustCallStatus *_Nonnull out_status
@@ -316,12 +341,17 @@ void uniffi_mcpm_ffi_fn_free_proxy(uint64_t handle, RustCallStatus *_Nonnull out
 #endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CONSTRUCTOR_PROXY_START
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CONSTRUCTOR_PROXY_START
-uint64_t uniffi_mcpm_ffi_fn_constructor_proxy_start(RustBuffer options, RustBuffer prompt
+uint64_t uniffi_mcpm_ffi_fn_constructor_proxy_start(RustBuffer options, RustBuffer prompt, int8_t in_process_only
 );
 #endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_CHECK
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_CHECK
 uint64_t uniffi_mcpm_ffi_fn_method_proxy_check(uint64_t ptr
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_CONNECT
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_CONNECT
+uint64_t uniffi_mcpm_ffi_fn_method_proxy_connect(uint64_t ptr, RustBuffer bearer_token, RustBuffer transport
 );
 #endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_EXPLAIN
@@ -401,7 +431,12 @@ void uniffi_mcpm_ffi_fn_free_workload(uint64_t handle, RustCallStatus *_Nonnull 
 #endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CONSTRUCTOR_WORKLOAD_START
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CONSTRUCTOR_WORKLOAD_START
-uint64_t uniffi_mcpm_ffi_fn_constructor_workload_start(RustBuffer options, RustBuffer events, RustBuffer prompt
+uint64_t uniffi_mcpm_ffi_fn_constructor_workload_start(RustBuffer options, RustBuffer events, RustBuffer prompt, int8_t in_process_only
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOAD_CONNECT
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOAD_CONNECT
+uint64_t uniffi_mcpm_ffi_fn_method_workload_connect(uint64_t ptr, RustBuffer bearer_token
 );
 #endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOAD_EVENTS
@@ -427,6 +462,77 @@ uint64_t uniffi_mcpm_ffi_fn_method_workload_stop(uint64_t ptr, RustBuffer grace
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOAD_URL
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOAD_URL
 RustBuffer uniffi_mcpm_ffi_fn_method_workload_url(uint64_t ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOAD_WAIT
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOAD_WAIT
+uint64_t uniffi_mcpm_ffi_fn_method_workload_wait(uint64_t ptr
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_LOGREADER
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_LOGREADER
+uint64_t uniffi_mcpm_ffi_fn_clone_logreader(uint64_t handle, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FREE_LOGREADER
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FREE_LOGREADER
+void uniffi_mcpm_ffi_fn_free_logreader(uint64_t handle, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_LOGREADER_NEXT
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_LOGREADER_NEXT
+uint64_t uniffi_mcpm_ffi_fn_method_logreader_next(uint64_t ptr
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_WORKLOADS
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_WORKLOADS
+uint64_t uniffi_mcpm_ffi_fn_clone_workloads(uint64_t handle, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FREE_WORKLOADS
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FREE_WORKLOADS
+void uniffi_mcpm_ffi_fn_free_workloads(uint64_t handle, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CONSTRUCTOR_WORKLOADS_NEW
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CONSTRUCTOR_WORKLOADS_NEW
+uint64_t uniffi_mcpm_ffi_fn_constructor_workloads_new(RustCallStatus *_Nonnull out_status
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOADS_ACCEPT_IGNORE_FILES
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOADS_ACCEPT_IGNORE_FILES
+RustBuffer uniffi_mcpm_ffi_fn_method_workloads_accept_ignore_files(uint64_t ptr, RustBuffer folder, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOADS_EXPORT_TO
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOADS_EXPORT_TO
+void uniffi_mcpm_ffi_fn_method_workloads_export_to(uint64_t ptr, RustBuffer name, RustBuffer path, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOADS_INFO
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOADS_INFO
+uint64_t uniffi_mcpm_ffi_fn_method_workloads_info(uint64_t ptr, RustBuffer name
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOADS_LIST
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOADS_LIST
+uint64_t uniffi_mcpm_ffi_fn_method_workloads_list(uint64_t ptr
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOADS_LOGS
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOADS_LOGS
+uint64_t uniffi_mcpm_ffi_fn_method_workloads_logs(uint64_t ptr, RustBuffer name, int8_t follow, RustBuffer tail
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOADS_REMOVE
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOADS_REMOVE
+uint64_t uniffi_mcpm_ffi_fn_method_workloads_remove(uint64_t ptr, RustBuffer name, RustBuffer grace
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOADS_STOP
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOADS_STOP
+uint64_t uniffi_mcpm_ffi_fn_method_workloads_stop(uint64_t ptr, RustBuffer name, RustBuffer grace
 );
 #endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_MCPMERROR_KIND
@@ -467,6 +573,12 @@ RustBuffer uniffi_mcpm_ffi_fn_func_explain(RustBuffer id, RustCallStatus *_Nonnu
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FUNC_SHUTDOWN
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FUNC_SHUTDOWN
 void uniffi_mcpm_ffi_fn_func_shutdown(RustCallStatus *_Nonnull out_status
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FUNC_VERSION
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FUNC_VERSION
+RustBuffer uniffi_mcpm_ffi_fn_func_version(RustCallStatus *_Nonnull out_status
     
 );
 #endif
@@ -742,6 +854,30 @@ uint16_t uniffi_mcpm_ffi_checksum_func_shutdown(void
     
 );
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_FUNC_VERSION
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_FUNC_VERSION
+uint16_t uniffi_mcpm_ffi_checksum_func_version(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_CONNECTION_CLOSE
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_CONNECTION_CLOSE
+uint16_t uniffi_mcpm_ffi_checksum_method_connection_close(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_CONNECTION_RECEIVE
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_CONNECTION_RECEIVE
+uint16_t uniffi_mcpm_ffi_checksum_method_connection_receive(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_CONNECTION_SEND
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_CONNECTION_SEND
+uint16_t uniffi_mcpm_ffi_checksum_method_connection_send(void
+    
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_EVENTS_NEXT
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_EVENTS_NEXT
 uint16_t uniffi_mcpm_ffi_checksum_method_events_next(void
@@ -751,6 +887,12 @@ uint16_t uniffi_mcpm_ffi_checksum_method_events_next(void
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_CHECK
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_CHECK
 uint16_t uniffi_mcpm_ffi_checksum_method_proxy_check(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_CONNECT
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_CONNECT
+uint16_t uniffi_mcpm_ffi_checksum_method_proxy_connect(void
     
 );
 #endif
@@ -814,6 +956,12 @@ uint16_t uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect(void
     
 );
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOAD_CONNECT
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOAD_CONNECT
+uint16_t uniffi_mcpm_ffi_checksum_method_workload_connect(void
+    
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOAD_EVENTS
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOAD_EVENTS
 uint16_t uniffi_mcpm_ffi_checksum_method_workload_events(void
@@ -844,6 +992,60 @@ uint16_t uniffi_mcpm_ffi_checksum_method_workload_url(void
     
 );
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOAD_WAIT
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOAD_WAIT
+uint16_t uniffi_mcpm_ffi_checksum_method_workload_wait(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_LOGREADER_NEXT
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_LOGREADER_NEXT
+uint16_t uniffi_mcpm_ffi_checksum_method_logreader_next(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOADS_ACCEPT_IGNORE_FILES
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOADS_ACCEPT_IGNORE_FILES
+uint16_t uniffi_mcpm_ffi_checksum_method_workloads_accept_ignore_files(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOADS_EXPORT_TO
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOADS_EXPORT_TO
+uint16_t uniffi_mcpm_ffi_checksum_method_workloads_export_to(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOADS_INFO
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOADS_INFO
+uint16_t uniffi_mcpm_ffi_checksum_method_workloads_info(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOADS_LIST
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOADS_LIST
+uint16_t uniffi_mcpm_ffi_checksum_method_workloads_list(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOADS_LOGS
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOADS_LOGS
+uint16_t uniffi_mcpm_ffi_checksum_method_workloads_logs(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOADS_REMOVE
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOADS_REMOVE
+uint16_t uniffi_mcpm_ffi_checksum_method_workloads_remove(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOADS_STOP
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOADS_STOP
+uint16_t uniffi_mcpm_ffi_checksum_method_workloads_stop(void
+    
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_CONSTRUCTOR_EVENTS_NEW
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_CONSTRUCTOR_EVENTS_NEW
 uint16_t uniffi_mcpm_ffi_checksum_constructor_events_new(void
@@ -859,6 +1061,12 @@ uint16_t uniffi_mcpm_ffi_checksum_constructor_proxy_start(void
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_CONSTRUCTOR_WORKLOAD_START
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_CONSTRUCTOR_WORKLOAD_START
 uint16_t uniffi_mcpm_ffi_checksum_constructor_workload_start(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_CONSTRUCTOR_WORKLOADS_NEW
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_CONSTRUCTOR_WORKLOADS_NEW
+uint16_t uniffi_mcpm_ffi_checksum_constructor_workloads_new(void
     
 );
 #endif

@@ -530,11 +530,23 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_func_shutdown() != 53923:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_func_version() != 5207:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_connection_close() != 44604:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_connection_receive() != 55956:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_connection_send() != 53653:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_events_next() != 68:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_constructor_events_new() != 54106:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_logreader_next() != 49356:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_check() != 60847:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_connect() != 32152:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_explain() != 38603:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -544,11 +556,11 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_stop() != 53185:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_proxy_url() != 31578:
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_url() != 24474:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_warnings() != 53826:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 19229:
+    if lib.uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 12071:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_secret() != 6123:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -558,6 +570,8 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect() != 5609:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_workload_connect() != 42430:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workload_events() != 5461:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workload_name() != 64172:
@@ -566,9 +580,27 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workload_stop() != 57720:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_workload_url() != 51093:
+    if lib.uniffi_mcpm_ffi_checksum_method_workload_url() != 58438:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_constructor_workload_start() != 8046:
+    if lib.uniffi_mcpm_ffi_checksum_method_workload_wait() != 46583:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_constructor_workload_start() != 24414:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_workloads_accept_ignore_files() != 49403:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_workloads_export_to() != 15611:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_workloads_info() != 17547:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_workloads_list() != 16742:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_workloads_logs() != 52611:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_workloads_remove() != 54200:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_workloads_stop() != 18429:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_constructor_workloads_new() != 29262:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
 
 # A ctypes library to expose the extern-C FFI definitions.
@@ -605,15 +637,33 @@ _UniffiLib.uniffi_mcpm_ffi_checksum_func_explain.restype = ctypes.c_uint16
 _UniffiLib.uniffi_mcpm_ffi_checksum_func_shutdown.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_func_shutdown.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_func_version.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_func_version.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_connection_close.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_connection_close.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_connection_receive.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_connection_receive.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_connection_send.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_connection_send.restype = ctypes.c_uint16
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_events_next.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_events_next.restype = ctypes.c_uint16
 _UniffiLib.uniffi_mcpm_ffi_checksum_constructor_events_new.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_constructor_events_new.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_logreader_next.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_logreader_next.restype = ctypes.c_uint16
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_check.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_check.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_connect.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_connect.restype = ctypes.c_uint16
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_explain.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_explain.restype = ctypes.c_uint16
@@ -647,6 +697,9 @@ _UniffiLib.uniffi_mcpm_ffi_checksum_method_userprompt_show_login.restype = ctype
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_connect.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_connect.restype = ctypes.c_uint16
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_events.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_events.restype = ctypes.c_uint16
@@ -662,9 +715,36 @@ _UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_stop.restype = ctypes.c_uint
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_url.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_url.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_wait.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_wait.restype = ctypes.c_uint16
 _UniffiLib.uniffi_mcpm_ffi_checksum_constructor_workload_start.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_constructor_workload_start.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_accept_ignore_files.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_accept_ignore_files.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_export_to.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_export_to.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_info.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_info.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_list.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_list.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_logs.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_logs.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_remove.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_remove.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_stop.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_stop.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_constructor_workloads_new.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_constructor_workloads_new.restype = ctypes.c_uint16
 _UniffiLib.uniffi_mcpm_ffi_fn_func_explain.argtypes = (
     _UniffiRustBuffer,
     ctypes.POINTER(_UniffiRustCallStatus),
@@ -674,6 +754,23 @@ _UniffiLib.uniffi_mcpm_ffi_fn_func_shutdown.argtypes = (
     ctypes.POINTER(_UniffiRustCallStatus),
 )
 _UniffiLib.uniffi_mcpm_ffi_fn_func_shutdown.restype = None
+_UniffiLib.uniffi_mcpm_ffi_fn_func_version.argtypes = (
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_func_version.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_method_connection_close.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_connection_close.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_connection_receive.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_connection_receive.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_connection_send.argtypes = (
+    ctypes.c_uint64,
+    _UniffiRustBuffer,
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_connection_send.restype = ctypes.c_uint64
 _UniffiLib.uniffi_mcpm_ffi_fn_method_events_next.argtypes = (
     ctypes.c_uint64,
 )
@@ -682,10 +779,20 @@ _UniffiLib.uniffi_mcpm_ffi_fn_constructor_events_new.argtypes = (
     ctypes.POINTER(_UniffiRustCallStatus),
 )
 _UniffiLib.uniffi_mcpm_ffi_fn_constructor_events_new.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_logreader_next.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_logreader_next.restype = ctypes.c_uint64
 _UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_check.argtypes = (
     ctypes.c_uint64,
 )
 _UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_check.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_connect.argtypes = (
+    ctypes.c_uint64,
+    _UniffiRustBuffer,
+    _UniffiRustBuffer,
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_connect.restype = ctypes.c_uint64
 _UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_explain.argtypes = (
     ctypes.c_uint64,
     _UniffiRustBuffer,
@@ -719,6 +826,7 @@ _UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_warnings.restype = _UniffiRustBuffer
 _UniffiLib.uniffi_mcpm_ffi_fn_constructor_proxy_start.argtypes = (
     _UniffiRustBuffer,
     _UniffiRustBuffer,
+    ctypes.c_int8,
 )
 _UniffiLib.uniffi_mcpm_ffi_fn_constructor_proxy_start.restype = ctypes.c_uint64
 _UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_ask_secret.argtypes = (
@@ -745,6 +853,11 @@ _UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_ask_redirect.argtypes = (
     ctypes.POINTER(_UniffiRustCallStatus),
 )
 _UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_ask_redirect.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workload_connect.argtypes = (
+    ctypes.c_uint64,
+    _UniffiRustBuffer,
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workload_connect.restype = ctypes.c_uint64
 _UniffiLib.uniffi_mcpm_ffi_fn_method_workload_events.argtypes = (
     ctypes.c_uint64,
     ctypes.POINTER(_UniffiRustCallStatus),
@@ -770,12 +883,62 @@ _UniffiLib.uniffi_mcpm_ffi_fn_method_workload_url.argtypes = (
     ctypes.POINTER(_UniffiRustCallStatus),
 )
 _UniffiLib.uniffi_mcpm_ffi_fn_method_workload_url.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workload_wait.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workload_wait.restype = ctypes.c_uint64
 _UniffiLib.uniffi_mcpm_ffi_fn_constructor_workload_start.argtypes = (
     _UniffiRustBuffer,
     _UniffiRustBuffer,
     _UniffiRustBuffer,
+    ctypes.c_int8,
 )
 _UniffiLib.uniffi_mcpm_ffi_fn_constructor_workload_start.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_accept_ignore_files.argtypes = (
+    ctypes.c_uint64,
+    _UniffiRustBuffer,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_accept_ignore_files.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_export_to.argtypes = (
+    ctypes.c_uint64,
+    _UniffiRustBuffer,
+    _UniffiRustBuffer,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_export_to.restype = None
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_info.argtypes = (
+    ctypes.c_uint64,
+    _UniffiRustBuffer,
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_info.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_list.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_list.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_logs.argtypes = (
+    ctypes.c_uint64,
+    _UniffiRustBuffer,
+    ctypes.c_int8,
+    _UniffiRustBuffer,
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_logs.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_remove.argtypes = (
+    ctypes.c_uint64,
+    _UniffiRustBuffer,
+    _UniffiRustBuffer,
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_remove.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_stop.argtypes = (
+    ctypes.c_uint64,
+    _UniffiRustBuffer,
+    _UniffiRustBuffer,
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_stop.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_constructor_workloads_new.argtypes = (
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_constructor_workloads_new.restype = ctypes.c_uint64
 _UniffiLib.uniffi_mcpm_ffi_fn_method_devicelogin_uniffi_trait_debug.argtypes = (
     _UniffiRustBuffer,
     ctypes.POINTER(_UniffiRustCallStatus),
@@ -806,6 +969,16 @@ _UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_uniffi_trait_display.argtypes = (
     ctypes.POINTER(_UniffiRustCallStatus),
 )
 _UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_uniffi_trait_display.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_clone_connection.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_clone_connection.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_free_connection.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_free_connection.restype = None
 _UniffiLib.uniffi_mcpm_ffi_fn_clone_events.argtypes = (
     ctypes.c_uint64,
     ctypes.POINTER(_UniffiRustCallStatus),
@@ -816,6 +989,16 @@ _UniffiLib.uniffi_mcpm_ffi_fn_free_events.argtypes = (
     ctypes.POINTER(_UniffiRustCallStatus),
 )
 _UniffiLib.uniffi_mcpm_ffi_fn_free_events.restype = None
+_UniffiLib.uniffi_mcpm_ffi_fn_clone_logreader.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_clone_logreader.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_free_logreader.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_free_logreader.restype = None
 _UniffiLib.uniffi_mcpm_ffi_fn_clone_proxy.argtypes = (
     ctypes.c_uint64,
     ctypes.POINTER(_UniffiRustCallStatus),
@@ -846,6 +1029,16 @@ _UniffiLib.uniffi_mcpm_ffi_fn_free_workload.argtypes = (
     ctypes.POINTER(_UniffiRustCallStatus),
 )
 _UniffiLib.uniffi_mcpm_ffi_fn_free_workload.restype = None
+_UniffiLib.uniffi_mcpm_ffi_fn_clone_workloads.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_clone_workloads.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_free_workloads.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_free_workloads.restype = None
 _UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD0 = ctypes.CFUNCTYPE(None,ctypes.c_uint64,_UniffiRustBuffer,ctypes.POINTER(_UniffiRustBuffer),
     ctypes.POINTER(_UniffiRustCallStatus),
 )
@@ -1714,6 +1907,114 @@ class _UniffiFfiConverterTypeHeaderSecret(_UniffiConverterRustBuffer):
     def write(value, buf):
         _UniffiFfiConverterString.write(value.name, buf)
         _UniffiFfiConverterString.write(value.secret, buf)
+
+
+
+
+
+
+class LogStream(enum.Enum):
+    """
+    A stream of a server's output.
+"""
+    
+    STDOUT = 0
+    """
+    Standard output.
+"""
+    
+    STDERR = 1
+    """
+    Standard error.
+"""
+    
+
+
+class _UniffiFfiConverterTypeLogStream(_UniffiConverterRustBuffer):
+    @staticmethod
+    def read(buf):
+        variant = buf.read_i32()
+        if variant == 1:
+            return LogStream.STDOUT
+        if variant == 2:
+            return LogStream.STDERR
+        raise InternalError("Raw enum value doesn't match any cases")
+
+    @staticmethod
+    def check_lower(value):
+        if value == LogStream.STDOUT:
+            return
+        if value == LogStream.STDERR:
+            return
+        raise ValueError(value)
+
+    @staticmethod
+    def write(value, buf):
+        if value == LogStream.STDOUT:
+            buf.write_i32(1)
+        if value == LogStream.STDERR:
+            buf.write_i32(2)
+
+
+
+class _UniffiFfiConverterBytes(_UniffiConverterRustBuffer):
+    @staticmethod
+    def read(buf):
+        size = buf.read_i32()
+        if size < 0:
+            raise InternalError("Unexpected negative byte string length")
+        return buf.read(size)
+
+    @staticmethod
+    def check_lower(value):
+        try:
+            memoryview(value)
+        except TypeError:
+            raise TypeError("a bytes-like object is required, not {!r}".format(type(value).__name__))
+
+    @staticmethod
+    def write(value, buf):
+        buf.write_i32(len(value))
+        buf.write(value)
+
+@dataclass
+class LogChunk:
+    """
+    A part of a server's output.
+"""
+    def __init__(self, *, stream:LogStream, bytes:bytes):
+        self.stream = stream
+        self.bytes = bytes
+        
+        
+
+    
+    def __str__(self):
+        return "LogChunk(stream={}, bytes={})".format(self.stream, self.bytes)
+    def __eq__(self, other):
+        if self.stream != other.stream:
+            return False
+        if self.bytes != other.bytes:
+            return False
+        return True
+
+class _UniffiFfiConverterTypeLogChunk(_UniffiConverterRustBuffer):
+    @staticmethod
+    def read(buf):
+        return LogChunk(
+            stream=_UniffiFfiConverterTypeLogStream.read(buf),
+            bytes=_UniffiFfiConverterBytes.read(buf),
+        )
+
+    @staticmethod
+    def check_lower(value):
+        _UniffiFfiConverterTypeLogStream.check_lower(value.stream)
+        _UniffiFfiConverterBytes.check_lower(value.bytes)
+
+    @staticmethod
+    def write(value, buf):
+        _UniffiFfiConverterTypeLogStream.write(value.stream, buf)
+        _UniffiFfiConverterBytes.write(value.bytes, buf)
 
 class _UniffiFfiConverterBoolean:
     @classmethod
@@ -3078,6 +3379,121 @@ class _UniffiFfiConverterTypeVolumeSpec(_UniffiConverterRustBuffer):
 
 
 
+class WorkloadState(enum.Enum):
+    """
+    The phase of a recorded workload.
+"""
+    
+    STARTING = 0
+    """
+    Starting; not ready yet.
+"""
+    
+    RUNNING = 1
+    """
+    Ready for requests.
+"""
+    
+    RESTARTING = 2
+    """
+    The server exited and is being restarted.
+"""
+    
+    STOPPING = 3
+    """
+    Stopping on request.
+"""
+    
+    STOPPED = 4
+    """
+    Stopped on request.
+"""
+    
+    FAILED = 5
+    """
+    Ended without a request to stop.
+"""
+    
+    ORPHANED = 6
+    """
+    The container is running, but there is no process of mcpm that runs it, and no proxy.
+"""
+    
+    UNKNOWN = 7
+    """
+    The engine cannot be reached.
+"""
+    
+
+
+class _UniffiFfiConverterTypeWorkloadState(_UniffiConverterRustBuffer):
+    @staticmethod
+    def read(buf):
+        variant = buf.read_i32()
+        if variant == 1:
+            return WorkloadState.STARTING
+        if variant == 2:
+            return WorkloadState.RUNNING
+        if variant == 3:
+            return WorkloadState.RESTARTING
+        if variant == 4:
+            return WorkloadState.STOPPING
+        if variant == 5:
+            return WorkloadState.STOPPED
+        if variant == 6:
+            return WorkloadState.FAILED
+        if variant == 7:
+            return WorkloadState.ORPHANED
+        if variant == 8:
+            return WorkloadState.UNKNOWN
+        raise InternalError("Raw enum value doesn't match any cases")
+
+    @staticmethod
+    def check_lower(value):
+        if value == WorkloadState.STARTING:
+            return
+        if value == WorkloadState.RUNNING:
+            return
+        if value == WorkloadState.RESTARTING:
+            return
+        if value == WorkloadState.STOPPING:
+            return
+        if value == WorkloadState.STOPPED:
+            return
+        if value == WorkloadState.FAILED:
+            return
+        if value == WorkloadState.ORPHANED:
+            return
+        if value == WorkloadState.UNKNOWN:
+            return
+        raise ValueError(value)
+
+    @staticmethod
+    def write(value, buf):
+        if value == WorkloadState.STARTING:
+            buf.write_i32(1)
+        if value == WorkloadState.RUNNING:
+            buf.write_i32(2)
+        if value == WorkloadState.RESTARTING:
+            buf.write_i32(3)
+        if value == WorkloadState.STOPPING:
+            buf.write_i32(4)
+        if value == WorkloadState.STOPPED:
+            buf.write_i32(5)
+        if value == WorkloadState.FAILED:
+            buf.write_i32(6)
+        if value == WorkloadState.ORPHANED:
+            buf.write_i32(7)
+        if value == WorkloadState.UNKNOWN:
+            buf.write_i32(8)
+
+
+
+
+
+
+
+
 class Transport(enum.Enum):
     """
     The MCP transport of the server.
@@ -3157,6 +3573,253 @@ class _UniffiFfiConverterOptionalTypeTransport(_UniffiConverterRustBuffer):
             return _UniffiFfiConverterTypeTransport.read(buf)
         else:
             raise InternalError("Unexpected flag byte for optional type")
+
+class _UniffiFfiConverterUInt32(_UniffiConverterPrimitiveInt):
+    CLASS_NAME = "u32"
+    VALUE_MIN = 0
+    VALUE_MAX = 2**32
+
+    @staticmethod
+    def read(buf):
+        return buf.read_u32()
+
+    @staticmethod
+    def write(value, buf):
+        buf.write_u32(value)
+
+
+
+
+
+
+class LoginState(enum.Enum):
+    """
+    The state of the login to a remote server.
+"""
+    
+    AUTHENTICATED = 0
+    """
+    Requests have a valid token.
+"""
+    
+    REFRESHING = 1
+    """
+    The token is being renewed, or the authorization server cannot be reached for that.
+"""
+    
+    NEEDS_LOGIN = 2
+    """
+    The login has ended or lacks scopes, so that the user has to log in.
+"""
+    
+
+
+class _UniffiFfiConverterTypeLoginState(_UniffiConverterRustBuffer):
+    @staticmethod
+    def read(buf):
+        variant = buf.read_i32()
+        if variant == 1:
+            return LoginState.AUTHENTICATED
+        if variant == 2:
+            return LoginState.REFRESHING
+        if variant == 3:
+            return LoginState.NEEDS_LOGIN
+        raise InternalError("Raw enum value doesn't match any cases")
+
+    @staticmethod
+    def check_lower(value):
+        if value == LoginState.AUTHENTICATED:
+            return
+        if value == LoginState.REFRESHING:
+            return
+        if value == LoginState.NEEDS_LOGIN:
+            return
+        raise ValueError(value)
+
+    @staticmethod
+    def write(value, buf):
+        if value == LoginState.AUTHENTICATED:
+            buf.write_i32(1)
+        if value == LoginState.REFRESHING:
+            buf.write_i32(2)
+        if value == LoginState.NEEDS_LOGIN:
+            buf.write_i32(3)
+
+
+
+class _UniffiFfiConverterOptionalTypeLoginState(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        if value is not None:
+            _UniffiFfiConverterTypeLoginState.check_lower(value)
+
+    @classmethod
+    def write(cls, value, buf):
+        if value is None:
+            buf.write_u8(0)
+            return
+
+        buf.write_u8(1)
+        _UniffiFfiConverterTypeLoginState.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        flag = buf.read_u8()
+        if flag == 0:
+            return None
+        elif flag == 1:
+            return _UniffiFfiConverterTypeLoginState.read(buf)
+        else:
+            raise InternalError("Unexpected flag byte for optional type")
+
+class _UniffiFfiConverterInt64(_UniffiConverterPrimitiveInt):
+    CLASS_NAME = "i64"
+    VALUE_MIN = -2**63
+    VALUE_MAX = 2**63
+
+    @staticmethod
+    def read(buf):
+        return buf.read_i64()
+
+    @staticmethod
+    def write(value, buf):
+        buf.write_i64(value)
+
+class _UniffiFfiConverterOptionalInt64(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        if value is not None:
+            _UniffiFfiConverterInt64.check_lower(value)
+
+    @classmethod
+    def write(cls, value, buf):
+        if value is None:
+            buf.write_u8(0)
+            return
+
+        buf.write_u8(1)
+        _UniffiFfiConverterInt64.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        flag = buf.read_u8()
+        if flag == 0:
+            return None
+        elif flag == 1:
+            return _UniffiFfiConverterInt64.read(buf)
+        else:
+            raise InternalError("Unexpected flag byte for optional type")
+
+@dataclass
+class WorkloadInfo:
+    """
+    The status of a recorded workload.
+"""
+    def __init__(self, *, name:str, status:WorkloadState, reason:typing.Optional[str], url:typing.Optional[str], image:typing.Optional[str], package:typing.Optional[str], signer:typing.Optional[str], remote:typing.Optional[str], transport:typing.Optional[Transport], group:typing.Optional[str], restarts:int, login:typing.Optional[LoginState], exit_code:typing.Optional[int], created_at:typing.Optional[str]):
+        self.name = name
+        self.status = status
+        self.reason = reason
+        self.url = url
+        self.image = image
+        self.package = package
+        self.signer = signer
+        self.remote = remote
+        self.transport = transport
+        self.group = group
+        self.restarts = restarts
+        self.login = login
+        self.exit_code = exit_code
+        self.created_at = created_at
+        
+        
+
+    
+    def __str__(self):
+        return "WorkloadInfo(name={}, status={}, reason={}, url={}, image={}, package={}, signer={}, remote={}, transport={}, group={}, restarts={}, login={}, exit_code={}, created_at={})".format(self.name, self.status, self.reason, self.url, self.image, self.package, self.signer, self.remote, self.transport, self.group, self.restarts, self.login, self.exit_code, self.created_at)
+    def __eq__(self, other):
+        if self.name != other.name:
+            return False
+        if self.status != other.status:
+            return False
+        if self.reason != other.reason:
+            return False
+        if self.url != other.url:
+            return False
+        if self.image != other.image:
+            return False
+        if self.package != other.package:
+            return False
+        if self.signer != other.signer:
+            return False
+        if self.remote != other.remote:
+            return False
+        if self.transport != other.transport:
+            return False
+        if self.group != other.group:
+            return False
+        if self.restarts != other.restarts:
+            return False
+        if self.login != other.login:
+            return False
+        if self.exit_code != other.exit_code:
+            return False
+        if self.created_at != other.created_at:
+            return False
+        return True
+
+class _UniffiFfiConverterTypeWorkloadInfo(_UniffiConverterRustBuffer):
+    @staticmethod
+    def read(buf):
+        return WorkloadInfo(
+            name=_UniffiFfiConverterString.read(buf),
+            status=_UniffiFfiConverterTypeWorkloadState.read(buf),
+            reason=_UniffiFfiConverterOptionalString.read(buf),
+            url=_UniffiFfiConverterOptionalString.read(buf),
+            image=_UniffiFfiConverterOptionalString.read(buf),
+            package=_UniffiFfiConverterOptionalString.read(buf),
+            signer=_UniffiFfiConverterOptionalString.read(buf),
+            remote=_UniffiFfiConverterOptionalString.read(buf),
+            transport=_UniffiFfiConverterOptionalTypeTransport.read(buf),
+            group=_UniffiFfiConverterOptionalString.read(buf),
+            restarts=_UniffiFfiConverterUInt32.read(buf),
+            login=_UniffiFfiConverterOptionalTypeLoginState.read(buf),
+            exit_code=_UniffiFfiConverterOptionalInt64.read(buf),
+            created_at=_UniffiFfiConverterOptionalString.read(buf),
+        )
+
+    @staticmethod
+    def check_lower(value):
+        _UniffiFfiConverterString.check_lower(value.name)
+        _UniffiFfiConverterTypeWorkloadState.check_lower(value.status)
+        _UniffiFfiConverterOptionalString.check_lower(value.reason)
+        _UniffiFfiConverterOptionalString.check_lower(value.url)
+        _UniffiFfiConverterOptionalString.check_lower(value.image)
+        _UniffiFfiConverterOptionalString.check_lower(value.package)
+        _UniffiFfiConverterOptionalString.check_lower(value.signer)
+        _UniffiFfiConverterOptionalString.check_lower(value.remote)
+        _UniffiFfiConverterOptionalTypeTransport.check_lower(value.transport)
+        _UniffiFfiConverterOptionalString.check_lower(value.group)
+        _UniffiFfiConverterUInt32.check_lower(value.restarts)
+        _UniffiFfiConverterOptionalTypeLoginState.check_lower(value.login)
+        _UniffiFfiConverterOptionalInt64.check_lower(value.exit_code)
+        _UniffiFfiConverterOptionalString.check_lower(value.created_at)
+
+    @staticmethod
+    def write(value, buf):
+        _UniffiFfiConverterString.write(value.name, buf)
+        _UniffiFfiConverterTypeWorkloadState.write(value.status, buf)
+        _UniffiFfiConverterOptionalString.write(value.reason, buf)
+        _UniffiFfiConverterOptionalString.write(value.url, buf)
+        _UniffiFfiConverterOptionalString.write(value.image, buf)
+        _UniffiFfiConverterOptionalString.write(value.package, buf)
+        _UniffiFfiConverterOptionalString.write(value.signer, buf)
+        _UniffiFfiConverterOptionalString.write(value.remote, buf)
+        _UniffiFfiConverterOptionalTypeTransport.write(value.transport, buf)
+        _UniffiFfiConverterOptionalString.write(value.group, buf)
+        _UniffiFfiConverterUInt32.write(value.restarts, buf)
+        _UniffiFfiConverterOptionalTypeLoginState.write(value.login, buf)
+        _UniffiFfiConverterOptionalInt64.write(value.exit_code, buf)
+        _UniffiFfiConverterOptionalString.write(value.created_at, buf)
 
 
 
@@ -4445,142 +5108,6 @@ class _UniffiFfiConverterTypePhase(_UniffiConverterRustBuffer):
 
 
 
-class _UniffiFfiConverterUInt32(_UniffiConverterPrimitiveInt):
-    CLASS_NAME = "u32"
-    VALUE_MIN = 0
-    VALUE_MAX = 2**32
-
-    @staticmethod
-    def read(buf):
-        return buf.read_u32()
-
-    @staticmethod
-    def write(value, buf):
-        buf.write_u32(value)
-
-class _UniffiFfiConverterInt64(_UniffiConverterPrimitiveInt):
-    CLASS_NAME = "i64"
-    VALUE_MIN = -2**63
-    VALUE_MAX = 2**63
-
-    @staticmethod
-    def read(buf):
-        return buf.read_i64()
-
-    @staticmethod
-    def write(value, buf):
-        buf.write_i64(value)
-
-class _UniffiFfiConverterOptionalInt64(_UniffiConverterRustBuffer):
-    @classmethod
-    def check_lower(cls, value):
-        if value is not None:
-            _UniffiFfiConverterInt64.check_lower(value)
-
-    @classmethod
-    def write(cls, value, buf):
-        if value is None:
-            buf.write_u8(0)
-            return
-
-        buf.write_u8(1)
-        _UniffiFfiConverterInt64.write(value, buf)
-
-    @classmethod
-    def read(cls, buf):
-        flag = buf.read_u8()
-        if flag == 0:
-            return None
-        elif flag == 1:
-            return _UniffiFfiConverterInt64.read(buf)
-        else:
-            raise InternalError("Unexpected flag byte for optional type")
-
-
-
-
-
-
-class LoginState(enum.Enum):
-    """
-    The state of the login to a remote server.
-"""
-    
-    AUTHENTICATED = 0
-    """
-    Requests have a valid token.
-"""
-    
-    REFRESHING = 1
-    """
-    The token is being renewed, or the authorization server cannot be reached for that.
-"""
-    
-    NEEDS_LOGIN = 2
-    """
-    The login has ended or lacks scopes, so that the user has to log in.
-"""
-    
-
-
-class _UniffiFfiConverterTypeLoginState(_UniffiConverterRustBuffer):
-    @staticmethod
-    def read(buf):
-        variant = buf.read_i32()
-        if variant == 1:
-            return LoginState.AUTHENTICATED
-        if variant == 2:
-            return LoginState.REFRESHING
-        if variant == 3:
-            return LoginState.NEEDS_LOGIN
-        raise InternalError("Raw enum value doesn't match any cases")
-
-    @staticmethod
-    def check_lower(value):
-        if value == LoginState.AUTHENTICATED:
-            return
-        if value == LoginState.REFRESHING:
-            return
-        if value == LoginState.NEEDS_LOGIN:
-            return
-        raise ValueError(value)
-
-    @staticmethod
-    def write(value, buf):
-        if value == LoginState.AUTHENTICATED:
-            buf.write_i32(1)
-        if value == LoginState.REFRESHING:
-            buf.write_i32(2)
-        if value == LoginState.NEEDS_LOGIN:
-            buf.write_i32(3)
-
-
-
-class _UniffiFfiConverterOptionalTypeLoginState(_UniffiConverterRustBuffer):
-    @classmethod
-    def check_lower(cls, value):
-        if value is not None:
-            _UniffiFfiConverterTypeLoginState.check_lower(value)
-
-    @classmethod
-    def write(cls, value, buf):
-        if value is None:
-            buf.write_u8(0)
-            return
-
-        buf.write_u8(1)
-        _UniffiFfiConverterTypeLoginState.write(value, buf)
-
-    @classmethod
-    def read(cls, buf):
-        flag = buf.read_u8()
-        if flag == 0:
-            return None
-        elif flag == 1:
-            return _UniffiFfiConverterTypeLoginState.read(buf)
-        else:
-            raise InternalError("Unexpected flag byte for optional type")
-
 @dataclass
 class WorkloadStatus:
     """
@@ -4664,11 +5191,15 @@ class McpmError:  # type: ignore
         An option has an invalid value, or options contradict each other.
 """
         
-        def __init__(self, message):
+        def __init__(self, message, hint, context):
             super().__init__(", ".join([
                 "message={!r}".format(message),
+                "hint={!r}".format(hint),
+                "context={!r}".format(context),
             ]))
             self.message = message
+            self.hint = hint
+            self.context = context
 
         def __repr__(self):
             return "McpmError.InvalidOption({})".format(str(self))
@@ -4693,11 +5224,15 @@ class McpmError:  # type: ignore
         An option or a form of it is known but not implemented or not included in this build.
 """
         
-        def __init__(self, message):
+        def __init__(self, message, hint, context):
             super().__init__(", ".join([
                 "message={!r}".format(message),
+                "hint={!r}".format(hint),
+                "context={!r}".format(context),
             ]))
             self.message = message
+            self.hint = hint
+            self.context = context
 
         def __repr__(self):
             return "McpmError.Unsupported({})".format(str(self))
@@ -4722,11 +5257,15 @@ class McpmError:  # type: ignore
         No workload, group or file with that name exists.
 """
         
-        def __init__(self, message):
+        def __init__(self, message, hint, context):
             super().__init__(", ".join([
                 "message={!r}".format(message),
+                "hint={!r}".format(hint),
+                "context={!r}".format(context),
             ]))
             self.message = message
+            self.hint = hint
+            self.context = context
 
         def __repr__(self):
             return "McpmError.NotFound({})".format(str(self))
@@ -4751,11 +5290,15 @@ class McpmError:  # type: ignore
         A workload or group with that name exists already.
 """
         
-        def __init__(self, message):
+        def __init__(self, message, hint, context):
             super().__init__(", ".join([
                 "message={!r}".format(message),
+                "hint={!r}".format(hint),
+                "context={!r}".format(context),
             ]))
             self.message = message
+            self.hint = hint
+            self.context = context
 
         def __repr__(self):
             return "McpmError.NameTaken({})".format(str(self))
@@ -4780,11 +5323,15 @@ class McpmError:  # type: ignore
         The port to listen on is in use.
 """
         
-        def __init__(self, message):
+        def __init__(self, message, hint, context):
             super().__init__(", ".join([
                 "message={!r}".format(message),
+                "hint={!r}".format(hint),
+                "context={!r}".format(context),
             ]))
             self.message = message
+            self.hint = hint
+            self.context = context
 
         def __repr__(self):
             return "McpmError.PortTaken({})".format(str(self))
@@ -4809,11 +5356,15 @@ class McpmError:  # type: ignore
         No container engine responded, or it denied access.
 """
         
-        def __init__(self, message):
+        def __init__(self, message, hint, context):
             super().__init__(", ".join([
                 "message={!r}".format(message),
+                "hint={!r}".format(hint),
+                "context={!r}".format(context),
             ]))
             self.message = message
+            self.hint = hint
+            self.context = context
 
         def __repr__(self):
             return "McpmError.EngineUnavailable({})".format(str(self))
@@ -4838,11 +5389,15 @@ class McpmError:  # type: ignore
         The image is not present locally and cannot be pulled.
 """
         
-        def __init__(self, message):
+        def __init__(self, message, hint, context):
             super().__init__(", ".join([
                 "message={!r}".format(message),
+                "hint={!r}".format(hint),
+                "context={!r}".format(context),
             ]))
             self.message = message
+            self.hint = hint
+            self.context = context
 
         def __repr__(self):
             return "McpmError.ImageUnavailable({})".format(str(self))
@@ -4867,11 +5422,15 @@ class McpmError:  # type: ignore
         The image must be signed, and has no valid signature.
 """
         
-        def __init__(self, message):
+        def __init__(self, message, hint, context):
             super().__init__(", ".join([
                 "message={!r}".format(message),
+                "hint={!r}".format(hint),
+                "context={!r}".format(context),
             ]))
             self.message = message
+            self.hint = hint
+            self.context = context
 
         def __repr__(self):
             return "McpmError.ImageUnverified({})".format(str(self))
@@ -4896,11 +5455,15 @@ class McpmError:  # type: ignore
         The secret store cannot be opened: a wrong or missing password, no keyring, or a failing program.
 """
         
-        def __init__(self, message):
+        def __init__(self, message, hint, context):
             super().__init__(", ".join([
                 "message={!r}".format(message),
+                "hint={!r}".format(hint),
+                "context={!r}".format(context),
             ]))
             self.message = message
+            self.hint = hint
+            self.context = context
 
         def __repr__(self):
             return "McpmError.SecretsUnavailable({})".format(str(self))
@@ -4925,11 +5488,15 @@ class McpmError:  # type: ignore
         The server exited or did not respond before it was ready.
 """
         
-        def __init__(self, message):
+        def __init__(self, message, hint, context):
             super().__init__(", ".join([
                 "message={!r}".format(message),
+                "hint={!r}".format(hint),
+                "context={!r}".format(context),
             ]))
             self.message = message
+            self.hint = hint
+            self.context = context
 
         def __repr__(self):
             return "McpmError.StartFailed({})".format(str(self))
@@ -4954,11 +5521,15 @@ class McpmError:  # type: ignore
         A file or folder could not be read or written.
 """
         
-        def __init__(self, message):
+        def __init__(self, message, hint, context):
             super().__init__(", ".join([
                 "message={!r}".format(message),
+                "hint={!r}".format(hint),
+                "context={!r}".format(context),
             ]))
             self.message = message
+            self.hint = hint
+            self.context = context
 
         def __repr__(self):
             return "McpmError.Io({})".format(str(self))
@@ -4983,11 +5554,15 @@ class McpmError:  # type: ignore
         A stored file is damaged or of an unsupported version.
 """
         
-        def __init__(self, message):
+        def __init__(self, message, hint, context):
             super().__init__(", ".join([
                 "message={!r}".format(message),
+                "hint={!r}".format(hint),
+                "context={!r}".format(context),
             ]))
             self.message = message
+            self.hint = hint
+            self.context = context
 
         def __repr__(self):
             return "McpmError.CorruptState({})".format(str(self))
@@ -5012,11 +5587,15 @@ class McpmError:  # type: ignore
         The engine rejected an operation or sent an invalid response.
 """
         
-        def __init__(self, message):
+        def __init__(self, message, hint, context):
             super().__init__(", ".join([
                 "message={!r}".format(message),
+                "hint={!r}".format(hint),
+                "context={!r}".format(context),
             ]))
             self.message = message
+            self.hint = hint
+            self.context = context
 
         def __repr__(self):
             return "McpmError.Engine({})".format(str(self))
@@ -5041,11 +5620,15 @@ class McpmError:  # type: ignore
         The registry cannot be read, or its entry for a server is not usable.
 """
         
-        def __init__(self, message):
+        def __init__(self, message, hint, context):
             super().__init__(", ".join([
                 "message={!r}".format(message),
+                "hint={!r}".format(hint),
+                "context={!r}".format(context),
             ]))
             self.message = message
+            self.hint = hint
+            self.context = context
 
         def __repr__(self):
             return "McpmError.Registry({})".format(str(self))
@@ -5070,11 +5653,15 @@ class McpmError:  # type: ignore
         The remote server requires a login, and no user can be asked to make it.
 """
         
-        def __init__(self, message):
+        def __init__(self, message, hint, context):
             super().__init__(", ".join([
                 "message={!r}".format(message),
+                "hint={!r}".format(hint),
+                "context={!r}".format(context),
             ]))
             self.message = message
+            self.hint = hint
+            self.context = context
 
         def __repr__(self):
             return "McpmError.LoginRequired({})".format(str(self))
@@ -5099,11 +5686,15 @@ class McpmError:  # type: ignore
         The MCP server or an identity provider failed.
 """
         
-        def __init__(self, message):
+        def __init__(self, message, hint, context):
             super().__init__(", ".join([
                 "message={!r}".format(message),
+                "hint={!r}".format(hint),
+                "context={!r}".format(context),
             ]))
             self.message = message
+            self.hint = hint
+            self.context = context
 
         def __repr__(self):
             return "McpmError.Upstream({})".format(str(self))
@@ -5128,11 +5719,15 @@ class McpmError:  # type: ignore
         The operation was cancelled by its caller.
 """
         
-        def __init__(self, message):
+        def __init__(self, message, hint, context):
             super().__init__(", ".join([
                 "message={!r}".format(message),
+                "hint={!r}".format(hint),
+                "context={!r}".format(context),
             ]))
             self.message = message
+            self.hint = hint
+            self.context = context
 
         def __repr__(self):
             return "McpmError.Interrupted({})".format(str(self))
@@ -5157,11 +5752,15 @@ class McpmError:  # type: ignore
         A defect in mcpm.
 """
         
-        def __init__(self, message):
+        def __init__(self, message, hint, context):
             super().__init__(", ".join([
                 "message={!r}".format(message),
+                "hint={!r}".format(hint),
+                "context={!r}".format(context),
             ]))
             self.message = message
+            self.hint = hint
+            self.context = context
 
         def __repr__(self):
             return "McpmError.Internal({})".format(str(self))
@@ -5193,74 +5792,110 @@ class _UniffiFfiConverterTypeMcpmError(_UniffiConverterRustBuffer):
         if variant == 1:
             return McpmError.InvalidOption(
                 _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalString.read(buf),
+                _UniffiFfiConverterMapStringString.read(buf),
             )
         if variant == 2:
             return McpmError.Unsupported(
                 _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalString.read(buf),
+                _UniffiFfiConverterMapStringString.read(buf),
             )
         if variant == 3:
             return McpmError.NotFound(
                 _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalString.read(buf),
+                _UniffiFfiConverterMapStringString.read(buf),
             )
         if variant == 4:
             return McpmError.NameTaken(
                 _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalString.read(buf),
+                _UniffiFfiConverterMapStringString.read(buf),
             )
         if variant == 5:
             return McpmError.PortTaken(
                 _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalString.read(buf),
+                _UniffiFfiConverterMapStringString.read(buf),
             )
         if variant == 6:
             return McpmError.EngineUnavailable(
                 _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalString.read(buf),
+                _UniffiFfiConverterMapStringString.read(buf),
             )
         if variant == 7:
             return McpmError.ImageUnavailable(
                 _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalString.read(buf),
+                _UniffiFfiConverterMapStringString.read(buf),
             )
         if variant == 8:
             return McpmError.ImageUnverified(
                 _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalString.read(buf),
+                _UniffiFfiConverterMapStringString.read(buf),
             )
         if variant == 9:
             return McpmError.SecretsUnavailable(
                 _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalString.read(buf),
+                _UniffiFfiConverterMapStringString.read(buf),
             )
         if variant == 10:
             return McpmError.StartFailed(
                 _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalString.read(buf),
+                _UniffiFfiConverterMapStringString.read(buf),
             )
         if variant == 11:
             return McpmError.Io(
                 _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalString.read(buf),
+                _UniffiFfiConverterMapStringString.read(buf),
             )
         if variant == 12:
             return McpmError.CorruptState(
                 _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalString.read(buf),
+                _UniffiFfiConverterMapStringString.read(buf),
             )
         if variant == 13:
             return McpmError.Engine(
                 _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalString.read(buf),
+                _UniffiFfiConverterMapStringString.read(buf),
             )
         if variant == 14:
             return McpmError.Registry(
                 _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalString.read(buf),
+                _UniffiFfiConverterMapStringString.read(buf),
             )
         if variant == 15:
             return McpmError.LoginRequired(
                 _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalString.read(buf),
+                _UniffiFfiConverterMapStringString.read(buf),
             )
         if variant == 16:
             return McpmError.Upstream(
                 _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalString.read(buf),
+                _UniffiFfiConverterMapStringString.read(buf),
             )
         if variant == 17:
             return McpmError.Interrupted(
                 _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalString.read(buf),
+                _UniffiFfiConverterMapStringString.read(buf),
             )
         if variant == 18:
             return McpmError.Internal(
                 _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalString.read(buf),
+                _UniffiFfiConverterMapStringString.read(buf),
             )
         raise InternalError("Raw enum value doesn't match any cases")
 
@@ -5268,57 +5903,93 @@ class _UniffiFfiConverterTypeMcpmError(_UniffiConverterRustBuffer):
     def check_lower(value):
         if isinstance(value, McpmError.InvalidOption):
             _UniffiFfiConverterString.check_lower(value.message)
+            _UniffiFfiConverterOptionalString.check_lower(value.hint)
+            _UniffiFfiConverterMapStringString.check_lower(value.context)
             return
         if isinstance(value, McpmError.Unsupported):
             _UniffiFfiConverterString.check_lower(value.message)
+            _UniffiFfiConverterOptionalString.check_lower(value.hint)
+            _UniffiFfiConverterMapStringString.check_lower(value.context)
             return
         if isinstance(value, McpmError.NotFound):
             _UniffiFfiConverterString.check_lower(value.message)
+            _UniffiFfiConverterOptionalString.check_lower(value.hint)
+            _UniffiFfiConverterMapStringString.check_lower(value.context)
             return
         if isinstance(value, McpmError.NameTaken):
             _UniffiFfiConverterString.check_lower(value.message)
+            _UniffiFfiConverterOptionalString.check_lower(value.hint)
+            _UniffiFfiConverterMapStringString.check_lower(value.context)
             return
         if isinstance(value, McpmError.PortTaken):
             _UniffiFfiConverterString.check_lower(value.message)
+            _UniffiFfiConverterOptionalString.check_lower(value.hint)
+            _UniffiFfiConverterMapStringString.check_lower(value.context)
             return
         if isinstance(value, McpmError.EngineUnavailable):
             _UniffiFfiConverterString.check_lower(value.message)
+            _UniffiFfiConverterOptionalString.check_lower(value.hint)
+            _UniffiFfiConverterMapStringString.check_lower(value.context)
             return
         if isinstance(value, McpmError.ImageUnavailable):
             _UniffiFfiConverterString.check_lower(value.message)
+            _UniffiFfiConverterOptionalString.check_lower(value.hint)
+            _UniffiFfiConverterMapStringString.check_lower(value.context)
             return
         if isinstance(value, McpmError.ImageUnverified):
             _UniffiFfiConverterString.check_lower(value.message)
+            _UniffiFfiConverterOptionalString.check_lower(value.hint)
+            _UniffiFfiConverterMapStringString.check_lower(value.context)
             return
         if isinstance(value, McpmError.SecretsUnavailable):
             _UniffiFfiConverterString.check_lower(value.message)
+            _UniffiFfiConverterOptionalString.check_lower(value.hint)
+            _UniffiFfiConverterMapStringString.check_lower(value.context)
             return
         if isinstance(value, McpmError.StartFailed):
             _UniffiFfiConverterString.check_lower(value.message)
+            _UniffiFfiConverterOptionalString.check_lower(value.hint)
+            _UniffiFfiConverterMapStringString.check_lower(value.context)
             return
         if isinstance(value, McpmError.Io):
             _UniffiFfiConverterString.check_lower(value.message)
+            _UniffiFfiConverterOptionalString.check_lower(value.hint)
+            _UniffiFfiConverterMapStringString.check_lower(value.context)
             return
         if isinstance(value, McpmError.CorruptState):
             _UniffiFfiConverterString.check_lower(value.message)
+            _UniffiFfiConverterOptionalString.check_lower(value.hint)
+            _UniffiFfiConverterMapStringString.check_lower(value.context)
             return
         if isinstance(value, McpmError.Engine):
             _UniffiFfiConverterString.check_lower(value.message)
+            _UniffiFfiConverterOptionalString.check_lower(value.hint)
+            _UniffiFfiConverterMapStringString.check_lower(value.context)
             return
         if isinstance(value, McpmError.Registry):
             _UniffiFfiConverterString.check_lower(value.message)
+            _UniffiFfiConverterOptionalString.check_lower(value.hint)
+            _UniffiFfiConverterMapStringString.check_lower(value.context)
             return
         if isinstance(value, McpmError.LoginRequired):
             _UniffiFfiConverterString.check_lower(value.message)
+            _UniffiFfiConverterOptionalString.check_lower(value.hint)
+            _UniffiFfiConverterMapStringString.check_lower(value.context)
             return
         if isinstance(value, McpmError.Upstream):
             _UniffiFfiConverterString.check_lower(value.message)
+            _UniffiFfiConverterOptionalString.check_lower(value.hint)
+            _UniffiFfiConverterMapStringString.check_lower(value.context)
             return
         if isinstance(value, McpmError.Interrupted):
             _UniffiFfiConverterString.check_lower(value.message)
+            _UniffiFfiConverterOptionalString.check_lower(value.hint)
+            _UniffiFfiConverterMapStringString.check_lower(value.context)
             return
         if isinstance(value, McpmError.Internal):
             _UniffiFfiConverterString.check_lower(value.message)
+            _UniffiFfiConverterOptionalString.check_lower(value.hint)
+            _UniffiFfiConverterMapStringString.check_lower(value.context)
             return
 
     @staticmethod
@@ -5326,57 +5997,93 @@ class _UniffiFfiConverterTypeMcpmError(_UniffiConverterRustBuffer):
         if isinstance(value, McpmError.InvalidOption):
             buf.write_i32(1)
             _UniffiFfiConverterString.write(value.message, buf)
+            _UniffiFfiConverterOptionalString.write(value.hint, buf)
+            _UniffiFfiConverterMapStringString.write(value.context, buf)
         if isinstance(value, McpmError.Unsupported):
             buf.write_i32(2)
             _UniffiFfiConverterString.write(value.message, buf)
+            _UniffiFfiConverterOptionalString.write(value.hint, buf)
+            _UniffiFfiConverterMapStringString.write(value.context, buf)
         if isinstance(value, McpmError.NotFound):
             buf.write_i32(3)
             _UniffiFfiConverterString.write(value.message, buf)
+            _UniffiFfiConverterOptionalString.write(value.hint, buf)
+            _UniffiFfiConverterMapStringString.write(value.context, buf)
         if isinstance(value, McpmError.NameTaken):
             buf.write_i32(4)
             _UniffiFfiConverterString.write(value.message, buf)
+            _UniffiFfiConverterOptionalString.write(value.hint, buf)
+            _UniffiFfiConverterMapStringString.write(value.context, buf)
         if isinstance(value, McpmError.PortTaken):
             buf.write_i32(5)
             _UniffiFfiConverterString.write(value.message, buf)
+            _UniffiFfiConverterOptionalString.write(value.hint, buf)
+            _UniffiFfiConverterMapStringString.write(value.context, buf)
         if isinstance(value, McpmError.EngineUnavailable):
             buf.write_i32(6)
             _UniffiFfiConverterString.write(value.message, buf)
+            _UniffiFfiConverterOptionalString.write(value.hint, buf)
+            _UniffiFfiConverterMapStringString.write(value.context, buf)
         if isinstance(value, McpmError.ImageUnavailable):
             buf.write_i32(7)
             _UniffiFfiConverterString.write(value.message, buf)
+            _UniffiFfiConverterOptionalString.write(value.hint, buf)
+            _UniffiFfiConverterMapStringString.write(value.context, buf)
         if isinstance(value, McpmError.ImageUnverified):
             buf.write_i32(8)
             _UniffiFfiConverterString.write(value.message, buf)
+            _UniffiFfiConverterOptionalString.write(value.hint, buf)
+            _UniffiFfiConverterMapStringString.write(value.context, buf)
         if isinstance(value, McpmError.SecretsUnavailable):
             buf.write_i32(9)
             _UniffiFfiConverterString.write(value.message, buf)
+            _UniffiFfiConverterOptionalString.write(value.hint, buf)
+            _UniffiFfiConverterMapStringString.write(value.context, buf)
         if isinstance(value, McpmError.StartFailed):
             buf.write_i32(10)
             _UniffiFfiConverterString.write(value.message, buf)
+            _UniffiFfiConverterOptionalString.write(value.hint, buf)
+            _UniffiFfiConverterMapStringString.write(value.context, buf)
         if isinstance(value, McpmError.Io):
             buf.write_i32(11)
             _UniffiFfiConverterString.write(value.message, buf)
+            _UniffiFfiConverterOptionalString.write(value.hint, buf)
+            _UniffiFfiConverterMapStringString.write(value.context, buf)
         if isinstance(value, McpmError.CorruptState):
             buf.write_i32(12)
             _UniffiFfiConverterString.write(value.message, buf)
+            _UniffiFfiConverterOptionalString.write(value.hint, buf)
+            _UniffiFfiConverterMapStringString.write(value.context, buf)
         if isinstance(value, McpmError.Engine):
             buf.write_i32(13)
             _UniffiFfiConverterString.write(value.message, buf)
+            _UniffiFfiConverterOptionalString.write(value.hint, buf)
+            _UniffiFfiConverterMapStringString.write(value.context, buf)
         if isinstance(value, McpmError.Registry):
             buf.write_i32(14)
             _UniffiFfiConverterString.write(value.message, buf)
+            _UniffiFfiConverterOptionalString.write(value.hint, buf)
+            _UniffiFfiConverterMapStringString.write(value.context, buf)
         if isinstance(value, McpmError.LoginRequired):
             buf.write_i32(15)
             _UniffiFfiConverterString.write(value.message, buf)
+            _UniffiFfiConverterOptionalString.write(value.hint, buf)
+            _UniffiFfiConverterMapStringString.write(value.context, buf)
         if isinstance(value, McpmError.Upstream):
             buf.write_i32(16)
             _UniffiFfiConverterString.write(value.message, buf)
+            _UniffiFfiConverterOptionalString.write(value.hint, buf)
+            _UniffiFfiConverterMapStringString.write(value.context, buf)
         if isinstance(value, McpmError.Interrupted):
             buf.write_i32(17)
             _UniffiFfiConverterString.write(value.message, buf)
+            _UniffiFfiConverterOptionalString.write(value.hint, buf)
+            _UniffiFfiConverterMapStringString.write(value.context, buf)
         if isinstance(value, McpmError.Internal):
             buf.write_i32(18)
             _UniffiFfiConverterString.write(value.message, buf)
+            _UniffiFfiConverterOptionalString.write(value.hint, buf)
+            _UniffiFfiConverterMapStringString.write(value.context, buf)
 
 class _UniffiFfiConverterUInt64(_UniffiConverterPrimitiveInt):
     CLASS_NAME = "u64"
@@ -6249,6 +6956,149 @@ class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
 
 
 
+
+class ConnectionProtocol(typing.Protocol):
+    """
+    A connection to a server from this process, which needs no port.
+
+    It transports JSON-RPC messages in both directions. Requests pass the whole proxy, as if they came from a port:
+    authentication, tool filters, policies and the audit log apply. It ends when the workload or proxy stops, and when
+    the server has lost the session and cannot continue it.
+"""
+    
+    async def close(self, ) -> None:
+        """
+        Ends the connection. Missing responses are waited for up to 2 s and can still be received.
+"""
+        raise NotImplementedError
+    async def receive(self, ) -> typing.Optional[str]:
+        """
+        Waits for the next JSON-RPC message from the server; none after the end of the connection.
+"""
+        raise NotImplementedError
+    async def send(self, message: str) -> None:
+        """
+        Sends one JSON-RPC message. Responses are received with `receive`. If the caller is cancelled, the message is
+        sent nevertheless.
+"""
+        raise NotImplementedError
+
+class Connection(ConnectionProtocol):
+    """
+    A connection to a server from this process, which needs no port.
+
+    It transports JSON-RPC messages in both directions. Requests pass the whole proxy, as if they came from a port:
+    authentication, tool filters, policies and the audit log apply. It ends when the workload or proxy stops, and when
+    the server has lost the session and cannot continue it.
+"""
+    
+    _handle: ctypes.c_uint64
+    
+    def __init__(self, *args, **kwargs):
+        raise ValueError("This class has no default constructor")
+
+    def __del__(self):
+        # In case of partial initialization of instances.
+        handle = getattr(self, "_handle", None)
+        if handle is not None:
+            _uniffi_rust_call(_UniffiLib.uniffi_mcpm_ffi_fn_free_connection, handle)
+
+    def _uniffi_clone_handle(self):
+        return _uniffi_rust_call(_UniffiLib.uniffi_mcpm_ffi_fn_clone_connection, self._handle)
+
+    # Used by alternative constructors or any methods which return this type.
+    @classmethod
+    def _uniffi_make_instance(cls, handle):
+        # Lightly yucky way to bypass the usual __init__ logic
+        # and just create a new instance with the required handle.
+        inst = cls.__new__(cls)
+        inst._handle = handle
+        return inst
+    async def close(self, ) -> None:
+        """
+        Ends the connection. Missing responses are waited for up to 2 s and can still be received.
+"""
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+        )
+        _uniffi_lift_return = lambda val: None
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        return await _uniffi_rust_call_async(
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_connection_close(*_uniffi_lowered_args),
+            _UniffiLib.ffi_mcpm_ffi_rust_future_poll_void,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_complete_void,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_free_void,
+            _uniffi_lift_return,
+            _uniffi_error_converter,
+        )
+    async def receive(self, ) -> typing.Optional[str]:
+        """
+        Waits for the next JSON-RPC message from the server; none after the end of the connection.
+"""
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterOptionalString.lift
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        return await _uniffi_rust_call_async(
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_connection_receive(*_uniffi_lowered_args),
+            _UniffiLib.ffi_mcpm_ffi_rust_future_poll_rust_buffer,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_free_rust_buffer,
+            _uniffi_lift_return,
+            _uniffi_error_converter,
+        )
+    async def send(self, message: str) -> None:
+        """
+        Sends one JSON-RPC message. Responses are received with `receive`. If the caller is cancelled, the message is
+        sent nevertheless.
+"""
+        
+        _UniffiFfiConverterString.check_lower(message)
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+            _UniffiFfiConverterString.lower(message),
+        )
+        _uniffi_lift_return = lambda val: None
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        return await _uniffi_rust_call_async(
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_connection_send(*_uniffi_lowered_args),
+            _UniffiLib.ffi_mcpm_ffi_rust_future_poll_void,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_complete_void,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_free_void,
+            _uniffi_lift_return,
+            _uniffi_error_converter,
+        )
+
+
+
+
+
+class _UniffiFfiConverterTypeConnection:
+    @staticmethod
+    def lift(value: int) -> Connection:
+        return Connection._uniffi_make_instance(value)
+
+    @staticmethod
+    def check_lower(value: Connection):
+        if not isinstance(value, Connection):
+            raise TypeError("Expected Connection instance, {} found".format(type(value).__name__))
+
+    @staticmethod
+    def lower(value: Connection) -> ctypes.c_uint64:
+        return value._uniffi_clone_handle()
+
+    @classmethod
+    def read(cls, buf: _UniffiRustBuffer) -> Connection:
+        ptr = buf.read_u64()
+        if ptr == 0:
+            raise InternalError("Raw handle value was null")
+        return cls.lift(ptr)
+
+    @classmethod
+    def write(cls, value: Connection, buf: _UniffiRustBuffer):
+        buf.write_u64(cls.lower(value))
+
 class _UniffiFfiConverterOptionalTypeWorkloadEvent(_UniffiConverterRustBuffer):
     @classmethod
     def check_lower(cls, value):
@@ -6375,6 +7225,117 @@ class _UniffiFfiConverterTypeEvents:
     def write(cls, value: Events, buf: _UniffiRustBuffer):
         buf.write_u64(cls.lower(value))
 
+class _UniffiFfiConverterOptionalTypeLogChunk(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        if value is not None:
+            _UniffiFfiConverterTypeLogChunk.check_lower(value)
+
+    @classmethod
+    def write(cls, value, buf):
+        if value is None:
+            buf.write_u8(0)
+            return
+
+        buf.write_u8(1)
+        _UniffiFfiConverterTypeLogChunk.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        flag = buf.read_u8()
+        if flag == 0:
+            return None
+        elif flag == 1:
+            return _UniffiFfiConverterTypeLogChunk.read(buf)
+        else:
+            raise InternalError("Unexpected flag byte for optional type")
+
+
+class LogReaderProtocol(typing.Protocol):
+    """
+    The output of a server, which `next` returns, oldest first.
+"""
+    
+    async def next(self, ) -> typing.Optional[LogChunk]:
+        """
+        Waits for the next part; none at the end.
+"""
+        raise NotImplementedError
+
+class LogReader(LogReaderProtocol):
+    """
+    The output of a server, which `next` returns, oldest first.
+"""
+    
+    _handle: ctypes.c_uint64
+    
+    def __init__(self, *args, **kwargs):
+        raise ValueError("This class has no default constructor")
+
+    def __del__(self):
+        # In case of partial initialization of instances.
+        handle = getattr(self, "_handle", None)
+        if handle is not None:
+            _uniffi_rust_call(_UniffiLib.uniffi_mcpm_ffi_fn_free_logreader, handle)
+
+    def _uniffi_clone_handle(self):
+        return _uniffi_rust_call(_UniffiLib.uniffi_mcpm_ffi_fn_clone_logreader, self._handle)
+
+    # Used by alternative constructors or any methods which return this type.
+    @classmethod
+    def _uniffi_make_instance(cls, handle):
+        # Lightly yucky way to bypass the usual __init__ logic
+        # and just create a new instance with the required handle.
+        inst = cls.__new__(cls)
+        inst._handle = handle
+        return inst
+    async def next(self, ) -> typing.Optional[LogChunk]:
+        """
+        Waits for the next part; none at the end.
+"""
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterOptionalTypeLogChunk.lift
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        return await _uniffi_rust_call_async(
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_logreader_next(*_uniffi_lowered_args),
+            _UniffiLib.ffi_mcpm_ffi_rust_future_poll_rust_buffer,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_free_rust_buffer,
+            _uniffi_lift_return,
+            _uniffi_error_converter,
+        )
+
+
+
+
+
+class _UniffiFfiConverterTypeLogReader:
+    @staticmethod
+    def lift(value: int) -> LogReader:
+        return LogReader._uniffi_make_instance(value)
+
+    @staticmethod
+    def check_lower(value: LogReader):
+        if not isinstance(value, LogReader):
+            raise TypeError("Expected LogReader instance, {} found".format(type(value).__name__))
+
+    @staticmethod
+    def lower(value: LogReader) -> ctypes.c_uint64:
+        return value._uniffi_clone_handle()
+
+    @classmethod
+    def read(cls, buf: _UniffiRustBuffer) -> LogReader:
+        ptr = buf.read_u64()
+        if ptr == 0:
+            raise InternalError("Raw handle value was null")
+        return cls.lift(ptr)
+
+    @classmethod
+    def write(cls, value: LogReader, buf: _UniffiRustBuffer):
+        buf.write_u64(cls.lower(value))
+
 
 class ProxyProtocol(typing.Protocol):
     """
@@ -6388,6 +7349,13 @@ class ProxyProtocol(typing.Protocol):
         Checks with one MCP exchange whether the target is an MCP server, and returns a remark about one that
         passes, for example that it requires a login. Starting does not check this, because the target need not be
         up then.
+"""
+        raise NotImplementedError
+    async def connect(self, bearer_token: typing.Union[object, typing.Optional[Secret]] = _DEFAULT,transport: typing.Union[object, typing.Optional[ProxyMode]] = _DEFAULT) -> Connection:
+        """
+        Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
+        access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if its
+        URL does not end in `/sse` although it uses SSE.
 """
         raise NotImplementedError
     def explain(self, id: str) -> Explanation:
@@ -6412,7 +7380,7 @@ class ProxyProtocol(typing.Protocol):
         raise NotImplementedError
     def url(self, ) -> str:
         """
-        Returns the URL for clients.
+        Returns the URL for clients; empty without a port.
 """
         raise NotImplementedError
     def warnings(self, ) -> typing.List[str]:
@@ -6431,12 +7399,14 @@ class Proxy(ProxyProtocol):
     
     _handle: ctypes.c_uint64
     @classmethod
-    async def start(cls, options: ProxyOptions,prompt: typing.Union[object, typing.Optional[UserPrompt]] = _DEFAULT) -> Proxy:
+    async def start(cls, options: ProxyOptions,prompt: typing.Union[object, typing.Optional[UserPrompt]] = _DEFAULT,in_process_only: bool = False) -> Proxy:
         """
         Starts a proxy and returns once clients can connect.
 
         `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
         nobody can be prompted.
+
+        With `in_process_only`, no port is opened: only `connect` reaches the server.
 """
         
         _UniffiFfiConverterTypeProxyOptions.check_lower(options)
@@ -6444,9 +7414,12 @@ class Proxy(ProxyProtocol):
         if prompt is _DEFAULT:
             prompt = None
         _UniffiFfiConverterOptionalTypeUserPrompt.check_lower(prompt)
+
+        _UniffiFfiConverterBoolean.check_lower(in_process_only)
         _uniffi_lowered_args = (
             _UniffiFfiConverterTypeProxyOptions.lower(options),
             _UniffiFfiConverterOptionalTypeUserPrompt.lower(prompt),
+            _UniffiFfiConverterBoolean.lower(in_process_only),
         )
         _uniffi_lift_return = _UniffiFfiConverterTypeProxy.lift
         _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
@@ -6495,6 +7468,35 @@ class Proxy(ProxyProtocol):
             _UniffiLib.ffi_mcpm_ffi_rust_future_poll_rust_buffer,
             _UniffiLib.ffi_mcpm_ffi_rust_future_complete_rust_buffer,
             _UniffiLib.ffi_mcpm_ffi_rust_future_free_rust_buffer,
+            _uniffi_lift_return,
+            _uniffi_error_converter,
+        )
+    async def connect(self, bearer_token: typing.Union[object, typing.Optional[Secret]] = _DEFAULT,transport: typing.Union[object, typing.Optional[ProxyMode]] = _DEFAULT) -> Connection:
+        """
+        Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
+        access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if its
+        URL does not end in `/sse` although it uses SSE.
+"""
+        
+        if bearer_token is _DEFAULT:
+            bearer_token = None
+        _UniffiFfiConverterOptionalTypeSecret.check_lower(bearer_token)
+
+        if transport is _DEFAULT:
+            transport = None
+        _UniffiFfiConverterOptionalTypeProxyMode.check_lower(transport)
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+            _UniffiFfiConverterOptionalTypeSecret.lower(bearer_token),
+            _UniffiFfiConverterOptionalTypeProxyMode.lower(transport),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterTypeConnection.lift
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        return await _uniffi_rust_call_async(
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_connect(*_uniffi_lowered_args),
+            _UniffiLib.ffi_mcpm_ffi_rust_future_poll_u64,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_complete_u64,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_free_u64,
             _uniffi_lift_return,
             _uniffi_error_converter,
         )
@@ -6565,7 +7567,7 @@ class Proxy(ProxyProtocol):
         )
     def url(self, ) -> str:
         """
-        Returns the URL for clients.
+        Returns the URL for clients; empty without a port.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -6935,6 +7937,12 @@ class WorkloadProtocol(typing.Protocol):
     killed. Call `stop` to let the server exit by itself.
 """
     
+    async def connect(self, bearer_token: typing.Union[object, typing.Optional[Secret]] = _DEFAULT) -> Connection:
+        """
+        Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
+        access token of the caller, if the workload authenticates callers.
+"""
+        raise NotImplementedError
     def events(self, ) -> Events:
         """
         Subscribes to the events from now on.
@@ -6959,7 +7967,12 @@ class WorkloadProtocol(typing.Protocol):
         raise NotImplementedError
     def url(self, ) -> str:
         """
-        Returns the URL for clients.
+        Returns the URL for clients; empty without a port.
+"""
+        raise NotImplementedError
+    async def wait(self, ) -> WorkloadStatus:
+        """
+        Waits until the server has exited and is not restarted, or the workload was stopped; returns the status.
 """
         raise NotImplementedError
 
@@ -6973,7 +7986,7 @@ class Workload(WorkloadProtocol):
     
     _handle: ctypes.c_uint64
     @classmethod
-    async def start(cls, options: WorkloadOptions,events: typing.Union[object, typing.Optional[Events]] = _DEFAULT,prompt: typing.Union[object, typing.Optional[UserPrompt]] = _DEFAULT) -> Workload:
+    async def start(cls, options: WorkloadOptions,events: typing.Union[object, typing.Optional[Events]] = _DEFAULT,prompt: typing.Union[object, typing.Optional[UserPrompt]] = _DEFAULT,in_process_only: bool = False) -> Workload:
         """
         Starts a workload and returns once clients can connect. Its record and the engine are located by the
         environment variables of this process, as by the command line.
@@ -6983,6 +7996,8 @@ class Workload(WorkloadProtocol):
 
         `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
         nobody can be prompted.
+
+        With `in_process_only`, no port is opened: only `connect` reaches the server.
 """
         
         _UniffiFfiConverterTypeWorkloadOptions.check_lower(options)
@@ -6994,10 +8009,13 @@ class Workload(WorkloadProtocol):
         if prompt is _DEFAULT:
             prompt = None
         _UniffiFfiConverterOptionalTypeUserPrompt.check_lower(prompt)
+
+        _UniffiFfiConverterBoolean.check_lower(in_process_only)
         _uniffi_lowered_args = (
             _UniffiFfiConverterTypeWorkloadOptions.lower(options),
             _UniffiFfiConverterOptionalTypeEvents.lower(events),
             _UniffiFfiConverterOptionalTypeUserPrompt.lower(prompt),
+            _UniffiFfiConverterBoolean.lower(in_process_only),
         )
         _uniffi_lift_return = _UniffiFfiConverterTypeWorkload.lift
         _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
@@ -7030,6 +8048,29 @@ class Workload(WorkloadProtocol):
         inst = cls.__new__(cls)
         inst._handle = handle
         return inst
+    async def connect(self, bearer_token: typing.Union[object, typing.Optional[Secret]] = _DEFAULT) -> Connection:
+        """
+        Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
+        access token of the caller, if the workload authenticates callers.
+"""
+        
+        if bearer_token is _DEFAULT:
+            bearer_token = None
+        _UniffiFfiConverterOptionalTypeSecret.check_lower(bearer_token)
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+            _UniffiFfiConverterOptionalTypeSecret.lower(bearer_token),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterTypeConnection.lift
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        return await _uniffi_rust_call_async(
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_workload_connect(*_uniffi_lowered_args),
+            _UniffiLib.ffi_mcpm_ffi_rust_future_poll_u64,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_complete_u64,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_free_u64,
+            _uniffi_lift_return,
+            _uniffi_error_converter,
+        )
     def events(self, ) -> Events:
         """
         Subscribes to the events from now on.
@@ -7099,7 +8140,7 @@ class Workload(WorkloadProtocol):
         )
     def url(self, ) -> str:
         """
-        Returns the URL for clients.
+        Returns the URL for clients; empty without a port.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -7112,6 +8153,23 @@ class Workload(WorkloadProtocol):
             *_uniffi_lowered_args,
         )
         return _uniffi_lift_return(_uniffi_ffi_result)
+    async def wait(self, ) -> WorkloadStatus:
+        """
+        Waits until the server has exited and is not restarted, or the workload was stopped; returns the status.
+"""
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterTypeWorkloadStatus.lift
+        _uniffi_error_converter = None
+        return await _uniffi_rust_call_async(
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_workload_wait(*_uniffi_lowered_args),
+            _UniffiLib.ffi_mcpm_ffi_rust_future_poll_rust_buffer,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_free_rust_buffer,
+            _uniffi_lift_return,
+            _uniffi_error_converter,
+        )
 
 
 
@@ -7140,6 +8198,347 @@ class _UniffiFfiConverterTypeWorkload:
 
     @classmethod
     def write(cls, value: Workload, buf: _UniffiRustBuffer):
+        buf.write_u64(cls.lower(value))
+
+class _UniffiFfiConverterSequenceTypePathBuf(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        for item in value:
+            _UniffiFfiConverterTypePathBuf.check_lower(item)
+
+    @classmethod
+    def write(cls, value, buf):
+        items = len(value)
+        buf.write_i32(items)
+        for item in value:
+            _UniffiFfiConverterTypePathBuf.write(item, buf)
+
+    @classmethod
+    def read(cls, buf):
+        count = buf.read_i32()
+        if count < 0:
+            raise InternalError("Unexpected negative sequence length")
+
+        return [
+            _UniffiFfiConverterTypePathBuf.read(buf) for i in range(count)
+        ]
+
+class _UniffiFfiConverterSequenceTypeWorkloadInfo(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        for item in value:
+            _UniffiFfiConverterTypeWorkloadInfo.check_lower(item)
+
+    @classmethod
+    def write(cls, value, buf):
+        items = len(value)
+        buf.write_i32(items)
+        for item in value:
+            _UniffiFfiConverterTypeWorkloadInfo.write(item, buf)
+
+    @classmethod
+    def read(cls, buf):
+        count = buf.read_i32()
+        if count < 0:
+            raise InternalError("Unexpected negative sequence length")
+
+        return [
+            _UniffiFfiConverterTypeWorkloadInfo.read(buf) for i in range(count)
+        ]
+
+class _UniffiFfiConverterOptionalUInt64(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        if value is not None:
+            _UniffiFfiConverterUInt64.check_lower(value)
+
+    @classmethod
+    def write(cls, value, buf):
+        if value is None:
+            buf.write_u8(0)
+            return
+
+        buf.write_u8(1)
+        _UniffiFfiConverterUInt64.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        flag = buf.read_u8()
+        if flag == 0:
+            return None
+        elif flag == 1:
+            return _UniffiFfiConverterUInt64.read(buf)
+        else:
+            raise InternalError("Unexpected flag byte for optional type")
+
+
+class WorkloadsProtocol(typing.Protocol):
+    """
+    The recorded workloads of this machine, whichever process runs them. Records are located by the environment
+    variables of this process, as by the command line.
+"""
+    
+    def accept_ignore_files(self, folder: PathBuf) -> typing.List[PathBuf]:
+        """
+        Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are
+        visible after the next start. Returns those whose text has changed.
+"""
+        raise NotImplementedError
+    def export_to(self, name: str,path: PathBuf) -> None:
+        """
+        Writes the options of a workload to a file for `from_config`. Secrets are left out.
+"""
+        raise NotImplementedError
+    async def info(self, name: str) -> WorkloadInfo:
+        """
+        Returns the status of one workload.
+"""
+        raise NotImplementedError
+    async def list(self, ) -> typing.List[WorkloadInfo]:
+        """
+        Returns the status of all workloads in the order of their names. An engine that does not respond is part of the
+        status.
+"""
+        raise NotImplementedError
+    async def logs(self, name: str,follow: bool = False,tail: typing.Union[object, typing.Optional[int]] = _DEFAULT) -> LogReader:
+        """
+        Returns the output of a workload's server: the last `tail` lines or all, and with `follow` what it writes until
+        it exits.
+"""
+        raise NotImplementedError
+    async def remove(self, name: str,grace: Duration) -> None:
+        """
+        Stops a workload, and removes its containers and its record. If the caller is cancelled, removing continues.
+"""
+        raise NotImplementedError
+    async def stop(self, name: str,grace: Duration) -> None:
+        """
+        Stops a workload, whichever process runs it: the server is killed after `grace`. Does nothing if it has stopped
+        already. If the caller is cancelled, stopping continues.
+"""
+        raise NotImplementedError
+
+class Workloads(WorkloadsProtocol):
+    """
+    The recorded workloads of this machine, whichever process runs them. Records are located by the environment
+    variables of this process, as by the command line.
+"""
+    
+    _handle: ctypes.c_uint64
+    def __init__(self, ):
+        """
+        Opens the records.
+"""
+        _uniffi_lowered_args = (
+        )
+        _uniffi_lift_return = _UniffiFfiConverterTypeWorkloads.lift
+        _uniffi_error_converter = None
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_constructor_workloads_new,
+            *_uniffi_lowered_args,
+        )
+        self._handle = _uniffi_ffi_result
+
+    def __del__(self):
+        # In case of partial initialization of instances.
+        handle = getattr(self, "_handle", None)
+        if handle is not None:
+            _uniffi_rust_call(_UniffiLib.uniffi_mcpm_ffi_fn_free_workloads, handle)
+
+    def _uniffi_clone_handle(self):
+        return _uniffi_rust_call(_UniffiLib.uniffi_mcpm_ffi_fn_clone_workloads, self._handle)
+
+    # Used by alternative constructors or any methods which return this type.
+    @classmethod
+    def _uniffi_make_instance(cls, handle):
+        # Lightly yucky way to bypass the usual __init__ logic
+        # and just create a new instance with the required handle.
+        inst = cls.__new__(cls)
+        inst._handle = handle
+        return inst
+    def accept_ignore_files(self, folder: PathBuf) -> typing.List[PathBuf]:
+        """
+        Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are
+        visible after the next start. Returns those whose text has changed.
+"""
+        
+        _UniffiFfiConverterTypePathBuf.check_lower(folder)
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+            _UniffiFfiConverterTypePathBuf.lower(folder),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterSequenceTypePathBuf.lift
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_accept_ignore_files,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
+    def export_to(self, name: str,path: PathBuf) -> None:
+        """
+        Writes the options of a workload to a file for `from_config`. Secrets are left out.
+"""
+        
+        _UniffiFfiConverterString.check_lower(name)
+
+        _UniffiFfiConverterTypePathBuf.check_lower(path)
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+            _UniffiFfiConverterString.lower(name),
+            _UniffiFfiConverterTypePathBuf.lower(path),
+        )
+        _uniffi_lift_return = lambda val: None
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_export_to,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
+    async def info(self, name: str) -> WorkloadInfo:
+        """
+        Returns the status of one workload.
+"""
+        
+        _UniffiFfiConverterString.check_lower(name)
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+            _UniffiFfiConverterString.lower(name),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterTypeWorkloadInfo.lift
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        return await _uniffi_rust_call_async(
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_info(*_uniffi_lowered_args),
+            _UniffiLib.ffi_mcpm_ffi_rust_future_poll_rust_buffer,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_free_rust_buffer,
+            _uniffi_lift_return,
+            _uniffi_error_converter,
+        )
+    async def list(self, ) -> typing.List[WorkloadInfo]:
+        """
+        Returns the status of all workloads in the order of their names. An engine that does not respond is part of the
+        status.
+"""
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterSequenceTypeWorkloadInfo.lift
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        return await _uniffi_rust_call_async(
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_list(*_uniffi_lowered_args),
+            _UniffiLib.ffi_mcpm_ffi_rust_future_poll_rust_buffer,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_free_rust_buffer,
+            _uniffi_lift_return,
+            _uniffi_error_converter,
+        )
+    async def logs(self, name: str,follow: bool = False,tail: typing.Union[object, typing.Optional[int]] = _DEFAULT) -> LogReader:
+        """
+        Returns the output of a workload's server: the last `tail` lines or all, and with `follow` what it writes until
+        it exits.
+"""
+        
+        _UniffiFfiConverterString.check_lower(name)
+
+        _UniffiFfiConverterBoolean.check_lower(follow)
+
+        if tail is _DEFAULT:
+            tail = None
+        _UniffiFfiConverterOptionalUInt64.check_lower(tail)
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+            _UniffiFfiConverterString.lower(name),
+            _UniffiFfiConverterBoolean.lower(follow),
+            _UniffiFfiConverterOptionalUInt64.lower(tail),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterTypeLogReader.lift
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        return await _uniffi_rust_call_async(
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_logs(*_uniffi_lowered_args),
+            _UniffiLib.ffi_mcpm_ffi_rust_future_poll_u64,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_complete_u64,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_free_u64,
+            _uniffi_lift_return,
+            _uniffi_error_converter,
+        )
+    async def remove(self, name: str,grace: Duration) -> None:
+        """
+        Stops a workload, and removes its containers and its record. If the caller is cancelled, removing continues.
+"""
+        
+        _UniffiFfiConverterString.check_lower(name)
+
+        _UniffiFfiConverterDuration.check_lower(grace)
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+            _UniffiFfiConverterString.lower(name),
+            _UniffiFfiConverterDuration.lower(grace),
+        )
+        _uniffi_lift_return = lambda val: None
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        return await _uniffi_rust_call_async(
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_remove(*_uniffi_lowered_args),
+            _UniffiLib.ffi_mcpm_ffi_rust_future_poll_void,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_complete_void,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_free_void,
+            _uniffi_lift_return,
+            _uniffi_error_converter,
+        )
+    async def stop(self, name: str,grace: Duration) -> None:
+        """
+        Stops a workload, whichever process runs it: the server is killed after `grace`. Does nothing if it has stopped
+        already. If the caller is cancelled, stopping continues.
+"""
+        
+        _UniffiFfiConverterString.check_lower(name)
+
+        _UniffiFfiConverterDuration.check_lower(grace)
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+            _UniffiFfiConverterString.lower(name),
+            _UniffiFfiConverterDuration.lower(grace),
+        )
+        _uniffi_lift_return = lambda val: None
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        return await _uniffi_rust_call_async(
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_stop(*_uniffi_lowered_args),
+            _UniffiLib.ffi_mcpm_ffi_rust_future_poll_void,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_complete_void,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_free_void,
+            _uniffi_lift_return,
+            _uniffi_error_converter,
+        )
+
+
+
+
+
+class _UniffiFfiConverterTypeWorkloads:
+    @staticmethod
+    def lift(value: int) -> Workloads:
+        return Workloads._uniffi_make_instance(value)
+
+    @staticmethod
+    def check_lower(value: Workloads):
+        if not isinstance(value, Workloads):
+            raise TypeError("Expected Workloads instance, {} found".format(type(value).__name__))
+
+    @staticmethod
+    def lower(value: Workloads) -> ctypes.c_uint64:
+        return value._uniffi_clone_handle()
+
+    @classmethod
+    def read(cls, buf: _UniffiRustBuffer) -> Workloads:
+        ptr = buf.read_u64()
+        if ptr == 0:
+            raise InternalError("Raw handle value was null")
+        return cls.lift(ptr)
+
+    @classmethod
+    def write(cls, value: Workloads, buf: _UniffiRustBuffer):
         buf.write_u64(cls.lower(value))
 
 class _UniffiFfiConverterOptionalTypeUserPrompt(_UniffiConverterRustBuffer):
@@ -7224,20 +8623,36 @@ def shutdown() -> None:
         *_uniffi_lowered_args,
     )
     return _uniffi_lift_return(_uniffi_ffi_result)
+def version() -> str:
+    """
+    Returns the version of mcpm.
+"""
+    _uniffi_lowered_args = (
+    )
+    _uniffi_lift_return = _UniffiFfiConverterString.lift
+    _uniffi_error_converter = None
+    _uniffi_ffi_result = _uniffi_rust_call_with_error(
+        _uniffi_error_converter,
+        _UniffiLib.uniffi_mcpm_ffi_fn_func_version,
+        *_uniffi_lowered_args,
+    )
+    return _uniffi_lift_return(_uniffi_ffi_result)
 
 __all__ = [
     "InternalError",
+    "LogStream",
     "SubjectTokenType",
     "OtlpProtocol",
     "Protocol",
     "Relabel",
+    "WorkloadState",
     "Transport",
+    "LoginState",
     "ProxyMode",
     "PermissionProfile",
     "ImageVerification",
     "RuntimeChoice",
     "Phase",
-    "LoginState",
     "McpmError",
     "WorkloadEvent",
     "KeyValue",
@@ -7248,21 +8663,30 @@ __all__ = [
     "Explanation",
     "Header",
     "HeaderSecret",
+    "LogChunk",
     "LoginPrompt",
     "ProxyOptions",
     "PublishSpec",
     "SecretRef",
     "VolumeSpec",
+    "WorkloadInfo",
     "WorkloadOptions",
     "WorkloadStatus",
     "explain",
     "shutdown",
+    "version",
+    "Connection",
+    "ConnectionProtocol",
     "Events",
     "EventsProtocol",
+    "LogReader",
+    "LogReaderProtocol",
     "Proxy",
     "ProxyProtocol",
     "UserPromptImpl",
     "UserPrompt",
     "Workload",
     "WorkloadProtocol",
+    "Workloads",
+    "WorkloadsProtocol",
 ]

@@ -1,0 +1,151 @@
+//! Connections to servers from the process of their proxy, for C.
+
+use std::{
+    ffi::{c_char, c_void},
+    ptr,
+    sync::Arc,
+};
+
+use super::{
+    callback::UserData,
+    error::{CError, Status},
+    handle::{self, Out},
+    operation::{self, COnEnd, COperation},
+};
+use crate::{connection_handle::ConnectionHandle, executor};
+
+/// A connection to a server from this process, which needs no port.
+///
+/// It transports JSON-RPC messages in both directions. Requests pass the whole proxy, as if they came from a port:
+/// authentication, tool filters, policies and the audit log apply. It ends when the workload or proxy stops, and when the
+/// server has lost the session and cannot continue it.
+#[derive(Debug)]
+pub struct CConnection(Arc<ConnectionHandle>);
+
+impl CConnection {
+    pub(super) fn new(handle: Arc<ConnectionHandle>) -> Self {
+        Self(handle)
+    }
+}
+
+/// Receives a message. `message` must be freed with `mcpm_string_free`, and is null after the end of the connection;
+/// `error` is null if there is none, and must be freed otherwise.
+///
+/// It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
+/// that block; they return `MCPM_STATUS_NOT_HERE` there.
+pub type COnMessage =
+    Option<unsafe extern "C" fn(user_data: *mut c_void, message: *mut c_char, error: *mut CError)>;
+
+/// Sends one JSON-RPC message, and waits while the server is behind. Responses are received with
+/// `mcpm_connection_receive`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_connection_send(
+    connection: *const CConnection,
+    message: *const c_char,
+    error: *mut *mut CError,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            executor::ensure_outside_runtime()?;
+            let held = Arc::clone(&handle::required_ref(connection, "connection")?.0);
+            let message = handle::text(message, "message")?.to_owned();
+            Ok(executor::spawn_cancellable(async move { held.send(&message).await })?.block_on()?)
+        })
+    }
+}
+
+/// Sends one JSON-RPC message, and calls `on_end` once it is sent; messages are sent in the order of the calls only if
+/// each waits for the end of the one before. It cannot be cancelled.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_connection_send_async(
+    connection: *const CConnection,
+    message: *const c_char,
+    on_end: COnEnd,
+    user_data: *mut c_void,
+    error: *mut *mut CError,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let held = Arc::clone(&handle::required_ref(connection, "connection")?.0);
+            let message = handle::text(message, "message")?.to_owned();
+            let sent = async move { held.send(&message).await };
+            operation::start_with_end(ptr::null_mut(), sent, on_end, user_data)
+        })
+    }
+}
+
+/// Waits for the next JSON-RPC message from the server. `message` is set to it, and must be freed with
+/// `mcpm_string_free`; it is set to null after the end of the connection.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_connection_receive(
+    connection: *const CConnection,
+    message: *mut *mut c_char,
+    error: *mut *mut CError,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            executor::ensure_outside_runtime()?;
+            let out = Out::new(message, "message")?;
+            let held = Arc::clone(&handle::required_ref(connection, "connection")?.0);
+            let received = executor::spawn_cancellable(async move { held.receive().await })?.block_on()?;
+            out.put(received.map_or(ptr::null_mut(), |message| handle::string_into_raw(&message)));
+            Ok(())
+        })
+    }
+}
+
+/// Waits for the next JSON-RPC message from the server, and calls `on_message` with it. If it is cancelled, no message
+/// is lost.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_connection_receive_async(
+    connection: *const CConnection,
+    on_message: COnMessage,
+    user_data: *mut c_void,
+    operation: *mut *mut COperation,
+    error: *mut *mut CError,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let on_message = handle::required_callback(on_message, "on_message")?;
+            let held = Arc::clone(&handle::required_ref(connection, "connection")?.0);
+            let user_data = UserData::new(user_data, None);
+            operation::start(operation, async move { held.receive().await }, move |received| {
+                let (message, error) = match received {
+                    Ok(Some(message)) => (handle::string_into_raw(&message), ptr::null_mut()),
+                    Ok(None) => (ptr::null_mut(), ptr::null_mut()),
+                    Err(error) => (ptr::null_mut(), handle::into_raw(error)),
+                };
+                // SAFETY: the program guarantees the callback and its user data.
+                on_message(user_data.pointer(), message, error);
+            })
+        })
+    }
+}
+
+/// Ends a connection, also for threads that wait for a message. Missing responses are waited for up to 2 s and can still
+/// be received. The handle must still be freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_connection_close(
+    connection: *const CConnection,
+    error: *mut *mut CError,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            executor::ensure_outside_runtime()?;
+            let held = Arc::clone(&handle::required_ref(connection, "connection")?.0);
+            Ok(executor::spawn_cancellable(async move { held.close().await })?.block_on()?)
+        })
+    }
+}
+
+/// Frees a connection, which closes it; null is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_connection_free(connection: *mut CConnection) {
+    // SAFETY: the conventions in the header.
+    unsafe { handle::free_catching_panics(connection) }
+}

@@ -1,0 +1,88 @@
+//! Records: named values for C, for example an event or the status of a workload.
+
+use std::{
+    ffi::{CString, c_char},
+    ptr,
+};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::handle;
+
+/// Named values: an event, the status of a workload, or the description of a recorded one.
+#[derive(Debug)]
+pub struct CRecord {
+    fields: Vec<(String, CString)>,
+    json: CString,
+}
+
+impl CRecord {
+    pub(super) fn new(value: &impl Serialize) -> Self {
+        // Our own types contain nothing that JSON has no form for.
+        let value = serde_json::to_value(value).unwrap_or_default();
+        let json = handle::c_text(&value.to_string());
+        let Value::Object(object) = value else { return Self { fields: Vec::new(), json } };
+        let fields = object.into_iter().filter_map(|(name, value)| {
+            let text = match value {
+                Value::Null => return None,
+                Value::String(text) => text,
+                other => other.to_string(),
+            };
+            Some((name, handle::c_text(&text)))
+        });
+        Self { fields: fields.collect(), json }
+    }
+}
+
+/// Returns a value by its name, in text form: numbers in decimal, objects and lists as JSON. It is valid as long as the
+/// record. Returns null if the record has no such value, and for null pointers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_record_get(record: *const CRecord, name: *const c_char) -> *const c_char {
+    // SAFETY: the conventions in the header.
+    let (record, name) = unsafe { (handle::as_ref(record), handle::text(name, "name")) };
+    let (Some(record), Ok(name)) = (record, name) else { return ptr::null() };
+    let field = record.fields.iter().find(|(known, _)| known == name);
+    field.map_or(ptr::null(), |(_, value)| value.as_ptr())
+}
+
+/// Returns all values as a JSON object, valid as long as the record. Null returns null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_record_json(record: *const CRecord) -> *const c_char {
+    // SAFETY: the conventions in the header.
+    unsafe { handle::as_ref(record) }.map_or(ptr::null(), |record| record.json.as_ptr())
+}
+
+/// Frees a record that a function returned to be freed; null is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_record_free(record: *mut CRecord) {
+    // SAFETY: the conventions in the header.
+    unsafe { handle::free(record) }
+}
+
+/// A list of records.
+#[derive(Debug)]
+pub struct CRecordList(pub(super) Vec<CRecord>);
+
+/// Returns the number of records; 0 for null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_record_list_length(list: *const CRecordList) -> usize {
+    // SAFETY: the conventions in the header.
+    unsafe { handle::as_ref(list) }.map_or(0, |list| list.0.len())
+}
+
+/// Returns a record by its index from 0, valid as long as the list; it is not freed. Returns null if the index is out
+/// of range, and for a null pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_record_list_get(list: *const CRecordList, index: usize) -> *const CRecord {
+    // SAFETY: the conventions in the header.
+    let record = unsafe { handle::as_ref(list) }.and_then(|list| list.0.get(index));
+    record.map_or(ptr::null(), ptr::from_ref)
+}
+
+/// Frees a list and its records; null is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_record_list_free(list: *mut CRecordList) {
+    // SAFETY: the conventions in the header.
+    unsafe { handle::free(list) }
+}

@@ -1,0 +1,41 @@
+//! Connections to servers for Python and Swift.
+
+use std::sync::Arc;
+
+use crate::{McpmError, connection_handle::ConnectionHandle, executor};
+
+/// A connection to a server from this process, which needs no port.
+///
+/// It transports JSON-RPC messages in both directions. Requests pass the whole proxy, as if they came from a port:
+/// authentication, tool filters, policies and the audit log apply. It ends when the workload or proxy stops, and when
+/// the server has lost the session and cannot continue it.
+#[derive(Debug, uniffi::Object)]
+pub struct Connection(Arc<ConnectionHandle>);
+
+impl Connection {
+    pub(crate) fn new(handle: Arc<ConnectionHandle>) -> Arc<Self> {
+        Arc::new(Self(handle))
+    }
+}
+
+#[uniffi::export]
+impl Connection {
+    /// Sends one JSON-RPC message. Responses are received with `receive`. If the caller is cancelled, the message is
+    /// sent nevertheless.
+    pub async fn send(&self, message: String) -> Result<(), McpmError> {
+        let handle = Arc::clone(&self.0);
+        // Half a message would make the connection unusable, so a caller cannot cancel it.
+        Ok(executor::spawn_cancellable(async move { handle.send(&message).await })?.join().await?)
+    }
+
+    /// Waits for the next JSON-RPC message from the server; none after the end of the connection.
+    // Needs none of mcpm's threads: the sender wakes the waiting task.
+    pub async fn receive(&self) -> Result<Option<String>, McpmError> {
+        Ok(self.0.receive().await?)
+    }
+
+    /// Ends the connection. Missing responses are waited for up to 2 s and can still be received.
+    pub async fn close(&self) -> Result<(), McpmError> {
+        Ok(self.0.close().await?)
+    }
+}

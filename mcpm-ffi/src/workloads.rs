@@ -1,0 +1,197 @@
+//! The recorded workloads of this machine for Python and Swift.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::TryStreamExt as _;
+use mcpm::{
+    Environment, Result,
+    options::Transport,
+    runtime::LogStream,
+    state::{LoginState, WorkloadState},
+    workload::Logs,
+};
+
+use crate::{McpmError, executor};
+
+/// The recorded workloads of this machine, whichever process runs them. Records are located by the environment
+/// variables of this process, as by the command line.
+#[derive(Debug, uniffi::Object)]
+pub struct Workloads(mcpm::workload::Workloads);
+
+/// The status of a recorded workload.
+#[derive(Debug, uniffi::Record)]
+pub struct WorkloadInfo {
+    /// The name.
+    pub name: String,
+    /// The phase.
+    pub status: WorkloadState,
+    /// The reason for the phase, if there is one.
+    pub reason: Option<String>,
+    /// The URL for clients, if the workload has one.
+    pub url: Option<String>,
+    /// The image; none for a remote server.
+    pub image: Option<String>,
+    /// The package that the image was built for.
+    pub package: Option<String>,
+    /// The verified signer of the image.
+    pub signer: Option<String>,
+    /// The URL of a remote server, without its query.
+    pub remote: Option<String>,
+    /// The transport of the server.
+    pub transport: Option<Transport>,
+    /// The group.
+    pub group: Option<String>,
+    /// How often the server was restarted.
+    pub restarts: u32,
+    /// The state of the login to the remote server, if there is one.
+    pub login: Option<LoginState>,
+    /// The exit code of the server's last run.
+    pub exit_code: Option<i64>,
+    /// When the workload was created (RFC 3339).
+    pub created_at: Option<String>,
+}
+
+impl From<mcpm::workload::WorkloadInfo> for WorkloadInfo {
+    fn from(info: mcpm::workload::WorkloadInfo) -> Self {
+        let mcpm::workload::WorkloadInfo {
+            name,
+            status,
+            reason,
+            url,
+            image,
+            package,
+            verified,
+            remote,
+            transport,
+            group,
+            restarts,
+            login,
+            exit_code,
+            created_at,
+        } = info;
+        let package = package.map(|package| package.to_string());
+        let signer = verified.map(|verified| verified.signer.to_string());
+        Self {
+            name,
+            status,
+            reason,
+            url,
+            image,
+            package,
+            signer,
+            remote,
+            transport,
+            group,
+            restarts,
+            login,
+            exit_code,
+            created_at,
+        }
+    }
+}
+
+#[uniffi::export]
+impl Workloads {
+    /// Opens the records.
+    #[uniffi::constructor]
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self(mcpm::workload::Workloads::new(Environment::from_process())))
+    }
+
+    /// Returns the status of all workloads in the order of their names. An engine that does not respond is part of the
+    /// status.
+    pub async fn list(&self) -> Result<Vec<WorkloadInfo>, McpmError> {
+        let workloads = self.0.clone();
+        let listed = executor::spawn_cancellable(async move { workloads.list().await })?;
+        Ok(listed.join_or_abort().await?.into_iter().map(WorkloadInfo::from).collect())
+    }
+
+    /// Returns the status of one workload.
+    pub async fn info(&self, name: String) -> Result<WorkloadInfo, McpmError> {
+        let workloads = self.0.clone();
+        let info = executor::spawn_cancellable(async move { workloads.info(&name).await })?;
+        Ok(info.join_or_abort().await?.into())
+    }
+
+    /// Stops a workload, whichever process runs it: the server is killed after `grace`. Does nothing if it has stopped
+    /// already. If the caller is cancelled, stopping continues.
+    pub async fn stop(&self, name: String, grace: Duration) -> Result<(), McpmError> {
+        let workloads = self.0.clone();
+        let stopped = executor::spawn_to_completion(async move { workloads.stop(&name, grace).await })?;
+        Ok(stopped.join().await?)
+    }
+
+    /// Stops a workload, and removes its containers and its record. If the caller is cancelled, removing continues.
+    pub async fn remove(&self, name: String, grace: Duration) -> Result<(), McpmError> {
+        let workloads = self.0.clone();
+        let removed = executor::spawn_to_completion(async move { workloads.remove(&name, grace).await })?;
+        Ok(removed.join().await?)
+    }
+
+    /// Returns the output of a workload's server: the last `tail` lines or all, and with `follow` what it writes until
+    /// it exits.
+    #[uniffi::method(default(follow = false, tail = None))]
+    pub async fn logs(
+        &self,
+        name: String,
+        follow: bool,
+        tail: Option<u64>,
+    ) -> Result<Arc<LogReader>, McpmError> {
+        let workloads = self.0.clone();
+        let tail = tail.map(|lines| usize::try_from(lines).unwrap_or(usize::MAX));
+        let logs = executor::spawn_cancellable(async move { workloads.logs(&name, follow, tail).await })?;
+        Ok(Arc::new(LogReader::new(logs.join_or_abort().await?)))
+    }
+
+    /// Writes the options of a workload to a file for `from_config`. Secrets are left out.
+    pub fn export_to(&self, name: &str, path: PathBuf) -> Result<(), McpmError> {
+        Ok(self.0.export(name, &path)?)
+    }
+
+    /// Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are
+    /// visible after the next start. Returns those whose text has changed.
+    pub fn accept_ignore_files(&self, folder: PathBuf) -> Result<Vec<PathBuf>, McpmError> {
+        Ok(self.0.accept_ignore_files(Path::new(&folder))?)
+    }
+}
+
+/// The output of a server, which `next` returns, oldest first.
+#[derive(uniffi::Object)]
+pub struct LogReader(Arc<tokio::sync::Mutex<Logs>>);
+
+/// A part of a server's output.
+#[derive(Debug, uniffi::Record)]
+pub struct LogChunk {
+    /// The stream that it was written to.
+    pub stream: LogStream,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl LogReader {
+    fn new(logs: Logs) -> Self {
+        Self(Arc::new(tokio::sync::Mutex::new(logs)))
+    }
+}
+
+impl fmt::Debug for LogReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogReader").finish_non_exhaustive()
+    }
+}
+
+#[uniffi::export]
+impl LogReader {
+    /// Waits for the next part; none at the end.
+    pub async fn next(&self) -> Result<Option<LogChunk>, McpmError> {
+        let logs = Arc::clone(&self.0);
+        let chunk = executor::spawn_cancellable(async move { logs.lock().await.try_next().await })?;
+        let chunk = chunk.join_or_abort().await?;
+        Ok(chunk.map(|chunk| LogChunk { stream: chunk.stream, bytes: chunk.bytes.into() }))
+    }
+}
