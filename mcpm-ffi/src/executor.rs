@@ -18,7 +18,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::workload_handle;
+use crate::{sigpipe, workload_handle};
 
 /// How long a shutdown waits for rollbacks and stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,7 +36,8 @@ struct Executor {
 
 impl Executor {
     fn new() -> Result<Self> {
-        let runtime = Builder::new_multi_thread().enable_all().thread_name("mcpm").build();
+        let mut runtime = Builder::new_multi_thread();
+        let runtime = runtime.enable_all().thread_name("mcpm").on_thread_start(sigpipe::block).build();
         let runtime = runtime
             .map_err(|error| Error::new(ErrorKind::Io, "cannot start the threads of mcpm").source(error))?;
         Ok(Self { runtime, shutdown_token: CancellationToken::new(), tasks: TaskTracker::new() })

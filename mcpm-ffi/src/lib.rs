@@ -1,8 +1,8 @@
 //! The C, Python and Swift bindings of mcpm.
 //!
-//! They only translate: all decisions are made by the library. [`c`] contains the C bindings;
-//! `connection_handle`, `executor`, `prompt_bridge` and `workload_handle` are shared by all bindings; the other modules
-//! are exported to Python and Swift by `uniffi`.
+//! They only translate: all decisions are made by the library. [`c`] contains the C bindings; `connection_handle`,
+//! `executor`, `prompt_bridge`, `sigpipe` and `workload_handle` are shared by all bindings; the other modules are exported
+//! to Python and Swift by `uniffi`.
 //! Files in `generated` and `c/setters.rs` are generated from the option table.
 
 #[cfg(feature = "capi")]
@@ -25,6 +25,8 @@ mod prompt_bridge;
 mod proxy;
 #[cfg(feature = "uniffi")]
 mod records;
+#[cfg(any(feature = "capi", feature = "uniffi"))]
+mod sigpipe;
 #[cfg(feature = "uniffi")]
 mod user_prompt;
 #[cfg(feature = "uniffi")]
