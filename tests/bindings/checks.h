@@ -7,7 +7,7 @@
 
 #define CHECK(condition) check((condition) ? 1 : 0, #condition, __FILE__, __LINE__)
 
-static void check(int holds, const char *what, const char *file, int line)
+static inline void check(int holds, const char *what, const char *file, int line)
 {
     if (!holds) {
         fprintf(stderr, "%s:%d: %s\n", file, line, what);
@@ -18,7 +18,7 @@ static void check(int holds, const char *what, const char *file, int line)
 /* Checks a status, prints the message that came with it and frees it. */
 #define REFUSED(call, wanted) refused(call, wanted, &error, #call, __FILE__, __LINE__)
 
-static void refused(mcpm_status status, mcpm_status wanted, mcpm_error **error, const char *what, const char *file,
+static inline void refused(mcpm_status status, mcpm_status wanted, mcpm_error **error, const char *what, const char *file,
                     int line)
 {
     if (status != wanted || mcpm_error_status(*error) != wanted) {
@@ -31,12 +31,12 @@ static void refused(mcpm_status status, mcpm_status wanted, mcpm_error **error, 
 }
 
 /* Checks that a call went well. */
-#define DONE(call) done(call, error, #call, __FILE__, __LINE__)
+#define DONE(call) done(call, &error, #call, __FILE__, __LINE__)
 
-static void done(mcpm_status status, const mcpm_error *error, const char *what, const char *file, int line)
+static inline void done(mcpm_status status, mcpm_error *const *error, const char *what, const char *file, int line)
 {
-    if (status != MCPM_STATUS_OK || error != NULL) {
-        fprintf(stderr, "%s:%d: %s: %d %s\n", file, line, what, (int)status, mcpm_error_message(error));
+    if (status != MCPM_STATUS_OK || *error != NULL) {
+        fprintf(stderr, "%s:%d: %s: %d %s\n", file, line, what, (int)status, mcpm_error_message(*error));
         exit(1);
     }
 }

@@ -2,13 +2,9 @@
    device. */
 
 #define _POSIX_C_SOURCE 200809L
-#include <arpa/inet.h>
 #include <stdatomic.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "checks.h"
+#include "browser.h"
 
 static mcpm_error *error = NULL;
 static const char *target, *device_target;
@@ -18,38 +14,9 @@ struct user {
     atomic_int shown, asked, freed;
 };
 
-/* Gets a page of this machine, and returns where it redirects to; an empty string for nowhere. */
-static void get(const char *url, char *location, size_t size)
-{
-    char path[4096], request[8192], page[8192];
-    int port;
-    CHECK(sscanf(url, "http://%*[a-z0-9.]:%d%4095s", &port, path) == 2);
-    struct sockaddr_in place = {0};
-    place.sin_family = AF_INET;
-    place.sin_port = htons((uint16_t)port);
-    CHECK(inet_pton(AF_INET, "127.0.0.1", &place.sin_addr) == 1);
-    int client = socket(AF_INET, SOCK_STREAM, 0);
-    CHECK(client >= 0 && connect(client, (struct sockaddr *)&place, sizeof place) == 0);
-    int length = snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: localhost:%d\r\n\r\n", path, port);
-    CHECK(length > 0 && (size_t)length < sizeof request);
-    CHECK(write(client, request, (size_t)length) == length);
-    size_t have = 0;
-    ssize_t got;
-    page[0] = 0;
-    while (strstr(page, "\r\n\r\n") == NULL && (got = read(client, page + have, sizeof page - 1 - have)) > 0) {
-        have += (size_t)got;
-        page[have] = 0;
-    }
-    close(client);
-    CHECK(strncmp(page, "HTTP/1.1 ", 9) == 0);
-    const char *line = strstr(page, "\r\nLocation: ");
-    snprintf(location, size, "%.*s", line == NULL ? 0 : (int)strcspn(line + 12, "\r"), line == NULL ? "" : line + 12);
-}
-
 /* Follows the redirect, as a browser does. */
 static void follow(void *user_data, const mcpm_login_prompt *login, mcpm_prompt_answer *answer)
 {
-    char location[4096], nowhere[4096];
     struct user *user = user_data;
     user->shown++;
     CHECK(answer != NULL && mcpm_login_prompt_has_redirect(login) && mcpm_login_prompt_open_browser(login));
@@ -58,8 +25,7 @@ static void follow(void *user_data, const mcpm_login_prompt *login, mcpm_prompt_
     CHECK(mcpm_login_prompt_timeout(login) == 30000);
     /* Nothing that blocks may be called here. */
     CHECK(mcpm_shutdown(NULL) == MCPM_STATUS_NOT_HERE);
-    get(mcpm_login_prompt_url(login), location, sizeof location);
-    get(location, nowhere, sizeof nowhere);
+    follow_redirect(mcpm_login_prompt_url(login));
 }
 
 static void show_device(void *user_data, const mcpm_login_prompt *login, mcpm_prompt_answer *answer)

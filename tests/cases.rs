@@ -1,0 +1,108 @@
+//! The same cases in every language: what a program can do with mcpm, and what it is told.
+//!
+//! A case is a file in `data/cases`. Each line is a verb and its words, for example `call test_simple_text simple text`,
+//! which calls a tool and expects a text in the result. `$IMAGE` is the image of the everything-server, `$SILENT` one that
+//! never responds, `$PREFIX` what names of workloads begin with, and `$REMOTE` a remote server that requires a login.
+//! A program per language runs them: `cases/rust.rs`, `cases/case.c` and `cases/case.py`.
+//! Events of other kinds than an expected one are skipped.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::print_stderr, reason = "the last line that is shown is the one that failed")]
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::PathBuf,
+    process::Command,
+};
+
+use mcpm::Environment;
+use programs::{compiled, text};
+
+#[path = "bindings/programs.rs"]
+#[expect(dead_code, reason = "those of Python are for other tests")]
+mod programs;
+#[path = "cases/rust.rs"]
+mod rust;
+
+fn folder() -> PathBuf {
+    mcpm_tests::root().join("tests/data/cases")
+}
+
+/// A case, a state directory of its own, and the variables.
+struct Run {
+    file: PathBuf,
+    state: tempfile::TempDir,
+    variables: HashMap<&'static str, String>,
+}
+
+impl Run {
+    fn new(case: &str, language: &str) -> Self {
+        let variables = HashMap::from([
+            ("IMAGE", "mcpm-test/everything:1".to_owned()),
+            ("SILENT", "mcpm-test/silent:1".to_owned()),
+            ("PREFIX", format!("case-{language}-{}", std::process::id())),
+        ]);
+        Self { file: folder().join(format!("{case}.case")), state: tempfile::tempdir().unwrap(), variables }
+    }
+
+    /// Runs the case with a program.
+    fn with(&self, mut program: Command) {
+        program.arg(&self.file).envs(&self.variables).env("XDG_STATE_HOME", self.state.path());
+        let output = program.output().unwrap();
+        assert!(output.status.success(), "{}: {}", output.status, text(&output));
+        assert_eq!(text(&output), "passed\n");
+    }
+}
+
+/// Declares a test of each case in each language.
+macro_rules! cases {
+    ($($name:ident: $file:literal,)+) => {
+        const CASES: &[&str] = &[$($file),+];
+
+        mod in_rust {
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $name() {
+                    super::in_rust($file).await;
+                }
+            )+
+        }
+
+        mod in_c {
+            $(
+                #[test]
+                fn $name() {
+                    super::in_c($file);
+                }
+            )+
+        }
+    };
+}
+
+cases! {
+    cancel: "cancel",
+    deny: "deny",
+    errors: "errors",
+    manage: "manage",
+    no_port: "no-port",
+    used: "use",
+}
+
+async fn in_rust(case: &str) {
+    let run = Run::new(case, "rust");
+    let environment = Environment { state_dir: run.state.path().to_owned(), ..Environment::from_process() };
+    rust::run(&run.file, &run.variables, environment).await;
+}
+
+fn in_c(case: &str) {
+    Run::new(case, "c").with(Command::new(compiled("tests/cases/case.c")));
+}
+
+#[test]
+fn every_case_is_run() {
+    let files = std::fs::read_dir(folder()).unwrap().map(|file| file.unwrap().file_name());
+    let kept: BTreeSet<String> =
+        files.map(|name| name.to_str().unwrap().strip_suffix(".case").unwrap().to_owned()).collect();
+    // The identity tests run it: it needs a server that requires a login.
+    let run = CASES.iter().copied().chain(["login"]).map(str::to_owned).collect();
+    assert_eq!(kept, run);
+}
