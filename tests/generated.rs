@@ -20,6 +20,7 @@ fn generated_files_are_current() {
     kept.check_file("bindings/c/include/mcpm.h", codegen::bindings::header(&mcpm_tests::root()));
     // What follows is made from the library, which may not build while its own sources are stale.
     kept.assert_current();
+    kept.check_file("bindings/c/mcpm.symbols", codegen::bindings::symbols());
     codegen::bindings::python_and_swift(&mut kept);
     kept.assert_current();
 }

@@ -14,20 +14,36 @@ pub(crate) fn text(output: &Output) -> String {
 /// Compiles a C program as strictly as a compiler can.
 pub(crate) fn compiled(source: &str) -> PathBuf {
     let root = mcpm_tests::root();
-    let library = mcpm_tests::library();
-    let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(Path::new(source).file_stem().unwrap());
+    let library = PathBuf::from(mcpm_tests::library());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let program = folder.join(Path::new(source).file_stem().unwrap());
+    // Several tests compile the same program, and none may see half of it.
+    let compiling = program.with_extension(std::process::id().to_string());
+    let libraries = folder.join("lib");
+    link_by_soname(&library, &libraries);
     let built = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()))
         .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-o"])
-        .arg(&program)
+        .arg(&compiling)
         .arg(root.join(source))
         .arg("-I")
         .arg(root.join("bindings/c/include"))
         .arg(&library)
-        .arg(format!("-Wl,-rpath,{}", Path::new(&library).parent().unwrap().display()))
+        .arg(format!("-Wl,-rpath,{}", libraries.display()))
         .output()
         .unwrap();
     assert!(built.status.success(), "{}", text(&built));
+    fs::rename(compiling, &program).unwrap();
     program
+}
+
+/// Links a library in a folder under the name that programs look for.
+fn link_by_soname(library: &Path, folder: &Path) {
+    let version = env!("CARGO_PKG_VERSION").rsplit_once('.').unwrap().0;
+    fs::create_dir_all(folder).unwrap();
+    let link = folder.join(format!("libmcpm.so.{version}"));
+    let linking = link.with_extension(std::process::id().to_string());
+    std::os::unix::fs::symlink(library, &linking).unwrap();
+    fs::rename(linking, link).unwrap();
 }
 
 /// Lays the Python package out as it is installed, and returns what `PYTHONPATH` names.

@@ -3,6 +3,7 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use uniffi::{GenerateOptions, SwiftBindingsOptions, TargetLanguage};
@@ -16,6 +17,24 @@ pub(crate) fn header(root: &Path) -> Vec<u8> {
     let mut header = Vec::new();
     cbindgen::Builder::new().with_crate(folder).with_config(config).generate().unwrap().write(&mut header);
     header
+}
+
+/// Returns the names of the functions that C programs can call in the built library, one a line: its ABI.
+pub(crate) fn symbols() -> String {
+    let output = Command::new("nm")
+        .args(["-D", "--defined-only", "--format=just-symbols"])
+        .arg(mcpm_tests::library())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let symbols = String::from_utf8(output.stdout).unwrap();
+    let other = |name: &&str| {
+        !["mcpm_", "uniffi_", "ffi_mcpm_", "UNIFFI_META_"].iter().any(|prefix| name.starts_with(prefix))
+    };
+    assert_eq!(symbols.lines().find(other), None, "the library exports more than its interface");
+    let mut names: Vec<&str> = symbols.lines().filter(|name| name.starts_with("mcpm_")).collect();
+    names.sort_unstable();
+    names.join("\n") + "\n"
 }
 
 /// Compares the Python and Swift files with what the built library says of itself.
