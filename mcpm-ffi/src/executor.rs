@@ -7,6 +7,7 @@ use std::{
     future::Future,
     panic::{AssertUnwindSafe, resume_unwind},
     sync::{Mutex, PoisonError},
+    thread,
     time::Duration,
 };
 
@@ -194,6 +195,14 @@ pub(crate) fn shutdown() -> Result<()> {
     let Some(executor) = EXECUTOR.lock().unwrap_or_else(PoisonError::into_inner).take() else {
         return Ok(());
     };
+    // Not on this thread: in a handler that runs at the exit of the process, what tokio keeps for the thread is gone.
+    let ending = thread::Builder::new().name("mcpm-shutdown".to_owned()).spawn(move || end(executor));
+    let ending = ending
+        .map_err(|error| Error::new(ErrorKind::Io, "cannot start a thread for the shutdown").source(error))?;
+    ending.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+fn end(executor: Executor) -> Result<()> {
     executor.shutdown_token.cancel();
     executor.tasks.close();
     let ended = executor.runtime.block_on(async {

@@ -263,6 +263,15 @@ static void errors_tell_their_parts(void)
     mcpm_workload_builder_free(options);
 }
 
+static void shut_down_at_exit(void)
+{
+    mcpm_error *failure = NULL;
+    if (mcpm_shutdown(&failure) != MCPM_STATUS_OK) {
+        fprintf(stderr, "%s\n", mcpm_error_message(failure));
+        _exit(1);
+    }
+}
+
 int main(int count, char **arguments)
 {
     CHECK(count == 5);
@@ -284,5 +293,17 @@ int main(int count, char **arguments)
     errors_tell_their_parts();
     DONE(mcpm_shutdown(&error));
     printf("%s\n", mcpm_version());
+
+    /* What still runs at the exit is stopped by a handler, although this thread has used the library. */
+    CHECK(atexit(shut_down_at_exit) == 0);
+    char left[128];
+    snprintf(left, sizeof left, "%s-left", arguments[3]);
+    options = builder(arguments[1], left);
+    mcpm_workload *running = NULL;
+    DONE(mcpm_workload_start(options, &running, &error));
+    mcpm_workload_builder_free(options);
+    mcpm_connection *connection = NULL;
+    DONE(mcpm_workload_connect(running, NULL, &connection, &error));
+    mcpm_connection_free(connection);
     return 0;
 }
