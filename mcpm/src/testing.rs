@@ -15,6 +15,12 @@ pub(crate) fn with_timeout<T>(event: impl Future<Output = T>) -> impl Future<Out
     }
 }
 
+/// Creates a named pipe.
+pub(crate) fn make_pipe(path: &Path) {
+    let made = std::process::Command::new("mkfifo").arg(path).status().expect("the command");
+    assert!(made.success(), "mkfifo {}", path.display());
+}
+
 /// Hands on each Rust file at or below a path, without its unit tests.
 pub(crate) fn each_source(path: &Path, take: &mut impl FnMut(&Path, &str)) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();

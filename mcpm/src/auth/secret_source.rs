@@ -100,7 +100,7 @@ mod tests {
         let read = |path: &Path| read_secret_file(path, "a token", "an_option");
         let home = tempfile::tempdir().expect("a folder");
         let path = home.path().join("pipe");
-        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).expect("a pipe");
+        crate::testing::make_pipe(&path);
         assert!(read(&path).is_err(), "reading does not wait for a writer");
         assert!(read(home.path()).is_err());
         let path = home.path().join("token");

@@ -312,7 +312,7 @@ mod tests {
         let rotation = Rotation { size: 10, count: 2 };
         RotatingFile::open(folder.path().to_owned(), rotation).expect_err("a folder is no file");
         let pipe = folder.path().join("pipe");
-        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a pipe");
+        crate::testing::make_pipe(&pipe);
         RotatingFile::open(pipe, rotation).expect_err("a pipe is no file");
         let mut full = RotatingFile::open("/dev/full".into(), rotation).expect("a device");
         full.write(b"0123456789abcdef\n").expect_err("it is full");

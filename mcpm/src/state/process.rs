@@ -100,8 +100,8 @@ impl ProcessId {
     }
 
     #[cfg(not(target_os = "linux"))]
-    async fn gone(self) {
-        self.looked_at_until_gone().await;
+    async fn exited(self) {
+        self.poll_until_exit().await;
     }
 
     async fn poll_until_exit(self) {

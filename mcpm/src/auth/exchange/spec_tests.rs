@@ -111,7 +111,7 @@ fn the_client_secret_is_read_from_its_configured_source() {
     let read = |path: &Path| with(SecretSource::File(path.to_owned())).read_secret();
     assert_eq!(read(&file).expect("a secret").expect("one").expose(), "hush");
     let pipe = folder.path().join("pipe");
-    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a pipe");
+    crate::testing::make_pipe(&pipe);
     for (path, said) in [
         (empty, "it is empty"),
         (folder.path().join("none"), "none"),

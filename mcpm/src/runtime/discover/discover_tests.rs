@@ -1,6 +1,6 @@
 //! Tests of finding an engine.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{fs, path::Path};
 
 use tempfile::TempDir;
 use tokio::{
@@ -198,6 +198,8 @@ fn permission_denied_on_the_socket_has_a_hint() {
     // The superuser may use every socket, so a thread of its own becomes nobody. Only that thread does.
     let thread = std::thread::spawn(|| {
         let machine = Machine::new();
+        use std::os::unix::fs::PermissionsExt as _;
+
         let set_mode =
             |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         // Nobody gets as far as the socket.

@@ -49,8 +49,7 @@ fn files_are_used_as_they_were_when_the_workload_was_built() {
     write("key.pub", KEY);
     // A pipe can be read only once, as with `<(...)` in a shell.
     let pipe = working_dir.join("variables.env");
-    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).unwrap();
+    crate::testing::make_pipe(&pipe);
     let writer = std::thread::spawn(move || fs::write(pipe, "A=pipe\nB=pipe\n").unwrap());
 
     let environment = environment(&folder);
