@@ -15,10 +15,9 @@ use std::{
 };
 
 use mcpm::Environment;
-use programs::{compiled, text};
+use programs::{compiled, python, python_path, text};
 
 #[path = "bindings/programs.rs"]
-#[expect(dead_code, reason = "those of Python are for other tests")]
 mod programs;
 #[path = "cases/rust.rs"]
 mod rust;
@@ -75,6 +74,15 @@ macro_rules! cases {
                 }
             )+
         }
+
+        mod in_python {
+            $(
+                #[test]
+                fn $name() {
+                    super::in_python($file);
+                }
+            )+
+        }
     };
 }
 
@@ -95,6 +103,11 @@ async fn in_rust(case: &str) {
 
 fn in_c(case: &str) {
     Run::new(case, "c").with(Command::new(compiled("tests/cases/case.c")));
+}
+
+fn in_python(case: &str) {
+    let path = python_path();
+    Run::new(case, "python").with(python("../cases/case.py", &path));
 }
 
 #[test]

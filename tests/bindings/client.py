@@ -44,6 +44,6 @@ async def refused(kind: type, start, show: bool = True) -> None:
     except kind as error:
         assert isinstance(error, mcpm.McpmError) and str(error) == error.message
         if show:
-            print(error.kind(), error)
+            print(error.kind, error)
     else:
         raise AssertionError("it was not refused")

@@ -7,7 +7,6 @@ import sys
 import threading
 import urllib.parse
 import urllib.request
-from datetime import timedelta
 
 import mcpm
 from client import refused
@@ -15,10 +14,8 @@ from client import refused
 TARGET, DEVICE_TARGET = sys.argv[1:]
 
 
-def options(target: str = TARGET) -> mcpm.ProxyOptions:
-    return mcpm.ProxyOptions(
-        server_name="remote", target_uri=target, remote_auth=True, remote_auth_callback_port=0
-    )
+def start(prompt=None, target: str = TARGET) -> mcpm.Starting[mcpm.Proxy]:
+    return mcpm.Proxy.start("remote", target, prompt=prompt, remote_auth=True, remote_auth_callback_port=0)
 
 
 class Raises(mcpm.UserPrompt):
@@ -31,7 +28,7 @@ class Cancels(mcpm.UserPrompt):
         pass
 
     def ask_redirect(self, login: mcpm.LoginPrompt) -> str | None:
-        raise mcpm.McpmError.Interrupted("the user went away")
+        raise mcpm.OperationInterruptedError("the user went away")
 
 
 class AnswersNumbers(Cancels):
@@ -49,7 +46,7 @@ class Together(mcpm.UserPrompt):
 
     def show_login(self, login: mcpm.LoginPrompt) -> None:
         self.barrier.wait()
-        raise mcpm.McpmError.Interrupted("all were called")
+        raise mcpm.OperationInterruptedError("all were called")
 
 
 class Pastes(mcpm.UserPrompt):
@@ -103,40 +100,39 @@ class Keeps(mcpm.UserPrompt):
 
 
 async def main() -> None:
-    await refused(mcpm.McpmError.LoginRequired, mcpm.Proxy.start(options()), show=False)
-    await refused(mcpm.McpmError.LoginRequired, mcpm.Proxy.start(options(), mcpm.UserPrompt()))
-    await refused(mcpm.McpmError.Io, mcpm.Proxy.start(options(), Raises()))
-    await refused(mcpm.McpmError.Interrupted, mcpm.Proxy.start(options(), Cancels()))
-    await refused(mcpm.McpmError.Io, mcpm.Proxy.start(options(), prompt=AnswersNumbers()))
+    await refused(mcpm.LoginRequiredError, start(), show=False)
+    await refused(mcpm.LoginRequiredError, start(mcpm.UserPrompt()))
+    await refused(mcpm.IoError, start(Raises()))
+    await refused(mcpm.OperationInterruptedError, start(Cancels()))
+    await refused(mcpm.IoError, start(AnswersNumbers()))
     try:
-        await mcpm.Proxy.start(options(), object())  # type: ignore[arg-type]
+        await start(object())  # type: ignore[arg-type]
     except TypeError as error:
         print(type(error).__name__, error)
 
     many = Together()
-    starts = [mcpm.Proxy.start(options(), many) for _ in range(many.count)]
+    starts = [start(many) for _ in range(many.count)]
     for outcome in await asyncio.gather(*starts, return_exceptions=True):
-        assert isinstance(outcome, mcpm.McpmError.Interrupted), outcome
+        assert isinstance(outcome, mcpm.OperationInterruptedError), outcome
 
     pastes = Pastes()
-    proxy = await mcpm.Proxy.start(options(), pastes)
+    proxy = await start(pastes)
     await proxy.stop()
     assert pastes.asked == 2
 
-    await (await mcpm.Proxy.start(options(DEVICE_TARGET), HasDevice())).stop()
+    await (await start(HasDevice(), DEVICE_TARGET)).stop()
 
     keeps = Keeps()
-    remote = mcpm.WorkloadOptions(server=TARGET, name="remote", remote_auth_callback_port=0)
-    workload = await mcpm.Workload.start(remote, prompt=keeps)
-    await workload.stop(timedelta(seconds=1))
+    async with mcpm.Workload.start(TARGET, name="remote", remote_auth_callback_port=0, prompt=keeps):
+        pass
     assert keeps.logins == 1
     assert keeps.questions == ["New password for mcpm's secrets", "Repeat the password"], keeps.questions
 
     # The login is kept for all clients of the server, and the store that has it is opened with the password.
     again = Keeps()
-    proxy = await mcpm.Proxy.start(options(), again)
+    proxy = await start(again)
     assert (again.logins, again.questions) == (0, ["Password of mcpm's secrets"]), again.questions
-    print(proxy.name(), proxy.url(), flush=True)
+    print(proxy.name, proxy.url, flush=True)
     await asyncio.to_thread(sys.stdin.read)
     await proxy.stop()
 

@@ -8,6 +8,7 @@ use std::{
 
 pub(crate) mod bindings;
 pub(crate) mod ffi;
+pub(crate) mod python;
 pub(crate) mod reference;
 
 /// The files that are kept in the repository.

@@ -101,7 +101,7 @@ async fn a_python_program_prompts_for_logins_and_secrets() {
         "io the user prompt failed: ValueError('no display for <login URL>')",
         "interrupted the user went away",
         "io the user prompt failed: AttributeError(\"'int' object has no attribute 'encode'\")",
-        "TypeError Expected UserPrompt subclass, object found",
+        "TypeError expected a UserPrompt or a function that shows logins, not object",
         "LoginPrompt { server: \"127.0.0.1\", .. }",
         "DeviceLogin { .. }",
     ];
@@ -128,4 +128,45 @@ async fn a_c_program_prompts_for_logins() {
     ];
     assert_eq!(printed, lines);
     assert_eq!((issuer.lock().unwrap().issued, device_issuer.lock().unwrap().issued), (2, 1));
+}
+
+/// Runs the case of a login with a program.
+async fn run_login_case(language: &str, mut program: std::process::Command) {
+    let (url, issuer) = issuer(|_| {}).await;
+    let home = tempfile::tempdir().unwrap();
+    program.arg(root().join("tests/data/cases/login.case")).env("REMOTE", url);
+    for (name, folder) in
+        [("XDG_STATE_HOME", "state"), ("XDG_CONFIG_HOME", "config"), ("XDG_CACHE_HOME", "cache")]
+    {
+        program.env(name, home.path().join(folder));
+    }
+    program.env("MCPM_SECRETS_PASSWORD", "a password").env_remove("DBUS_SESSION_BUS_ADDRESS");
+    let output = spawn_blocking(move || program.output()).await.unwrap().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "passed\n", "{language}: {output:?}");
+    assert_eq!(issuer.lock().unwrap().issued, 1, "{language}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_case_of_a_login_passes_in_c() {
+    let program = spawn_blocking(|| compiled("tests/cases/case.c")).await.unwrap();
+    run_login_case("c", std::process::Command::new(program)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_case_of_a_login_passes_in_python() {
+    let path = spawn_blocking(python_path).await.unwrap();
+    run_login_case("python", python("../cases/case.py", &path)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_case_of_a_login_passes_in_rust() {
+    let (url, issuer) = issuer(|_| {}).await;
+    let home = tempfile::tempdir().unwrap();
+    let mut environment = mcpm::Environment::from_lookup(|_| None);
+    environment.state_dir = home.path().join("state");
+    environment.config_dir = home.path().join("config");
+    environment.secrets.password = Some(mcpm::options::Secret::from("a password"));
+    let variables = std::collections::HashMap::from([("REMOTE", url)]);
+    crate::rust_case::run(&root().join("tests/data/cases/login.case"), &variables, environment).await;
+    assert_eq!(issuer.lock().unwrap().issued, 1);
 }

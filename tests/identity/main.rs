@@ -1,5 +1,6 @@
 //! Incoming authentication, against a real identity provider and with a real client.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails its test")]
+#![expect(clippy::print_stderr, reason = "the last line of a case that is shown is the one that failed")]
 
 mod audit;
 mod bindings;
@@ -18,6 +19,8 @@ mod programs;
 mod protected_server;
 mod provider;
 mod provider_connections;
+#[path = "../cases/rust.rs"]
+mod rust_case;
 mod sessions;
 #[expect(dead_code, unused_imports, reason = "shared with the tests of the command line")]
 #[path = "../cli/support/mod.rs"]

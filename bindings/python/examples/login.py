@@ -7,18 +7,15 @@ import webbrowser
 import mcpm
 
 
-class Browser(mcpm.UserPrompt):
-    def show_login(self, login: mcpm.LoginPrompt) -> None:
-        print(f"Log in to {login.server}: {login.url}")
-        webbrowser.open(login.url)
+def show_login(login: mcpm.LoginPrompt) -> None:
+    print(f"Log in to {login.server}: {login.url}")
+    webbrowser.open(login.url)
 
 
 async def main() -> None:
-    options = mcpm.ProxyOptions(server_name="remote", target_uri=sys.argv[1], remote_auth=True)
-    proxy = await mcpm.Proxy.start(options, Browser())
-    print(proxy.name(), proxy.url(), flush=True)
-    await asyncio.to_thread(sys.stdin.read)
-    await proxy.stop()
+    async with mcpm.Proxy.start("remote", sys.argv[1], remote_auth=True, prompt=show_login) as proxy:
+        print(proxy.name, proxy.url, flush=True)
+        await asyncio.to_thread(sys.stdin.read)
 
 
 asyncio.run(main())

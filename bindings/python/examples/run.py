@@ -2,16 +2,14 @@
 
 import asyncio
 import sys
-from datetime import timedelta
 
 import mcpm
 
 
 async def main() -> None:
-    workload = await mcpm.Workload.start(mcpm.WorkloadOptions(server=sys.argv[1], name=sys.argv[2]))
-    print(workload.name(), workload.url())
-    await asyncio.to_thread(sys.stdin.read)
-    await workload.stop(timedelta(seconds=10))
+    async with mcpm.Workload.start(sys.argv[1], name=sys.argv[2]) as workload:
+        print(workload.name, workload.url)
+        await asyncio.to_thread(sys.stdin.read)
 
 
 asyncio.run(main())

@@ -1,20 +1,130 @@
-"""Runs MCP servers as container workloads behind one HTTP proxy."""
+"""Runs MCP servers as container workloads behind an HTTP proxy."""
 
 import atexit as _atexit
 
-from . import _user_prompt  # noqa: F401
-from ._native.mcpm import *  # noqa: F403
-from ._native.mcpm import McpmError, shutdown
+from ._connection import Connection
+from ._errors import (
+    CorruptStateError,
+    EngineError,
+    EngineUnavailableError,
+    ImageUnavailableError,
+    ImageUnverifiedError,
+    InternalError,
+    InvalidOptionError,
+    IoError,
+    LoginRequiredError,
+    McpmError,
+    NameTakenError,
+    NotFoundError,
+    OperationInterruptedError,
+    PortTakenError,
+    RegistryError,
+    SecretsUnavailableError,
+    StartFailedError,
+    UnsupportedError,
+    UpstreamError,
+)
+from ._native.mcpm import (
+    Attributes,
+    DeviceLogin,
+    EnvVar,
+    Explanation,
+    Header,
+    HeaderSecret,
+    ImageVerification,
+    KeyValue,
+    LogChunk,
+    LoginPrompt,
+    LoginState,
+    LogStream,
+    OtlpProtocol,
+    PermissionProfile,
+    Phase,
+    Protocol,
+    ProxyMode,
+    PublishSpec,
+    Refused,
+    Relabel,
+    RuntimeChoice,
+    SecretRef,
+    SubjectTokenType,
+    Transport,
+    VolumeSpec,
+    WorkloadEvent,
+    WorkloadInfo,
+    WorkloadState,
+    WorkloadStatus,
+    explain,
+    shutdown,
+    version,
+)
+from ._proxy import Proxy
 from ._secret import Secret
+from ._starting import Starting
+from ._user_prompt import UserPrompt
+from ._workload import Workload
+from ._workloads import Workloads
 
-# Every variant has one message; without this Python would print its field.
-McpmError.__str__ = lambda self: self.message  # type: ignore[method-assign]
-
-# A prompt that raises one has only a message.
-for _kind in McpmError.__subclasses__():
-    _kind.__init__.__defaults__ = (None, {})  # type: ignore[misc]
-
-# Threads that call into an interpreter that is going down would abort the process, and what they run would stay behind.
+# Threads that call into an interpreter that is ending would abort the process, and leave their workloads behind.
 _atexit.register(shutdown)
 
-__all__ = [name for name in globals() if not name.startswith("_")]
+__all__ = [
+    "Attributes",
+    "Connection",
+    "CorruptStateError",
+    "DeviceLogin",
+    "EngineError",
+    "EngineUnavailableError",
+    "EnvVar",
+    "Explanation",
+    "Header",
+    "HeaderSecret",
+    "ImageUnavailableError",
+    "ImageUnverifiedError",
+    "ImageVerification",
+    "InternalError",
+    "InvalidOptionError",
+    "IoError",
+    "KeyValue",
+    "LogChunk",
+    "LogStream",
+    "LoginPrompt",
+    "LoginRequiredError",
+    "LoginState",
+    "McpmError",
+    "NameTakenError",
+    "NotFoundError",
+    "OperationInterruptedError",
+    "OtlpProtocol",
+    "PermissionProfile",
+    "Phase",
+    "PortTakenError",
+    "Protocol",
+    "Proxy",
+    "ProxyMode",
+    "PublishSpec",
+    "Refused",
+    "RegistryError",
+    "Relabel",
+    "RuntimeChoice",
+    "Secret",
+    "SecretRef",
+    "SecretsUnavailableError",
+    "StartFailedError",
+    "Starting",
+    "SubjectTokenType",
+    "Transport",
+    "UnsupportedError",
+    "UpstreamError",
+    "UserPrompt",
+    "VolumeSpec",
+    "Workload",
+    "WorkloadEvent",
+    "WorkloadInfo",
+    "WorkloadState",
+    "WorkloadStatus",
+    "Workloads",
+    "explain",
+    "shutdown",
+    "version",
+]

@@ -1,28 +1,111 @@
-"""The default answers of a user prompt, which the generated class does not have."""
+"""Prompts for what only the user can supply."""
 
 from __future__ import annotations
 
-from ._native.mcpm import LoginPrompt, McpmError, UserPrompt
-from ._secret import Secret, expose
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from ._errors import LoginRequiredError
+from ._native import mcpm as _native
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from ._native.mcpm import LoginPrompt
+    from ._secret import Secret
+
+    AnyPrompt: TypeAlias = "UserPrompt | Callable[[LoginPrompt], Awaitable[None] | None]"
 
 
-def ask_secret(self: UserPrompt, question: str) -> Secret | None:
-    return None
+class UserPrompt:
+    """Prompts the user. Derive from it, and pass it to the start of a workload or proxy.
+
+    A method may be a coroutine function, which runs on the event loop of the start. Others are called on threads of
+    their own and may block until the user has answered. Several methods may be called at a time. An error that one
+    raises fails what the answer is needed for; `OperationInterruptedError` says that the user has cancelled.
+    """
+
+    def ask_secret(self, question: str) -> Secret | Awaitable[Secret | None] | None:
+        """Prompts for text that is not echoed, for example the password of the secret store.
+
+        None, the default, means that the user cannot be prompted.
+        """
+        return None
+
+    def ask_text(self, question: str) -> str | Awaitable[str | None] | None:
+        """Prompts for text that may be echoed. The default calls `ask_secret`."""
+        secret = self.ask_secret(question)
+        if inspect.isawaitable(secret):
+            return _exposed(secret)
+        return None if secret is None else secret.expose()
+
+    def show_login(self, login: LoginPrompt) -> Awaitable[None] | None:
+        """Asks the user to log in to a remote server, and returns once the user knows.
+
+        The login itself goes on in the browser, which the program opens. The default raises `LoginRequiredError`.
+        """
+        raise LoginRequiredError(f"the remote server `{login.server}` requires a login")
+
+    def ask_redirect(self, login: LoginPrompt) -> str | Awaitable[str | None] | None:
+        """Asks for the URL to which a login has redirected, for a browser on another machine.
+
+        It is called after `show_login`, and again after a URL that is not the one of this login. An answer that
+        comes after the login has ended is ignored; return no later than the login's timeout. None, the default,
+        means that the user cannot be asked.
+        """
+        return None
 
 
-def ask_text(self: UserPrompt, question: str) -> str | None:
-    answer = self.ask_secret(question)
-    return None if answer is None else expose(answer)
+async def _exposed(secret: Awaitable[Secret | None]) -> str | None:
+    answer = await secret
+    return None if answer is None else answer.expose()
 
 
-def show_login(self: UserPrompt, login: LoginPrompt) -> None:
-    raise McpmError.LoginRequired(f"the remote server `{login.server}` requires a login")
+class _Adapter(_native.UserPrompt):
+    """Calls a prompt from threads of the library."""
+
+    def __init__(self, prompt: UserPrompt, loop: asyncio.AbstractEventLoop | None) -> None:
+        self._prompt = prompt
+        self._loop = loop
+
+    def _call(self, method: Callable[[Any], Any], argument: Any) -> Any:
+        answer = method(argument)
+        if not inspect.isawaitable(answer):
+            return answer
+        if self._loop is None:
+            raise TypeError("a prompt with coroutine functions needs an event loop")
+        return asyncio.run_coroutine_threadsafe(_awaited(answer), self._loop).result()
+
+    def ask_secret(self, question: str) -> Any:
+        return self._call(self._prompt.ask_secret, question)
+
+    def ask_text(self, question: str) -> Any:
+        return self._call(self._prompt.ask_text, question)
+
+    def show_login(self, login: LoginPrompt) -> Any:
+        return self._call(self._prompt.show_login, login)
+
+    def ask_redirect(self, login: LoginPrompt) -> Any:
+        return self._call(self._prompt.ask_redirect, login)
 
 
-def ask_redirect(self: UserPrompt, login: LoginPrompt) -> str | None:
-    return None
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    return await answer
 
 
-for answer in (ask_secret, ask_text, show_login, ask_redirect):
-    answer.__doc__ = getattr(UserPrompt, answer.__name__).__doc__
-    setattr(UserPrompt, answer.__name__, answer)
+class _ShowsLogins(UserPrompt):
+    def __init__(self, show_login: Callable[[LoginPrompt], Awaitable[None] | None]) -> None:
+        self.show_login = show_login  # type: ignore[assignment,method-assign]
+
+
+def adapt(prompt: AnyPrompt | None, loop: asyncio.AbstractEventLoop | None) -> _native.UserPrompt | None:
+    """Returns what the library calls for a prompt; `loop` runs coroutine functions."""
+    if prompt is None:
+        return None
+    if not isinstance(prompt, UserPrompt):
+        if not callable(prompt):
+            raise TypeError(f"expected a UserPrompt or a function that shows logins, not {type(prompt).__name__}")
+        prompt = _ShowsLogins(prompt)
+    return _Adapter(prompt, loop)

@@ -1,0 +1,119 @@
+"""Proxies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from . import _options
+from ._connection import Connection, streams
+from ._native import mcpm as _native
+from ._starting import Starting
+from ._user_prompt import adapt
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._native.mcpm import Explanation, Phase, ProxyMode
+    from ._options import ProxyKeywords
+    from ._secret import Secret
+    from ._user_prompt import AnyPrompt
+
+
+class Proxy:
+    """A running proxy in front of an MCP server.
+
+    It runs as long as this object and this process exist, so keep a reference.
+    """
+
+    def __init__(self, native: _native.Proxy) -> None:
+        self._native = native
+
+    @classmethod
+    def start(
+        cls,
+        server_name: str | None = None,
+        target_uri: str | None = None,
+        *,
+        prompt: AnyPrompt | None = None,
+        in_process_only: bool = False,
+        **options: Unpack[ProxyKeywords],
+    ) -> Starting[Proxy]:
+        """Starts a proxy; it is ready when clients can connect.
+
+        `await` it, or enter it with `async with`, which also stops it. Every option of `mcpm proxy` is a keyword.
+
+        `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
+        nobody can be prompted. With `in_process_only`, no port is opened: only `connect` reaches the server.
+        """
+
+        async def start() -> Proxy:
+            asks = adapt(prompt, asyncio.get_running_loop())
+            record = _options.proxy_options(server_name, target_uri, options)
+            return cls(await _native.Proxy.start(record, asks, in_process_only))
+
+        return Starting(start, lambda proxy: proxy.stop())
+
+    @property
+    def name(self) -> str:
+        """The name of the server."""
+        return self._native.name()
+
+    @property
+    def url(self) -> str | None:
+        """The URL for clients; None without a port."""
+        return self._native.url() or None
+
+    @property
+    def status(self) -> Phase:
+        """The phase of the proxy."""
+        return self._native.status()
+
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings of the start, for example that callers are not authenticated."""
+        return self._native.warnings()
+
+    async def check(self) -> str | None:
+        """Checks with one MCP exchange whether the target is an MCP server.
+
+        Returns a remark about one that passes, for example that it requires a login. Starting does not check this,
+        because the target need not be up then.
+        """
+        return await self._native.check()
+
+    def explain(self, id: str) -> Explanation:
+        """Explains a reason, or one of the last denials of this proxy, by its id."""
+        return self._native.explain(id)
+
+    async def stop(self) -> None:
+        """Stops listening and waits up to 2 s for pending responses. Stopping twice is allowed."""
+        await self._native.stop()
+
+    def connect(
+        self, *, bearer_token: Secret | str | None = None, transport: ProxyMode | None = None
+    ) -> Starting[Connection]:
+        """Connects to the server from this process, without a port; `async with` also closes the connection.
+
+        Requests pass the whole proxy; `bearer_token` is the access token of the caller, if the proxy authenticates
+        callers. `transport` is the transport of the server, if its URL does not end in `/sse` although it uses SSE.
+        """
+
+        async def connect() -> Connection:
+            return Connection(await self._native.connect(bearer_token, transport))
+
+        return Starting(connect, lambda connection: connection.close())
+
+    @contextlib.asynccontextmanager
+    async def connect_streams(
+        self, *, bearer_token: Secret | str | None = None, transport: ProxyMode | None = None
+    ) -> AsyncIterator[tuple[Any, Any]]:
+        """Connects as `connect` does, and gives the two streams that `ClientSession` of the package `mcp` takes."""
+        connecting = self.connect(bearer_token=bearer_token, transport=transport)
+        async with connecting as connection, streams(connection) as both:
+            yield both
+
+    def __repr__(self) -> str:
+        return f"Proxy(name={self.name!r}, url={self.url!r})"

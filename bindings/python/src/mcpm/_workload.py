@@ -1,0 +1,148 @@
+"""Workloads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from . import _options
+from ._connection import Connection, streams
+from ._native import mcpm as _native
+from ._starting import Starting
+from ._user_prompt import adapt
+from ._values import duration
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._native.mcpm import WorkloadEvent, WorkloadStatus
+    from ._options import WorkloadKeywords
+    from ._secret import Secret
+    from ._user_prompt import AnyPrompt
+
+GRACE = timedelta(seconds=10)
+
+
+class Workload:
+    """A running workload: an MCP server in a container, or a remote one, behind its own proxy.
+
+    It runs as long as this object and this process exist, so keep a reference; at the end of either, the server is
+    killed. `stop` lets the server exit by itself.
+    """
+
+    def __init__(self, native: _native.Workload) -> None:
+        self._native = native
+
+    @classmethod
+    def start(
+        cls,
+        server: str | None = None,
+        *,
+        on_event: Callable[[WorkloadEvent], object] | None = None,
+        prompt: AnyPrompt | None = None,
+        in_process_only: bool = False,
+        **options: Unpack[WorkloadKeywords],
+    ) -> Starting[Workload]:
+        """Starts a workload; it is ready when clients can connect.
+
+        `await` it, or enter it with `async with`, which also stops it. Every option of `mcpm run` is a keyword. Its
+        record and the engine are located by the environment variables of this process, as by the command line. A
+        start that is cancelled is rolled back.
+
+        `on_event` is called on the event loop with each event from the start on, including those of the image pull.
+        `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
+        nobody can be prompted. With `in_process_only`, no port is opened: only `connect` reaches the server.
+        """
+
+        async def start() -> Workload:
+            events = None
+            if on_event is not None:
+                events = _native.Events()
+                _deliver(events, on_event)
+            asks = adapt(prompt, asyncio.get_running_loop())
+            record = _options.workload_options(server, options)
+            return cls(await _native.Workload.start(record, events, asks, in_process_only))
+
+        return Starting(start, lambda workload: workload.stop())
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return self._native.name()
+
+    @property
+    def url(self) -> str | None:
+        """The URL for clients; None without a port."""
+        return self._native.url() or None
+
+    @property
+    def status(self) -> WorkloadStatus:
+        """The status."""
+        return self._native.status()
+
+    def events(self) -> AsyncIterator[WorkloadEvent]:
+        """Iterates over the events from now on, until the workload ends."""
+        return _iterate(self._native.events())
+
+    async def wait(self) -> WorkloadStatus:
+        """Waits until the server has exited and is not restarted, or the workload was stopped."""
+        return await self._native.wait()
+
+    async def stop(self, grace: timedelta | float = GRACE) -> None:
+        """Stops the workload; the server is killed after `grace`, which may be given in seconds.
+
+        The container and the record remain, so that the command line can start the workload again. Stopping twice
+        is allowed; if the caller is cancelled, stopping continues.
+        """
+        await self._native.stop(duration(grace))
+
+    def connect(self, *, bearer_token: Secret | str | None = None) -> Starting[Connection]:
+        """Connects to the server from this process, without a port; `async with` also closes the connection.
+
+        Requests pass the whole proxy; `bearer_token` is the access token of the caller, if the workload
+        authenticates callers.
+        """
+
+        async def connect() -> Connection:
+            return Connection(await self._native.connect(bearer_token))
+
+        return Starting(connect, lambda connection: connection.close())
+
+    @contextlib.asynccontextmanager
+    async def connect_streams(self, *, bearer_token: Secret | str | None = None) -> AsyncIterator[tuple[Any, Any]]:
+        """Connects as `connect` does, and gives the two streams that `ClientSession` of the package `mcp` takes."""
+        async with self.connect(bearer_token=bearer_token) as connection, streams(connection) as both:
+            yield both
+
+    def __repr__(self) -> str:
+        return f"Workload(name={self.name!r}, url={self.url!r})"
+
+
+async def _iterate(events: _native.Events) -> AsyncIterator[WorkloadEvent]:
+    while (event := await events.next()) is not None:
+        yield event
+
+
+# The loop keeps only weak references to its tasks.
+_deliveries: set[asyncio.Task[None]] = set()
+
+
+def _deliver(events: _native.Events, on_event: Callable[[WorkloadEvent], object]) -> None:
+    """Calls back for each event; an error of the callback is reported by the loop."""
+    loop = asyncio.get_running_loop()
+
+    async def deliver() -> None:
+        async for event in _iterate(events):
+            try:
+                answer = on_event(event)
+                if isinstance(answer, Awaitable):
+                    await answer
+            except Exception as error:  # noqa: BLE001
+                loop.call_exception_handler({"message": "a callback for events failed", "exception": error})
+
+    task = loop.create_task(deliver())
+    _deliveries.add(task)
+    task.add_done_callback(_deliveries.discard)

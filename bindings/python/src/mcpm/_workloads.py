@@ -1,0 +1,69 @@
+"""Recorded workloads."""
+
+from __future__ import annotations
+
+import builtins
+import os
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ._native import mcpm as _native
+from ._values import duration
+from ._workload import GRACE
+
+if TYPE_CHECKING:
+    from ._native.mcpm import LogChunk, WorkloadInfo
+
+
+class Workloads:
+    """The recorded workloads of this machine, whichever process runs them.
+
+    Records are located by the environment variables of this process, as by the command line.
+    """
+
+    def __init__(self) -> None:
+        self._native = _native.Workloads()
+
+    async def list(self) -> builtins.list[WorkloadInfo]:
+        """Returns the status of all workloads in the order of their names.
+
+        An engine that does not respond is part of the status.
+        """
+        return await self._native.list()
+
+    async def info(self, name: str) -> WorkloadInfo:
+        """Returns the status of one workload."""
+        return await self._native.info(name)
+
+    async def stop(self, name: str, grace: timedelta | float = GRACE) -> None:
+        """Stops a workload, whichever process runs it; the server is killed after `grace`.
+
+        Does nothing if it has stopped already. If the caller is cancelled, stopping continues.
+        """
+        await self._native.stop(name, duration(grace))
+
+    async def remove(self, name: str, grace: timedelta | float = GRACE) -> None:
+        """Stops a workload, and removes its containers and its record."""
+        await self._native.remove(name, duration(grace))
+
+    async def logs(self, name: str, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[LogChunk]:
+        """Iterates over the output of a workload's server: the last `tail` lines or all.
+
+        With `follow`, it continues with what the server writes until it exits.
+        """
+        reader = await self._native.logs(name, follow, tail)
+        while (chunk := await reader.next()) is not None:
+            yield chunk
+
+    def export(self, name: str, path: str | os.PathLike[str]) -> None:
+        """Writes the options of a workload to a file for `from_config`. Secrets are left out."""
+        self._native.export_to(name, os.fspath(path))
+
+    def accept_ignore_files(self, folder: str | os.PathLike[str]) -> builtins.list[Path]:
+        """Accepts the current ignore files of a folder that servers could write to.
+
+        Files that they no longer ignore are visible after the next start. Returns those whose text has changed.
+        """
+        return [Path(path) for path in self._native.accept_ignore_files(os.fspath(folder))]
