@@ -1,16 +1,22 @@
-extension Events: AsyncSequence {
-    public typealias Element = WorkloadEvent
+import McpmGenerated
 
-    /// Pulls the events; several iterators share them.
-    public struct Iterator: AsyncIteratorProtocol {
-        let events: Events
+/// The events of a workload. Several iterators share them: each event goes to one of them.
+///
+/// The sequence ends after the end of the workload, and when the iterating task is cancelled. An iterator that is more
+/// than 256 events behind loses the oldest.
+public struct WorkloadEvents: AsyncSequence, Sendable {
+    let core: McpmGenerated.Events
 
-        public mutating func next() async -> WorkloadEvent? {
-            await events.next()
+    public struct AsyncIterator: AsyncIteratorProtocol, Sendable {
+        let core: McpmGenerated.Events
+
+        public func next() async -> WorkloadEvent? {
+            // Only a cancellation throws.
+            try? await core.next()
         }
     }
 
-    public func makeAsyncIterator() -> Iterator {
-        Iterator(events: self)
+    public func makeAsyncIterator() -> AsyncIterator {
+        AsyncIterator(core: core)
     }
 }

@@ -362,7 +362,7 @@ private func uniffiCheckCallStatus<E: Swift.Error>(
             }
 
         case CALL_CANCELLED:
-            fatalError("Cancellation not supported yet")
+            throw CancellationError()
 
         default:
             throw UniffiInternalError.unexpectedRustCallStatusCode
@@ -766,6 +766,7 @@ open func close()async throws   {
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_void,
             completeFunc: ffi_mcpm_ffi_rust_future_complete_void,
+            cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_void($0) },
             freeFunc: ffi_mcpm_ffi_rust_future_free_void,
             liftFunc: { $0 },
             errorHandler: FfiConverterTypeMcpmError_lift
@@ -785,6 +786,7 @@ open func receive()async throws  -> String?  {
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_rust_buffer,
             completeFunc: ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_rust_buffer($0) },
             freeFunc: ffi_mcpm_ffi_rust_future_free_rust_buffer,
             liftFunc: FfiConverterOptionString.lift,
             errorHandler: FfiConverterTypeMcpmError_lift
@@ -805,6 +807,7 @@ open func send(message: String)async throws   {
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_void,
             completeFunc: ffi_mcpm_ffi_rust_future_complete_void,
+            cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_void($0) },
             freeFunc: ffi_mcpm_ffi_rust_future_free_void,
             liftFunc: { $0 },
             errorHandler: FfiConverterTypeMcpmError_lift
@@ -871,7 +874,7 @@ public protocol EventsProtocol: AnyObject, Sendable {
      *
      * A subscriber that is more than 256 events behind loses the oldest.
      */
-    func next() async  -> WorkloadEvent?
+    func next() async throws  -> WorkloadEvent?
     
 }
 /**
@@ -946,9 +949,9 @@ public convenience init() {
      *
      * A subscriber that is more than 256 events behind loses the oldest.
      */
-open func next()async  -> WorkloadEvent?  {
+open func next()async throws  -> WorkloadEvent?  {
     return
-        try!  await uniffiRustCallAsync(
+        try  await uniffiRustCallAsync(
             rustFutureFunc: {
                 uniffi_mcpm_ffi_fn_method_events_next(
                         self.uniffiCloneHandle()
@@ -956,6 +959,7 @@ open func next()async  -> WorkloadEvent?  {
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_rust_buffer,
             completeFunc: ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_rust_buffer($0) },
             freeFunc: ffi_mcpm_ffi_rust_future_free_rust_buffer,
             liftFunc: FfiConverterOptionTypeWorkloadEvent.lift,
             errorHandler: nil
@@ -1093,6 +1097,7 @@ open func next()async throws  -> LogChunk?  {
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_rust_buffer,
             completeFunc: ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_rust_buffer($0) },
             freeFunc: ffi_mcpm_ffi_rust_future_free_rust_buffer,
             liftFunc: FfiConverterOptionTypeLogChunk.lift,
             errorHandler: FfiConverterTypeMcpmError_lift
@@ -1275,6 +1280,7 @@ public static func start(options: ProxyOptions, prompt: UserPrompt? = nil, inPro
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_u64,
             completeFunc: ffi_mcpm_ffi_rust_future_complete_u64,
+            cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_u64($0) },
             freeFunc: ffi_mcpm_ffi_rust_future_free_u64,
             liftFunc: FfiConverterTypeProxy_lift,
             errorHandler: FfiConverterTypeMcpmError_lift
@@ -1298,6 +1304,7 @@ open func check()async throws  -> String?  {
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_rust_buffer,
             completeFunc: ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_rust_buffer($0) },
             freeFunc: ffi_mcpm_ffi_rust_future_free_rust_buffer,
             liftFunc: FfiConverterOptionString.lift,
             errorHandler: FfiConverterTypeMcpmError_lift
@@ -1319,6 +1326,7 @@ open func connect(bearerToken: Secret? = nil, transport: ProxyMode? = nil)async 
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_u64,
             completeFunc: ffi_mcpm_ffi_rust_future_complete_u64,
+            cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_u64($0) },
             freeFunc: ffi_mcpm_ffi_rust_future_free_u64,
             liftFunc: FfiConverterTypeConnection_lift,
             errorHandler: FfiConverterTypeMcpmError_lift
@@ -1375,6 +1383,7 @@ open func stop()async throws   {
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_void,
             completeFunc: ffi_mcpm_ffi_rust_future_complete_void,
+            cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_void($0) },
             freeFunc: ffi_mcpm_ffi_rust_future_free_void,
             liftFunc: { $0 },
             errorHandler: FfiConverterTypeMcpmError_lift
@@ -1862,7 +1871,7 @@ public protocol WorkloadProtocol: AnyObject, Sendable {
     /**
      * Waits until the server has exited and is not restarted, or the workload was stopped; returns the status.
      */
-    func wait() async  -> WorkloadStatus
+    func wait() async throws  -> WorkloadStatus
     
 }
 /**
@@ -1943,6 +1952,7 @@ public static func start(options: WorkloadOptions, events: Events? = nil, prompt
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_u64,
             completeFunc: ffi_mcpm_ffi_rust_future_complete_u64,
+            cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_u64($0) },
             freeFunc: ffi_mcpm_ffi_rust_future_free_u64,
             liftFunc: FfiConverterTypeWorkload_lift,
             errorHandler: FfiConverterTypeMcpmError_lift
@@ -1965,6 +1975,7 @@ open func connect(bearerToken: Secret? = nil)async throws  -> Connection  {
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_u64,
             completeFunc: ffi_mcpm_ffi_rust_future_complete_u64,
+            cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_u64($0) },
             freeFunc: ffi_mcpm_ffi_rust_future_free_u64,
             liftFunc: FfiConverterTypeConnection_lift,
             errorHandler: FfiConverterTypeMcpmError_lift
@@ -2022,6 +2033,7 @@ open func stop(grace: TimeInterval)async throws   {
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_void,
             completeFunc: ffi_mcpm_ffi_rust_future_complete_void,
+            cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_void($0) },
             freeFunc: ffi_mcpm_ffi_rust_future_free_void,
             liftFunc: { $0 },
             errorHandler: FfiConverterTypeMcpmError_lift
@@ -2043,9 +2055,9 @@ open func url() -> String  {
     /**
      * Waits until the server has exited and is not restarted, or the workload was stopped; returns the status.
      */
-open func wait()async  -> WorkloadStatus  {
+open func wait()async throws  -> WorkloadStatus  {
     return
-        try!  await uniffiRustCallAsync(
+        try  await uniffiRustCallAsync(
             rustFutureFunc: {
                 uniffi_mcpm_ffi_fn_method_workload_wait(
                         self.uniffiCloneHandle()
@@ -2053,6 +2065,7 @@ open func wait()async  -> WorkloadStatus  {
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_rust_buffer,
             completeFunc: ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_rust_buffer($0) },
             freeFunc: ffi_mcpm_ffi_rust_future_free_rust_buffer,
             liftFunc: FfiConverterTypeWorkloadStatus_lift,
             errorHandler: nil
@@ -2264,6 +2277,7 @@ open func info(name: String)async throws  -> WorkloadInfo  {
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_rust_buffer,
             completeFunc: ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_rust_buffer($0) },
             freeFunc: ffi_mcpm_ffi_rust_future_free_rust_buffer,
             liftFunc: FfiConverterTypeWorkloadInfo_lift,
             errorHandler: FfiConverterTypeMcpmError_lift
@@ -2284,6 +2298,7 @@ open func list()async throws  -> [WorkloadInfo]  {
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_rust_buffer,
             completeFunc: ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_rust_buffer($0) },
             freeFunc: ffi_mcpm_ffi_rust_future_free_rust_buffer,
             liftFunc: FfiConverterSequenceTypeWorkloadInfo.lift,
             errorHandler: FfiConverterTypeMcpmError_lift
@@ -2304,6 +2319,7 @@ open func logs(name: String, follow: Bool = false, tail: UInt64? = nil)async thr
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_u64,
             completeFunc: ffi_mcpm_ffi_rust_future_complete_u64,
+            cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_u64($0) },
             freeFunc: ffi_mcpm_ffi_rust_future_free_u64,
             liftFunc: FfiConverterTypeLogReader_lift,
             errorHandler: FfiConverterTypeMcpmError_lift
@@ -2323,6 +2339,7 @@ open func remove(name: String, grace: TimeInterval)async throws   {
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_void,
             completeFunc: ffi_mcpm_ffi_rust_future_complete_void,
+            cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_void($0) },
             freeFunc: ffi_mcpm_ffi_rust_future_free_void,
             liftFunc: { $0 },
             errorHandler: FfiConverterTypeMcpmError_lift
@@ -2343,6 +2360,7 @@ open func stop(name: String, grace: TimeInterval)async throws   {
             },
             pollFunc: ffi_mcpm_ffi_rust_future_poll_void,
             completeFunc: ffi_mcpm_ffi_rust_future_complete_void,
+            cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_void($0) },
             freeFunc: ffi_mcpm_ffi_rust_future_free_void,
             liftFunc: { $0 },
             errorHandler: FfiConverterTypeMcpmError_lift
@@ -9195,6 +9213,7 @@ fileprivate func uniffiRustCallAsync<F, T>(
     rustFutureFunc: () -> UInt64,
     pollFunc: (UInt64, @escaping UniffiRustFutureContinuationCallback, UInt64) -> (),
     completeFunc: (UInt64, UnsafeMutablePointer<RustCallStatus>) -> F,
+    cancelFunc: @escaping @Sendable (UInt64) -> (),
     freeFunc: (UInt64) -> (),
     liftFunc: (F) throws -> T,
     errorHandler: ((RustBuffer) throws -> Swift.Error)?
@@ -9206,6 +9225,7 @@ fileprivate func uniffiRustCallAsync<F, T>(
     defer {
         freeFunc(rustFuture)
     }
+    await withTaskCancellationHandler {
     var pollResult: Int8;
     repeat {
         pollResult = await withUnsafeContinuation {
@@ -9218,6 +9238,7 @@ fileprivate func uniffiRustCallAsync<F, T>(
             )
         }
     } while pollResult != UNIFFI_RUST_FUTURE_POLL_READY
+    } onCancel: { cancelFunc(rustFuture) }
 
     return try liftFunc(makeRustCall(
         { completeFunc(rustFuture, $0) },

@@ -9,7 +9,8 @@ public extension UserPrompt {
     }
 
     func showLogin(login: LoginPrompt) throws {
-        throw McpmError.LoginRequired(message: "the remote server `\(login.server)` requires a login", hint: nil, context: [:])
+        throw McpmError.LoginRequired(
+            message: "the remote server `\(login.server)` requires a login", hint: nil, context: [:])
     }
 
     func askRedirect(login: LoginPrompt) throws -> String? {

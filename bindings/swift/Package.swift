@@ -1,0 +1,33 @@
+// swift-tools-version: 6.0
+import PackageDescription
+
+// On macOS the library is an XCFramework that `make-xcframework` makes; elsewhere pkg-config finds an installed one.
+#if os(macOS)
+let library = Target.binaryTarget(name: "mcpmFFI", path: "Mcpm.xcframework")
+#else
+let library = Target.systemLibrary(name: "mcpmFFI", pkgConfig: "mcpm")
+#endif
+
+// Packages with unsafe flags cannot be dependencies, so only the tests set this.
+let strict = Context.environment["MCPM_SWIFT_WARNINGS_AS_ERRORS"] != nil
+let settings: [SwiftSetting] = strict ? [.unsafeFlags(["-warnings-as-errors"])] : []
+
+// What the library uses of macOS, where it is linked statically.
+let linker: [LinkerSetting] =
+    ["Security", "CoreFoundation", "SystemConfiguration"].map { .linkedFramework($0, .when(platforms: [.macOS])) }
+    + [.linkedLibrary("iconv", .when(platforms: [.macOS]))]
+
+let package = Package(
+    name: "mcpm",
+    platforms: [.macOS(.v13)],
+    products: [.library(name: "Mcpm", targets: ["Mcpm"])],
+    targets: [
+        library,
+        // The generated file does not compile in the Swift 6 language mode: mozilla/uniffi-rs#2929.
+        .target(
+            name: "McpmGenerated", dependencies: ["mcpmFFI"], swiftSettings: [.swiftLanguageMode(.v5)],
+            linkerSettings: linker),
+        .target(name: "Mcpm", dependencies: ["McpmGenerated"], swiftSettings: settings),
+    ],
+    swiftLanguageModes: [.v6]
+)

@@ -1,2 +1,0 @@
-// uniffi gives the property; this makes `"\(error)"` and `print(error)` read it.
-extension McpmError: CustomStringConvertible {}

@@ -1,0 +1,47 @@
+// What concerns the whole process.
+import Dispatch
+import Foundation
+import McpmGenerated
+
+/// Stops all workloads and proxies of this process, and mcpm's threads. This also happens at the exit of the process, so a
+/// program only needs to call it to see the errors.
+public func shutdown() async throws(McpmError) {
+    let result: Result<Void, any Error> = await withCheckedContinuation { continuation in
+        // It blocks, which the threads of tasks must not.
+        DispatchQueue.global().async {
+            continuation.resume(returning: Result { try McpmGenerated.shutdown() })
+        }
+    }
+    do {
+        try result.get()
+    } catch {
+        throw McpmError(error)
+    }
+}
+
+/// Explains a reason, such as `tools.not_listed`, or a recorded denial of a workload or of `mcpm proxy`, by its id.
+public func explain(_ id: String) throws(McpmError) -> Explanation {
+    do {
+        return try McpmGenerated.explain(id: id)
+    } catch {
+        throw McpmError(error)
+    }
+}
+
+/// The version of mcpm.
+public var version: String {
+    McpmGenerated.version()
+}
+
+/// Makes the exit of the process stop what runs; reading it once is enough. Without it, containers would stay behind.
+let exitHook: Void = {
+    atexit {
+        // On another thread: the exiting one has lost its thread-local values, which mcpm needs.
+        let done = DispatchSemaphore(value: 0)
+        DispatchQueue.global().async {
+            try? McpmGenerated.shutdown()
+            done.signal()
+        }
+        done.wait()
+    }
+}()

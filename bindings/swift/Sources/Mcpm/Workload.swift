@@ -1,0 +1,136 @@
+import Foundation
+import McpmGenerated
+
+/// A running workload: an MCP server in a container, behind its own proxy.
+///
+/// It runs as long as this object and this process exist, so keep a reference; at the end of either, the server is
+/// killed. Call `stop` to let the server exit by itself, or use `withWorkload`.
+public final class Workload: Sendable {
+    private let core: McpmGenerated.Workload
+    /// Calls `onEvent` until the events end.
+    private let delivery: Task<Void, Never>?
+
+    /// The time that a server has to exit by itself, unless the program says otherwise.
+    public static let defaultGrace = Duration.seconds(10)
+
+    private init(_ core: McpmGenerated.Workload, _ delivery: Task<Void, Never>?) {
+        self.core = core
+        self.delivery = delivery
+    }
+
+    /// Starts a workload and returns once clients can connect. Its record and the engine are located by the
+    /// environment variables of this process, as by the command line.
+    ///
+    /// If the task is cancelled, the start is rolled back, and `McpmError.Interrupted` is thrown when that is done.
+    ///
+    /// - Parameters:
+    ///   - options: The options; those that are left out have their defaults.
+    ///   - inProcessOnly: Opens no port: only `connect` reaches the server.
+    ///   - prompt: Prompts the user, for example to log in to a remote server, at the start and later; without it,
+    ///     nobody can be prompted.
+    ///   - onEvent: Called with each event, one at a time, including those of the image pull. A start that fails and
+    ///     `stop` return after the last call.
+    public static func start(
+        _ options: WorkloadOptions,
+        inProcessOnly: Bool = false,
+        prompt: (any UserPrompt)? = nil,
+        onEvent: (@Sendable (WorkloadEvent) -> Void)? = nil
+    ) async throws(McpmError) -> Workload {
+        _ = exitHook
+        let events = McpmGenerated.Events()
+        let delivery = onEvent.map { onEvent in
+            Task {
+                for await event in WorkloadEvents(core: events) { onEvent(event) }
+            }
+        }
+        do {
+            let core = try await McpmGenerated.Workload.start(
+                options: options, events: events, prompt: prompt, inProcessOnly: inProcessOnly)
+            return Workload(core, delivery)
+        } catch {
+            await rolledBack(events, delivery)
+            throw McpmError(error)
+        }
+    }
+
+    /// Starts a workload with the options that most programs use; see `start(_:inProcessOnly:prompt:onEvent:)`.
+    public static func start(
+        _ server: String,
+        args: [String] = [],
+        name: String? = nil,
+        tools: [String] = [],
+        inProcessOnly: Bool = false,
+        prompt: (any UserPrompt)? = nil,
+        onEvent: (@Sendable (WorkloadEvent) -> Void)? = nil
+    ) async throws(McpmError) -> Workload {
+        let options = WorkloadOptions(server: server, args: args, name: name, tools: tools)
+        return try await start(options, inProcessOnly: inProcessOnly, prompt: prompt, onEvent: onEvent)
+    }
+
+    /// Waits until a failed start is rolled back, which is when its events end.
+    private static func rolledBack(_ events: McpmGenerated.Events, _ delivery: Task<Void, Never>?) async {
+        // A start that was cancelled before it began has not taken the events, so they would never end. This one takes
+        // them, and fails because it has no options. If they are taken already, it does nothing.
+        _ = await Task { try? await McpmGenerated.Workload.start(options: WorkloadOptions(), events: events) }.value
+        await (delivery ?? Task { for await _ in WorkloadEvents(core: events) {} }).value
+    }
+
+    /// The name.
+    public var name: String { core.name() }
+
+    /// The URL for clients; `nil` without a port.
+    public var url: URL? { serverURL(core.url()) }
+
+    /// The status.
+    public var status: WorkloadStatus { core.status() }
+
+    /// Subscribes to the events from now on. `onEvent` of `start` gets those before.
+    public var events: WorkloadEvents { WorkloadEvents(core: core.events()) }
+
+    /// Connects to the server from this process, without a port. Requests pass the whole proxy.
+    ///
+    /// - Parameter bearerToken: The access token of the caller, if the workload authenticates callers.
+    public func connect(bearerToken: Secret? = nil) async throws(McpmError) -> Connection {
+        Connection(try await call { try await core.connect(bearerToken: bearerToken) })
+    }
+
+    /// Waits until the server has exited and is not restarted, or the workload was stopped; returns the status.
+    @discardableResult
+    public func wait() async throws(McpmError) -> WorkloadStatus {
+        try await call { try await core.wait() }
+    }
+
+    /// Stops the workload: the server is killed after `grace`. The container and the record remain, so that the
+    /// command line can start the workload again. Stopping twice is allowed; if the task is cancelled, stopping
+    /// continues.
+    public func stop(grace: Duration = defaultGrace) async throws(McpmError) {
+        try await callToCompletion { [core, delivery] in
+            try await core.stop(grace: grace.seconds)
+            await delivery?.value
+        }
+    }
+}
+
+/// Starts a workload, and stops it when `body` returns or throws; see `Workload.start`.
+public func withWorkload<Value: Sendable>(
+    _ options: WorkloadOptions,
+    inProcessOnly: Bool = false,
+    grace: Duration = Workload.defaultGrace,
+    prompt: (any UserPrompt)? = nil,
+    onEvent: (@Sendable (WorkloadEvent) -> Void)? = nil,
+    isolation: isolated (any Actor)? = #isolation,
+    _ body: (Workload) async throws -> Value
+) async throws -> Value {
+    let workload = try await Workload.start(
+        options, inProcessOnly: inProcessOnly, prompt: prompt, onEvent: onEvent)
+    let value: Value
+    do {
+        value = try await body(workload)
+    } catch {
+        // The error of the body is the cause.
+        try? await workload.stop(grace: grace)
+        throw error
+    }
+    try await workload.stop(grace: grace)
+    return value
+}

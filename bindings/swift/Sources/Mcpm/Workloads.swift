@@ -1,0 +1,80 @@
+import McpmGenerated
+
+/// The recorded workloads of this machine, whichever process runs them. Records are located by the environment
+/// variables of this process, as by the command line.
+public final class Workloads: Sendable {
+    private let core = McpmGenerated.Workloads()
+
+    /// Opens the records.
+    public init() {}
+
+    /// Returns the status of all workloads in the order of their names. An engine that does not respond is part of the
+    /// status.
+    public func list() async throws(McpmError) -> [WorkloadInfo] {
+        try await call { try await core.list() }
+    }
+
+    /// Returns the status of one workload.
+    public func info(_ name: String) async throws(McpmError) -> WorkloadInfo {
+        try await call { try await core.info(name: name) }
+    }
+
+    /// Stops a workload, whichever process runs it: the server is killed after `grace`. Does nothing if it has stopped
+    /// already. If the task is cancelled, stopping continues.
+    public func stop(_ name: String, grace: Duration = Workload.defaultGrace) async throws(McpmError) {
+        try await callToCompletion { [core] in try await core.stop(name: name, grace: grace.seconds) }
+    }
+
+    /// Stops a workload, and removes its containers and its record. If the task is cancelled, removing continues.
+    public func remove(_ name: String, grace: Duration = Workload.defaultGrace) async throws(McpmError) {
+        try await callToCompletion { [core] in try await core.remove(name: name, grace: grace.seconds) }
+    }
+
+    /// Returns the output of a workload's server.
+    ///
+    /// - Parameters:
+    ///   - name: The name of the workload.
+    ///   - follow: Whether to go on with what the server writes until it exits.
+    ///   - tail: How many of the last lines to begin with; `nil` for all.
+    public func logs(
+        _ name: String, follow: Bool = false, tail: UInt64? = nil
+    ) async throws(McpmError) -> Logs {
+        Logs(core: try await call { try await core.logs(name: name, follow: follow, tail: tail) })
+    }
+
+    /// Writes the options of a workload to a file for `fromConfig`. Secrets are left out.
+    public func export(_ name: String, to path: PathBuf) throws(McpmError) {
+        do {
+            try core.exportTo(name: name, path: path)
+        } catch {
+            throw McpmError(error)
+        }
+    }
+
+    /// Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are
+    /// visible after the next start. Returns those whose text has changed.
+    public func acceptIgnoreFiles(in folder: PathBuf) throws(McpmError) -> [PathBuf] {
+        do {
+            return try core.acceptIgnoreFiles(folder: folder)
+        } catch {
+            throw McpmError(error)
+        }
+    }
+}
+
+/// The output of a server, oldest first. Several iterators share it.
+public struct Logs: AsyncSequence, Sendable {
+    let core: McpmGenerated.LogReader
+
+    public struct AsyncIterator: AsyncIteratorProtocol, Sendable {
+        let core: McpmGenerated.LogReader
+
+        public func next() async throws(McpmError) -> LogChunk? {
+            try await call { try await core.next() }
+        }
+    }
+
+    public func makeAsyncIterator() -> AsyncIterator {
+        AsyncIterator(core: core)
+    }
+}
