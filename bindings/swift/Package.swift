@@ -28,6 +28,8 @@ let package = Package(
             name: "McpmGenerated", dependencies: ["mcpmFFI"], swiftSettings: [.swiftLanguageMode(.v5)],
             linkerSettings: linker),
         .target(name: "Mcpm", dependencies: ["McpmGenerated"], swiftSettings: settings),
+        .executableTarget(
+            name: "list-tools", dependencies: ["Mcpm"], path: "Examples/ListTools", swiftSettings: settings),
     ],
     swiftLanguageModes: [.v6]
 )
