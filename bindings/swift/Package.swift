@@ -30,6 +30,10 @@ let package = Package(
         .target(name: "Mcpm", dependencies: ["McpmGenerated"], swiftSettings: settings),
         .executableTarget(
             name: "list-tools", dependencies: ["Mcpm"], path: "Examples/ListTools", swiftSettings: settings),
+        .executableTarget(
+            name: "exit-while-running", dependencies: ["Mcpm"], path: "Tests/ExitWhileRunning",
+            swiftSettings: settings),
+        .testTarget(name: "McpmTests", dependencies: ["Mcpm"], swiftSettings: settings),
     ],
     swiftLanguageModes: [.v6]
 )

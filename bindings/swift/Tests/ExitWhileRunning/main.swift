@@ -1,0 +1,20 @@
+// Starts a workload with the given image and name, and exits while it runs or starts: the exit stops the server. Or calls
+// `shutdown` first, twice.
+import Foundation
+import Mcpm
+
+let (image, name, until) = (CommandLine.arguments[1], CommandLine.arguments[2], CommandLine.arguments[3])
+let events = AsyncStream<WorkloadEvent>.makeStream()
+let start = Task {
+    try await Workload.start(image, name: name, inProcessOnly: true, onEvent: { events.continuation.yield($0) })
+}
+let awaited = until == "starting" ? "starting" : "ready"
+for await event in events.stream where "\(event)".hasPrefix(awaited) { break }
+// Kept until the end: only the exit or the shutdown ends it.
+let workload = until == "starting" ? nil : try await start.value
+if until == "shutdown" {
+    try await shutdown()
+    try await shutdown()
+}
+print(workload.map { "\($0.status.phase)" } ?? "starting")
+exit(0)
