@@ -1,0 +1,141 @@
+import Foundation
+import Mcpm
+import Testing
+
+/// The cases that a program in every language runs; `tests/cases.rs` describes their lines.
+private let folder = ProcessInfo.processInfo.environment["MCPM_TEST_CASES"] ?? "../../tests/data/cases"
+
+/// All cases but the one that needs a server with a login.
+private func cases() throws -> [String] {
+    try FileManager.default.contentsOfDirectory(atPath: folder).filter { $0 != "login.case" }.sorted()
+}
+
+@Test(.timeLimit(.minutes(1)), arguments: try cases()) func caseHolds(file: String) async throws {
+    let run = CaseRun()
+    for line in try String(contentsOfFile: "\(folder)/\(file)", encoding: .utf8).split(separator: "\n") {
+        guard !line.hasPrefix("#") else { continue }
+        var expanded = String(line)
+        for (name, value) in ["IMAGE": everything, "SILENT": silent, "PREFIX": "\(prefix)-case"] {
+            expanded = expanded.replacingOccurrences(of: "$\(name)", with: value)
+        }
+        let words = expanded.split(separator: " ", maxSplits: 1).map(String.init)
+        try await run.carryOut(words[0], words.count > 1 ? words[1] : "")
+    }
+}
+
+private actor CaseRun {
+    var options: [(name: String, value: String)] = []
+    var events = AsyncStream<WorkloadEvent>.makeStream()
+    var workload: Workload?
+    var proxy: Proxy?
+    var client: Client?
+    var explanation: Explanation?
+
+    func carryOut(_ verb: String, _ rest: String) async throws {
+        let words = rest.split(separator: " ", maxSplits: 1).map(String.init)
+        let (first, tail) = (words.first ?? "", words.count > 1 ? words[1] : "")
+        switch verb {
+        case "option": options.append((first, tail))
+        case "start" where first == "workload":
+            workload = await expect(tail) { try await self.startWorkload() } ?? workload
+        case "start": proxy = await expect(tail) { try await self.startProxy() } ?? proxy
+        case "start-and-cancel":
+            let start = Task { try await self.startWorkload() }
+            await skipEvents(to: "starting")
+            start.cancel()
+            #expect(await failure { try await start.value }?.kind() == "interrupted")
+            events = AsyncStream.makeStream()
+        case "event": await skipEvents(to: rest)
+        case "phase": #expect((workload?.status.phase ?? proxy?.status).map { "\($0)" } == rest)
+        case "url": #expect((workload?.url != nil) == (rest == "present"))
+        case "connect":
+            let (workload, proxy) = (workload, proxy)
+            let connection = await expect(rest) {
+                if let workload { try await workload.connect() } else { try await #require(proxy).connect() }
+            }
+            if let connection { client = try await Client(connection) }
+        case "tool":
+            let tools = try await #require(client).tools()
+            #expect(tools.contains(first) == (tail == "listed"))
+        case "call":
+            let result = try await #require(client).call(first)["result"]
+            #expect("\(try #require(result))".contains(tail))
+        case "denied":
+            let data = try await #require(client).call(first)["error"]?["data"]
+            #expect(data?["reason"]?.string == tail)
+            explanation = try explain(try #require(data?["refusal"]?.string))
+        case "explained":
+            let found = [
+                "reason": explanation?.reason, "layer": explanation?.layer, "server": explanation?.refusal?.server,
+            ]
+            #expect(found[first] == tail)
+        case "disconnect": try await #require(client).connection.close()
+        case "check":
+            let proxy = try #require(proxy)
+            await expect(rest) { _ = try await proxy.check() }
+        case "listed":
+            let found = try await Workloads().list().first { $0.name == first }
+            #expect((found.map { "\($0.status)" } ?? "missing") == tail)
+        case "stop":
+            if let workload { try await workload.stop() } else { try await #require(proxy).stop() }
+        case "remove": await expect(tail) { try await Workloads().remove(first) }
+        default: Issue.record("unknown verb `\(verb)`")
+        }
+    }
+
+    /// Checks an outcome: after `fails`, its kind and a text of its message; otherwise that there is no error.
+    @discardableResult
+    private func expect<Value: Sendable>(
+        _ rest: String, _ operation: @Sendable () async throws -> Value
+    ) async -> Value? {
+        let words = rest.split(separator: " ", maxSplits: 2).map(String.init)
+        guard words.first == "fails" else {
+            do {
+                return try await operation()
+            } catch {
+                Issue.record(error)
+                return nil
+            }
+        }
+        let error = await failure { try await operation() }
+        #expect(error?.kind() == words[1])
+        #expect(words.count < 3 || error?.message.contains(words[2]) == true, "\(error as Any)")
+        return nil
+    }
+
+    private func startWorkload() async throws -> Workload {
+        var workload = WorkloadOptions()
+        var inProcessOnly = false
+        for (name, value) in options {
+            switch name {
+            case "server": workload.server = value
+            case "name": workload.name = value
+            case "tools": workload.tools = [value]
+            case "in_process_only": inProcessOnly = value == "true"
+            default: Issue.record("unknown option `\(name)`")
+            }
+        }
+        options = []
+        let continuation = events.continuation
+        return try await Workload.start(
+            workload, inProcessOnly: inProcessOnly, onEvent: { continuation.yield($0) })
+    }
+
+    private func startProxy() async throws -> Proxy {
+        var proxy = ProxyOptions()
+        for (name, value) in options {
+            switch name {
+            case "server_name": proxy.serverName = value
+            case "target_uri": proxy.targetUri = value
+            default: Issue.record("unknown option `\(name)`")
+            }
+        }
+        options = []
+        return try await Proxy.start(proxy)
+    }
+
+    /// Waits for an event, and skips those of other kinds.
+    private func skipEvents(to kind: String) async {
+        for await event in events.stream where event.kind == kind { return }
+    }
+}
