@@ -27,7 +27,10 @@ const SILENT: &str = "mcpm-test/silent:1";
 
 /// The Swift source that uniffi has generated.
 fn generated_swift() -> String {
-    std::fs::read_to_string(mcpm_tests::root().join("bindings/swift/Sources/Mcpm/Mcpm.swift")).unwrap()
+    std::fs::read_to_string(
+        mcpm_tests::root().join("bindings/swift/Sources/McpmGenerated/McpmGenerated.swift"),
+    )
+    .unwrap()
 }
 
 /// Checks that a program ended well and returns what it printed.
@@ -267,6 +270,18 @@ fn the_installed_c_library_is_used_with_cmake() {
     run(Command::new("cmake").arg("-S").arg(folder.path()).arg("-B").arg(&build).arg(&prefix));
     run(Command::new("cmake").arg("--build").arg(&build));
     assert_eq!(Command::new(build.join("run")).output().unwrap().status.code(), Some(2));
+}
+
+/// The package is compiled in the Swift 6 language mode, and its own tests are run, the common cases among them.
+#[test]
+fn the_swift_package_passes_its_tests() {
+    let library = PathBuf::from(mcpm_tests::library());
+    let check = mcpm_tests::root().join("tests/bindings/swift/check");
+    let said = run(Command::new(check).arg(library.parent().unwrap()));
+    assert!(
+        said.lines().any(|line| line.contains("Test run with") && line.contains(" passed after")),
+        "{said}"
+    );
 }
 
 #[test]

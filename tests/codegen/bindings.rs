@@ -69,10 +69,15 @@ pub(crate) fn python_and_swift(kept: &mut GeneratedFiles) {
         .unwrap();
     };
     swift("swift", true);
+    let patched = Command::new(mcpm_tests::root().join("bindings/swift/patch-generated"))
+        .arg(folder.join("swift/McpmGenerated.swift"))
+        .output()
+        .unwrap();
+    assert!(patched.status.success(), "{}", String::from_utf8_lossy(&patched.stderr));
     swift("swift-ffi", false);
     for (made, folder_kept) in [
         ("python", "bindings/python/src/mcpm/_native"),
-        ("swift", "bindings/swift/Sources/Mcpm"),
+        ("swift", "bindings/swift/Sources/McpmGenerated"),
         ("swift-ffi", "bindings/swift/Sources/mcpmFFI"),
     ] {
         for entry in fs::read_dir(folder.join(made)).unwrap() {
