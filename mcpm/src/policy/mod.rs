@@ -6,7 +6,7 @@
 
 #[cfg_attr(not(feature = "policy"), path = "cedar/off.rs")]
 pub(crate) mod cedar;
-mod overrides;
+mod overrides_file;
 pub(crate) mod tools;
 
 use std::{
@@ -18,7 +18,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 pub use cedar::AuthorizationSpec;
-pub use overrides::ToolOverride;
+pub use overrides_file::ToolOverride;
 
 use crate::Result;
 use cedar::Authorization;
@@ -62,7 +62,7 @@ impl PolicySpec {
         let spec = Self {
             tools: tools.to_vec(),
             overrides: overrides
-                .map(|path| overrides::read(&folder.join(path)))
+                .map(|path| overrides_file::read(&folder.join(path)))
                 .transpose()?
                 .unwrap_or_default(),
             authorization: authorization.map(|path| cedar::read(&folder.join(path))).transpose()?,

@@ -4,6 +4,7 @@
 //! [`StdioProxy`]. [`listener`] accepts connections, and [`stack`] runs each request through the [`layers`], which report
 //! to [`observe`]. The endpoint is [`forward`] for a server that speaks HTTP, and [`bridge`] for a stdio server.
 
+pub(crate) mod added_headers;
 mod admission;
 pub(crate) mod body;
 mod body_errors;
@@ -15,7 +16,6 @@ mod endpoint_event;
 mod expiring_stream;
 pub(crate) mod external_url;
 pub(crate) mod forward;
-pub(crate) mod forward_headers;
 mod header_check;
 mod health_probe;
 mod hop_by_hop;

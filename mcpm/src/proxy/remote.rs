@@ -6,7 +6,7 @@ use http::HeaderMap;
 use url::Url;
 
 use super::{
-    forward_headers::header_map,
+    added_headers::header_map,
     target::{MCP_PATH, Target},
 };
 use crate::{

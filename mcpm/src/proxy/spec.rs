@@ -5,7 +5,7 @@ use std::path::Path;
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 
-use super::{forward_headers::header_map, layers::origin::check_hosts, remote::read_outgoing};
+use super::{added_headers::header_map, layers::origin::check_hosts, remote::read_outgoing};
 use crate::{
     Environment, Error, ErrorKind, Result,
     audit::{AuditOwner, AuditSpec},

@@ -22,7 +22,7 @@ use crate::{
     http_client::is_confidential,
     options::{Header, HeaderSecret, OptionSet as _, OptionSpec, ProxyMode, ProxyOptions, SharedOptions},
     proxy::{
-        forward_headers::header_map,
+        added_headers::header_map,
         remote::{self, read_outgoing, remote_target},
         target::Target,
     },
