@@ -1,8 +1,11 @@
 //! Creates, finds and removes the containers of a workload, and explains why they exited.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
@@ -26,6 +29,29 @@ use crate::{
 const MAX_EXCERPT_LINES: usize = 8;
 const MAX_EXCERPT_BYTES: usize = 1000;
 
+/// How long the engine may take to complete the creation of a container that a cancelled start has abandoned.
+const ABANDONED_CREATION_TIMEOUT: Duration = Duration::from_secs(10);
+/// Poll interval for that container, which the engine does not report before.
+const ABANDONED_CREATION_POLL: Duration = Duration::from_millis(50);
+
+/// The creations of containers that the engine has not confirmed yet. One that was cancelled meanwhile stays among them:
+/// the engine may complete it nevertheless.
+#[derive(Debug, Clone, Default)]
+pub(super) struct UnconfirmedCreations(Arc<AtomicUsize>);
+
+impl UnconfirmedCreations {
+    async fn watch<T>(&self, creation: impl Future<Output = T>) -> T {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let created = creation.await;
+        self.0.fetch_sub(1, Ordering::SeqCst);
+        created
+    }
+
+    fn any(&self) -> bool {
+        self.0.load(Ordering::SeqCst) > 0
+    }
+}
+
 /// Creates and stops the containers of one workload.
 #[derive(Debug, Clone)]
 pub(super) struct Containers {
@@ -38,6 +64,7 @@ pub(super) struct Containers {
     environment: Environment,
     /// Whether the user's global ignore file applies.
     use_global_ignore_file: bool,
+    pub(super) creations: UnconfirmedCreations,
 }
 
 impl Containers {
@@ -53,6 +80,7 @@ impl Containers {
             isolation: None,
             environment: environment.clone(),
             use_global_ignore_file: spec.asked.ignore_globally.unwrap_or(true),
+            creations: UnconfirmedCreations::default(),
         }))
     }
 
@@ -78,7 +106,8 @@ impl Containers {
             }
             self.runtime.remove(&found.id).await?;
         }
-        self.runtime.create(&self.delivery.apply_to(spec)).await
+        let spec = self.delivery.apply_to(spec);
+        self.creations.watch(self.runtime.create(&spec)).await
     }
 
     /// Starts a slot's container. The error for a published port that is in use names the process that holds it, if it
@@ -125,6 +154,15 @@ impl Containers {
     pub(super) async fn stop_all(&self, grace: Duration) -> Result<()> {
         for container in self.all().await? {
             self.runtime.stop(&container.id, grace).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the container whose creation a start has abandoned, so that it can be removed.
+    pub(super) async fn wait_for_abandoned(&self, creations: &UnconfirmedCreations) -> Result<()> {
+        let deadline = Instant::now() + ABANDONED_CREATION_TIMEOUT;
+        while creations.any() && self.all().await?.is_empty() && Instant::now() < deadline {
+            tokio::time::sleep(ABANDONED_CREATION_POLL).await;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use http::header;
 
 use super::{
     EventStream, Placement, RemoteSpec, RunningWorkload, WorkloadEvent, WorkloadName, WorkloadSpec, ca_certs,
-    container::Containers,
+    container::{Containers, UnconfirmedCreations},
     egress_denials::EgressDenialReporter,
     events::WorkloadEvents,
     headers,
@@ -222,6 +222,8 @@ impl Launch {
         if let Some(group) = group {
             group.commit();
         }
+        let creations =
+            containers.as_ref().map(|containers| containers.creations.clone()).unwrap_or_default();
         Ok(RunningWorkload {
             proxy,
             server,
@@ -232,6 +234,7 @@ impl Launch {
                 store,
                 record,
                 ephemeral: self.ephemeral,
+                creations,
                 armed: true,
             }),
             _lock: lock,
@@ -305,7 +308,7 @@ impl Launch {
         let delivery = SecretDelivery::new(&self.spec.name, &self.spec.secrets, values, &self.environment)?;
         containers = containers.with_secrets(delivery);
         containers.isolation = self.isolate(&containers, denial_reporter).await?;
-        let mut tidy = CleanupOnDrop { launch: self, armed: true };
+        let mut tidy = CleanupOnDrop { launch: self, creations: containers.creations.clone(), armed: true };
         let event_record = Arc::clone(record);
         let on_event: OnEvent = Arc::new(move |event| event_record.on_event(event));
         let started = match &self.spec.target {
@@ -530,6 +533,7 @@ impl Drop for NewGroup {
 /// Removes the containers of a cancelled start.
 struct CleanupOnDrop<'a> {
     launch: &'a Launch,
+    creations: UnconfirmedCreations,
     armed: bool,
 }
 
@@ -537,7 +541,7 @@ impl Drop for CleanupOnDrop<'_> {
     fn drop(&mut self) {
         if self.armed {
             let Launch { spec, environment, recorded, .. } = self.launch;
-            end_containers(spec.clone(), environment.clone(), !recorded);
+            end_containers(spec.clone(), environment.clone(), !recorded, self.creations.clone());
         }
     }
 }

@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    EventStream, WorkloadSpec, container::Containers, http_server::HttpServer, manage::client_transport,
+    EventStream, WorkloadSpec,
+    container::{Containers, UnconfirmedCreations},
+    http_server::HttpServer,
+    manage::client_transport,
     record::Record,
 };
 use crate::{
@@ -158,6 +161,7 @@ pub(super) struct StopOnDrop {
     pub(super) store: Store,
     pub(super) record: Arc<Record>,
     pub(super) ephemeral: bool,
+    pub(super) creations: UnconfirmedCreations,
     pub(super) armed: bool,
 }
 
@@ -166,7 +170,7 @@ impl Drop for StopOnDrop {
         if !self.armed {
             return;
         }
-        end_containers(self.spec.clone(), self.environment.clone(), self.ephemeral);
+        end_containers(self.spec.clone(), self.environment.clone(), self.ephemeral, self.creations.clone());
         if self.record.status().phase != Phase::Failed {
             self.record.update(Phase::Stopped, None, |status| status.supervisor = None);
         }
@@ -180,7 +184,12 @@ impl Drop for StopOnDrop {
 
 /// Stops a workload's containers from a context that cannot await, on a thread and a connection of its own, since the
 /// workload's async runtime may be shutting down. Blocks until the engine has done so.
-pub(super) fn end_containers(spec: WorkloadSpec, environment: Environment, remove: bool) {
+pub(super) fn end_containers(
+    spec: WorkloadSpec,
+    environment: Environment,
+    remove: bool,
+    creations: UnconfirmedCreations,
+) {
     if spec.container().is_none() {
         return;
     }
@@ -191,6 +200,9 @@ pub(super) fn end_containers(spec: WorkloadSpec, environment: Environment, remov
                 let Some(containers) = Containers::for_workload(&spec, &environment).await? else {
                     return Ok(());
                 };
+                if remove {
+                    containers.wait_for_abandoned(&creations).await?;
+                }
                 containers.stop_all(Duration::ZERO).await?;
                 if remove { containers.remove_all().await } else { Ok(()) }
             };
