@@ -116,6 +116,7 @@ fn each_line_of_a_program_in_the_pages_is_one_of_a_tested_program() {
         let programs: &[&str] = match block.language.as_str() {
             "c" => &["bindings/c/examples/run.c"],
             "python" => &["bindings/python/examples/run.py", "bindings/python/examples/login.py"],
+            "swift" => &["bindings/swift/Examples/ListTools/main.swift"],
             _ => continue,
         };
         let sources = programs.iter().map(|path| fs::read_to_string(mcpm_tests::root().join(path)).unwrap());
@@ -127,5 +128,5 @@ fn each_line_of_a_program_in_the_pages_is_one_of_a_tested_program() {
         languages.push(block.language);
     }
     languages.sort_unstable();
-    assert_eq!(languages, ["c", "python", "python"]);
+    assert_eq!(languages, ["c", "python", "python", "swift"]);
 }
