@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
+
+from ._errors import UpstreamError
+from ._stream import Stream
 
 if TYPE_CHECKING:
     from ._native import mcpm as _native
@@ -21,6 +25,7 @@ class Connection:
 
     def __init__(self, native: _native.Connection) -> None:
         self._native = native
+        self._texts: Stream[str] = Stream(native.receive)
 
     async def send(self, message: Mapping[str, Any] | str) -> None:
         """Sends one JSON-RPC message: an object, or its text."""
@@ -28,7 +33,10 @@ class Connection:
         await self._native.send(text)
 
     async def receive(self) -> dict[str, Any] | None:
-        """Waits for the next JSON-RPC message from the server; None after the end of the connection."""
+        """Waits for the next JSON-RPC message from the server; None after the end of the connection.
+
+        A caller that is cancelled does not lose a message.
+        """
         text = await self.receive_text()
         if text is None:
             return None
@@ -37,14 +45,15 @@ class Connection:
 
     async def receive_text(self) -> str | None:
         """Waits for the text of the next JSON-RPC message; None after the end of the connection."""
-        return await self._native.receive()
+        return await self._texts.next()
 
-    def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
-        return self._messages()
+    def __aiter__(self) -> Connection:
+        return self
 
-    async def _messages(self) -> AsyncIterator[dict[str, Any]]:
-        while (message := await self.receive()) is not None:
-            yield message
+    async def __anext__(self) -> dict[str, Any]:
+        if (message := await self.receive()) is None:
+            raise StopAsyncIteration
+        return message
 
     async def close(self) -> None:
         """Ends the connection. Missing responses are waited for up to 2 s and can still be received."""
@@ -64,18 +73,29 @@ async def streams(connection: Connection) -> AsyncIterator[tuple[Any, Any]]:
     write, sent = anyio.create_memory_object_stream[Any](0)
 
     async def receive() -> None:
-        async with received:
-            while (text := await connection.receive_text()) is not None:
-                await received.send(SessionMessage(messages.validate_json(text)))
+        # It is over when the client has closed its stream.
+        with contextlib.suppress(anyio.BrokenResourceError):
+            async with received:
+                while (text := await connection.receive_text()) is not None:
+                    try:
+                        message = SessionMessage(messages.validate_json(text))
+                    except ValueError as error:
+                        await received.send(error)
+                    else:
+                        await received.send(message)
 
     async def send() -> None:
-        async with sent:
-            async for message in sent:
-                await connection.send(message.message.model_dump_json(by_alias=True, exclude_none=True))
+        # After the end of the connection, the client finds this stream closed; `receive` has told it before.
+        with contextlib.suppress(UpstreamError):
+            async with sent:
+                async for message in sent:
+                    await connection.send(message.message.model_dump_json(by_alias=True, exclude_none=True))
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(receive)
-        tasks.start_soon(send)
+    tasks = [asyncio.create_task(receive()), asyncio.create_task(send())]
+    try:
         async with read, write:
             yield read, write
-        tasks.cancel_scope.cancel()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -12,6 +12,7 @@ from . import _options
 from ._connection import Connection, streams
 from ._native import mcpm as _native
 from ._starting import Starting
+from ._stream import Stream
 from ._user_prompt import adapt
 from ._values import duration
 
@@ -85,7 +86,7 @@ class Workload:
 
     def events(self) -> AsyncIterator[WorkloadEvent]:
         """Iterates over the events from now on, until the workload ends."""
-        return _iterate(self._native.events())
+        return Stream(self._native.events().next)
 
     async def wait(self) -> WorkloadStatus:
         """Waits until the server has exited and is not restarted, or the workload was stopped."""
@@ -121,11 +122,6 @@ class Workload:
         return f"Workload(name={self.name!r}, url={self.url!r})"
 
 
-async def _iterate(events: _native.Events) -> AsyncIterator[WorkloadEvent]:
-    while (event := await events.next()) is not None:
-        yield event
-
-
 # The loop keeps only weak references to its tasks.
 _deliveries: set[asyncio.Task[None]] = set()
 
@@ -135,7 +131,7 @@ def _deliver(events: _native.Events, on_event: Callable[[WorkloadEvent], object]
     loop = asyncio.get_running_loop()
 
     async def deliver() -> None:
-        async for event in _iterate(events):
+        async for event in Stream(events.next):
             try:
                 answer = on_event(event)
                 if isinstance(answer, Awaitable):

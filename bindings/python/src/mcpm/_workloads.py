@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ._native import mcpm as _native
+from ._stream import Stream
 from ._values import duration
 from ._workload import GRACE
 
@@ -48,14 +49,20 @@ class Workloads:
         """Stops a workload, and removes its containers and its record."""
         await self._native.remove(name, duration(grace))
 
-    async def logs(self, name: str, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[LogChunk]:
+    def logs(self, name: str, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[LogChunk]:
         """Iterates over the output of a workload's server: the last `tail` lines or all.
 
         With `follow`, it continues with what the server writes until it exits.
         """
-        reader = await self._native.logs(name, follow, tail)
-        while (chunk := await reader.next()) is not None:
-            yield chunk
+        reader: _native.LogReader | None = None
+
+        async def next_chunk() -> LogChunk | None:
+            nonlocal reader
+            if reader is None:
+                reader = await self._native.logs(name, follow, tail)
+            return await reader.next()
+
+        return Stream(next_chunk)
 
     def export(self, name: str, path: str | os.PathLike[str]) -> None:
         """Writes the options of a workload to a file for `from_config`. Secrets are left out."""

@@ -1,0 +1,42 @@
+"""Values that arrive one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Stream(AsyncIterator[T], Generic[T]):
+    """Iterates over values until None. Waiting for a value can be cancelled; the value goes to who waits next."""
+
+    def __init__(self, wait: Callable[[], Awaitable[T | None]]) -> None:
+        self._wait = wait
+        self._waiting: asyncio.Future[T | None] | None = None
+
+    async def next(self) -> T | None:
+        """Waits for the next value; None after the last one."""
+        while True:
+            waiting = self._waiting
+            loop = asyncio.get_running_loop()
+            if waiting is None or waiting.cancelled() or waiting.get_loop() is not loop:
+                waiting = self._waiting = asyncio.ensure_future(self._wait())
+            try:
+                value = await asyncio.shield(waiting)
+            except asyncio.CancelledError:
+                raise
+            except BaseException:
+                self._waiting = None
+                raise
+            # Of several that wait for the same value, the first takes it.
+            if self._waiting is waiting:
+                self._waiting = None
+                return value
+
+    async def __anext__(self) -> T:
+        value = await self.next()
+        if value is None:
+            raise StopAsyncIteration
+        return value
