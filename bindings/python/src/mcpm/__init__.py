@@ -2,6 +2,7 @@
 
 import atexit as _atexit
 
+from . import _continuations
 from ._connection import Connection
 from ._errors import (
     CorruptStateError,
@@ -65,6 +66,7 @@ from ._user_prompt import UserPrompt
 from ._workload import Workload
 from ._workloads import Workloads
 
+_continuations.install()
 # Threads that call into an interpreter that is ending would abort the process, and leave their workloads behind.
 _atexit.register(shutdown)
 

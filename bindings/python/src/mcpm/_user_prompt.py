@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from ._errors import LoginRequiredError
 from ._native import mcpm as _native
+from ._native.mcpm import LoginPrompt
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from ._native.mcpm import LoginPrompt
     from ._secret import Secret
-
-    AnyPrompt: TypeAlias = "UserPrompt | Callable[[LoginPrompt], Awaitable[None] | None]"
 
 
 class UserPrompt:
@@ -56,6 +54,9 @@ class UserPrompt:
         means that the user cannot be asked.
         """
         return None
+
+
+AnyPrompt: TypeAlias = UserPrompt | Callable[[LoginPrompt], Awaitable[None] | None]
 
 
 async def _exposed(secret: Awaitable[Secret | None]) -> str | None:
