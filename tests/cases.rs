@@ -3,7 +3,8 @@
 //! A case is a file in `data/cases`. Each line is a verb and its words, for example `call test_simple_text simple text`,
 //! which calls a tool and expects a text in the result. `$IMAGE` is the image of the everything-server, `$SILENT` one that
 //! never responds, `$PREFIX` what names of workloads begin with, and `$REMOTE` a remote server that requires a login.
-//! A program per language runs them: `cases/rust.rs`, `cases/case.c` and `cases/case.py`.
+//! A program per language runs them: `cases/rust.rs`, `cases/case.c`, `cases/case.py` and, with the tests of the Swift
+//! package, `bindings/swift/Tests/McpmTests/CaseTests.swift`.
 //! Events of other kinds than an expected one are skipped.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::print_stderr, reason = "the last line that is shown is the one that failed")]

@@ -1,8 +1,8 @@
-//! Programs in C and Python that prompt for a login through their bindings.
+//! Programs in C, Python and Swift that prompt for a login through their bindings.
 
 use std::{
     net::SocketAddr,
-    path::Path,
+    path::{Path, PathBuf},
     process::Stdio,
     sync::{Arc, Mutex},
 };
@@ -20,7 +20,7 @@ use tokio::{
 
 use crate::{
     outgoing::{Issuer, issuer, list},
-    programs::{compiled, python, python_path},
+    programs::{compiled, python, python_path, text},
 };
 
 /// A server whose users log in on another device only.
@@ -156,6 +156,22 @@ async fn the_case_of_a_login_passes_in_c() {
 async fn the_case_of_a_login_passes_in_python() {
     let path = spawn_blocking(python_path).await.unwrap();
     run_login_case("python", python("../cases/case.py", &path)).await;
+}
+
+/// The package is compiled in the Swift 6 language mode, and its own tests are run, the common cases among them.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_swift_package_passes_its_tests() {
+    let (url, issuer) = issuer(|_| {}).await;
+    let check = || {
+        let library = PathBuf::from(mcpm_tests::library());
+        let mut check = std::process::Command::new(root().join("tests/bindings/swift/check"));
+        check.arg(library.parent().unwrap()).env("MCPM_TEST_REMOTE", url).output().unwrap()
+    };
+    let output = spawn_blocking(check).await.unwrap();
+    let said = text(&output);
+    let passed = |line: &str| line.contains("Test run with") && line.contains(" passed after");
+    assert!(output.status.success() && said.lines().any(passed), "{said}");
+    assert_eq!(issuer.lock().unwrap().issued, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

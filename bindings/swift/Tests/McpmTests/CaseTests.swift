@@ -1,13 +1,36 @@
 import Foundation
 import Mcpm
 import Testing
+#if canImport(FoundationNetworking)
+import FoundationNetworking
+#endif
 
 /// The cases that a program in every language runs; `tests/cases.rs` describes their lines.
 private let folder = ProcessInfo.processInfo.environment["MCPM_TEST_CASES"] ?? "../../tests/data/cases"
 
-/// All cases but the one that needs a server with a login.
+/// A remote server that requires a login.
+private let remote = ProcessInfo.processInfo.environment["MCPM_TEST_REMOTE"] ?? ""
+
+/// All cases; without a remote server, all but the one that needs it.
 private func cases() throws -> [String] {
-    try FileManager.default.contentsOfDirectory(atPath: folder).filter { $0 != "login.case" }.sorted()
+    try FileManager.default.contentsOfDirectory(atPath: folder)
+        .filter { $0 != "login.case" || !remote.isEmpty }.sorted()
+}
+
+/// A user who follows logins, or cancels them.
+private final class User: UserPrompt {
+    let follows: Bool
+    let logins = Recorder<String>()
+
+    init(follows: Bool) { self.follows = follows }
+
+    func showLogin(login: LoginPrompt) throws {
+        guard follows, let url = URL(string: login.url) else {
+            throw McpmError.Interrupted(message: "the user cancelled the prompt", hint: nil, context: [:])
+        }
+        logins.add(login.server)
+        _ = try Data(contentsOf: url)
+    }
 }
 
 @Test(.timeLimit(.minutes(1)), arguments: try cases()) func caseHolds(file: String) async throws {
@@ -15,7 +38,7 @@ private func cases() throws -> [String] {
     for line in try String(contentsOfFile: "\(folder)/\(file)", encoding: .utf8).split(separator: "\n") {
         guard !line.hasPrefix("#") else { continue }
         var expanded = String(line)
-        for (name, value) in ["IMAGE": everything, "SILENT": silent, "PREFIX": "\(prefix)-case"] {
+        for (name, value) in ["IMAGE": everything, "SILENT": silent, "PREFIX": "\(prefix)-case", "REMOTE": remote] {
             expanded = expanded.replacingOccurrences(of: "$\(name)", with: value)
         }
         let words = expanded.split(separator: " ", maxSplits: 1).map(String.init)
@@ -29,6 +52,7 @@ private actor CaseRun {
     var workload: Workload?
     var proxy: Proxy?
     var client: Client?
+    var user: User?
     var explanation: Explanation?
 
     func carryOut(_ verb: String, _ rest: String) async throws {
@@ -36,6 +60,8 @@ private actor CaseRun {
         let (first, tail) = (words.first ?? "", words.count > 1 ? words[1] : "")
         switch verb {
         case "option": options.append((first, tail))
+        case "prompt": user = rest == "none" ? nil : User(follows: rest == "follow")
+        case "prompted": #expect(try #require(user).logins.all.count == Int(rest))
         case "start" where first == "workload":
             workload = await expect(tail) { try await self.startWorkload() } ?? workload
         case "start": proxy = await expect(tail) { try await self.startProxy() } ?? proxy
@@ -118,7 +144,7 @@ private actor CaseRun {
         options = []
         let continuation = events.continuation
         return try await Workload.start(
-            workload, inProcessOnly: inProcessOnly, onEvent: { continuation.yield($0) })
+            workload, inProcessOnly: inProcessOnly, prompt: user, onEvent: { continuation.yield($0) })
     }
 
     private func startProxy() async throws -> Proxy {
@@ -127,11 +153,13 @@ private actor CaseRun {
             switch name {
             case "server_name": proxy.serverName = value
             case "target_uri": proxy.targetUri = value
+            case "remote_auth": proxy.remoteAuth = value == "true"
+            case "remote_auth_callback_port": proxy.remoteAuthCallbackPort = UInt16(value)
             default: Issue.record("unknown option `\(name)`")
             }
         }
         options = []
-        return try await Proxy.start(proxy)
+        return try await Proxy.start(proxy, prompt: user)
     }
 
     /// Waits for an event, and skips those of other kinds.
