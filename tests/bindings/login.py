@@ -9,9 +9,20 @@ import urllib.parse
 import urllib.request
 
 import mcpm
-from client import refused
 
 TARGET, DEVICE_TARGET = sys.argv[1:]
+
+
+async def refused(kind: type, start, show: bool = True) -> None:
+    """Checks that a start fails so."""
+    try:
+        await start
+    except kind as error:
+        assert isinstance(error, mcpm.McpmError) and str(error) == error.message
+        if show:
+            print(error.kind, error)
+    else:
+        raise AssertionError("it was not refused")
 
 
 def start(prompt=None, target: str = TARGET) -> mcpm.Starting[mcpm.Proxy]:

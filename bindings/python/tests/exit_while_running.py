@@ -1,0 +1,38 @@
+"""Exits while a workload runs or is being started: exit_while_running.py IMAGE NAME MODE"""
+
+import asyncio
+import ctypes
+import sys
+
+import mcpm
+from support import Events, awaited, failure
+
+IMAGE, NAME, MODE = sys.argv[1:]
+# A task that nothing refers to would be collected.
+starting: asyncio.Future[mcpm.Workload]
+
+
+async def main() -> None:
+    global starting
+    events = Events()
+    starting = asyncio.ensure_future(awaited(mcpm.Workload.start(IMAGE, name=NAME, on_event=events)))
+    if MODE == "starting":
+        await events.until(mcpm.WorkloadEvent.STARTING)
+        return
+    if MODE == "refused":
+        # The loop ends before the other start does.
+        await failure(mcpm.Workload.start(IMAGE, name="a"))
+        return
+    workload = await starting
+    # As if something kept it for ever: nothing but the hook at the exit ends it now.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(workload))
+    if MODE == "shutdown":
+        await asyncio.to_thread(mcpm.shutdown)
+        assert workload.status.phase == mcpm.Phase.STOPPED
+        # A start begins anew.
+        async with mcpm.Proxy.start("nowhere", "http://127.0.0.1:1/mcp") as proxy:
+            assert proxy.status == mcpm.Phase.RUNNING
+
+
+asyncio.run(main())
+print(MODE)
