@@ -5,17 +5,16 @@
 use std::{
     fmt,
     future::Future,
-    panic::{AssertUnwindSafe, resume_unwind},
+    panic::resume_unwind,
     sync::{Mutex, PoisonError},
     thread,
     time::Duration,
 };
 
-use futures_util::FutureExt as _;
 use mcpm::{Error, ErrorKind, Result};
 use tokio::{
     runtime::{Builder, Handle, Runtime},
-    task::{JoinError, JoinHandle, spawn_blocking},
+    task::{JoinError, JoinHandle},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -104,7 +103,7 @@ pub(crate) fn spawn_with_callback<T: Send + 'static>(
     end: impl FnOnce(Result<T>) + Send + 'static,
 ) -> Result<()> {
     let spawned = spawn(|closing| async move {
-        let task = AssertUnwindSafe(task).catch_unwind();
+        let task = futures_util::FutureExt::catch_unwind(std::panic::AssertUnwindSafe(task));
         let panicked = |_| Err(Error::new(ErrorKind::Internal, "the operation panicked"));
         let outcome = match cancelled {
             None => task.await.unwrap_or_else(panicked),
@@ -117,7 +116,7 @@ pub(crate) fn spawn_with_callback<T: Send + 'static>(
             },
         };
         // A callback that panics ends only its own thread's work.
-        let _ = spawn_blocking(|| end(outcome)).await;
+        let _ = tokio::task::spawn_blocking(|| end(outcome)).await;
         Ok(())
     })?;
     drop(spawned);
