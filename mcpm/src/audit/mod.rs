@@ -1,16 +1,17 @@
 //! The audit log: requests, their callers and their outcomes, one JSON object per line.
 //!
-//! [`config`] says what is recorded and where, [`event`] in which form. Here events become lines of a
-//! [`journal`](crate::journal), and it is known which calls are in flight. What an event says of a request is put
-//! together in `proxy/observe/request_audit.rs`.
+//! [`config`] says what is recorded and where, [`event`] in which form; [`sink`] is where lines go. Here events become
+//! lines of a [`line_writer`](crate::line_writer), and it is known which calls are in flight. What an event says of a
+//! request is put together in `proxy/observe/request_audit.rs`.
 
 mod config;
 mod event;
 mod limit;
+mod sink;
 
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -31,7 +32,7 @@ use limit::{Limit, Suppressed};
 
 use crate::{
     Error, ErrorKind, Result,
-    line_writer::{BackgroundLineWriter, LineSink, LossNotice, RotatingFile, WriteError},
+    line_writer::{BackgroundLineWriter, LineSink, LossNotice, WriteError},
     redact::{Redactor, extended::ExtendedRedactor, hex, truncate},
 };
 
@@ -78,39 +79,6 @@ impl Drop for InFlightGuard {
     }
 }
 
-/// Writes to a standard stream of the process.
-#[derive(Debug)]
-enum StandardStream {
-    Stdout,
-    Stderr,
-}
-
-impl LineSink for StandardStream {
-    fn write(&mut self, lines: &[u8]) -> std::io::Result<()> {
-        use std::io::Write as _;
-        match self {
-            Self::Stdout => {
-                let mut stdout = std::io::stdout().lock();
-                stdout.write_all(lines).and_then(|()| stdout.flush())
-            }
-            Self::Stderr => std::io::stderr().lock().write_all(lines),
-        }
-    }
-}
-
-/// Writes events to the library's log.
-#[derive(Debug)]
-struct TracingSink;
-
-impl LineSink for TracingSink {
-    fn write(&mut self, lines: &[u8]) -> std::io::Result<()> {
-        for line in String::from_utf8_lossy(lines).lines() {
-            tracing::info!(target: "mcpm::audit", "{line}");
-        }
-        Ok(())
-    }
-}
-
 impl Audit {
     /// Opens the log of `server`. `usual` is the file of a workload, for [`AuditSink::Usual`]. Known secrets are
     /// never written.
@@ -123,21 +91,7 @@ impl Audit {
         usual: Option<PathBuf>,
         secrets: impl IntoIterator<Item = crate::options::Secret>,
     ) -> Result<Arc<Self>> {
-        let file = |path: &Path| -> Result<Box<dyn LineSink>> {
-            let opened = RotatingFile::open(path.to_owned(), spec.rotation());
-            let file = opened.map_err(|error| {
-                let message = format!("cannot write the audit log `{}`", path.display());
-                Error::new(ErrorKind::Io, message).source(error).hint("set another `logFile`")
-            })?;
-            Ok(Box::new(file))
-        };
-        let sink: Box<dyn LineSink> = match (&spec.sink, &usual) {
-            (AuditSink::File(path), _) | (AuditSink::Usual, Some(path)) => file(path)?,
-            (AuditSink::Usual | AuditSink::Stdout, _) => Box::new(StandardStream::Stdout),
-            (AuditSink::Stderr, _) => Box::new(StandardStream::Stderr),
-            (AuditSink::Log, _) => Box::new(TracingSink),
-        };
-        Self::with(spec, server, sink, secrets)
+        Self::with(spec, server, sink::open(spec, usual)?, secrets)
     }
 
     fn with(
