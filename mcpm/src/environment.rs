@@ -99,13 +99,30 @@ pub struct EngineSettings {
     pub container_host: Option<String>,
     /// The user's home folder.
     pub home: Option<PathBuf>,
+    /// The configuration folder of these tools on every platform: `XDG_CONFIG_HOME`, or `~/.config`.
+    pub config_home: Option<PathBuf>,
     /// `XDG_RUNTIME_DIR`.
     pub runtime_dir: Option<PathBuf>,
+    /// `TMPDIR` on macOS, where only the user can write to it. Sockets in a shared folder may be those of others.
+    pub private_temp_dir: Option<PathBuf>,
+}
+
+/// The platforms whose conventions differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Platform {
+    /// Linux, and all others that have the folders of the XDG base directory specification.
+    Linux,
+    MacOs,
+}
+
+impl Platform {
+    /// The platform that this library was compiled for.
+    pub(crate) const CURRENT: Self = if cfg!(target_os = "macos") { Self::MacOs } else { Self::Linux };
 }
 
 impl Environment {
-    /// Reads the current folder and the variables of this process: `XDG_*`, `HOME`, `DOCKER_*`, `CONTAINER_HOST`,
-    /// `DBUS_SESSION_BUS_ADDRESS`, `SSL_CERT_FILE`, `MCPM_*` and those of [`BuildSettings`].
+    /// Reads the current folder and the variables of this process: `XDG_*`, `HOME`, `TMPDIR`, `DOCKER_*`,
+    /// `CONTAINER_HOST`, `DBUS_SESSION_BUS_ADDRESS`, `SSL_CERT_FILE`, `MCPM_*` and those of [`BuildSettings`].
     pub fn from_process() -> Self {
         let working_dir = std::env::current_dir().unwrap_or_default();
         let mut environment = Self::from_lookup(|name| std::env::var_os(name));
@@ -118,6 +135,10 @@ impl Environment {
     /// Reads the same variables through `lookup`, except `MCPM_SECRET_NAME` and [`Variables`], whose names are not
     /// known in advance; relative paths are based at `/`. Empty variables count as unset.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Self {
+        Self::from_lookup_on(Platform::CURRENT, lookup)
+    }
+
+    fn from_lookup_on(platform: Platform, lookup: impl Fn(&str) -> Option<OsString>) -> Self {
         let path = |name: &str| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let text =
             |name: &str| lookup(name).and_then(|v| v.into_string().ok()).filter(|value| !value.is_empty());
@@ -137,7 +158,10 @@ impl Environment {
                 docker_config_dir: path("DOCKER_CONFIG")
                     .or_else(|| home.as_ref().map(|home| home.join(".docker"))),
                 container_host: text("CONTAINER_HOST"),
+                config_home: xdg("XDG_CONFIG_HOME")
+                    .or_else(|| home.as_ref().map(|home| home.join(".config"))),
                 runtime_dir: xdg("XDG_RUNTIME_DIR"),
+                private_temp_dir: path("TMPDIR").filter(|_| platform == Platform::MacOs),
                 home,
             },
             build: BuildSettings::from_lookup(text),

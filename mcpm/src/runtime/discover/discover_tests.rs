@@ -186,7 +186,7 @@ async fn every_place_is_named_with_its_reason_on_one_line() {
 async fn the_hint_does_not_name_an_engine_that_is_not_installed() {
     let machine = Machine::new();
     let text = machine.search(None, &["a", "b"]).await.unwrap_err().to_string();
-    assert!(text.ends_with("install Docker Engine or Podman and start it"), "{text}");
+    assert!(text.ends_with(how_to_start(None, Platform::CURRENT)), "{text}");
     let text = machine.search(Some(EngineName::Podman), &["a"]).await.unwrap_err().to_string();
     assert!(text.contains("install Podman") && text.contains("no podman engine answers"), "{text}");
 }
@@ -236,12 +236,49 @@ fn one_socket_with_two_names_is_tried_once() {
 fn the_wanted_engines_sockets_come_first() {
     let settings = EngineSettings {
         home: Some("/home/u".into()),
+        config_home: Some("/home/u/.config".into()),
         runtime_dir: Some("/run/user/1".into()),
         ..EngineSettings::default()
     };
     let sockets = well_known(&settings, None);
-    assert_eq!(sockets.len(), 9);
+    assert_eq!(sockets.len(), 11);
     assert_eq!(sockets[0], Path::new("/var/run/docker.sock"));
+    assert!(sockets.contains(&"/home/u/.config/colima/default/docker.sock".into()));
     let sockets = well_known(&settings, Some(EngineName::Podman));
     assert_eq!(sockets[0], Path::new("/run/user/1/podman/podman.sock"));
+}
+
+#[test]
+fn podmans_machines_follow_its_service_with_the_default_machine_first() {
+    let machine = Machine::new();
+    fs::create_dir(machine.path("podman")).unwrap();
+    for name in ["a-api.sock", "podman-machine-default-api.sock", "b-api.sock", "gvproxy.sock", "a.pid"] {
+        fs::write(machine.path("podman").join(name), "").unwrap();
+    }
+    let settings = EngineSettings {
+        home: Some("/home/u".into()),
+        private_temp_dir: Some(machine.path("")),
+        ..EngineSettings::default()
+    };
+    let podman = machine.path("podman");
+    assert_eq!(
+        well_known(&settings, Some(EngineName::Podman))[..5],
+        [
+            PathBuf::from("/run/podman/podman.sock"),
+            podman.join("podman-machine-default-api.sock"),
+            podman.join("a-api.sock"),
+            podman.join("b-api.sock"),
+            PathBuf::from("/home/u/.local/share/containers/podman/machine/podman.sock"),
+        ]
+    );
+}
+
+#[test]
+fn the_hint_names_what_runs_engines_on_the_platform() {
+    let hint = |wanted| how_to_start(wanted, Platform::MacOs);
+    for wanted in [None, Some(EngineName::Podman)] {
+        assert!(hint(wanted).contains("`podman machine start`"), "{wanted:?}");
+        assert!(!how_to_start(wanted, Platform::Linux).contains("machine"), "{wanted:?}");
+    }
+    assert!(!hint(Some(EngineName::Docker)).contains("podman"));
 }

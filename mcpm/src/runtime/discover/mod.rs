@@ -4,13 +4,17 @@
 //! does not respond, that is an error: nothing may end up in another engine. Without a setting, the usual sockets are
 //! tried in turn.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use super::{
     EngineName, Runtime,
     docker::{Docker, EngineEndpoint},
 };
-use crate::{Error, ErrorKind, Result, environment::EngineSettings, image::credentials::CredentialStore};
+use crate::{Error, ErrorKind, Result, environment::{EngineSettings, Platform}, image::credentials::CredentialStore};
 
 mod context;
 
@@ -118,6 +122,7 @@ fn configured_engine(settings: &EngineSettings, wanted: Option<EngineName>) -> R
 /// Returns the sockets that engines usually use, the wanted engine's first.
 fn well_known(settings: &EngineSettings, wanted: Option<EngineName>) -> Vec<PathBuf> {
     let below_home = |path: &str| settings.home.as_ref().map(|home| home.join(path));
+    let below_config = |path: &str| settings.config_home.as_ref().map(|config| config.join(path));
     let below_runtime = |path: &str| settings.runtime_dir.as_ref().map(|dir| dir.join(path));
     let docker = [
         Some(PathBuf::from("/var/run/docker.sock")),
@@ -125,16 +130,30 @@ fn well_known(settings: &EngineSettings, wanted: Option<EngineName>) -> Vec<Path
         below_home(".docker/run/docker.sock"),
         below_home(".docker/desktop/docker.sock"),
         below_home(".colima/default/docker.sock"),
+        below_config("colima/default/docker.sock"),
         below_home(".rd/docker.sock"),
         below_home(".orbstack/run/docker.sock"),
     ];
     let podman = [below_runtime("podman/podman.sock"), Some(PathBuf::from("/run/podman/podman.sock"))];
     let docker = docker.into_iter().flatten();
-    let podman = podman.into_iter().flatten();
+    let temp_dirs = settings.runtime_dir.iter().chain(&settings.private_temp_dir);
+    let machines = temp_dirs.flat_map(|dir| machine_sockets(&dir.join("podman")));
+    let podman = podman.into_iter().flatten().chain(machines);
+    let podman = podman.chain(below_home(".local/share/containers/podman/machine/podman.sock"));
     match wanted {
         Some(EngineName::Podman) => podman.chain(docker).collect(),
         Some(EngineName::Docker) | None => docker.chain(podman).collect(),
     }
+}
+
+/// Returns the sockets of Podman's virtual machines in a folder, that of the default one first.
+fn machine_sockets(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut sockets: Vec<_> =
+        entries.filter(|path| path.as_os_str().as_encoded_bytes().ends_with(b"-api.sock")).collect();
+    sockets.sort();
+    sockets.sort_by_key(|path| !path.ends_with("podman-machine-default-api.sock"));
+    sockets
 }
 
 /// Removes sockets that are another path of an earlier one.
@@ -170,18 +189,33 @@ fn nothing_found(wanted: Option<EngineName>, tried: &[(EngineEndpoint, Error)]) 
     let engine = wanted.map_or_else(|| "container engine".to_owned(), |wanted| format!("{wanted} engine"));
     let places: Vec<_> =
         tried.iter().map(|(endpoint, failure)| format!("`{endpoint}`: {}", reason(failure))).collect();
-    let install = match wanted {
-        None => "install Docker Engine or Podman and start it",
-        Some(EngineName::Docker) => "install Docker Engine and start it",
-        Some(EngineName::Podman) => "install Podman and start it with `systemctl --user start podman.socket`",
-    };
-    // One socket that exists says more than nine that do not.
+    // One socket that exists says more than many that do not.
     let hint = tried.iter().find_map(|(endpoint, failure)| match endpoint {
         EngineEndpoint::Unix(path) if path.exists() => failure.next_step().map(str::to_owned),
         _ => None,
     });
     Error::new(ErrorKind::EngineUnavailable, format!("no {engine} answers ({})", places.join("; ")))
-        .hint(hint.unwrap_or_else(|| install.to_owned()))
+        .hint(hint.unwrap_or_else(|| how_to_start(wanted, Platform::CURRENT).to_owned()))
+}
+
+/// Returns how to get an engine. On macOS, each one runs in a virtual machine.
+fn how_to_start(wanted: Option<EngineName>, platform: Platform) -> &'static str {
+    match (platform, wanted) {
+        (Platform::Linux, None) => "install Docker Engine or Podman and start it",
+        (Platform::Linux, Some(EngineName::Docker)) => "install Docker Engine and start it",
+        (Platform::Linux, Some(EngineName::Podman)) => {
+            "install Podman and start it with `systemctl --user start podman.socket`"
+        }
+        (Platform::MacOs, None) => {
+            "start Docker Desktop, OrbStack, Colima or Rancher Desktop, or Podman with `podman machine start`"
+        }
+        (Platform::MacOs, Some(EngineName::Docker)) => {
+            "start Docker Desktop, OrbStack, Colima or Rancher Desktop"
+        }
+        (Platform::MacOs, Some(EngineName::Podman)) => {
+            "install Podman and start its virtual machine with `podman machine start`"
+        }
+    }
 }
 
 #[cfg(test)]
