@@ -24,10 +24,12 @@ pub struct CredentialStore {
 }
 
 impl CredentialStore {
-    /// Looks in Docker's `config.json`, then in Podman's `auth.json`.
+    /// Looks in Docker's `config.json`, then in Podman's `auth.json`, which is below the runtime folder on Linux, and
+    /// below the configuration folder on macOS and for logins that outlive a session.
     pub fn new(settings: &EngineSettings) -> Self {
         let docker = settings.docker_config_dir.iter().map(|dir| dir.join("config.json"));
-        let podman = settings.runtime_dir.iter().map(|dir| dir.join("containers/auth.json"));
+        let podman = settings.runtime_dir.iter().chain(&settings.config_home);
+        let podman = podman.map(|dir| dir.join("containers/auth.json"));
         Self { files: docker.chain(podman).collect(), helper_path: None }
     }
 

@@ -119,15 +119,24 @@ async fn a_damaged_file_is_an_error_that_quotes_nothing() {
 }
 
 #[tokio::test]
-async fn no_file_means_no_login_and_podmans_file_comes_second() {
+async fn no_file_means_no_login_and_podmans_files_come_next() {
     assert_eq!(CredentialStore::new(&EngineSettings::default()).lookup("a.example").await.unwrap(), None);
-    let runtime = tempfile::tempdir().unwrap();
-    fs::create_dir(runtime.path().join("containers")).unwrap();
-    let auths = r#"{"auths": {"a.example": {"auth": "dTpw"}}}"#;
-    fs::write(runtime.path().join("containers/auth.json"), auths).unwrap();
-    let settings =
-        EngineSettings { runtime_dir: Some(runtime.path().to_owned()), ..EngineSettings::default() };
-    assert_eq!(CredentialStore::new(&settings).lookup("a.example").await.unwrap(), password("u", "p"));
+    let folder = tempfile::tempdir().unwrap();
+    let write = |dir: &str, auths: &str| {
+        let path = folder.path().join(dir).join("containers");
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("auth.json"), format!(r#"{{"auths": {auths}}}"#)).unwrap();
+    };
+    write("run", r#"{"a.example": {"auth": "dTpw"}}"#);
+    write("config", r#"{"a.example": {"auth": "djpx"}, "b.example": {"auth": "djpx"}}"#);
+    let settings = EngineSettings {
+        runtime_dir: Some(folder.path().join("run")),
+        config_home: Some(folder.path().join("config")),
+        ..EngineSettings::default()
+    };
+    let store = CredentialStore::new(&settings);
+    assert_eq!(store.lookup("a.example").await.unwrap(), password("u", "p"));
+    assert_eq!(store.lookup("b.example").await.unwrap(), password("v", "q"));
 }
 
 #[test]
