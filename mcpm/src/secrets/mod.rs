@@ -17,7 +17,7 @@ mod encrypted;
 mod environment;
 #[cfg(feature = "secrets")]
 mod file_format;
-#[cfg_attr(not(feature = "keyring"), path = "keyring_off.rs")]
+#[cfg_attr(not(feature = "keyring"), path = "keyring/off.rs")]
 mod keyring;
 #[cfg(feature = "secrets")]
 mod password;

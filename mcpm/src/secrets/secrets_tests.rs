@@ -271,7 +271,7 @@ fn an_inconsistent_store_config_is_not_saved() {
     assert_eq!(Secrets::open(&home.environment).unwrap_err().kind(), ErrorKind::InvalidOption);
 }
 
-#[cfg(feature = "keyring")]
+#[cfg(all(feature = "keyring", not(target_os = "macos")))]
 #[tokio::test]
 async fn without_a_keyring_the_error_says_so() {
     let mut home = Home::new();

@@ -14,7 +14,11 @@ use super::{
     EngineName, Runtime,
     docker::{Docker, EngineEndpoint},
 };
-use crate::{Error, ErrorKind, Result, environment::{EngineSettings, Platform}, image::credentials::CredentialStore};
+use crate::{
+    Error, ErrorKind, Result,
+    environment::{EngineSettings, Platform},
+    image::credentials::CredentialStore,
+};
 
 mod context;
 

@@ -1,20 +1,17 @@
-//! The keyring of the desktop, through the Secret Service API of freedesktop.org.
+//! The keyring of a Linux desktop, through the Secret Service API of freedesktop.org.
 
 use std::{
     collections::{BTreeMap, HashMap},
     path::PathBuf,
     sync::Arc,
-    time::Duration,
 };
 
 use async_trait::async_trait;
 use secret_service::{EncryptionType, Item, SecretService};
 
-use super::store::SecretStore;
-use crate::{Environment, Error, ErrorKind, Result, options::Secret};
+use super::access::{unavailable, value_of, within_timeout};
+use crate::{Environment, Error, ErrorKind, Result, options::Secret, secrets::store::SecretStore};
 
-/// Long enough for a user who is prompted to unlock the keyring.
-const KEYRING_TIMEOUT: Duration = Duration::from_secs(60);
 const APPLICATION: &str = "application";
 const NAME: &str = "name";
 
@@ -29,7 +26,10 @@ struct Keyring {
 ///
 /// # Errors
 /// Only in a build without keyrings.
-pub(super) fn open(environment: &Environment, application: &'static str) -> Result<Arc<dyn SecretStore>> {
+pub(in crate::secrets) fn open(
+    environment: &Environment,
+    application: &'static str,
+) -> Result<Arc<dyn SecretStore>> {
     let address = |folder: &PathBuf| format!("unix:path={}", folder.join("bus").display());
     let bus = environment.secrets.session_bus.clone();
     let bus = bus.or_else(|| environment.engine.runtime_dir.as_ref().map(address));
@@ -51,9 +51,7 @@ impl Keyring {
                 .map_err(|error| unavailable("no Secret Service is running").source(error))?;
             work(&service).await
         };
-        tokio::time::timeout(KEYRING_TIMEOUT, talk)
-            .await
-            .map_err(|_| unavailable("it did not respond within 60 seconds"))?
+        within_timeout(talk).await
     }
 
     /// The items with that name, or all of this application.
@@ -81,12 +79,8 @@ impl SecretStore for Keyring {
             let mut values = BTreeMap::new();
             for name in names {
                 if let Some(item) = self.items(service, Some(name)).await?.first() {
-                    let value = zeroize::Zeroizing::new(item.get_secret().await.map_err(failed)?);
-                    let text = str::from_utf8(&value).map_err(|_| {
-                        let message = format!("the secret `{name}` in the keyring is not valid UTF-8");
-                        Error::new(ErrorKind::SecretsUnavailable, message)
-                    })?;
-                    values.insert(name.clone(), Secret::from(text));
+                    let value = item.get_secret().await.map_err(failed)?;
+                    values.insert(name.clone(), value_of(name, value)?);
                 }
             }
             Ok(values)
@@ -131,11 +125,6 @@ impl SecretStore for Keyring {
         })
         .await
     }
-}
-
-fn unavailable(why: &str) -> Error {
-    Error::new(ErrorKind::SecretsUnavailable, format!("cannot use the keyring: {why}"))
-        .hint("start one, or use `mcpm secret provider encrypted`")
 }
 
 fn failed(error: secret_service::Error) -> Error {
