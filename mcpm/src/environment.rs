@@ -16,11 +16,11 @@ use crate::{
 /// Folders, engine settings and secrets for the library.
 #[derive(Debug, Clone)]
 pub struct Environment {
-    /// The folder of workload state; `$XDG_STATE_HOME/mcpm` by default.
+    /// The folder of workload state; by default `$XDG_STATE_HOME/mcpm`, or the platform's folder for it.
     pub state_dir: PathBuf,
-    /// The folder of configuration; `$XDG_CONFIG_HOME/mcpm` by default.
+    /// The folder of configuration; by default `$XDG_CONFIG_HOME/mcpm`, or the platform's folder for it.
     pub config_dir: PathBuf,
-    /// The folder of caches; `$XDG_CACHE_HOME/mcpm` by default.
+    /// The folder of caches; by default `$XDG_CACHE_HOME/mcpm`, or the platform's folder for it.
     pub cache_dir: PathBuf,
     /// The base of relative paths in options; the current folder by default.
     pub working_dir: PathBuf,
@@ -144,13 +144,20 @@ impl Environment {
             |name: &str| lookup(name).and_then(|v| v.into_string().ok()).filter(|value| !value.is_empty());
         let home = path("HOME");
         let below_home = |folder: &str| home.clone().unwrap_or_else(|| PathBuf::from("/")).join(folder);
+        let [state, config, cache] = match platform {
+            Platform::Linux => [".local/state", ".config", ".cache"],
+            // macOS has no folder for state, and its folder for configuration is for property lists.
+            Platform::MacOs => {
+                ["Library/Application Support", "Library/Application Support", "Library/Caches"]
+            }
+        };
         // The XDG base directory specification requires that relative paths are ignored.
         let xdg = |name: &str| path(name).filter(|path| path.is_absolute());
         Self {
-            state_dir: xdg("XDG_STATE_HOME").unwrap_or_else(|| below_home(".local/state")).join("mcpm"),
+            state_dir: xdg("XDG_STATE_HOME").unwrap_or_else(|| below_home(state)).join("mcpm"),
             working_dir: PathBuf::from("/"),
-            config_dir: xdg("XDG_CONFIG_HOME").unwrap_or_else(|| below_home(".config")).join("mcpm"),
-            cache_dir: xdg("XDG_CACHE_HOME").unwrap_or_else(|| below_home(".cache")).join("mcpm"),
+            config_dir: xdg("XDG_CONFIG_HOME").unwrap_or_else(|| below_home(config)).join("mcpm"),
+            cache_dir: xdg("XDG_CACHE_HOME").unwrap_or_else(|| below_home(cache)).join("mcpm"),
             engine: EngineSettings {
                 docker_host: text("DOCKER_HOST"),
                 docker_tls_verify: text("DOCKER_TLS_VERIFY").is_some(),
@@ -194,4 +201,54 @@ fn secrets_from_env() -> BTreeMap<String, Secret> {
             Some((name.to_owned(), Secret::from(value)))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(platform: Platform, variables: &[(&str, &str)]) -> Environment {
+        let variables: BTreeMap<_, _> = variables.iter().copied().collect();
+        Environment::from_lookup_on(platform, |name| variables.get(name).map(OsString::from))
+    }
+
+    #[test]
+    fn each_platform_has_its_folders() {
+        let folders = |platform| {
+            let found = environment(platform, &[("HOME", "/h")]);
+            [found.state_dir, found.config_dir, found.cache_dir].map(|path| path.display().to_string())
+        };
+        assert_eq!(folders(Platform::Linux), ["/h/.local/state/mcpm", "/h/.config/mcpm", "/h/.cache/mcpm"]);
+        assert_eq!(
+            folders(Platform::MacOs),
+            [
+                "/h/Library/Application Support/mcpm",
+                "/h/Library/Application Support/mcpm",
+                "/h/Library/Caches/mcpm"
+            ]
+        );
+    }
+
+    #[test]
+    fn absolute_xdg_variables_take_precedence_on_each_platform() {
+        for platform in [Platform::Linux, Platform::MacOs] {
+            let variables = [
+                ("HOME", "/h"),
+                ("XDG_STATE_HOME", "/s"),
+                ("XDG_CONFIG_HOME", "/c"),
+                ("XDG_CACHE_HOME", "relative"),
+            ];
+            let found = environment(platform, &variables);
+            assert_eq!((found.state_dir, found.config_dir), ("/s/mcpm".into(), "/c/mcpm".into()));
+            assert!(found.cache_dir.starts_with("/h"), "{platform:?}");
+            assert_eq!(found.engine.config_home, Some("/c".into()));
+        }
+    }
+
+    #[test]
+    fn the_temporary_folder_is_private_on_macos_only() {
+        let temp_dir = |platform| environment(platform, &[("TMPDIR", "/t")]).engine.private_temp_dir;
+        assert_eq!(temp_dir(Platform::MacOs), Some("/t".into()));
+        assert_eq!(temp_dir(Platform::Linux), None);
+    }
 }

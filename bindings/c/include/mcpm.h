@@ -975,7 +975,7 @@ void mcpm_workload_builder_foreground(mcpm_workload_builder *builder, bool value
 void mcpm_workload_builder_from_config(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Load global ignore patterns from `~/.config/mcpm/mcpmignore`.
+ * Load global ignore patterns from `mcpmignore` in the configuration folder.
  *
  * Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
  * folder, are hidden in the container by empty ones. The syntax is that of `.gitignore`.

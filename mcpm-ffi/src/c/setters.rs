@@ -230,7 +230,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_from_config(builder: *mut Workloa
     unsafe { builder::set_text(builder, "from_config", value) }
 }
 
-/// Load global ignore patterns from `~/.config/mcpm/mcpmignore`.
+/// Load global ignore patterns from `mcpmignore` in the configuration folder.
 ///
 /// Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
 /// folder, are hidden in the container by empty ones. The syntax is that of `.gitignore`.

@@ -132,7 +132,7 @@ pub struct WorkloadOptions {
     /// and `--debug`, which take precedence over the file.
     #[uniffi(default)]
     pub from_config: Option<PathBuf>,
-    /// Load global ignore patterns from `~/.config/mcpm/mcpmignore`.
+    /// Load global ignore patterns from `mcpmignore` in the configuration folder.
     ///
     /// Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
     /// folder, are hidden in the container by empty ones. The syntax is that of `.gitignore`.

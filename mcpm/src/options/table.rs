@@ -122,7 +122,7 @@ options! {
         /// Cannot be combined with other options, except `--name`, `--group`, `--proxy-port`, `--foreground` and
         /// `--debug`, which take precedence over the file.
         from_config: Option<PathBuf> [is_exclusive: true];
-        /// Load global ignore patterns from `~/.config/mcpm/mcpmignore`
+        /// Load global ignore patterns from `mcpmignore` in the configuration folder
         ///
         /// Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
         /// folder, are hidden in the container by empty ones. The syntax is that of `.gitignore`.

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
         from_config: str | os.PathLike[str]
         """Load the configuration from an exported file."""
         ignore_globally: bool
-        """Load global ignore patterns from `~/.config/mcpm/mcpmignore`."""
+        """Load global ignore patterns from `mcpmignore` in the configuration folder."""
         print_resolved_overlays: bool
         """Print the container paths that overlays of ignored files and folders resolve to."""
         image_verification: _native.ImageVerification | Literal["warn", "enabled", "disabled"]

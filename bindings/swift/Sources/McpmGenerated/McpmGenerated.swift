@@ -4756,7 +4756,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var fromConfig: PathBuf?
     /**
-     * Load global ignore patterns from `~/.config/mcpm/mcpmignore`.
+     * Load global ignore patterns from `mcpmignore` in the configuration folder.
      *
      * Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
      * folder, are hidden in the container by empty ones. The syntax is that of `.gitignore`.
@@ -5337,7 +5337,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * and `--debug`, which take precedence over the file.
          */fromConfig: PathBuf? = nil, 
         /**
-         * Load global ignore patterns from `~/.config/mcpm/mcpmignore`.
+         * Load global ignore patterns from `mcpmignore` in the configuration folder.
          *
          * Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
          * folder, are hidden in the container by empty ones. The syntax is that of `.gitignore`.
