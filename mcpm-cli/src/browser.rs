@@ -2,14 +2,22 @@
 
 use std::process::{Command, Stdio};
 
-/// The programs that open a URL, after those of `BROWSER`.
-const OPENERS: [&str; 4] = ["xdg-open", "x-www-browser", "open", "wslview"];
+/// The programs of macOS that open a URL.
+const MACOS_OPENERS: &[&str] = &["/usr/bin/open"];
+/// Those of other systems; the last one is for Linux in Windows.
+const OTHER_OPENERS: &[&str] = &["xdg-open", "x-www-browser", "wslview"];
 
 /// Opens a URL; returns whether a program for that was started.
 pub(crate) fn open(url: &str) -> bool {
     let configured = std::env::var("BROWSER").unwrap_or_default();
+    programs(&configured, cfg!(target_os = "macos")).any(|program| start(program, url))
+}
+
+/// Returns the programs to try: those of `BROWSER`, and then those of the platform.
+fn programs(configured: &str, is_macos: bool) -> impl Iterator<Item = &str> {
     let configured = configured.split(':').filter(|program| !program.is_empty());
-    configured.chain(OPENERS).any(|program| start(program, url))
+    let openers = if is_macos { MACOS_OPENERS } else { OTHER_OPENERS };
+    configured.chain(openers.iter().copied())
 }
 
 fn start(program: &str, url: &str) -> bool {
@@ -19,4 +27,17 @@ fn start(program: &str, url: &str) -> bool {
     // It may run as long as the browser; when it ends, it leaves no zombie.
     std::thread::spawn(move || child.wait());
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configured_browsers_are_tried_before_the_platforms_programs() {
+        let all = |configured, is_macos| programs(configured, is_macos).collect::<Vec<_>>();
+        assert_eq!(all("", true), ["/usr/bin/open"]);
+        assert_eq!(all("firefox::lynx", true), ["firefox", "lynx", "/usr/bin/open"]);
+        assert_eq!(all("", false)[0], "xdg-open");
+    }
 }
