@@ -49,7 +49,8 @@ use proxy::{check_proxy, proxy};
 use request::{WorkloadRequest, options_for_export};
 use source::ServerSource;
 use target::{
-    published_ports, reject_http_options, reject_no_network, reject_proxy_mode, target_port, target_route,
+    host_network_warning, published_ports, reject_http_options, reject_no_network, reject_proxy_mode,
+    target_port, target_route,
 };
 use variables::{requested_variables, variables};
 
@@ -179,6 +180,8 @@ pub(super) fn resolve(
         warnings.push(message.to_owned());
     }
     warnings.extend(remote_mount_warning(&context.engine.endpoint, &mounts));
+    let target_host = options.target_host.as_deref();
+    warnings.extend(host_network_warning(&permissions.network, target_host, context.engine));
     let target_port = target.as_ref().map(|target| target.port);
     let command = command(&options.args, context.image)?;
     let (isolation, entry) =

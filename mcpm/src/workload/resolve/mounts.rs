@@ -46,15 +46,19 @@ pub(super) fn mount_opening(mount: &Mount) -> String {
 
 /// Returns a warning if the mounts are on another machine, where ignore files are not applied.
 pub(super) fn remote_mount_warning(engine: &str, mounts: &[Mount]) -> Option<String> {
-    let host = url::Url::parse(engine).ok()?.host_str()?.to_owned();
-    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
-    if host == "localhost" || address.is_ok_and(|address| address.is_loopback()) {
-        return None;
-    }
-    let source = mounts.first()?.source.display();
+    let source = mounts.first().filter(|_| has_remote_address(engine))?.source.display();
     Some(format!(
         "`{source}` is mounted as it is on the machine of the engine, `{engine}`: ignore files there are not seen"
     ))
+}
+
+/// Tells whether the address of an engine names another machine.
+pub(super) fn has_remote_address(engine: &str) -> bool {
+    let url = url::Url::parse(engine).ok();
+    url.as_ref().and_then(url::Url::host_str).is_some_and(|host| {
+        let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+        host != "localhost" && !address.is_ok_and(|address| address.is_loopback())
+    })
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::request::WorkloadRequest;
+use super::{mounts::has_remote_address, request::WorkloadRequest};
 use crate::{
     Error, ErrorKind, Result,
     options::{OptionSet as _, ProxyMode, PublishSpec, Transport, WorkloadOptions},
@@ -104,6 +104,22 @@ pub(in crate::workload) fn target_route(
     })
 }
 
+/// Returns a warning if the network `host` is that of another machine, such as the virtual machine that an engine runs
+/// in. It is not an error, since some engines forward the ports of that machine to this one.
+pub(in crate::workload) fn host_network_warning(
+    network: &Network,
+    target_host: Option<&str>,
+    engine: &EngineInfo,
+) -> Option<String> {
+    let is_in_virtual_machine = engine.endpoint.starts_with("unix:") && !engine.shares_sockets;
+    let is_elsewhere = is_in_virtual_machine || has_remote_address(&engine.endpoint);
+    (*network == Network::Host && target_host.is_none() && is_elsewhere).then(|| {
+        "the network `host` is that of the engine's machine, not of this one: the server cannot connect to \
+         `localhost` of this machine, and mcpm can only connect to the server if the engine forwards its port"
+            .to_owned()
+    })
+}
+
 /// Rejects a network in which a server that speaks HTTP cannot be reached.
 pub(in crate::workload) fn reject_no_network(network: &Network) -> Result<()> {
     let refused = |message| Err(Error::new(ErrorKind::InvalidOption, message));
@@ -151,4 +167,33 @@ pub(in crate::workload) fn published_ports(options: &WorkloadOptions) -> Vec<Pub
         protocol: publish.protocol,
     };
     options.publish.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::EngineName;
+
+    #[test]
+    fn the_host_network_of_another_machine_is_warned_about() {
+        let warns = |endpoint: &str, shares_sockets, network, target_host| {
+            let engine = EngineInfo {
+                name: EngineName::Docker,
+                version: "1".to_owned(),
+                api_version: "1.43".to_owned(),
+                endpoint: endpoint.to_owned(),
+                reaches_container_addresses: shares_sockets,
+                shares_sockets,
+                architecture: std::env::consts::ARCH.to_owned(),
+            };
+            host_network_warning(network, target_host, &engine).is_some()
+        };
+        let (here, elsewhere) = ("unix:///var/run/docker.sock", "tcp://10.0.0.9:2375");
+        assert!(!warns(here, true, &Network::Host, None));
+        assert!(warns(here, false, &Network::Host, None), "a virtual machine");
+        assert!(warns(elsewhere, false, &Network::Host, None));
+        assert!(!warns("tcp://127.0.0.1:2375", false, &Network::Host, None), "not known");
+        assert!(!warns(here, false, &Network::Bridge, None));
+        assert!(!warns(here, false, &Network::Host, Some("192.168.64.2")));
+    }
 }
