@@ -3,10 +3,11 @@
 
 use mcpm::{Error, ErrorKind, Result};
 
-use crate::allocator;
+use crate::{allocator, open_files};
 
 /// Runs a future to completion.
 pub(crate) fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    open_files::raise_limit();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

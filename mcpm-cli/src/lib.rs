@@ -19,6 +19,7 @@ mod exit;
 mod flag_names;
 mod logging;
 mod login_prompt;
+mod open_files;
 mod output;
 mod progress;
 mod signals;
