@@ -2,12 +2,18 @@
 //!
 //! The program reads the server from standard input and writes JSON. Its time and its output are limited.
 
-use std::{ffi::OsStr, process::Stdio, time::Duration};
+use std::{
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
 
 use serde::Deserialize;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    process::Command,
+    process::{Child, Command},
 };
 
 use super::login::Credentials;
@@ -22,6 +28,36 @@ const NOT_FOUND: &[u8] = b"credentials not found in native keychain";
 /// The user name that marks the secret as an identity token.
 const TOKEN_USER: &str = "<token>";
 
+/// Where helper programs are.
+#[derive(Debug, Clone, Default)]
+pub(super) struct HelperFolders {
+    /// Folders written as in `PATH`, and used instead of it.
+    pub(super) path: Option<OsString>,
+    /// Folders that are searched after those of `PATH`.
+    pub(super) others: Vec<PathBuf>,
+}
+
+impl HelperFolders {
+    /// Starts a program that is in one of the folders.
+    fn start(&self, program: &str) -> io::Result<Child> {
+        let missing = match self.spawn(Path::new(program)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => error,
+            started => return started,
+        };
+        let mut others = self.others.iter().map(|folder| folder.join(program));
+        others.find(|path| path.is_file()).map_or(Err(missing), |path| self.spawn(&path))
+    }
+
+    fn spawn(&self, program: &Path) -> io::Result<Child> {
+        let mut command = Command::new(program);
+        command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        if let Some(path) = &self.path {
+            command.env("PATH", path);
+        }
+        command.kill_on_drop(true).spawn()
+    }
+}
+
 #[derive(Deserialize)]
 struct HelperOutput {
     #[serde(rename = "Username")]
@@ -31,19 +67,14 @@ struct HelperOutput {
 }
 
 /// Returns the login that the helper `name` keeps for `server`, or `None` when it keeps none.
-pub(super) async fn get(name: &str, server: &str, path: Option<&OsStr>) -> Result<Option<Credentials>> {
+pub(super) async fn get(name: &str, server: &str, folders: &HelperFolders) -> Result<Option<Credentials>> {
     let program = format!("docker-credential-{name}");
     let failed =
         |why: &str| Error::new(ErrorKind::CorruptState, format!("credential helper `{program}` {why}"));
     if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)) {
         return Err(failed("has a name that is no program's"));
     }
-    let mut command = Command::new(&program);
-    command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
-    if let Some(path) = path {
-        command.env("PATH", path);
-    }
-    let mut child = command.spawn().map_err(|error| failed("cannot be started").source(error))?;
+    let mut child = folders.start(&program).map_err(|error| failed("cannot be started").source(error))?;
     let talk = async {
         if let Some(mut stdin) = child.stdin.take() {
             // A helper that does not read fails by its output.

@@ -9,18 +9,25 @@ use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 
-use super::credential_helper;
+use super::credential_helper::{self, HelperFolders};
 pub use super::login::Credentials;
 use crate::{Error, ErrorKind, Result, docker_config::read_json, environment::EngineSettings};
 
 /// The key of the login for Docker Hub.
 const DOCKER_HUB_KEY: &str = "https://index.docker.io/v1/";
 
+/// The folders with the helper programs of Docker Desktop and Homebrew, for programs that were started with a short
+/// `PATH`, as from the desktop of macOS.
+const HELPER_DIRS: [&str; 3] =
+    ["/usr/local/bin", "/opt/homebrew/bin", "/Applications/Docker.app/Contents/Resources/bin"];
+/// The folder of Docker Desktop's programs in the home folder, if it was installed for one user.
+const USER_HELPER_DIR: &str = ".docker/bin";
+
 /// The files and helper programs that hold logins.
 #[derive(Debug, Clone, Default)]
 pub struct CredentialStore {
     files: Vec<PathBuf>,
-    helper_path: Option<OsString>,
+    helpers: HelperFolders,
 }
 
 impl CredentialStore {
@@ -30,13 +37,15 @@ impl CredentialStore {
         let docker = settings.docker_config_dir.iter().map(|dir| dir.join("config.json"));
         let podman = settings.runtime_dir.iter().chain(&settings.config_home);
         let podman = podman.map(|dir| dir.join("containers/auth.json"));
-        Self { files: docker.chain(podman).collect(), helper_path: None }
+        let of_user = settings.home.iter().map(|home| home.join(USER_HELPER_DIR));
+        let others = of_user.chain(HELPER_DIRS.map(PathBuf::from)).collect();
+        Self { files: docker.chain(podman).collect(), helpers: HelperFolders { path: None, others } }
     }
 
     /// Looks for helper programs in these folders, written as in `PATH`, instead of in this process's `PATH`.
     #[must_use]
     pub fn helper_path(mut self, path: impl Into<OsString>) -> Self {
-        self.helper_path = Some(path.into());
+        self.helpers.path = Some(path.into());
         self
     }
 
@@ -60,7 +69,7 @@ impl CredentialStore {
         let helper = config.cred_helpers.get(registry).or_else(|| config.cred_helpers.get(key));
         let store = helper.or(config.creds_store.as_ref()).filter(|name| !name.is_empty());
         if let Some(name) = store
-            && let Some(found) = credential_helper::get(name, key, self.helper_path.as_deref()).await?
+            && let Some(found) = credential_helper::get(name, key, &self.helpers).await?
         {
             return Ok(Some(found));
         }

@@ -119,6 +119,22 @@ async fn a_damaged_file_is_an_error_that_quotes_nothing() {
 }
 
 #[tokio::test]
+async fn a_helper_outside_of_the_path_is_found_in_the_usual_folders() {
+    let script = r#"cat >/dev/null; echo '{"Username": "u", "Secret": "p"}'"#;
+    let login = LoginFixture::new(r#"{"credsStore": "far"}"#).program("far", script);
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join(".docker")).unwrap();
+    fs::rename(login.programs.path(), home.path().join(".docker/bin")).unwrap();
+    let settings = EngineSettings {
+        home: Some(home.path().to_owned()),
+        docker_config_dir: Some(login.docker.path().to_owned()),
+        ..EngineSettings::default()
+    };
+    let store = CredentialStore::new(&settings).helper_path("/nowhere");
+    assert_eq!(store.lookup("a.example").await.unwrap(), password("u", "p"));
+}
+
+#[tokio::test]
 async fn no_file_means_no_login_and_podmans_files_come_next() {
     assert_eq!(CredentialStore::new(&EngineSettings::default()).lookup("a.example").await.unwrap(), None);
     let folder = tempfile::tempdir().unwrap();
