@@ -4,7 +4,8 @@
 //! The shim is a freestanding Linux program: it needs the core library of some target of its architecture and the
 //! linker that comes with the compiler, but no C library. If no such target is installed, the library contains no
 //! shim for that architecture, the build warns, and isolation fails with an error that says so; with
-//! `MCPM_REQUIRE_SHIMS=1`, which is set for releases, the build fails.
+//! `MCPM_REQUIRE_SHIMS=1`, which is set for releases, the build fails. It also fails, with one message, for platforms
+//! that mcpm does not run on.
 
 use std::{
     env,
@@ -38,6 +39,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=shim");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed={REQUIRE}");
+    if env::var_os("CARGO_CFG_UNIX").is_none() {
+        println!(
+            "cargo::error=mcpm cannot be built for `{}`: it needs the sockets, signals, file modes and file locks of Unix",
+            env::var("TARGET")?
+        );
+        return Ok(());
+    }
     let is_required = env::var(REQUIRE).is_ok_and(|value| value == "1");
     let folder = PathBuf::from(env::var("OUT_DIR")?);
     let (rustc, own) = (env::var("RUSTC")?, env::var("TARGET")?);
