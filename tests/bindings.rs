@@ -8,13 +8,17 @@ use std::{
     env,
     io::{BufRead as _, BufReader},
     net::TcpListener,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Output, Stdio},
 };
 
 use mcpm_tests::harness::{poll, testbed};
-use programs::{compiled, python, python_path, text};
+use programs::{python, python_path, text};
 
+#[path = "bindings/c_programs.rs"]
+mod c_programs;
+#[path = "bindings/installed_c.rs"]
+mod installed_c;
 #[path = "bindings/operations.rs"]
 mod operations;
 #[path = "bindings/programs.rs"]
@@ -124,152 +128,11 @@ fn docker(args: &[&str]) -> Output {
     output
 }
 
-#[test]
-fn a_c_program_runs_proxies() {
-    let server = HttpServer::start();
-    let target = format!("http://127.0.0.1:{}/mcp", server.port);
-    let output = Command::new(compiled("tests/bindings/proxy.c")).arg(target).output().unwrap();
-    let lines = "\
-2 `ftp://nowhere` is not a valid target URI: the scheme is neither `http` nor `https`; use `http://HOST[:PORT][/PATH]` or `https://…`
-1 `builder` was used before; create a new one
-2 invalid value `many` for `port`: expected a port from 0 to 65535
-2 a bearer token replaces the login at an authorization server; leave out `remote_auth_bearer_token`, or the other options of `remote_auth`
-1 `host` is null
-1 `builder` is null
-1 `proxy` is null
-1 `proxy` is null
-1 `proxy` is null
-4 no denial or reason `tools.unheard`; denials are kept for a limited time; look for `refusal` or `reason` in the error's `data`, or for the header `Mcpm-Refusal`
-1 `id` is null
-1 `proxy` is null
-1 `explanation` is null
-";
-    assert_eq!(printed(&output), lines);
-}
-
-#[test]
-fn a_c_program_runs_workloads() {
-    let home = Home::new("c");
-    let output = Command::new(compiled("tests/bindings/workload.c"))
-        .args([EVERYTHING, &home.prefix])
-        .env("XDG_STATE_HOME", home.folder.path())
-        .output()
-        .unwrap();
-    let lines = "\
-1 `builder` was used before; create a new one
-2 invalid value `pigeon` for `transport`: expected `sse`, `streamable-http` or `stdio`
-1 `builder` is null
-1 `workload` is null
-1 `workload` is null
-1 `workload` is null
-";
-    assert_eq!(printed(&output), lines);
-    home.assert_ended(&["-freed", "-left", "-used"]);
-}
-
-#[test]
-fn a_c_program_uses_a_server_without_a_port() {
-    let home = Home::new("embedded");
-    let exported = home.folder.path().join("exported.json");
-    let output = Command::new(compiled("tests/bindings/embedded.c"))
-        .args([EVERYTHING, SILENT, &home.prefix])
-        .arg(&exported)
-        .env("XDG_STATE_HOME", home.folder.path())
-        .output()
-        .unwrap();
-    let lines = format!("1 `on_started` is null\n{}\n", env!("CARGO_PKG_VERSION"));
-    assert_eq!(printed(&output), lines);
-    assert!(std::fs::read_to_string(exported).unwrap().contains(EVERYTHING));
-    home.assert_ended(&["-left"]);
-}
-
-#[test]
-fn the_c_example_runs_an_image() {
-    let home = Home::new("example");
-    let program = compiled("bindings/c/examples/run.c");
-    let run = |image: &str| {
-        let output = Command::new(&program)
-            .args([image, "name", &home.prefix, "proxy-port", "0"])
-            .env("XDG_STATE_HOME", home.folder.path())
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        (output.status.code(), text(&output))
-    };
-    let (code, said) = run(EVERYTHING);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.starts_with(&format!("{} http://127.0.0.1:", home.prefix)), "{said}");
-    let (code, said) = run(EVERYTHING);
-    assert_eq!(code, Some(1));
-    assert!(said.starts_with("5: a workload named"), "{said}");
-    home.assert_ended(&[""]);
-}
-
-/// Installs the library that the tests use below a folder.
-fn installed(prefix: &Path) {
-    let library = PathBuf::from(mcpm_tests::library());
-    let built = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink(&library, built.path().join(library.file_name().unwrap())).unwrap();
-    run(Command::new(mcpm_tests::root().join("bindings/c/install"))
-        .arg(prefix)
-        .arg("--from")
-        .arg(built.path()));
-}
-
+/// Runs a command, which must succeed, and returns what it printed.
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", text(&output));
     text(&output)
-}
-
-#[test]
-fn the_installed_c_library_is_used_with_pkg_config() {
-    let folder = tempfile::tempdir().unwrap();
-    let prefix = folder.path().join("usr");
-    installed(&prefix);
-    let pkg_config = |argument| {
-        let mut command = Command::new("pkg-config");
-        run(command.args([argument, "mcpm"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")))
-    };
-    assert_eq!(pkg_config("--validate"), "");
-    assert_eq!(pkg_config("--modversion").trim_end(), env!("CARGO_PKG_VERSION"));
-    let flags = pkg_config("--cflags") + &pkg_config("--libs");
-    let example = mcpm_tests::root().join("bindings/c/examples/run.c");
-    for (compiler, standard) in [("gcc", "c11"), ("clang", "c17"), ("g++", "c++17"), ("clang++", "c++20")] {
-        let program = folder.path().join(format!("run-{compiler}"));
-        let mut command = Command::new(compiler);
-        command.arg(format!("-std={standard}")).args(["-Wall", "-Wextra", "-Werror", "-pedantic"]);
-        if standard.starts_with("c++") {
-            command.args(["-x", "c++"]);
-        }
-        command.arg(&example).args(["-x", "none"]).args(flags.split_whitespace()).arg("-o").arg(&program);
-        run(&mut command);
-        let usage = Command::new(&program).env("LD_LIBRARY_PATH", prefix.join("lib")).output().unwrap();
-        assert_eq!(
-            (usage.status.code(), text(&usage).as_str()),
-            (Some(2), "usage: run IMAGE [OPTION VALUE]...\n")
-        );
-    }
-}
-
-#[test]
-fn the_installed_c_library_is_used_with_cmake() {
-    let folder = tempfile::tempdir().unwrap();
-    let prefix = folder.path().join("usr");
-    installed(&prefix);
-    let version = env!("CARGO_PKG_VERSION");
-    let example = mcpm_tests::root().join("bindings/c/examples/run.c");
-    let project = format!(
-        "cmake_minimum_required(VERSION 3.16)\nproject(app C)\nfind_package(mcpm {version} REQUIRED CONFIG)\n\
-         add_executable(run {})\ntarget_link_libraries(run PRIVATE mcpm::mcpm)\n",
-        example.display()
-    );
-    std::fs::write(folder.path().join("CMakeLists.txt"), project).unwrap();
-    let build = folder.path().join("build");
-    let prefix = format!("-DCMAKE_PREFIX_PATH={}", prefix.display());
-    run(Command::new("cmake").arg("-S").arg(folder.path()).arg("-B").arg(&build).arg(&prefix));
-    run(Command::new("cmake").arg("--build").arg(&build));
-    assert_eq!(Command::new(build.join("run")).output().unwrap().status.code(), Some(2));
 }
 
 /// A module of the testbed's Python, in the folder of the Python package.
