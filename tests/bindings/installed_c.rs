@@ -1,50 +1,93 @@
-//! The installed C library, with pkg-config and CMake.
+//! The installed C library: the header, the shared and the static library, pkg-config and CMake.
 
 use std::{
+    collections::BTreeSet,
+    env,
+    ffi::OsStr,
+    fs,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use super::{programs::text, run};
 
-/// Installs the library that the tests use below a folder.
-fn installed(prefix: &Path) {
-    let library = PathBuf::from(mcpm_tests::library());
-    let built = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink(&library, built.path().join(library.file_name().unwrap())).unwrap();
+const COMPILERS: [(&str, &str); 4] =
+    [("gcc", "c11"), ("clang", "c17"), ("g++", "c++17"), ("clang++", "c++20")];
+
+/// Returns the command of a strict compiler, up to its input.
+fn strict(compiler: &str, standard: &str) -> Command {
+    let mut command = Command::new(compiler);
+    command.arg(format!("-std={standard}")).args(["-Wall", "-Wextra", "-Werror", "-pedantic"]);
+    if standard.starts_with("c++") {
+        command.args(["-x", "c++"]);
+    }
+    command
+}
+
+/// Returns where cargo has built the libraries that the tests use.
+fn built() -> PathBuf {
+    PathBuf::from(mcpm_tests::library()).parent().unwrap().to_owned()
+}
+
+/// Installs these of the libraries that the tests use below a folder.
+fn install(prefix: &Path, libraries: &[&str]) {
+    let (built, from) = (built(), tempfile::tempdir().unwrap());
+    for library in libraries {
+        symlink(built.join(library), from.path().join(library)).unwrap();
+    }
     run(Command::new(mcpm_tests::root().join("bindings/c/install"))
         .arg(prefix)
         .arg("--from")
-        .arg(built.path()));
+        .arg(from.path()));
+}
+
+fn pkg_config(prefix: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("pkg-config");
+    run(command.args(arguments).arg("mcpm").env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")))
+}
+
+/// Checks that the example in `run.c`, compiled, starts.
+fn assert_starts(program: &Path, library_path: impl AsRef<OsStr>) {
+    let usage = Command::new(program).env("LD_LIBRARY_PATH", library_path).output().unwrap();
+    assert_eq!(
+        (usage.status.code(), text(&usage).as_str()),
+        (Some(2), "usage: run IMAGE [OPTION VALUE]...\n")
+    );
+}
+
+/// Compiles the example in `run.c` in a CMake project, linked to a target of the package.
+fn cmake(folder: &Path, prefix: &Path, target: &str) -> PathBuf {
+    let example = mcpm_tests::root().join("bindings/c/examples/run.c");
+    let project = format!(
+        "cmake_minimum_required(VERSION 3.16)\nproject(app C)\nfind_package(mcpm {} REQUIRED CONFIG)\n\
+         add_executable(run {})\ntarget_link_libraries(run PRIVATE {target})\n",
+        env!("CARGO_PKG_VERSION"),
+        example.display()
+    );
+    fs::write(folder.join("CMakeLists.txt"), project).unwrap();
+    let build = folder.join("build");
+    let prefix = format!("-DCMAKE_PREFIX_PATH={}", prefix.display());
+    run(Command::new("cmake").arg("-S").arg(folder).arg("-B").arg(&build).arg(&prefix));
+    run(Command::new("cmake").arg("--build").arg(&build));
+    build.join("run")
 }
 
 #[test]
 fn the_installed_c_library_is_used_with_pkg_config() {
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("usr");
-    installed(&prefix);
-    let pkg_config = |argument| {
-        let mut command = Command::new("pkg-config");
-        run(command.args([argument, "mcpm"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")))
-    };
-    assert_eq!(pkg_config("--validate"), "");
-    assert_eq!(pkg_config("--modversion").trim_end(), env!("CARGO_PKG_VERSION"));
-    let flags = pkg_config("--cflags") + &pkg_config("--libs");
-    let example = mcpm_tests::root().join("bindings/c/examples/run.c");
-    for (compiler, standard) in [("gcc", "c11"), ("clang", "c17"), ("g++", "c++17"), ("clang++", "c++20")] {
+    install(&prefix, &["libmcpm_ffi.so"]);
+    assert_eq!(pkg_config(&prefix, &["--validate"]), "");
+    assert_eq!(pkg_config(&prefix, &["--modversion"]).trim_end(), env!("CARGO_PKG_VERSION"));
+    let flags = pkg_config(&prefix, &["--cflags", "--libs"]);
+    for (compiler, standard) in COMPILERS {
         let program = folder.path().join(format!("run-{compiler}"));
-        let mut command = Command::new(compiler);
-        command.arg(format!("-std={standard}")).args(["-Wall", "-Wextra", "-Werror", "-pedantic"]);
-        if standard.starts_with("c++") {
-            command.args(["-x", "c++"]);
-        }
-        command.arg(&example).args(["-x", "none"]).args(flags.split_whitespace()).arg("-o").arg(&program);
+        let mut command = strict(compiler, standard);
+        command.arg(mcpm_tests::root().join("bindings/c/examples/run.c"));
+        command.args(["-x", "none"]).args(flags.split_whitespace()).arg("-o").arg(&program);
         run(&mut command);
-        let usage = Command::new(&program).env("LD_LIBRARY_PATH", prefix.join("lib")).output().unwrap();
-        assert_eq!(
-            (usage.status.code(), text(&usage).as_str()),
-            (Some(2), "usage: run IMAGE [OPTION VALUE]...\n")
-        );
+        assert_starts(&program, prefix.join("lib"));
     }
 }
 
@@ -52,18 +95,46 @@ fn the_installed_c_library_is_used_with_pkg_config() {
 fn the_installed_c_library_is_used_with_cmake() {
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("usr");
-    installed(&prefix);
-    let version = env!("CARGO_PKG_VERSION");
-    let example = mcpm_tests::root().join("bindings/c/examples/run.c");
-    let project = format!(
-        "cmake_minimum_required(VERSION 3.16)\nproject(app C)\nfind_package(mcpm {version} REQUIRED CONFIG)\n\
-         add_executable(run {})\ntarget_link_libraries(run PRIVATE mcpm::mcpm)\n",
-        example.display()
-    );
-    std::fs::write(folder.path().join("CMakeLists.txt"), project).unwrap();
-    let build = folder.path().join("build");
-    let prefix = format!("-DCMAKE_PREFIX_PATH={}", prefix.display());
-    run(Command::new("cmake").arg("-S").arg(folder.path()).arg("-B").arg(&build).arg(&prefix));
-    run(Command::new("cmake").arg("--build").arg(&build));
-    assert_eq!(Command::new(build.join("run")).output().unwrap().status.code(), Some(2));
+    install(&prefix, &["libmcpm_ffi.so"]);
+    assert_starts(&cmake(folder.path(), &prefix, "mcpm::mcpm"), "");
+}
+
+/// Returns the native libraries that rustc names for a static library with the bindings.
+fn native_libraries(folder: &Path) -> String {
+    let (built, source, names) = (built(), folder.join("native.rs"), folder.join("native-libraries"));
+    fs::write(&source, "extern crate mcpm_ffi as _;\n").unwrap();
+    let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    rustc.args(["--crate-type", "staticlib", "--edition", "2024", "--out-dir"]).arg(folder).arg(source);
+    rustc.arg("--print").arg(format!("native-static-libs={}", names.display()));
+    rustc.arg("--extern").arg(format!("mcpm_ffi={}", built.join("libmcpm_ffi.rlib").display()));
+    rustc.arg("-L").arg(format!("dependency={}", built.join("deps").display()));
+    run(&mut rustc);
+    fs::read_to_string(names).unwrap()
+}
+
+#[test]
+fn the_installed_c_library_is_linked_statically() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("usr");
+    install(&prefix, &["libmcpm_ffi.so", "libmcpm_ffi.a"]);
+    let flags = pkg_config(&prefix, &["--static", "--cflags", "--libs"]);
+    let private = fs::read_to_string(prefix.join("lib/pkgconfig/mcpm.pc")).unwrap();
+    let private = private.lines().find_map(|line| line.strip_prefix("Libs.private: ")).unwrap();
+    let needed = native_libraries(folder.path());
+    let set = |names: &str| names.split_whitespace().map(str::to_owned).collect::<BTreeSet<_>>();
+    assert_eq!(set(private), set(&needed), "`static_libs` in bindings/c/install");
+
+    // As bindings/c/README.md says: otherwise the linker prefers the shared library.
+    let flags = flags.replace("-lmcpm", "-l:libmcpm.a");
+    let program = folder.path().join("static");
+    let mut command = strict("gcc", "c11");
+    command.arg(mcpm_tests::root().join("bindings/c/examples/run.c"));
+    run(command.args(flags.split_whitespace()).arg("-o").arg(&program));
+    assert_starts(&program, "");
+    fs::remove_file(program).unwrap();
+
+    let program = cmake(folder.path(), &prefix, "mcpm::static");
+    // The shared library is not there any more.
+    fs::rename(prefix.join("lib"), prefix.join("moved")).unwrap();
+    assert_starts(&program, "");
 }
