@@ -138,3 +138,39 @@ fn the_installed_c_library_is_linked_statically() {
     fs::rename(prefix.join("lib"), prefix.join("moved")).unwrap();
     assert_starts(&program, "");
 }
+
+#[test]
+fn compilers_check_the_marks_of_the_header() {
+    let folder = tempfile::tempdir().unwrap();
+    let compiles = |(compiler, standard): (&str, &str), body: &str| {
+        let source = folder.path().join("marks.c");
+        let text =
+            format!("#include <stdlib.h>\n#include \"mcpm.h\"\nvoid f(void);\nvoid f(void) {{ {body} }}\n");
+        fs::write(&source, text).unwrap();
+        let mut command = strict(compiler, standard);
+        command.arg("-I").arg(mcpm_tests::root().join("bindings/c/include"));
+        command.args(["-c", "-o", "/dev/null"]).arg(&source).output().unwrap().status.success()
+    };
+    for compiler in COMPILERS {
+        assert!(compiles(compiler, "mcpm_workload_builder_free(mcpm_workload_builder_new());"));
+        assert!(compiles(compiler, "mcpm_shutdown(NULL);"));
+        assert!(!compiles(compiler, "mcpm_workload_builder_new();"), "{compiler:?}");
+        assert!(!compiles(compiler, "mcpm_workloads_remove(\"name\", 1, NULL);"), "{compiler:?}");
+        // Only GCC knows which function frees a result.
+        let frees_wrongly = compiles(compiler, "free(mcpm_workload_builder_new());");
+        assert_eq!(frees_wrongly, compiler.0.starts_with("clang"), "{compiler:?}");
+    }
+}
+
+#[test]
+fn every_handle_that_is_freed_is_marked_in_the_header() {
+    let header = fs::read_to_string(mcpm_tests::root().join("bindings/c/include/mcpm.h")).unwrap();
+    let declarations = header.lines().filter(|line| !line.starts_with(" *"));
+    let unmarked: Vec<&str> = declarations
+        .flat_map(|line| line.split(['(', ',']))
+        .map(str::trim)
+        .filter(|argument| argument.contains(" **") && !argument.starts_with("const "))
+        .filter(|argument| !argument.starts_with("MCPM_OWNED "))
+        .collect();
+    assert!(unmarked.is_empty(), "{unmarked:?}: use `Owned` in mcpm-ffi/src/c");
+}

@@ -8,9 +8,11 @@
  *
  * - Strings are UTF-8 and end with a NUL byte. Arguments are copied. The documentation of a returned string says how
  *   long it is valid, or how it is freed.
- * - What a `_new` or `_start` function returns is owned by the caller, who frees it with its `_free` function. A handle
- *   that is returned through a pointer to a pointer is owned by the caller, too; one that is returned as a pointer to
- *   `const` is not. All `_free` functions accept null.
+ * - `MCPM_OWNED` marks what is freed: the program frees a result that has the mark, also one that is written through a
+ *   pointer or passed to a callback, once, with the `_free` function of its type (`mcpm_string_free` for a string). A
+ *   `_free` function accepts null. Results without the mark are not freed.
+ * - `MCPM_MUST_USE` marks the functions whose result must not be ignored: those that return something to free, and
+ *   those that return a status, except those that only end something.
  * - A builder is used by one thread at a time, and for one start. All other handles may be used by several threads at a
  *   time, until one of them frees it.
  * - A setter returns nothing. A builder records the first invalid value (null, not UTF-8, not valid for the option),
@@ -33,6 +35,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* What the caller frees; the compiler does not check it. */
+#define MCPM_OWNED
+
+/* The compiler warns if the result is ignored. */
+#if (defined(__cplusplus) && __cplusplus >= 201703L) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
+#define MCPM_MUST_USE [[nodiscard]]
+#elif defined(__GNUC__)
+#define MCPM_MUST_USE __attribute__((warn_unused_result))
+#else
+#define MCPM_MUST_USE
+#endif
+
+/* The compiler warns if the result is freed by another function. */
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11
+#define MCPM_FREED_BY(function) __attribute__((malloc(function, 1)))
+#else
+#define MCPM_FREED_BY(function)
+#endif
 
 /**
  * The status of a call. The numbers never change.
@@ -314,7 +335,7 @@ typedef struct mcpm_workload_builder mcpm_workload_builder;
  * It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
  * that block; they return `MCPM_STATUS_NOT_HERE` there.
  */
-typedef void (*mcpm_on_end)(void *user_data, mcpm_error *error);
+typedef void (*mcpm_on_end)(void *user_data, MCPM_OWNED mcpm_error *error);
 
 /**
  * Receives a message. `message` must be freed with `mcpm_string_free`, and is null after the end of the connection;
@@ -323,7 +344,7 @@ typedef void (*mcpm_on_end)(void *user_data, mcpm_error *error);
  * It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
  * that block; they return `MCPM_STATUS_NOT_HERE` there.
  */
-typedef void (*mcpm_on_message)(void *user_data, char *message, mcpm_error *error);
+typedef void (*mcpm_on_message)(void *user_data, MCPM_OWNED char *message, MCPM_OWNED mcpm_error *error);
 
 /**
  * Frees the user data of callbacks.
@@ -347,7 +368,9 @@ typedef void (*mcpm_ask_login)(void *user_data, const mcpm_login_prompt *login, 
  * It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
  * that block; they return `MCPM_STATUS_NOT_HERE` there.
  */
-typedef void (*mcpm_on_proxy_started)(void *user_data, mcpm_proxy *proxy, mcpm_error *error);
+typedef void (*mcpm_on_proxy_started)(void *user_data,
+                                      MCPM_OWNED mcpm_proxy *proxy,
+                                      MCPM_OWNED mcpm_error *error);
 
 /**
  * Receives an event. `event` is valid only during the call; its values, which the kind names, are read with
@@ -365,7 +388,9 @@ typedef void (*mcpm_on_event)(void *user_data, mcpm_event_kind kind, const mcpm_
  * It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
  * that block; they return `MCPM_STATUS_NOT_HERE` there.
  */
-typedef void (*mcpm_on_workload_started)(void *user_data, mcpm_workload *workload, mcpm_error *error);
+typedef void (*mcpm_on_workload_started)(void *user_data,
+                                         MCPM_OWNED mcpm_workload *workload,
+                                         MCPM_OWNED mcpm_error *error);
 
 /**
  * Receives a part of a server's output, which is valid only during the call; returns whether to go on. It is called on
@@ -381,45 +406,53 @@ extern "C" {
  * Sends one JSON-RPC message, and waits while the server is behind. Responses are received with
  * `mcpm_connection_receive`.
  */
-mcpm_status mcpm_connection_send(const mcpm_connection *connection, const char *message, mcpm_error **error);
+MCPM_MUST_USE
+mcpm_status mcpm_connection_send(const mcpm_connection *connection,
+                                 const char *message,
+                                 MCPM_OWNED mcpm_error **error);
 
 /**
  * Sends one JSON-RPC message, and calls `on_end` once it is sent; messages are sent in the order of the calls only if
  * each waits for the end of the one before. It cannot be cancelled.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_connection_send_async(const mcpm_connection *connection,
                                        const char *message,
                                        mcpm_on_end on_end,
                                        void *user_data,
-                                       mcpm_error **error);
+                                       MCPM_OWNED mcpm_error **error);
 
 /**
  * Waits for the next JSON-RPC message from the server. `message` is set to it, and must be freed with
  * `mcpm_string_free`; it is set to null after the end of the connection.
  */
-mcpm_status mcpm_connection_receive(const mcpm_connection *connection, char **message, mcpm_error **error);
+MCPM_MUST_USE
+mcpm_status mcpm_connection_receive(const mcpm_connection *connection,
+                                    MCPM_OWNED char **message,
+                                    MCPM_OWNED mcpm_error **error);
 
 /**
  * Waits for the next JSON-RPC message from the server, and calls `on_message` with it. If it is cancelled, no message
  * is lost.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_connection_receive_async(const mcpm_connection *connection,
                                           mcpm_on_message on_message,
                                           void *user_data,
-                                          mcpm_operation **operation,
-                                          mcpm_error **error);
+                                          MCPM_OWNED mcpm_operation **operation,
+                                          MCPM_OWNED mcpm_error **error);
 
 /**
  * Ends a connection, also for threads that wait for a message. Missing responses are waited for up to 2 s and can still
  * be received. The handle must still be freed.
  */
 mcpm_status mcpm_connection_close(const mcpm_connection *connection,
-                                  mcpm_error **error);
+                                  MCPM_OWNED mcpm_error **error);
 
 /**
  * Frees a connection, which closes it; null is allowed.
  */
-void mcpm_connection_free(mcpm_connection *connection);
+void mcpm_connection_free(MCPM_OWNED mcpm_connection *connection);
 
 /**
  * Returns the status of an error; `MCPM_STATUS_OK` for a null pointer.
@@ -448,12 +481,12 @@ const char *mcpm_error_context(const mcpm_error *error,
 /**
  * Frees a string that a function returned to be freed; null is allowed.
  */
-void mcpm_string_free(char *text);
+void mcpm_string_free(MCPM_OWNED char *text);
 
 /**
  * Frees an error; null is allowed.
  */
-void mcpm_error_free(mcpm_error *error);
+void mcpm_error_free(MCPM_OWNED mcpm_error *error);
 
 /**
  * Explains a reason, such as `tools.not_listed`, or a recorded denial of a workload or of `mcpm proxy`, by its
@@ -462,19 +495,21 @@ void mcpm_error_free(mcpm_error *error);
  * Records are located by the environment variables of the process, as by the command line. On success,
  * `explanation` is set; free it with `mcpm_explanation_free`.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_explain(const char *id,
-                         mcpm_explanation **explanation,
-                         mcpm_error **error);
+                         MCPM_OWNED mcpm_explanation **explanation,
+                         MCPM_OWNED mcpm_error **error);
 
 /**
  * Explains a reason, or one of the last denials of a proxy, by its id.
  *
  * On success, `explanation` is set; free it with `mcpm_explanation_free`.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_proxy_explain(const mcpm_proxy *proxy,
                                const char *id,
-                               mcpm_explanation **explanation,
-                               mcpm_error **error);
+                               MCPM_OWNED mcpm_explanation **explanation,
+                               MCPM_OWNED mcpm_error **error);
 
 /**
  * Returns the id of the reason. Null returns null.
@@ -530,7 +565,7 @@ bool mcpm_explanation_input(const mcpm_explanation *explanation,
 /**
  * Frees an explanation; null is allowed.
  */
-void mcpm_explanation_free(mcpm_explanation *explanation);
+void mcpm_explanation_free(MCPM_OWNED mcpm_explanation *explanation);
 
 /**
  * Cancels an operation, which then ends with `MCPM_STATUS_INTERRUPTED`; what it has started is rolled back. Does nothing
@@ -541,7 +576,12 @@ void mcpm_operation_cancel(const mcpm_operation *operation);
 /**
  * Frees an operation, which is not cancelled by that; null is allowed.
  */
-void mcpm_operation_free(mcpm_operation *operation);
+void mcpm_operation_free(MCPM_OWNED mcpm_operation *operation);
+
+/**
+ * Frees a prompt; null is allowed. Builders, workloads and proxies that have it keep it until they end.
+ */
+void mcpm_user_prompt_free(MCPM_OWNED mcpm_user_prompt *prompt);
 
 /**
  * Creates a prompt without callbacks; free it with `mcpm_user_prompt_free`.
@@ -549,13 +589,10 @@ void mcpm_operation_free(mcpm_operation *operation);
  * `user_data` is passed to each callback; it may be null. `free_user_data` is called once with it, by any thread,
  * when the prompt and all that was started with it have ended; it may be null and must not block.
  */
-mcpm_user_prompt *mcpm_user_prompt_new(void *user_data,
-                                       mcpm_free_user_data free_user_data);
-
-/**
- * Frees a prompt; null is allowed. Builders, workloads and proxies that have it keep it until they end.
- */
-void mcpm_user_prompt_free(mcpm_user_prompt *prompt);
+MCPM_MUST_USE
+MCPM_OWNED mcpm_user_prompt *mcpm_user_prompt_new(void *user_data,
+                                                  mcpm_free_user_data free_user_data)
+MCPM_FREED_BY(mcpm_user_prompt_free);
 
 /**
  * Sets the callback that prompts for text that is not echoed, for example the password of the secret store.
@@ -639,9 +676,16 @@ bool mcpm_login_prompt_open_browser(const mcpm_login_prompt *login);
 uint64_t mcpm_login_prompt_timeout(const mcpm_login_prompt *login);
 
 /**
+ * Frees a builder; null is allowed.
+ */
+void mcpm_proxy_builder_free(MCPM_OWNED mcpm_proxy_builder *builder);
+
+/**
  * Creates a builder without options; free it with `mcpm_proxy_builder_free`.
  */
-mcpm_proxy_builder *mcpm_proxy_builder_new(void);
+MCPM_MUST_USE
+MCPM_OWNED mcpm_proxy_builder *mcpm_proxy_builder_new(void)
+MCPM_FREED_BY(mcpm_proxy_builder_free);
 
 /**
  * Sets an option by name, such as `target-uri`, with its value in text form, as on the command line.
@@ -661,19 +705,15 @@ void mcpm_proxy_builder_user_prompt(mcpm_proxy_builder *builder,
 void mcpm_proxy_builder_in_process_only(mcpm_proxy_builder *builder, bool value);
 
 /**
- * Frees a builder; null is allowed.
- */
-void mcpm_proxy_builder_free(mcpm_proxy_builder *builder);
-
-/**
  * Starts a proxy and waits until clients can connect.
  *
  * Consumes the options of the builder, which must still be freed. On success, `proxy` is set to a handle; free it
  * with `mcpm_proxy_free`.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_proxy_start(mcpm_proxy_builder *builder,
-                             mcpm_proxy **proxy,
-                             mcpm_error **error);
+                             MCPM_OWNED mcpm_proxy **proxy,
+                             MCPM_OWNED mcpm_error **error);
 
 /**
  * Starts a proxy as `mcpm_proxy_start` does, but returns at once, and calls `on_started` when clients can connect or the
@@ -682,11 +722,12 @@ mcpm_status mcpm_proxy_start(mcpm_proxy_builder *builder,
  * `operation` may be null. Otherwise it is set to a handle that can cancel the start; free it with
  * `mcpm_operation_free`.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_proxy_start_async(mcpm_proxy_builder *builder,
                                    mcpm_on_proxy_started on_started,
                                    void *user_data,
-                                   mcpm_operation **operation,
-                                   mcpm_error **error);
+                                   MCPM_OWNED mcpm_operation **operation,
+                                   MCPM_OWNED mcpm_error **error);
 
 /**
  * Returns the name of the server; valid as long as the handle. Null returns null.
@@ -710,7 +751,7 @@ const char *mcpm_proxy_warning(const mcpm_proxy *proxy,
  * Checks with one MCP exchange whether the target is an MCP server. Starting does not check this, because the
  * target need not be up then.
  */
-mcpm_status mcpm_proxy_check(const mcpm_proxy *proxy, mcpm_error **error);
+MCPM_MUST_USE mcpm_status mcpm_proxy_check(const mcpm_proxy *proxy, MCPM_OWNED mcpm_error **error);
 
 /**
  * Checks the target as `mcpm_proxy_check` does, but returns at once, and calls `on_end` with the outcome.
@@ -718,11 +759,12 @@ mcpm_status mcpm_proxy_check(const mcpm_proxy *proxy, mcpm_error **error);
  * `operation` may be null. Otherwise it is set to a handle that can cancel the check; free it with
  * `mcpm_operation_free`.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_proxy_check_async(const mcpm_proxy *proxy,
                                    mcpm_on_end on_end,
                                    void *user_data,
-                                   mcpm_operation **operation,
-                                   mcpm_error **error);
+                                   MCPM_OWNED mcpm_operation **operation,
+                                   MCPM_OWNED mcpm_error **error);
 
 /**
  * Connects to the server from this process, without a port. Free the connection with `mcpm_connection_free`.
@@ -730,38 +772,43 @@ mcpm_status mcpm_proxy_check_async(const mcpm_proxy *proxy,
  * `bearer_token` is the access token of the caller if the proxy authenticates callers; it may be null. `transport` is
  * the transport of the server, `streamable-http` or `sse`; if it is null, the URL of the target tells it.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_proxy_connect(const mcpm_proxy *proxy,
                                const char *bearer_token,
                                const char *transport,
-                               mcpm_connection **connection,
-                               mcpm_error **error);
+                               MCPM_OWNED mcpm_connection **connection,
+                               MCPM_OWNED mcpm_error **error);
 
 /**
  * Returns the phase of a proxy.
  */
-mcpm_status mcpm_proxy_status(const mcpm_proxy *proxy, mcpm_phase *phase, mcpm_error **error);
+MCPM_MUST_USE
+mcpm_status mcpm_proxy_status(const mcpm_proxy *proxy,
+                              mcpm_phase *phase,
+                              MCPM_OWNED mcpm_error **error);
 
 /**
  * Stops listening and waits up to 2 s for pending responses.
  *
  * Stopping twice is allowed. The handle must still be freed.
  */
-mcpm_status mcpm_proxy_stop(mcpm_proxy *proxy, mcpm_error **error);
+mcpm_status mcpm_proxy_stop(mcpm_proxy *proxy, MCPM_OWNED mcpm_error **error);
 
 /**
  * Stops a proxy as `mcpm_proxy_stop` does, but returns at once, and calls `on_end` when it has stopped. It cannot be
  * cancelled.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_proxy_stop_async(mcpm_proxy *proxy,
                                   mcpm_on_end on_end,
                                   void *user_data,
-                                  mcpm_error **error);
+                                  MCPM_OWNED mcpm_error **error);
 
 /**
  * Frees a proxy; null is allowed. A running proxy is stopped shortly afterwards; call `mcpm_proxy_stop` first to
  * wait for that.
  */
-void mcpm_proxy_free(mcpm_proxy *proxy);
+void mcpm_proxy_free(MCPM_OWNED mcpm_proxy *proxy);
 
 /**
  * Returns a value by its name, in text form: numbers in decimal, objects and lists as JSON. It is valid as long as the
@@ -778,7 +825,7 @@ const char *mcpm_record_json(const mcpm_record *record);
 /**
  * Frees a record that a function returned to be freed; null is allowed.
  */
-void mcpm_record_free(mcpm_record *record);
+void mcpm_record_free(MCPM_OWNED mcpm_record *record);
 
 /**
  * Returns the number of records; 0 for null.
@@ -795,7 +842,7 @@ const mcpm_record *mcpm_record_list_get(const mcpm_record_list *list,
 /**
  * Frees a list and its records; null is allowed.
  */
-void mcpm_record_list_free(mcpm_record_list *list);
+void mcpm_record_list_free(MCPM_OWNED mcpm_record_list *list);
 
 /**
  * Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
@@ -1937,7 +1984,7 @@ void mcpm_proxy_builder_otel_protocol(mcpm_proxy_builder *builder, const char *v
  * Call it before the process exits; otherwise running workloads are left behind. Handles must still be freed. A
  * later start creates new threads. Returns the status of the first workload that could not be stopped.
  */
-mcpm_status mcpm_shutdown(mcpm_error **error);
+mcpm_status mcpm_shutdown(MCPM_OWNED mcpm_error **error);
 
 /**
  * Returns the version of the library, which is never freed.
@@ -1945,9 +1992,16 @@ mcpm_status mcpm_shutdown(mcpm_error **error);
 const char *mcpm_version(void);
 
 /**
+ * Frees a builder; null is allowed.
+ */
+void mcpm_workload_builder_free(MCPM_OWNED mcpm_workload_builder *builder);
+
+/**
  * Creates a builder without options; free it with `mcpm_workload_builder_free`.
  */
-mcpm_workload_builder *mcpm_workload_builder_new(void);
+MCPM_MUST_USE
+MCPM_OWNED mcpm_workload_builder *mcpm_workload_builder_new(void)
+MCPM_FREED_BY(mcpm_workload_builder_free);
 
 /**
  * Sets an option by name, such as `proxy-port`, with its value in text form, as on the command line.
@@ -1978,20 +2032,16 @@ void mcpm_workload_builder_on_event(mcpm_workload_builder *builder,
                                     mcpm_free_user_data free_user_data);
 
 /**
- * Frees a builder; null is allowed.
- */
-void mcpm_workload_builder_free(mcpm_workload_builder *builder);
-
-/**
  * Starts a workload and waits until clients can connect.
  *
  * Consumes the options of the builder, which must still be freed. Records and the engine are located by the
  * environment variables of the process, as by the command line. On success, `workload` is set to a handle; free
  * it with `mcpm_workload_free`.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_workload_start(mcpm_workload_builder *builder,
-                                mcpm_workload **workload,
-                                mcpm_error **error);
+                                MCPM_OWNED mcpm_workload **workload,
+                                MCPM_OWNED mcpm_error **error);
 
 /**
  * Starts a workload as `mcpm_workload_start` does, but returns at once, and calls `on_started` when clients can connect
@@ -2000,11 +2050,12 @@ mcpm_status mcpm_workload_start(mcpm_workload_builder *builder,
  * `operation` may be null. Otherwise it is set to a handle that can cancel the start, which is rolled back then; free it
  * with `mcpm_operation_free`.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_workload_start_async(mcpm_workload_builder *builder,
                                       mcpm_on_workload_started on_started,
                                       void *user_data,
-                                      mcpm_operation **operation,
-                                      mcpm_error **error);
+                                      MCPM_OWNED mcpm_operation **operation,
+                                      MCPM_OWNED mcpm_error **error);
 
 /**
  * Returns the name of a workload; valid as long as the handle. Null returns null.
@@ -2022,10 +2073,11 @@ const char *mcpm_workload_url(const mcpm_workload *workload);
  * `status` may be null. Otherwise it is set to a record with the values `phase`, `reason`, `restarts`, `exit_code` and
  * `login`, as far as they are known; free it with `mcpm_record_free`.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_workload_status(const mcpm_workload *workload,
                                  mcpm_phase *phase,
-                                 mcpm_record **status,
-                                 mcpm_error **error);
+                                 MCPM_OWNED mcpm_record **status,
+                                 MCPM_OWNED mcpm_error **error);
 
 /**
  * Calls `on_event` with the events of a workload from now on. The last events before a shutdown may be lost.
@@ -2033,25 +2085,27 @@ mcpm_status mcpm_workload_status(const mcpm_workload *workload,
  * `user_data` is passed to each call; it may be null. `free_user_data` is called once with it, by any thread, when the
  * workload has ended; it may be null and must not block.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_workload_on_event(const mcpm_workload *workload,
                                    mcpm_on_event on_event,
                                    void *user_data,
                                    mcpm_free_user_data free_user_data,
-                                   mcpm_error **error);
+                                   MCPM_OWNED mcpm_error **error);
 
 /**
  * Connects to the server from this process, without a port. `bearer_token` is the access token of the caller if the
  * workload authenticates callers; it may be null. Free the connection with `mcpm_connection_free`.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_workload_connect(const mcpm_workload *workload,
                                   const char *bearer_token,
-                                  mcpm_connection **connection,
-                                  mcpm_error **error);
+                                  MCPM_OWNED mcpm_connection **connection,
+                                  MCPM_OWNED mcpm_error **error);
 
 /**
  * Waits until the server has exited and is not restarted, or the workload was stopped.
  */
-mcpm_status mcpm_workload_wait(const mcpm_workload *workload, mcpm_error **error);
+MCPM_MUST_USE mcpm_status mcpm_workload_wait(const mcpm_workload *workload, MCPM_OWNED mcpm_error **error);
 
 /**
  * Calls `on_end` when the server has exited and is not restarted, or the workload was stopped.
@@ -2059,11 +2113,12 @@ mcpm_status mcpm_workload_wait(const mcpm_workload *workload, mcpm_error **error
  * `operation` may be null. Otherwise it is set to a handle that can cancel the wait; free it with
  * `mcpm_operation_free`.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_workload_wait_async(const mcpm_workload *workload,
                                      mcpm_on_end on_end,
                                      void *user_data,
-                                     mcpm_operation **operation,
-                                     mcpm_error **error);
+                                     MCPM_OWNED mcpm_operation **operation,
+                                     MCPM_OWNED mcpm_error **error);
 
 /**
  * Stops a workload and waits until it has stopped: the server is killed after this many seconds.
@@ -2073,17 +2128,18 @@ mcpm_status mcpm_workload_wait_async(const mcpm_workload *workload,
  */
 mcpm_status mcpm_workload_stop(mcpm_workload *workload,
                                uint32_t grace_seconds,
-                               mcpm_error **error);
+                               MCPM_OWNED mcpm_error **error);
 
 /**
  * Stops a workload as `mcpm_workload_stop` does, but returns at once, and calls `on_end` when it has stopped. It cannot be
  * cancelled.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_workload_stop_async(mcpm_workload *workload,
                                      uint32_t grace_seconds,
                                      mcpm_on_end on_end,
                                      void *user_data,
-                                     mcpm_error **error);
+                                     MCPM_OWNED mcpm_error **error);
 
 /**
  * Frees a workload; null is allowed.
@@ -2091,58 +2147,69 @@ mcpm_status mcpm_workload_stop_async(mcpm_workload *workload,
  * A running workload is ended: the server is killed, and the port is closed shortly afterwards. Call
  * `mcpm_workload_stop` first to wait for both.
  */
-void mcpm_workload_free(mcpm_workload *workload);
+void mcpm_workload_free(MCPM_OWNED mcpm_workload *workload);
 
 /**
  * Returns the status of all recorded workloads, whichever process runs them, in the order of their names. The values are
  * those of `mcpm list --format json`. Free the list with `mcpm_record_list_free`.
  */
-mcpm_status mcpm_workloads_list(mcpm_record_list **list,
-                                mcpm_error **error);
+MCPM_MUST_USE
+mcpm_status mcpm_workloads_list(MCPM_OWNED mcpm_record_list **list,
+                                MCPM_OWNED mcpm_error **error);
 
 /**
  * Returns the status of one recorded workload. The values are those of `mcpm list --format json`. Free it with
  * `mcpm_record_free`.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_workloads_info(const char *name,
-                                mcpm_record **info,
-                                mcpm_error **error);
+                                MCPM_OWNED mcpm_record **info,
+                                MCPM_OWNED mcpm_error **error);
 
 /**
  * Stops a workload, whichever process runs it: the server is killed after this many seconds. Does nothing if it has
  * stopped already.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_workloads_stop(const char *name,
                                 uint32_t grace_seconds,
-                                mcpm_error **error);
+                                MCPM_OWNED mcpm_error **error);
 
 /**
  * Stops a workload as `mcpm_workloads_stop` does, and removes its containers and its record.
  */
-mcpm_status mcpm_workloads_remove(const char *name, uint32_t grace_seconds, mcpm_error **error);
+MCPM_MUST_USE
+mcpm_status mcpm_workloads_remove(const char *name,
+                                  uint32_t grace_seconds,
+                                  MCPM_OWNED mcpm_error **error);
 
 /**
  * Reads the output of a workload's server: the last `tail` lines, or all if that is negative; with `follow`, also what
  * the server writes until it exits. Calls `on_output` for each part.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_workloads_logs(const char *name,
                                 bool follow,
                                 int64_t tail,
                                 mcpm_on_output on_output,
                                 void *user_data,
-                                mcpm_error **error);
+                                MCPM_OWNED mcpm_error **error);
 
 /**
  * Writes the options of a workload to a file for the option `from-config`. Secrets are left out.
  */
-mcpm_status mcpm_workloads_export_to(const char *name, const char *path, mcpm_error **error);
+MCPM_MUST_USE
+mcpm_status mcpm_workloads_export_to(const char *name,
+                                     const char *path,
+                                     MCPM_OWNED mcpm_error **error);
 
 /**
  * Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are visible
  * after the next start.
  */
+MCPM_MUST_USE
 mcpm_status mcpm_workloads_accept_ignore_files(const char *folder,
-                                               mcpm_error **error);
+                                               MCPM_OWNED mcpm_error **error);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -9,7 +9,7 @@ use std::{
 use super::{
     callback::UserData,
     error::{CError, Status},
-    handle::{self, Out},
+    handle::{self, Out, Owned},
     operation::{self, COnEnd, COperation},
 };
 use crate::{connection_handle::ConnectionHandle, executor};
@@ -33,16 +33,18 @@ impl CConnection {
 ///
 /// It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
 /// that block; they return `MCPM_STATUS_NOT_HERE` there.
-pub type COnMessage =
-    Option<unsafe extern "C" fn(user_data: *mut c_void, message: *mut c_char, error: *mut CError)>;
+pub type COnMessage = Option<
+    unsafe extern "C" fn(user_data: *mut c_void, message: *mut Owned<c_char>, error: *mut Owned<CError>),
+>;
 
 /// Sends one JSON-RPC message, and waits while the server is behind. Responses are received with
 /// `mcpm_connection_receive`.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_connection_send(
     connection: *const CConnection,
     message: *const c_char,
-    error: *mut *mut CError,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -57,13 +59,14 @@ pub unsafe extern "C" fn mcpm_connection_send(
 
 /// Sends one JSON-RPC message, and calls `on_end` once it is sent; messages are sent in the order of the calls only if
 /// each waits for the end of the one before. It cannot be cancelled.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_connection_send_async(
     connection: *const CConnection,
     message: *const c_char,
     on_end: COnEnd,
     user_data: *mut c_void,
-    error: *mut *mut CError,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -78,11 +81,12 @@ pub unsafe extern "C" fn mcpm_connection_send_async(
 
 /// Waits for the next JSON-RPC message from the server. `message` is set to it, and must be freed with
 /// `mcpm_string_free`; it is set to null after the end of the connection.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_connection_receive(
     connection: *const CConnection,
-    message: *mut *mut c_char,
-    error: *mut *mut CError,
+    message: *mut *mut Owned<c_char>,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -99,13 +103,14 @@ pub unsafe extern "C" fn mcpm_connection_receive(
 
 /// Waits for the next JSON-RPC message from the server, and calls `on_message` with it. If it is cancelled, no message
 /// is lost.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_connection_receive_async(
     connection: *const CConnection,
     on_message: COnMessage,
     user_data: *mut c_void,
-    operation: *mut *mut COperation,
-    error: *mut *mut CError,
+    operation: *mut *mut Owned<COperation>,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -131,7 +136,7 @@ pub unsafe extern "C" fn mcpm_connection_receive_async(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_connection_close(
     connection: *const CConnection,
-    error: *mut *mut CError,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -145,7 +150,7 @@ pub unsafe extern "C" fn mcpm_connection_close(
 
 /// Frees a connection, which closes it; null is allowed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_connection_free(connection: *mut CConnection) {
+pub unsafe extern "C" fn mcpm_connection_free(connection: *mut Owned<CConnection>) {
     // SAFETY: the conventions in the header.
     unsafe { handle::free_catching_panics(connection) }
 }

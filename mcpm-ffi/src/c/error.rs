@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char};
 
 use mcpm::{Error, ErrorKind};
 
-use super::handle;
+use super::handle::{self, Owned};
 use crate::executor::InsideRuntime;
 
 /// The status of a call. The numbers never change.
@@ -164,14 +164,14 @@ pub unsafe extern "C" fn mcpm_error_context(error: *const CError, name: *const c
 
 /// Frees a string that a function returned to be freed; null is allowed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_string_free(text: *mut c_char) {
+pub unsafe extern "C" fn mcpm_string_free(text: *mut Owned<c_char>) {
     // SAFETY: the conventions in the header.
     unsafe { handle::free_string(text) }
 }
 
 /// Frees an error; null is allowed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_error_free(error: *mut CError) {
+pub unsafe extern "C" fn mcpm_error_free(error: *mut Owned<CError>) {
     // SAFETY: the conventions in the header.
     unsafe { handle::free(error) }
 }

@@ -9,7 +9,7 @@ use mcpm::{Environment, Explanation};
 
 use super::{
     error::{CError, Status},
-    handle::{self, Out, c_text},
+    handle::{self, Out, Owned, c_text},
     proxy::CProxy,
 };
 
@@ -57,11 +57,12 @@ impl From<Explanation> for CExplanation {
 ///
 /// Records are located by the environment variables of the process, as by the command line. On success,
 /// `explanation` is set; free it with `mcpm_explanation_free`.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explain(
     id: *const c_char,
-    explanation: *mut *mut CExplanation,
-    error: *mut *mut CError,
+    explanation: *mut *mut Owned<CExplanation>,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -76,12 +77,13 @@ pub unsafe extern "C" fn mcpm_explain(
 /// Explains a reason, or one of the last denials of a proxy, by its id.
 ///
 /// On success, `explanation` is set; free it with `mcpm_explanation_free`.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_explain(
     proxy: *const CProxy,
     id: *const c_char,
-    explanation: *mut *mut CExplanation,
-    error: *mut *mut CError,
+    explanation: *mut *mut Owned<CExplanation>,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -173,7 +175,7 @@ pub unsafe extern "C" fn mcpm_explanation_input(
 
 /// Frees an explanation; null is allowed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_explanation_free(explanation: *mut CExplanation) {
+pub unsafe extern "C" fn mcpm_explanation_free(explanation: *mut Owned<CExplanation>) {
     // SAFETY: the conventions in the header.
     unsafe { handle::free(explanation) }
 }

@@ -9,6 +9,10 @@ use std::{
 
 use super::error::{CError, Status};
 
+/// A value that belongs to whoever gets its pointer: a result to the C program, and an argument of a `_free` function
+/// to mcpm. The header marks it with `MCPM_OWNED`.
+pub(super) type Owned<T> = T;
+
 /// Passes ownership of a value to C, which returns it with [`free`].
 pub(super) fn into_raw<T>(value: T) -> *mut T {
     Box::into_raw(Box::new(value))

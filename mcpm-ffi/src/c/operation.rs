@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     callback::UserData,
     error::CError,
-    handle::{self, Out},
+    handle::{self, Out, Owned},
 };
 use crate::executor;
 
@@ -16,7 +16,7 @@ use crate::executor;
 ///
 /// It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
 /// that block; they return `MCPM_STATUS_NOT_HERE` there.
-pub type COnEnd = Option<unsafe extern "C" fn(user_data: *mut c_void, error: *mut CError)>;
+pub type COnEnd = Option<unsafe extern "C" fn(user_data: *mut c_void, error: *mut Owned<CError>)>;
 
 /// An operation that has been started and calls back when it ends.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn mcpm_operation_cancel(operation: *const COperation) {
 
 /// Frees an operation, which is not cancelled by that; null is allowed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_operation_free(operation: *mut COperation) {
+pub unsafe extern "C" fn mcpm_operation_free(operation: *mut Owned<COperation>) {
     // SAFETY: the conventions in the header.
     unsafe { handle::free(operation) }
 }

@@ -14,7 +14,7 @@ use mcpm::{
 
 use super::{
     callback::{CFreeUserData, UserData},
-    handle,
+    handle::{self, Owned},
 };
 use crate::prompt_bridge::{self, BlockingPrompt, PromptBridge};
 
@@ -144,24 +144,26 @@ impl BlockingPrompt for CallbackPrompt {
     }
 }
 
+/// Frees a prompt; null is allowed. Builders, workloads and proxies that have it keep it until they end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_user_prompt_free(prompt: *mut Owned<CUserPrompt>) {
+    // SAFETY: the conventions in the header.
+    unsafe { handle::free_catching_panics(prompt) }
+}
+
 /// Creates a prompt without callbacks; free it with `mcpm_user_prompt_free`.
 ///
 /// `user_data` is passed to each callback; it may be null. `free_user_data` is called once with it, by any thread,
 /// when the prompt and all that was started with it have ended; it may be null and must not block.
+/// cbindgen:postfix=MCPM_FREED_BY(mcpm_user_prompt_free)
+#[must_use]
 #[unsafe(no_mangle)]
 pub extern "C" fn mcpm_user_prompt_new(
     user_data: *mut c_void,
     free_user_data: CFreeUserData,
-) -> *mut CUserPrompt {
+) -> *mut Owned<CUserPrompt> {
     let user_data = Arc::new(UserData::new(user_data, free_user_data));
     handle::into_raw(CUserPrompt { callbacks: Callbacks::default(), user_data })
-}
-
-/// Frees a prompt; null is allowed. Builders, workloads and proxies that have it keep it until they end.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_user_prompt_free(prompt: *mut CUserPrompt) {
-    // SAFETY: the conventions in the header.
-    unsafe { handle::free_catching_panics(prompt) }
 }
 
 /// Changes the callbacks of a prompt.

@@ -17,7 +17,7 @@ use super::{
     callback::UserData,
     connection::CConnection,
     error::{CError, Status},
-    handle::{self, Out},
+    handle::{self, Out, Owned},
     operation::{self, COnEnd, COperation},
     phase::CPhase,
     prompt::CUserPrompt,
@@ -36,9 +36,18 @@ impl CBuilder for ProxyBuilder {
     }
 }
 
-/// Creates a builder without options; free it with `mcpm_proxy_builder_free`.
+/// Frees a builder; null is allowed.
 #[unsafe(no_mangle)]
-pub extern "C" fn mcpm_proxy_builder_new() -> *mut ProxyBuilder {
+pub unsafe extern "C" fn mcpm_proxy_builder_free(builder: *mut Owned<ProxyBuilder>) {
+    // SAFETY: the conventions in the header.
+    unsafe { handle::free(builder) }
+}
+
+/// Creates a builder without options; free it with `mcpm_proxy_builder_free`.
+/// cbindgen:postfix=MCPM_FREED_BY(mcpm_proxy_builder_free)
+#[must_use]
+#[unsafe(no_mangle)]
+pub extern "C" fn mcpm_proxy_builder_new() -> *mut Owned<ProxyBuilder> {
     handle::into_raw(ProxyBuilder::default())
 }
 
@@ -71,13 +80,6 @@ pub unsafe extern "C" fn mcpm_proxy_builder_in_process_only(builder: *mut ProxyB
     unsafe { builder::set_extra(builder, |extras| extras.in_process_only = value) }
 }
 
-/// Frees a builder; null is allowed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_proxy_builder_free(builder: *mut ProxyBuilder) {
-    // SAFETY: the conventions in the header.
-    unsafe { handle::free(builder) }
-}
-
 /// A running proxy in front of an MCP server.
 #[derive(Debug)]
 pub struct CProxy {
@@ -106,8 +108,9 @@ impl From<RunningProxy> for CProxy {
 ///
 /// It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
 /// that block; they return `MCPM_STATUS_NOT_HERE` there.
-pub type COnProxyStarted =
-    Option<unsafe extern "C" fn(user_data: *mut c_void, proxy: *mut CProxy, error: *mut CError)>;
+pub type COnProxyStarted = Option<
+    unsafe extern "C" fn(user_data: *mut c_void, proxy: *mut Owned<CProxy>, error: *mut Owned<CError>),
+>;
 
 /// Takes what the builder has collected, and starts the proxy.
 ///
@@ -129,11 +132,12 @@ unsafe fn start(
 ///
 /// Consumes the options of the builder, which must still be freed. On success, `proxy` is set to a handle; free it
 /// with `mcpm_proxy_free`.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_start(
     builder: *mut ProxyBuilder,
-    proxy: *mut *mut CProxy,
-    error: *mut *mut CError,
+    proxy: *mut *mut Owned<CProxy>,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -152,13 +156,14 @@ pub unsafe extern "C" fn mcpm_proxy_start(
 ///
 /// `operation` may be null. Otherwise it is set to a handle that can cancel the start; free it with
 /// `mcpm_operation_free`.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_start_async(
     builder: *mut ProxyBuilder,
     on_started: COnProxyStarted,
     user_data: *mut c_void,
-    operation: *mut *mut COperation,
-    error: *mut *mut CError,
+    operation: *mut *mut Owned<COperation>,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -204,8 +209,9 @@ pub unsafe extern "C" fn mcpm_proxy_warning(proxy: *const CProxy, number: usize)
 
 /// Checks with one MCP exchange whether the target is an MCP server. Starting does not check this, because the
 /// target need not be up then.
+#[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_proxy_check(proxy: *const CProxy, error: *mut *mut CError) -> Status {
+pub unsafe extern "C" fn mcpm_proxy_check(proxy: *const CProxy, error: *mut *mut Owned<CError>) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
         handle::guard(error, || {
@@ -221,13 +227,14 @@ pub unsafe extern "C" fn mcpm_proxy_check(proxy: *const CProxy, error: *mut *mut
 ///
 /// `operation` may be null. Otherwise it is set to a handle that can cancel the check; free it with
 /// `mcpm_operation_free`.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_check_async(
     proxy: *const CProxy,
     on_end: COnEnd,
     user_data: *mut c_void,
-    operation: *mut *mut COperation,
-    error: *mut *mut CError,
+    operation: *mut *mut Owned<COperation>,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -243,13 +250,14 @@ pub unsafe extern "C" fn mcpm_proxy_check_async(
 ///
 /// `bearer_token` is the access token of the caller if the proxy authenticates callers; it may be null. `transport` is
 /// the transport of the server, `streamable-http` or `sse`; if it is null, the URL of the target tells it.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_connect(
     proxy: *const CProxy,
     bearer_token: *const c_char,
     transport: *const c_char,
-    connection: *mut *mut CConnection,
-    error: *mut *mut CError,
+    connection: *mut *mut Owned<CConnection>,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -275,11 +283,12 @@ pub unsafe extern "C" fn mcpm_proxy_connect(
 }
 
 /// Returns the phase of a proxy.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_status(
     proxy: *const CProxy,
     phase: *mut CPhase,
-    error: *mut *mut CError,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -295,7 +304,7 @@ pub unsafe extern "C" fn mcpm_proxy_status(
 ///
 /// Stopping twice is allowed. The handle must still be freed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_proxy_stop(proxy: *mut CProxy, error: *mut *mut CError) -> Status {
+pub unsafe extern "C" fn mcpm_proxy_stop(proxy: *mut CProxy, error: *mut *mut Owned<CError>) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
         handle::guard(error, || {
@@ -312,12 +321,13 @@ pub unsafe extern "C" fn mcpm_proxy_stop(proxy: *mut CProxy, error: *mut *mut CE
 
 /// Stops a proxy as `mcpm_proxy_stop` does, but returns at once, and calls `on_end` when it has stopped. It cannot be
 /// cancelled.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_stop_async(
     proxy: *mut CProxy,
     on_end: COnEnd,
     user_data: *mut c_void,
-    error: *mut *mut CError,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -335,7 +345,7 @@ pub unsafe extern "C" fn mcpm_proxy_stop_async(
 /// Frees a proxy; null is allowed. A running proxy is stopped shortly afterwards; call `mcpm_proxy_stop` first to
 /// wait for that.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_proxy_free(proxy: *mut CProxy) {
+pub unsafe extern "C" fn mcpm_proxy_free(proxy: *mut Owned<CProxy>) {
     // SAFETY: the conventions in the header.
     unsafe { handle::free_catching_panics(proxy) }
 }

@@ -8,7 +8,7 @@ use std::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::handle;
+use super::handle::{self, Owned};
 
 /// Named values: an event, the status of a workload, or the description of a recorded one.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn mcpm_record_json(record: *const CRecord) -> *const c_ch
 
 /// Frees a record that a function returned to be freed; null is allowed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_record_free(record: *mut CRecord) {
+pub unsafe extern "C" fn mcpm_record_free(record: *mut Owned<CRecord>) {
     // SAFETY: the conventions in the header.
     unsafe { handle::free(record) }
 }
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn mcpm_record_list_get(list: *const CRecordList, index: u
 
 /// Frees a list and its records; null is allowed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_record_list_free(list: *mut CRecordList) {
+pub unsafe extern "C" fn mcpm_record_list_free(list: *mut Owned<CRecordList>) {
     // SAFETY: the conventions in the header.
     unsafe { handle::free(list) }
 }

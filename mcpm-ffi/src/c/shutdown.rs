@@ -4,7 +4,7 @@ use std::ffi::c_char;
 
 use super::{
     error::{CError, Status},
-    handle,
+    handle::{self, Owned},
 };
 use crate::executor;
 
@@ -13,7 +13,7 @@ use crate::executor;
 /// Call it before the process exits; otherwise running workloads are left behind. Handles must still be freed. A
 /// later start creates new threads. Returns the status of the first workload that could not be stopped.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_shutdown(error: *mut *mut CError) -> Status {
+pub unsafe extern "C" fn mcpm_shutdown(error: *mut *mut Owned<CError>) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
         handle::guard(error, || {

@@ -15,7 +15,7 @@ use super::{
     connection::CConnection,
     error::{CError, Status},
     event::{COnEvent, EventCallback},
-    handle::{self, Out},
+    handle::{self, Out, Owned},
     operation::{self, COnEnd, COperation},
     phase::CPhase,
     prompt::CUserPrompt,
@@ -35,9 +35,18 @@ impl CBuilder for WorkloadBuilder {
     }
 }
 
-/// Creates a builder without options; free it with `mcpm_workload_builder_free`.
+/// Frees a builder; null is allowed.
 #[unsafe(no_mangle)]
-pub extern "C" fn mcpm_workload_builder_new() -> *mut WorkloadBuilder {
+pub unsafe extern "C" fn mcpm_workload_builder_free(builder: *mut Owned<WorkloadBuilder>) {
+    // SAFETY: the conventions in the header.
+    unsafe { handle::free(builder) }
+}
+
+/// Creates a builder without options; free it with `mcpm_workload_builder_free`.
+/// cbindgen:postfix=MCPM_FREED_BY(mcpm_workload_builder_free)
+#[must_use]
+#[unsafe(no_mangle)]
+pub extern "C" fn mcpm_workload_builder_new() -> *mut Owned<WorkloadBuilder> {
     handle::into_raw(WorkloadBuilder::default())
 }
 
@@ -86,13 +95,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_on_event(
     unsafe { builder::set_extra(builder, |extras| extras.on_event = Some(callback)) }
 }
 
-/// Frees a builder; null is allowed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_workload_builder_free(builder: *mut WorkloadBuilder) {
-    // SAFETY: the conventions in the header.
-    unsafe { handle::free(builder) }
-}
-
 /// A started workload: an MCP server in a container, behind its own proxy.
 #[derive(Debug)]
 pub struct CWorkload {
@@ -113,8 +115,9 @@ impl From<Arc<WorkloadHandle>> for CWorkload {
 ///
 /// It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
 /// that block; they return `MCPM_STATUS_NOT_HERE` there.
-pub type COnWorkloadStarted =
-    Option<unsafe extern "C" fn(user_data: *mut c_void, workload: *mut CWorkload, error: *mut CError)>;
+pub type COnWorkloadStarted = Option<
+    unsafe extern "C" fn(user_data: *mut c_void, workload: *mut Owned<CWorkload>, error: *mut Owned<CError>),
+>;
 
 /// Takes what the builder has collected, and starts the workload.
 ///
@@ -137,11 +140,12 @@ unsafe fn start(
 /// Consumes the options of the builder, which must still be freed. Records and the engine are located by the
 /// environment variables of the process, as by the command line. On success, `workload` is set to a handle; free
 /// it with `mcpm_workload_free`.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_start(
     builder: *mut WorkloadBuilder,
-    workload: *mut *mut CWorkload,
-    error: *mut *mut CError,
+    workload: *mut *mut Owned<CWorkload>,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -160,13 +164,14 @@ pub unsafe extern "C" fn mcpm_workload_start(
 ///
 /// `operation` may be null. Otherwise it is set to a handle that can cancel the start, which is rolled back then; free it
 /// with `mcpm_operation_free`.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_start_async(
     builder: *mut WorkloadBuilder,
     on_started: COnWorkloadStarted,
     user_data: *mut c_void,
-    operation: *mut *mut COperation,
-    error: *mut *mut CError,
+    operation: *mut *mut Owned<COperation>,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -203,12 +208,13 @@ pub unsafe extern "C" fn mcpm_workload_url(workload: *const CWorkload) -> *const
 ///
 /// `status` may be null. Otherwise it is set to a record with the values `phase`, `reason`, `restarts`, `exit_code` and
 /// `login`, as far as they are known; free it with `mcpm_record_free`.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_status(
     workload: *const CWorkload,
     phase: *mut CPhase,
-    status: *mut *mut CRecord,
-    error: *mut *mut CError,
+    status: *mut *mut Owned<CRecord>,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -229,13 +235,14 @@ pub unsafe extern "C" fn mcpm_workload_status(
 ///
 /// `user_data` is passed to each call; it may be null. `free_user_data` is called once with it, by any thread, when the
 /// workload has ended; it may be null and must not block.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_on_event(
     workload: *const CWorkload,
     on_event: COnEvent,
     user_data: *mut c_void,
     free_user_data: CFreeUserData,
-    error: *mut *mut CError,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     let callback = EventCallback::new(on_event, user_data, free_user_data);
     // SAFETY: the conventions in the header.
@@ -255,12 +262,13 @@ pub unsafe extern "C" fn mcpm_workload_on_event(
 
 /// Connects to the server from this process, without a port. `bearer_token` is the access token of the caller if the
 /// workload authenticates callers; it may be null. Free the connection with `mcpm_connection_free`.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_connect(
     workload: *const CWorkload,
     bearer_token: *const c_char,
-    connection: *mut *mut CConnection,
-    error: *mut *mut CError,
+    connection: *mut *mut Owned<CConnection>,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -276,8 +284,12 @@ pub unsafe extern "C" fn mcpm_workload_connect(
 }
 
 /// Waits until the server has exited and is not restarted, or the workload was stopped.
+#[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_workload_wait(workload: *const CWorkload, error: *mut *mut CError) -> Status {
+pub unsafe extern "C" fn mcpm_workload_wait(
+    workload: *const CWorkload,
+    error: *mut *mut Owned<CError>,
+) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
         handle::guard(error, || {
@@ -297,13 +309,14 @@ async fn waited(workload: Arc<WorkloadHandle>) -> mcpm::Result<()> {
 ///
 /// `operation` may be null. Otherwise it is set to a handle that can cancel the wait; free it with
 /// `mcpm_operation_free`.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_wait_async(
     workload: *const CWorkload,
     on_end: COnEnd,
     user_data: *mut c_void,
-    operation: *mut *mut COperation,
-    error: *mut *mut CError,
+    operation: *mut *mut Owned<COperation>,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -322,7 +335,7 @@ pub unsafe extern "C" fn mcpm_workload_wait_async(
 pub unsafe extern "C" fn mcpm_workload_stop(
     workload: *mut CWorkload,
     grace_seconds: u32,
-    error: *mut *mut CError,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -337,13 +350,14 @@ pub unsafe extern "C" fn mcpm_workload_stop(
 
 /// Stops a workload as `mcpm_workload_stop` does, but returns at once, and calls `on_end` when it has stopped. It cannot be
 /// cancelled.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_stop_async(
     workload: *mut CWorkload,
     grace_seconds: u32,
     on_end: COnEnd,
     user_data: *mut c_void,
-    error: *mut *mut CError,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -361,7 +375,7 @@ pub unsafe extern "C" fn mcpm_workload_stop_async(
 /// A running workload is ended: the server is killed, and the port is closed shortly afterwards. Call
 /// `mcpm_workload_stop` first to wait for both.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_workload_free(workload: *mut CWorkload) {
+pub unsafe extern "C" fn mcpm_workload_free(workload: *mut Owned<CWorkload>) {
     // SAFETY: the conventions in the header.
     unsafe { handle::free_catching_panics(workload) }
 }

@@ -11,7 +11,7 @@ use mcpm::{Environment, runtime::LogStream, workload::Workloads};
 
 use super::{
     error::{CError, Status},
-    handle::{self, Out},
+    handle::{self, Out, Owned},
     record::{CRecord, CRecordList},
 };
 use crate::executor;
@@ -38,8 +38,12 @@ fn workloads() -> Workloads {
 
 /// Returns the status of all recorded workloads, whichever process runs them, in the order of their names. The values are
 /// those of `mcpm list --format json`. Free the list with `mcpm_record_list_free`.
+#[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_workloads_list(list: *mut *mut CRecordList, error: *mut *mut CError) -> Status {
+pub unsafe extern "C" fn mcpm_workloads_list(
+    list: *mut *mut Owned<CRecordList>,
+    error: *mut *mut Owned<CError>,
+) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
         handle::guard(error, || {
@@ -54,11 +58,12 @@ pub unsafe extern "C" fn mcpm_workloads_list(list: *mut *mut CRecordList, error:
 
 /// Returns the status of one recorded workload. The values are those of `mcpm list --format json`. Free it with
 /// `mcpm_record_free`.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_info(
     name: *const c_char,
-    info: *mut *mut CRecord,
-    error: *mut *mut CError,
+    info: *mut *mut Owned<CRecord>,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -76,11 +81,12 @@ pub unsafe extern "C" fn mcpm_workloads_info(
 
 /// Stops a workload, whichever process runs it: the server is killed after this many seconds. Does nothing if it has
 /// stopped already.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_stop(
     name: *const c_char,
     grace_seconds: u32,
-    error: *mut *mut CError,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -95,11 +101,12 @@ pub unsafe extern "C" fn mcpm_workloads_stop(
 }
 
 /// Stops a workload as `mcpm_workloads_stop` does, and removes its containers and its record.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_remove(
     name: *const c_char,
     grace_seconds: u32,
-    error: *mut *mut CError,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -115,6 +122,7 @@ pub unsafe extern "C" fn mcpm_workloads_remove(
 
 /// Reads the output of a workload's server: the last `tail` lines, or all if that is negative; with `follow`, also what
 /// the server writes until it exits. Calls `on_output` for each part.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_logs(
     name: *const c_char,
@@ -122,7 +130,7 @@ pub unsafe extern "C" fn mcpm_workloads_logs(
     tail: i64,
     on_output: COnOutput,
     user_data: *mut c_void,
-    error: *mut *mut CError,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -151,11 +159,12 @@ pub unsafe extern "C" fn mcpm_workloads_logs(
 }
 
 /// Writes the options of a workload to a file for the option `from-config`. Secrets are left out.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_export_to(
     name: *const c_char,
     path: *const c_char,
-    error: *mut *mut CError,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
@@ -168,10 +177,11 @@ pub unsafe extern "C" fn mcpm_workloads_export_to(
 
 /// Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are visible
 /// after the next start.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_accept_ignore_files(
     folder: *const c_char,
-    error: *mut *mut CError,
+    error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
