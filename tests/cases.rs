@@ -16,7 +16,7 @@ use std::{
 };
 
 use mcpm::Environment;
-use programs::{compiled, python, python_path, text};
+use programs::{MEMORY_CHECKS, MemoryCheck, c_program, python, python_path, text};
 
 #[path = "bindings/programs.rs"]
 mod programs;
@@ -71,7 +71,7 @@ macro_rules! cases {
             $(
                 #[test]
                 fn $name() {
-                    super::in_c($file);
+                    super::in_c($file, super::MemoryCheck::None);
                 }
             )+
         }
@@ -102,13 +102,24 @@ async fn in_rust(case: &str) {
     rust::run(&run.file, &run.variables, environment).await;
 }
 
-fn in_c(case: &str) {
-    Run::new(case, "c").with(Command::new(compiled("tests/cases/case.c")));
+fn in_c(case: &str, check: MemoryCheck) {
+    Run::new(case, "c").with(c_program("tests/cases/case.c", check));
 }
 
 fn in_python(case: &str) {
     let path = python_path();
     Run::new(case, "python").with(python("../cases/case.py", &path));
+}
+
+#[test]
+#[ignore = "nightly: Valgrind takes minutes"]
+fn the_memory_of_every_case_is_checked_in_c() {
+    for check in MEMORY_CHECKS {
+        for case in CASES {
+            eprintln!("{case}: {check:?}");
+            in_c(case, check);
+        }
+    }
 }
 
 #[test]

@@ -1,17 +1,16 @@
 //! Programs in C, and the examples of the C bindings.
 
-use std::process::{Command, Stdio};
+use std::{fs, process::Stdio};
 
 use super::{
     EVERYTHING, Home, HttpServer, SILENT, printed,
-    programs::{compiled, text},
+    programs::{MEMORY_CHECKS, MemoryCheck, c_program, text},
 };
 
-#[test]
-fn a_c_program_runs_proxies() {
+fn run_proxies(check: MemoryCheck) {
     let server = HttpServer::start();
     let target = format!("http://127.0.0.1:{}/mcp", server.port);
-    let output = Command::new(compiled("tests/bindings/proxy.c")).arg(target).output().unwrap();
+    let output = c_program("tests/bindings/proxy.c", check).arg(target).output().unwrap();
     let lines = "\
 2 `ftp://nowhere` is not a valid target URI: the scheme is neither `http` nor `https`; use `http://HOST[:PORT][/PATH]` or `https://…`
 1 `builder` was used before; create a new one
@@ -31,9 +30,13 @@ fn a_c_program_runs_proxies() {
 }
 
 #[test]
-fn a_c_program_runs_workloads() {
+fn a_c_program_runs_proxies() {
+    run_proxies(MemoryCheck::None);
+}
+
+fn run_workloads(check: MemoryCheck) {
     let home = Home::new("c");
-    let output = Command::new(compiled("tests/bindings/workload.c"))
+    let output = c_program("tests/bindings/workload.c", check)
         .args([EVERYTHING, &home.prefix])
         .env("XDG_STATE_HOME", home.folder.path())
         .output()
@@ -51,10 +54,14 @@ fn a_c_program_runs_workloads() {
 }
 
 #[test]
-fn a_c_program_uses_a_server_without_a_port() {
+fn a_c_program_runs_workloads() {
+    run_workloads(MemoryCheck::None);
+}
+
+fn use_a_server_without_a_port(check: MemoryCheck) {
     let home = Home::new("embedded");
     let exported = home.folder.path().join("exported.json");
-    let output = Command::new(compiled("tests/bindings/embedded.c"))
+    let output = c_program("tests/bindings/embedded.c", check)
         .args([EVERYTHING, SILENT, &home.prefix])
         .arg(&exported)
         .env("XDG_STATE_HOME", home.folder.path())
@@ -62,16 +69,19 @@ fn a_c_program_uses_a_server_without_a_port() {
         .unwrap();
     let lines = format!("1 `on_started` is null\n{}\n", env!("CARGO_PKG_VERSION"));
     assert_eq!(printed(&output), lines);
-    assert!(std::fs::read_to_string(exported).unwrap().contains(EVERYTHING));
+    assert!(fs::read_to_string(exported).unwrap().contains(EVERYTHING));
     home.assert_ended(&["-left"]);
 }
 
 #[test]
-fn the_c_example_runs_an_image() {
+fn a_c_program_uses_a_server_without_a_port() {
+    use_a_server_without_a_port(MemoryCheck::None);
+}
+
+fn run_an_image(check: MemoryCheck) {
     let home = Home::new("example");
-    let program = compiled("bindings/c/examples/run.c");
     let run = |image: &str| {
-        let output = Command::new(&program)
+        let output = c_program("bindings/c/examples/run.c", check)
             .args([image, "name", &home.prefix, "proxy-port", "0"])
             .env("XDG_STATE_HOME", home.folder.path())
             .stdin(Stdio::null())
@@ -83,7 +93,24 @@ fn the_c_example_runs_an_image() {
     assert_eq!(code, Some(0), "{said}");
     assert!(said.starts_with(&format!("{} http://127.0.0.1:", home.prefix)), "{said}");
     let (code, said) = run(EVERYTHING);
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(1), "{said}");
     assert!(said.starts_with("5: a workload named"), "{said}");
     home.assert_ended(&[""]);
+}
+
+#[test]
+fn the_c_example_runs_an_image() {
+    run_an_image(MemoryCheck::None);
+}
+
+#[test]
+#[ignore = "nightly: Valgrind takes minutes"]
+fn the_memory_of_c_programs_is_checked() {
+    for check in MEMORY_CHECKS {
+        eprintln!("{check:?}");
+        run_proxies(check);
+        run_workloads(check);
+        use_a_server_without_a_port(check);
+        run_an_image(check);
+    }
 }

@@ -299,7 +299,8 @@ int main(int count, char **arguments)
     char left[128];
     snprintf(left, sizeof left, "%s-left", arguments[3]);
     options = builder(arguments[1], left);
-    mcpm_workload *running = NULL;
+    /* Not freed, but not lost. */
+    static mcpm_workload *running = NULL;
     DONE(mcpm_workload_start(options, &running, &error));
     mcpm_workload_builder_free(options);
     mcpm_connection *connection = NULL;

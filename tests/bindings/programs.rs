@@ -11,19 +11,53 @@ pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Compiles a C program as strictly as a compiler can.
-pub(crate) fn compiled(source: &str) -> PathBuf {
+/// How the memory of a C program is checked while it runs. Both checkers also see what the library allocates, and end
+/// the program with an error if memory is lost when it ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum MemoryCheck {
+    None,
+    Valgrind,
+    /// The sanitizers of this compiler for addresses, leaks and undefined behaviour.
+    Sanitizers(&'static str),
+}
+
+/// All ways to check the memory, for the nightly tests.
+pub(crate) const MEMORY_CHECKS: [MemoryCheck; 3] =
+    [MemoryCheck::Valgrind, MemoryCheck::Sanitizers("gcc"), MemoryCheck::Sanitizers("clang")];
+
+/// Valgrind prints only errors. Memory that is still reachable is no leak: the library keeps tables until the exit.
+const VALGRIND: [&str; 6] = [
+    "--quiet",
+    "--error-exitcode=99",
+    "--leak-check=full",
+    "--show-leak-kinds=definite,possible",
+    "--errors-for-leak-kinds=definite,possible",
+    "--child-silent-after-fork=yes",
+];
+
+/// Compiles a C program as strictly as a compiler can, and returns the command that runs it.
+pub(crate) fn c_program(source: &str, check: MemoryCheck) -> Command {
     let root = mcpm_tests::root();
     let library = PathBuf::from(mcpm_tests::library());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let program = folder.join(Path::new(source).file_stem().unwrap());
+    let default = env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let (compiler, suffix, sanitizers) = match check {
+        MemoryCheck::None | MemoryCheck::Valgrind => (default, String::new(), &[][..]),
+        MemoryCheck::Sanitizers(compiler) => {
+            let flags = &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"][..];
+            (compiler.into(), format!("-{compiler}"), flags)
+        }
+    };
+    let name = Path::new(source).file_stem().unwrap().to_str().unwrap();
+    let program = folder.join(format!("{name}{suffix}"));
     // Several tests compile the same program, and none may see half of it.
     let compiling = program.with_extension(std::process::id().to_string());
     let libraries = folder.join("lib");
     link_by_soname(&library, &libraries);
-    let built = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()))
-        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-o"])
+    let built = Command::new(compiler)
+        .args(["-std=c11", "-g", "-Wall", "-Wextra", "-Werror", "-pedantic", "-o"])
         .arg(&compiling)
+        .args(sanitizers)
         .arg(root.join(source))
         .arg("-I")
         .arg(root.join("bindings/c/include"))
@@ -33,7 +67,12 @@ pub(crate) fn compiled(source: &str) -> PathBuf {
         .unwrap();
     assert!(built.status.success(), "{}", text(&built));
     fs::rename(compiling, &program).unwrap();
-    program
+    if let MemoryCheck::Valgrind = check {
+        let mut command = Command::new("valgrind");
+        command.args(VALGRIND).arg(program);
+        return command;
+    }
+    Command::new(program)
 }
 
 /// Links a library in a folder under the name that programs look for.

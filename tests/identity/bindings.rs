@@ -20,7 +20,7 @@ use tokio::{
 
 use crate::{
     outgoing::{Issuer, issuer, list},
-    programs::{compiled, python, python_path, text},
+    programs::{MEMORY_CHECKS, MemoryCheck, c_program, python, python_path, text},
 };
 
 /// A server whose users log in on another device only.
@@ -111,11 +111,14 @@ async fn a_python_program_prompts_for_logins_and_secrets() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_c_program_prompts_for_logins() {
+    prompt_for_logins_in_c(MemoryCheck::None).await;
+}
+
+async fn prompt_for_logins_in_c(check: MemoryCheck) {
     let (url, issuer) = issuer(|_| {}).await;
     let home = tempfile::tempdir().unwrap();
-    let program = spawn_blocking(|| compiled("tests/bindings/login.c")).await.unwrap();
+    let mut program = spawn_blocking(move || c_program("tests/bindings/login.c", check)).await.unwrap();
     let (device_url, device_issuer) = device_issuer().await;
-    let mut program = std::process::Command::new(program);
     program.args([url, device_url]);
     let printed = run_with_login(program, home.path()).await;
     let lines = [
@@ -146,10 +149,24 @@ async fn run_login_case(language: &str, mut program: std::process::Command) {
     assert_eq!(issuer.lock().unwrap().issued, 1, "{language}");
 }
 
+async fn run_login_case_in_c(check: MemoryCheck) {
+    let program = spawn_blocking(move || c_program("tests/cases/case.c", check)).await.unwrap();
+    run_login_case("c", program).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_case_of_a_login_passes_in_c() {
-    let program = spawn_blocking(|| compiled("tests/cases/case.c")).await.unwrap();
-    run_login_case("c", std::process::Command::new(program)).await;
+    run_login_case_in_c(MemoryCheck::None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "nightly: Valgrind takes minutes"]
+async fn the_memory_of_logins_is_checked_in_c() {
+    for check in MEMORY_CHECKS {
+        eprintln!("{check:?}");
+        prompt_for_logins_in_c(check).await;
+        run_login_case_in_c(check).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

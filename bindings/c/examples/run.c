@@ -28,18 +28,15 @@ int main(int count, char **arguments)
     mcpm_workload *workload = NULL;
     mcpm_status status = mcpm_workload_start(builder, &workload, &error);
     mcpm_workload_builder_free(builder);
-    if (status != MCPM_STATUS_OK) {
-        return failed(status, error);
-    }
-    printf("%s %s\n", mcpm_workload_name(workload), mcpm_workload_url(workload));
-    fflush(stdout);
-    while (getchar() != EOF) {
-    }
-
-    status = mcpm_workload_stop(workload, 10, &error);
-    mcpm_workload_free(workload);
     if (status == MCPM_STATUS_OK) {
-        status = mcpm_shutdown(&error);
+        printf("%s %s\n", mcpm_workload_name(workload), mcpm_workload_url(workload));
+        fflush(stdout);
+        while (getchar() != EOF) {
+        }
+        status = mcpm_workload_stop(workload, 10, &error);
+        mcpm_workload_free(workload);
     }
-    return status == MCPM_STATUS_OK ? 0 : failed(status, error);
+    int code = status == MCPM_STATUS_OK ? 0 : failed(status, error);
+    status = mcpm_shutdown(&error);
+    return status == MCPM_STATUS_OK ? code : failed(status, error);
 }
