@@ -1,10 +1,15 @@
 //! Programs in C, and the examples of the C bindings.
 
-use std::{fs, process::Stdio};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    process::{Command, Stdio},
+};
 
 use super::{
     EVERYTHING, Home, HttpServer, SILENT, printed,
     programs::{MEMORY_CHECKS, MemoryCheck, c_program, text},
+    run,
 };
 
 fn run_proxies(check: MemoryCheck) {
@@ -103,6 +108,65 @@ fn the_c_example_runs_an_image() {
     run_an_image(MemoryCheck::None);
 }
 
+/// An entry for a server that needs a secret.
+const REGISTRY: &str = r#"{"servers": [{"name": "com.example/keyed", "description": "Server with a key",
+    "version": "1.0.0", "packages": [{"registryType": "oci", "identifier": "mcpm-test/everything:1",
+    "transport": {"type": "stdio"}, "environmentVariables": [{"name": "THE_KEY", "isRequired": true,
+    "isSecret": true}]}]}]}"#;
+
+fn call_tools(check: MemoryCheck) {
+    let home = Home::new("tools");
+    let registry = home.folder.path().join("registry.json");
+    fs::write(&registry, REGISTRY).unwrap();
+    let example = |server: &str, more: &[&str]| {
+        let mut command = c_program("bindings/c/examples/tools.c", check);
+        command.args([server, "test_simple_text", "name", &home.prefix]).args(more);
+        command.env("XDG_STATE_HOME", home.folder.path());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+
+    let with_registry = ["registry", registry.to_str().unwrap()];
+    let mut calls = example("keyed", &with_registry);
+    calls.stdin.take().unwrap().write_all(b"a key\n").unwrap();
+    let output = calls.wait_with_output().unwrap();
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    let responses = String::from_utf8(output.stdout).unwrap();
+    let expected = ["mcp-conformance-test-server", "test_simple_text", "This is a simple text response"];
+    assert_eq!(responses.lines().count(), expected.len(), "{said}");
+    assert!(responses.lines().zip(expected).all(|(line, text)| line.contains(text)), "{said}");
+    let progress = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(progress, format!("THE_KEY: starting {}\n", home.prefix));
+
+    let cancelled = example("keyed", &with_registry).wait_with_output().unwrap();
+    assert_eq!(text(&cancelled), "THE_KEY: error: the user cancelled the prompt\n");
+    assert_eq!(cancelled.status.code(), Some(130));
+
+    let missing = example("127.0.0.1:1/missing:1", &[]).wait_with_output().unwrap();
+    let said = text(&missing);
+    assert_eq!(missing.status.code(), Some(1), "{said}");
+    let hint = "what to do: check that this machine reaches `127.0.0.1:1`";
+    assert_eq!(said.lines().last(), Some(hint), "{said}");
+
+    let mut starting = example(SILENT, &["transport", "stdio"]);
+    let mut progress = BufReader::new(starting.stderr.take().unwrap());
+    let mut line = String::new();
+    progress.read_line(&mut line).unwrap();
+    assert_eq!(line, format!("starting {}\n", home.prefix));
+    run(Command::new("kill").args(["-INT", &starting.id().to_string()]));
+    assert_eq!(starting.wait().unwrap().code(), Some(130));
+    line.clear();
+    progress.read_to_string(&mut line).unwrap();
+    assert_eq!(line, "error: the operation was cancelled\n");
+    home.assert_ended(&[]);
+}
+
+#[test]
+fn the_c_example_calls_tools() {
+    call_tools(MemoryCheck::None);
+}
+
 #[test]
 #[ignore = "nightly: Valgrind takes minutes"]
 fn the_memory_of_c_programs_is_checked() {
@@ -112,5 +176,6 @@ fn the_memory_of_c_programs_is_checked() {
         run_workloads(check);
         use_a_server_without_a_port(check);
         run_an_image(check);
+        call_tools(check);
     }
 }

@@ -82,12 +82,14 @@ fn the_installed_c_library_is_used_with_pkg_config() {
     assert_eq!(pkg_config(&prefix, &["--modversion"]).trim_end(), env!("CARGO_PKG_VERSION"));
     let flags = pkg_config(&prefix, &["--cflags", "--libs"]);
     for (compiler, standard) in COMPILERS {
-        let program = folder.path().join(format!("run-{compiler}"));
-        let mut command = strict(compiler, standard);
-        command.arg(mcpm_tests::root().join("bindings/c/examples/run.c"));
-        command.args(["-x", "none"]).args(flags.split_whitespace()).arg("-o").arg(&program);
-        run(&mut command);
-        assert_starts(&program, prefix.join("lib"));
+        for name in ["run", "tools"] {
+            let program = folder.path().join(format!("{name}-{compiler}"));
+            let mut command = strict(compiler, standard);
+            command.arg(mcpm_tests::root().join(format!("bindings/c/examples/{name}.c")));
+            command.args(["-x", "none"]).args(flags.split_whitespace()).arg("-o").arg(&program);
+            run(&mut command);
+        }
+        assert_starts(&folder.path().join(format!("run-{compiler}")), prefix.join("lib"));
     }
 }
 

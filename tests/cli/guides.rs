@@ -114,7 +114,7 @@ fn each_line_of_a_program_in_the_pages_is_one_of_a_tested_program() {
     let mut languages = Vec::new();
     for block in blocks() {
         let programs: &[&str] = match block.language.as_str() {
-            "c" => &["bindings/c/examples/run.c"],
+            "c" => &["bindings/c/examples/run.c", "bindings/c/examples/tools.c"],
             "python" => &[
                 "bindings/python/examples/login.py",
                 "bindings/python/examples/run.py",

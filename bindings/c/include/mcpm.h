@@ -2,7 +2,7 @@
  * @file mcpm.h
  * The C interface of mcpm: MCP servers as container workloads behind an HTTP proxy.
  *
- * Generated from the Rust sources; do not edit. docs/guide/embed-c.md explains how to use it.
+ * Generated from the Rust sources; do not edit. docs/guides/embedding-c.md shows how to use it.
  *
  * Conventions, which hold for every function:
  *
