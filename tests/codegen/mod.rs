@@ -41,7 +41,8 @@ impl GeneratedFiles {
     pub(crate) fn assert_current(&self) {
         assert!(
             self.stale.is_empty(),
-            "stale: {:?}; run MCPM_UPDATE=1 cargo test -p mcpm-tests --test generated",
+            "stale: {:?}; run MCPM_UPDATE=1 cargo test -p mcpm-tests --test generated; \
+             a change of `bindings/c` changes the C ABI: see `docs/contributing.md`",
             self.stale
         );
     }
