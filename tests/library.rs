@@ -1,6 +1,12 @@
 //! A Rust program that runs a workload in its own process, used by a client that no one here wrote.
 
-use std::{net::TcpStream, process::Command, time::Duration};
+use std::{
+    env,
+    io::{BufRead as _, BufReader, Write as _},
+    net::TcpStream,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use futures_util::StreamExt as _;
 use mcpm::{
@@ -165,4 +171,34 @@ async fn a_workload_without_a_port_is_used_by_its_program_alone() {
     assert!(again.url().starts_with("http://127.0.0.1:"), "{}", again.url());
     again.stop(Duration::from_secs(5)).await.unwrap();
     workloads.remove(&name, Duration::ZERO).await.unwrap();
+}
+
+#[test]
+fn the_example_shows_servers_and_calls_their_tools() {
+    let state = tempfile::tempdir().unwrap();
+    // Examples are beside the folder of the tests.
+    let built = env::current_exe().unwrap().parent().unwrap().with_file_name("examples/dashboard");
+    let mut example = Command::new(built);
+    let example = example.args([IMAGE, IMAGE]).env("XDG_STATE_HOME", state.path());
+    let mut example = example.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(example.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let ready =
+        lines.by_ref().filter_map(|line| line.split_once(": ")?.1.ends_with(" tools").then_some(line));
+    let names: Vec<String> = ready.map(|line| line.split(':').next().unwrap().to_owned()).take(2).collect();
+    let mut input = example.stdin.take().unwrap();
+    writeln!(input, "{} test_simple_text {{}}\nnobody echo\n{}", names[1], names[0]).unwrap();
+    let mut seen = Vec::new();
+    for expected in
+        ["simple text response", "error: there is no server `nobody`", "error: expected NAME TOOL [JSON]"]
+    {
+        seen.extend(lines.by_ref().find(|line| line.contains(expected)));
+    }
+    assert_eq!(seen.len(), 3, "{seen:?}");
+    drop(input);
+    assert!(example.wait().unwrap().success());
+    for name in names {
+        let listed = Command::new("docker").args(["rm", &name]).output().unwrap();
+        // It has been stopped, or this would be refused.
+        assert!(listed.status.success(), "{listed:?}");
+    }
 }

@@ -1,6 +1,9 @@
 //! What the guides and the README say to type and to write is taken by the program.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use super::support::{Home, Program};
 
@@ -32,6 +35,64 @@ fn blocks() -> Vec<Block> {
         }
     }
     blocks
+}
+
+/// The pages that are read, in the order of their paths.
+fn pages() -> Vec<PathBuf> {
+    let root = mcpm_tests::root();
+    let folders = [
+        "docs",
+        "docs/guides",
+        "docs/reference",
+        "docs/decisions",
+        "bindings/c",
+        "bindings/python",
+        "bindings/swift",
+    ];
+    let files = folders.iter().flat_map(|folder| fs::read_dir(root.join(folder)).unwrap());
+    let mut pages: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
+    pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
+    pages.push(root.join("README.md"));
+    pages.sort();
+    pages
+}
+
+/// The text of a page without blocks of code.
+fn prose(page: &Path) -> String {
+    let text = fs::read_to_string(page).unwrap();
+    text.split("\n```").step_by(2).collect()
+}
+
+/// The anchors of a page, as repository hosts make them from headings.
+fn anchors(page: &Path) -> Vec<String> {
+    let headings = prose(page);
+    let headings = headings.lines().filter(|line| line.starts_with('#'));
+    let kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
+    let anchor = |heading: &str| {
+        let text = heading.trim_start_matches('#').trim().to_lowercase();
+        text.chars().filter(kept).collect::<String>().replace(' ', "-")
+    };
+    headings.map(anchor).collect()
+}
+
+#[test]
+fn each_link_of_the_pages_leads_somewhere() {
+    let mut seen = 0;
+    for page in pages() {
+        let text = prose(&page);
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.starts_with("https://") || link.starts_with("http://") {
+                continue;
+            }
+            seen += 1;
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if path.is_empty() { page.clone() } else { page.parent().unwrap().join(path) };
+            assert!(target.exists(), "{}: `{link}`", page.display());
+            let found = anchor.is_empty() || anchors(&target).iter().any(|known| known == anchor);
+            assert!(found, "{}: `{link}` names no heading", page.display());
+        }
+    }
+    assert!(seen > 100, "only {seen} links were found");
 }
 
 /// The commands of `mcpm` in a block for a shell.
@@ -120,6 +181,8 @@ fn each_line_of_a_program_in_the_pages_is_one_of_a_tested_program() {
                 "bindings/python/examples/run.py",
                 "bindings/python/examples/tools.py",
             ],
+            // That of the README is a documentation test.
+            "rust" if !block.place.starts_with("README") => &["mcpm/examples/dashboard.rs"],
             "swift" => &["bindings/swift/Examples/ListTools/main.swift"],
             _ => continue,
         };
@@ -133,5 +196,5 @@ fn each_line_of_a_program_in_the_pages_is_one_of_a_tested_program() {
     }
     languages.sort_unstable();
     languages.dedup();
-    assert_eq!(languages, ["c", "python", "swift"]);
+    assert_eq!(languages, ["c", "python", "rust", "swift"]);
 }

@@ -1,0 +1,121 @@
+//! Runs servers without ports, shows their state, and calls their tools.
+//!
+//!     cargo run --example dashboard -- SERVER...
+//!
+//! A line of input calls a tool: NAME TOOL, and its arguments as JSON. The end of the input or Ctrl-C stops the servers.
+//! On a terminal, the state is drawn anew on each change; otherwise each change is a line.
+
+use std::{
+    error::Error,
+    io::{self, IsTerminal as _, Write as _},
+    thread,
+    time::Duration,
+};
+
+use mcpm::{RunningWorkload, Workload, state::Phase};
+use rmcp::{RoleClient, ServiceExt as _, model::CallToolRequestParams, service::RunningService};
+use tokio::{sync::mpsc, task::JoinSet};
+
+/// A server with a client.
+struct Server {
+    workload: RunningWorkload,
+    client: RunningService<RoleClient, ()>,
+    tools: usize,
+}
+
+/// What is shown.
+#[derive(Default)]
+struct Screen {
+    servers: Vec<Server>,
+    last: String,
+}
+
+impl Screen {
+    /// Shows a line, below the state of the servers.
+    fn show(&mut self, line: String) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        if !out.is_terminal() {
+            return writeln!(out, "{line}");
+        }
+        self.last = line;
+        // Clears the screen and begins at its top.
+        write!(out, "\x1b[2J\x1b[H")?;
+        for server in &self.servers {
+            let status = server.workload.status();
+            let mark = if status.phase == Phase::Running { "\x1b[32m●\x1b[0m" } else { "○" };
+            let name = server.workload.name();
+            writeln!(
+                out,
+                "{mark} {name:24} {:?}, {} tools, {} restarts",
+                status.phase, server.tools, status.restarts
+            )?;
+        }
+        write!(out, "\n{}\n> ", self.last)?;
+        out.flush()
+    }
+}
+
+/// Starts a server, and a client that needs no port.
+async fn start(server: String) -> Result<Server, Box<dyn Error + Send + Sync>> {
+    let workload = Workload::builder(server).in_process_only().build()?.start().await?;
+    let client = ().serve(workload.connect()?).await?;
+    let tools = client.list_all_tools().await?.len();
+    Ok(Server { workload, client, tools })
+}
+
+/// Calls a tool, as a line says it.
+async fn call(servers: &[Server], line: &str) -> Result<String, Box<dyn Error>> {
+    let mut words = line.splitn(3, ' ');
+    let (name, tool) = words.next().zip(words.next()).ok_or("expected NAME TOOL [JSON]")?;
+    let server = servers.iter().find(|server| server.workload.name() == name);
+    let server = server.ok_or_else(|| format!("there is no server `{name}`"))?;
+    let mut request = CallToolRequestParams::new(tool.to_owned());
+    request.arguments = words.next().map(serde_json::from_str).transpose()?;
+    Ok(serde_json::to_string(&server.client.call_tool(request).await?.content)?)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut screen = Screen::default();
+    let mut starts: JoinSet<_> = std::env::args().skip(1).map(start).collect();
+    let mut events = JoinSet::new();
+    while let Some(started) = starts.join_next().await {
+        // The others are rolled back if one fails, when the set is dropped.
+        let server = started?.map_err(|error| error.to_string())?;
+        let (name, mut stream) = (server.workload.name().to_owned(), server.workload.events());
+        events.spawn(async move { (stream.next().await, name, stream) });
+        let ready = format!("{}: {} tools", server.workload.name(), server.tools);
+        screen.servers.push(server);
+        screen.show(ready)?;
+    }
+
+    // A thread of tokio's would be waited for at the end, until the user presses Enter.
+    let (sender, mut lines) = mpsc::channel(1);
+    thread::spawn(move || {
+        let lines = io::stdin().lines().map_while(Result::ok);
+        lines.map(|line| sender.blocking_send(line)).take_while(Result::is_ok).for_each(drop);
+    });
+    loop {
+        tokio::select! {
+            line = lines.recv() => match line {
+                Some(line) => {
+                    let result = call(&screen.servers, &line).await;
+                    screen.show(result.unwrap_or_else(|error| format!("error: {error}")))?;
+                }
+                None => break,
+            },
+            Some(event) = events.join_next() => {
+                let (event, name, mut stream) = event?;
+                let Some(event) = event else { continue };
+                screen.show(format!("{name}: {event:?}"))?;
+                events.spawn(async move { (stream.next().await, name, stream) });
+            }
+            _ = tokio::signal::ctrl_c() => break,
+        }
+    }
+    for server in screen.servers {
+        server.client.cancel().await?;
+        server.workload.stop(Duration::from_secs(10)).await?;
+    }
+    Ok(())
+}
