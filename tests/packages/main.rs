@@ -1,6 +1,7 @@
 //! The packages of a release, and what installs them: `mcpm-cli/packaging`.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod bare_debian;
 mod installer;
 
 use std::{
