@@ -19,7 +19,8 @@
  *   and the start reports it. Each call of a setter for a repeatable option adds a value. A setter does nothing for
  *   null in place of the builder.
  * - A function that can fail returns a status, and takes a pointer for an error as its last argument, which may be null.
- *   On failure it is set to an error, which the caller frees with `mcpm_error_free`; on success it is set to null.
+ *   On failure it is set to an error, which the caller frees with `mcpm_error_free`; on success it is set to null. A
+ *   form with `_async` sets it when it returns, which may be after its callback, so the callback needs its own variable.
  * - Results are written through pointers, and only on success.
  * - A function that waits blocks its thread; it returns `MCPM_STATUS_NOT_HERE` on a thread of mcpm, which is one that
  *   runs a callback. Its form with `_async` returns at once and calls back once, on a thread of mcpm.
