@@ -79,8 +79,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut screen = Screen::default();
     let mut starts: JoinSet<_> = std::env::args().skip(1).map(start).collect();
     let mut events = JoinSet::new();
-    while let Some(started) = starts.join_next().await {
-        // The others are rolled back if one fails, when the set is dropped.
+    let interrupted = tokio::signal::ctrl_c();
+    tokio::pin!(interrupted);
+    loop {
+        // If one fails or the user interrupts, the set is dropped, which rolls the others back.
+        let started = tokio::select! {
+            started = starts.join_next() => started,
+            _ = &mut interrupted => return Ok(()),
+        };
+        let Some(started) = started else { break };
         let server = started?.map_err(|error| error.to_string())?;
         let (name, mut stream) = (server.workload.name().to_owned(), server.workload.events());
         events.spawn(async move { (stream.next().await, name, stream) });
@@ -110,7 +117,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 screen.show(format!("{name}: {event:?}"))?;
                 events.spawn(async move { (stream.next().await, name, stream) });
             }
-            _ = tokio::signal::ctrl_c() => break,
+            _ = &mut interrupted => break,
         }
     }
     for server in screen.servers {
