@@ -14,7 +14,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// Looks until something is there.
 ///
 /// # Panics
-/// When it is not there within [`LIMIT`].
+/// When it is not there within 60 seconds.
 #[track_caller]
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
@@ -30,7 +30,7 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 /// Does the same in a task.
 ///
 /// # Panics
-/// When it is not there within [`LIMIT`].
+/// When it is not there within 60 seconds.
 pub async fn wait_for_async<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let found = async {
         loop {
@@ -46,7 +46,7 @@ pub async fn wait_for_async<T>(what: &str, mut look: impl AsyncFnMut() -> Option
 /// Waits until a server on this machine accepts connections.
 ///
 /// # Panics
-/// When it does not within [`LIMIT`].
+/// When it does not within 60 seconds.
 #[track_caller]
 pub fn wait_until_listening(what: &str, address: SocketAddr) {
     wait_for(&format!("{what} to listen"), || TcpStream::connect(address).ok());

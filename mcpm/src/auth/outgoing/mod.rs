@@ -1,7 +1,7 @@
 //! Authentication to a remote server: a bearer token, or a login at its authorization server (OAuth 2.1; MCP
 //! 2026-07-28, authorization).
 //!
-//! [`OutgoingSpec`] is the configuration. [`OutgoingAuth`](token_renewal::OutgoingAuth) has the current token of one server
+//! [`OutgoingSpec`] is the configuration. [`OutgoingAuth`] has the current token of one server
 //! and renews it; `login` runs one login, `kept_login` keeps it in the secret store.
 
 #[cfg(feature = "login")]
