@@ -23,36 +23,26 @@ struct Server {
     tools: usize,
 }
 
-/// What is shown.
-#[derive(Default)]
-struct Screen {
-    servers: Vec<Server>,
-    last: String,
-}
-
-impl Screen {
-    /// Shows a line, below the state of the servers.
-    fn show(&mut self, line: String) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        if !out.is_terminal() {
-            return writeln!(out, "{line}");
-        }
-        self.last = line;
-        // Clears the screen and begins at its top.
-        write!(out, "\x1b[2J\x1b[H")?;
-        for server in &self.servers {
-            let status = server.workload.status();
-            let mark = if status.phase == Phase::Running { "\x1b[32m●\x1b[0m" } else { "○" };
-            let name = server.workload.name();
-            writeln!(
-                out,
-                "{mark} {name:24} {:?}, {} tools, {} restarts",
-                status.phase, server.tools, status.restarts
-            )?;
-        }
-        write!(out, "\n{}\n> ", self.last)?;
-        out.flush()
+/// Shows a line; on a terminal, below the state of the servers.
+fn show(servers: &[Server], line: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if !out.is_terminal() {
+        return writeln!(out, "{line}");
     }
+    // Clears the screen and begins at its top.
+    write!(out, "\x1b[2J\x1b[H")?;
+    for server in servers {
+        let status = server.workload.status();
+        let mark = if status.phase == Phase::Running { "\x1b[32m●\x1b[0m" } else { "○" };
+        let name = server.workload.name();
+        writeln!(
+            out,
+            "{mark} {name:24} {:?}, {} tools, {} restarts",
+            status.phase, server.tools, status.restarts
+        )?;
+    }
+    write!(out, "\n{line}\n> ")?;
+    out.flush()
 }
 
 /// Starts a server, and a client that needs no port.
@@ -76,7 +66,7 @@ async fn call(servers: &[Server], line: &str) -> Result<String, Box<dyn Error>> 
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let mut screen = Screen::default();
+    let mut servers = Vec::new();
     let mut starts: JoinSet<_> = std::env::args().skip(1).map(start).collect();
     let mut events = JoinSet::new();
     let interrupted = tokio::signal::ctrl_c();
@@ -92,8 +82,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let (name, mut stream) = (server.workload.name().to_owned(), server.workload.events());
         events.spawn(async move { (stream.next().await, name, stream) });
         let ready = format!("{}: {} tools", server.workload.name(), server.tools);
-        screen.servers.push(server);
-        screen.show(ready)?;
+        servers.push(server);
+        show(&servers, &ready)?;
     }
 
     // A thread of tokio's would be waited for at the end, until the user presses Enter.
@@ -106,21 +96,21 @@ async fn main() -> Result<(), Box<dyn Error>> {
         tokio::select! {
             line = lines.recv() => match line {
                 Some(line) => {
-                    let result = call(&screen.servers, &line).await;
-                    screen.show(result.unwrap_or_else(|error| format!("error: {error}")))?;
+                    let result = call(&servers, &line).await;
+                    show(&servers, &result.unwrap_or_else(|error| format!("error: {error}")))?;
                 }
                 None => break,
             },
             Some(event) = events.join_next() => {
                 let (event, name, mut stream) = event?;
                 let Some(event) = event else { continue };
-                screen.show(format!("{name}: {event:?}"))?;
+                show(&servers, &format!("{name}: {event:?}"))?;
                 events.spawn(async move { (stream.next().await, name, stream) });
             }
             _ = &mut interrupted => break,
         }
     }
-    for server in screen.servers {
+    for server in servers {
         server.client.cancel().await?;
         server.workload.stop(Duration::from_secs(10)).await?;
     }
