@@ -25,15 +25,18 @@ class Stream(AsyncIterator[T], Generic[T]):
                 waiting = self._waiting = asyncio.ensure_future(self._wait())
             try:
                 value = await asyncio.shield(waiting)
-            except asyncio.CancelledError:
-                raise
-            except BaseException:
-                self._waiting = None
+            except Exception:
+                self._take(waiting)
                 raise
             # Of several that wait for the same value, the first takes it.
-            if self._waiting is waiting:
-                self._waiting = None
+            if self._take(waiting):
                 return value
+
+    def _take(self, waiting: asyncio.Future[T | None]) -> bool:
+        taken = self._waiting is waiting
+        if taken:
+            self._waiting = None
+        return taken
 
     async def __anext__(self) -> T:
         value = await self.next()
