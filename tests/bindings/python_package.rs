@@ -13,14 +13,19 @@ use super::{
     run,
 };
 
-/// A module of the testbed's Python, in the folder of the Python package.
-fn python_tool(module: &str, path: &tempfile::TempDir) -> Command {
+/// The testbed's Python, in the folder of the Python package.
+fn testbed_python(path: &tempfile::TempDir) -> Command {
     let mut command = Command::new(testbed::path("MCPM_TEST_PYTHON"));
     command
-        .args(["-m", module])
         .current_dir(mcpm_tests::root().join("bindings/python"))
         .env("PYTHONPATH", path.path())
         .env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
+fn python_tool(module: &str, path: &tempfile::TempDir) -> Command {
+    let mut command = testbed_python(path);
+    command.args(["-m", module]);
     command
 }
 
@@ -91,11 +96,9 @@ fn the_python_app_calls_tools() {
     let home = Home::new("python-app");
     let path = python_path();
     let name = |letter| format!("{}{letter}", home.prefix);
-    let mut app = Command::new(testbed::path("MCPM_TEST_PYTHON"));
-    let mut app = app
-        .arg(mcpm_tests::root().join("bindings/python/examples/tools.py"))
+    let mut app = testbed_python(&path)
+        .arg("examples/tools.py")
         .args([name("a"), name("b")].map(|name| format!("{name}={EVERYTHING}")))
-        .env("PYTHONPATH", path.path())
         .env("XDG_STATE_HOME", home.folder.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

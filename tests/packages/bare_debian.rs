@@ -9,7 +9,9 @@ use std::{
 
 use serde_json::Value;
 
-use super::{FileServer, TARGETS, packaging, run, testbed_variable};
+use mcpm_tests::harness::testbed;
+
+use super::{FileServer, TARGETS, packaging, run};
 
 /// The beginning of the URLs in the README.
 const RELEASES: &str = "https://github.com/OWNER/mcpm/releases/latest/download";
@@ -38,13 +40,12 @@ fn architecture() -> &'static str {
 /// Builds the packages for this machine, and returns their folder and their files.
 fn build() -> (PathBuf, Vec<PathBuf>) {
     let mut command = Command::new(packaging().join("build"));
-    // Variables of this test, and of lints, would compile the program with other settings than a release.
-    let of_this_test = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-    let settings = ["RUSTC_WORKSPACE_WRAPPER", "CLIPPY_ARGS", "RUSTFLAGS"].map(str::to_owned);
-    for name in env::vars().map(|(name, _)| name).filter(|name| of_this_test(name)).chain(settings) {
+    // Variables of lints would compile the program with other settings than a release.
+    mcpm_tests::without_package_variables(&mut command);
+    for name in ["RUSTC_WORKSPACE_WRAPPER", "CLIPPY_ARGS", "RUSTFLAGS"] {
         command.env_remove(name);
     }
-    let zig = Path::new(&testbed_variable("MCPM_TESTBED")).join("zig/bin");
+    let zig = testbed::path("MCPM_TESTBED").join("zig/bin");
     command.env("PATH", format!("{}:{}", zig.display(), env::var("PATH").unwrap()));
     let printed = run(command.args([&target(), "quick"]));
     let files: Vec<PathBuf> = printed.lines().map(PathBuf::from).filter(|path| path.is_absolute()).collect();
@@ -57,7 +58,7 @@ fn in_root(server: &FileServer, script: &str) -> String {
     let work = tempfile::tempdir().unwrap();
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "sh", "-euc", IN_ROOT, "sh"]);
-    run(command.arg(testbed_variable("MCPM_TEST_DEBIAN_ROOT")).arg(work.path()).arg(&server.url).arg(script))
+    run(command.arg(testbed::path("MCPM_TEST_DEBIAN_ROOT")).arg(work.path()).arg(&server.url).arg(script))
 }
 
 /// The lines of the README that fetch a file of the release, for this machine, this server and root.

@@ -8,7 +8,9 @@ use std::{
     process::Command,
 };
 
-use super::{FileServer, checksum, packaging, run, testbed_variable};
+use mcpm_tests::harness::testbed;
+
+use super::{FileServer, checksum, packaging, run};
 
 /// What the installer calls, besides curl or wget.
 const PROGRAMS: [&str; 13] =
@@ -48,7 +50,7 @@ impl Machine {
 
     /// Makes BusyBox all that this machine has.
     fn with_busybox(self) -> Self {
-        let busybox = testbed_variable("MCPM_TEST_BUSYBOX");
+        let busybox = testbed::path("MCPM_TEST_BUSYBOX");
         fs::remove_dir_all(self.path("bin")).unwrap();
         fs::create_dir(self.path("bin")).unwrap();
         for program in PROGRAMS.iter().chain(&["wget"]) {

@@ -45,11 +45,6 @@ impl Drop for FileServer {
     }
 }
 
-/// Returns a variable that `tests/testbed/env` sets.
-fn testbed_variable(name: &str) -> String {
-    env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run the tests with `tests/run`"))
-}
-
 fn packaging() -> PathBuf {
     mcpm_tests::root().join("mcpm-cli/packaging")
 }
