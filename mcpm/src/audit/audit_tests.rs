@@ -18,9 +18,16 @@ fn lines(memory: &MemorySink) -> Vec<Value> {
 #[tokio::test]
 async fn a_refused_connection_names_the_calls_in_flight_and_no_others() {
     let (audit, memory) = open_in_memory(&AuditSpec::default());
-    let over = audit.track_call("id-0", "tools/call", Some("gone"));
-    let one = audit.track_call("id-1", "tools/call", Some("fetch"));
-    let other = audit.track_call("id-2", "tools/list", None);
+    let track = |audit_id: &str, method: &str, name: Option<&str>| {
+        audit.track_call(&Arc::new(CallInfo {
+            audit_id: audit_id.to_owned(),
+            method: method.to_owned(),
+            name: name.map(str::to_owned),
+        }))
+    };
+    let over = track("id-0", "tools/call", Some("gone"));
+    let one = track("id-1", "tools/call", Some("fetch"));
+    let other = track("id-2", "tools/list", None);
     drop(over);
     audit.connection_denied(Map::new(), Map::new());
     drop((one, other));

@@ -5,6 +5,8 @@ use std::{io::Write as _, time::SystemTime};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::redact::hex;
+
 macro_rules! event_types {
     ($($(#[doc = $what:literal])+ $name:ident = $text:literal;)+) => {
         /// The type of an audit event.
@@ -187,6 +189,13 @@ impl<'a> EventFields<'a> {
         Self { line, is_empty: true }
     }
 
+    /// Writes fields for later, without the braces of an object.
+    pub(super) fn written(write: impl FnOnce(&mut EventFields<'_>)) -> Vec<u8> {
+        let mut line = Vec::new();
+        write(&mut EventFields { line: &mut line, is_empty: true });
+        line
+    }
+
     fn end(self) {
         self.line.push(b'}');
     }
@@ -217,6 +226,19 @@ impl<'a> EventFields<'a> {
         self.line.push(b'"');
         self.line.extend_from_slice(text.as_bytes());
         self.line.push(b'"');
+    }
+
+    /// Writes bytes as hexadecimal digits.
+    pub(crate) fn put_hex(&mut self, name: &str, bytes: &[u8]) {
+        self.put_plain(name, &hex(bytes));
+    }
+
+    /// Writes fields that were [`written`](Self::written) before.
+    pub(crate) fn put_written(&mut self, fields: &[u8]) {
+        if !fields.is_empty() && !std::mem::take(&mut self.is_empty) {
+            self.line.push(b',');
+        }
+        self.line.extend_from_slice(fields);
     }
 
     /// Writes all fields of a map.

@@ -10,6 +10,7 @@ mod limit;
 mod sink;
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     path::PathBuf,
     sync::{
@@ -32,6 +33,7 @@ use limit::{Limit, Suppressed};
 
 use crate::{
     Error, ErrorKind, Result,
+    auth::incoming::{Principal, PrincipalCache},
     line_writer::{BackgroundLineWriter, LineSink, LossNotice, WriteError},
     redact::{Redactor, extended::ExtendedRedactor, hex, truncate},
 };
@@ -54,16 +56,27 @@ pub(crate) struct Audit {
     masks: Redactor,
     journal: BackgroundLineWriter,
     limit: Limit,
-    calls: Mutex<BTreeMap<u64, CallInfo>>,
+    callers: PrincipalCache<Arc<CallerFields>>,
+    calls: Mutex<BTreeMap<u64, Arc<CallInfo>>>,
     next: AtomicU64,
 }
 
-/// A call in flight, for events that it may have caused.
-#[derive(Debug, Clone)]
-struct CallInfo {
-    audit_id: String,
-    method: String,
-    name: Option<String>,
+/// What events say of a caller.
+#[derive(Debug)]
+pub(crate) struct CallerFields {
+    /// The fields of `subjects`.
+    pub(crate) subjects: Vec<u8>,
+    /// The actors of a delegation.
+    pub(crate) delegation: Vec<Value>,
+}
+
+/// A call, for its own event and for events that it may have caused.
+#[derive(Debug)]
+pub(crate) struct CallInfo {
+    pub(crate) audit_id: String,
+    pub(crate) method: String,
+    /// The name of the tool, prompt or resource.
+    pub(crate) name: Option<String>,
 }
 
 /// Removes a call from those in flight when it is dropped.
@@ -113,6 +126,7 @@ impl Audit {
             masks: Redactor::new(secrets, &spec.redact),
             journal,
             limit: Limit::new(spec.rotate_size),
+            callers: PrincipalCache::default(),
             calls: Mutex::default(),
             next: AtomicU64::new(0),
         }))
@@ -164,13 +178,13 @@ impl Audit {
     /// Queues an event.
     pub(crate) fn post(&self, event: &Event) {
         self.before_unlimited(event);
-        self.journal.post(event.line.clone());
+        self.journal.post(&event.line);
     }
 
     /// Queues a rate-limited event, or counts it for the next summary event.
     pub(crate) fn post_limited(&self, cause: LimitedCause, event: &Event) {
         if let Some(line) = self.admit(cause, event) {
-            self.journal.post(line);
+            self.journal.post(&line);
         }
     }
 
@@ -224,7 +238,7 @@ impl Audit {
                 event.object("metadata", |metadata| metadata.object("extra", |extra| extra.put_all(&fields)));
             });
             self.limit.spend(suppressed.cause, event.line.len() as u64);
-            self.journal.post(event.line);
+            self.journal.post(&event.line);
         }
     }
 
@@ -235,19 +249,9 @@ impl Audit {
     }
 
     /// Tracks a call as in flight until the returned guard is dropped.
-    pub(crate) fn track_call(
-        self: &Arc<Self>,
-        audit_id: &str,
-        method: &str,
-        name: Option<&str>,
-    ) -> InFlightGuard {
+    pub(crate) fn track_call(self: &Arc<Self>, call: &Arc<CallInfo>) -> InFlightGuard {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let named = CallInfo {
-            audit_id: audit_id.to_owned(),
-            method: method.to_owned(),
-            name: name.map(str::to_owned),
-        };
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(number, named);
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(number, Arc::clone(call));
         InFlightGuard { audit: Arc::clone(self), number }
     }
 
@@ -293,8 +297,24 @@ impl Audit {
         json!({ "truncated": true, "size": text.len(), "text": truncate(&plain, max_bytes) })
     }
 
+    /// Returns what events say of a caller, which is prepared once for all requests with a token.
+    pub(crate) fn caller(&self, principal: &Arc<Principal>) -> Arc<CallerFields> {
+        self.callers.get_or_insert(principal, || {
+            let claim = |name: &&str| principal.claims.get(*name).and_then(Value::as_str);
+            let user = ["preferred_username", "name", "email"].iter().find_map(claim);
+            let user = user.map_or(Cow::Borrowed(&*principal.subject), |user| self.masks.redact(user));
+            let subjects = EventFields::written(|subjects| {
+                subjects.put("user", Some(user));
+                subjects.put("user_id", Some(&principal.subject));
+                subjects.put("issuer", Some(&principal.issuer));
+                subjects.put("client_id", principal.client_id.as_deref());
+            });
+            Arc::new(CallerFields { subjects, delegation: self.delegation(&principal.claims) })
+        })
+    }
+
     /// The actors of a delegation (RFC 8693 section 4.1), the most recent first.
-    pub(crate) fn delegation(&self, claims: &Map<String, Value>) -> Vec<Value> {
+    fn delegation(&self, claims: &Map<String, Value>) -> Vec<Value> {
         let mut actors = Vec::new();
         let mut next = claims.get("act");
         while let Some(Value::Object(actor)) = next
@@ -330,14 +350,7 @@ pub(crate) fn new_id() -> String {
     bytes[6] = (bytes[6] & 0x0f) | 0x40;
     bytes[8] = (bytes[8] & 0x3f) | 0x80;
     let digits = hex(&bytes);
-    let mut id = String::with_capacity(36);
-    for (place, part) in [0..8, 8..12, 12..16, 16..20, 20..32].into_iter().enumerate() {
-        if place > 0 {
-            id.push('-');
-        }
-        id.push_str(&digits[part]);
-    }
-    id
+    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
 }
 
 #[cfg(test)]

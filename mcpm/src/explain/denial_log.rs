@@ -217,7 +217,7 @@ impl DenialLog {
     pub(crate) fn push(&self, denial: DenialRecord) {
         let buffer = self.buffer_for(&denial);
         if let Some(journal) = buffer.journal() {
-            journal.post(line(&denial));
+            journal.post(&line(&denial));
         }
         buffer.remember(denial);
     }

@@ -191,13 +191,13 @@ impl BackgroundLineWriter {
     }
 
     /// Queues a line. If the queue is full, the line is dropped and counted.
-    pub(crate) fn post(&self, line: Vec<u8>) {
+    pub(crate) fn post(&self, line: &[u8]) {
         let Some(room) = self.queue.room.try_acquire().ok().filter(|_| self.try_reserve(line.len())) else {
             self.losses.add(1, QUEUE_FULL_MESSAGE);
             return;
         };
         room.forget();
-        self.queue.push(&line, None);
+        self.queue.push(line, None);
     }
 
     /// Whether less than half of the queue is used. Lines that unauthenticated callers can cause in any number leave
@@ -332,11 +332,11 @@ pub(crate) mod tests {
         writer.write_and_wait(b"a\n".to_vec()).await.expect("room");
         memory.full.store(true, Ordering::Relaxed);
         writer.write_and_wait(b"b\n".to_vec()).await.expect_err("no room");
-        writer.post(b"c\n".to_vec());
+        writer.post(b"c\n");
         writer.flush().await;
         memory.full.store(false, Ordering::Relaxed);
         writer.write_and_wait(b"d\n".to_vec()).await.expect("room");
-        writer.post(b"e\n".to_vec());
+        writer.post(b"e\n");
         writer.flush().await;
         assert_eq!(memory.text(), "a\nlost 2\nd\ne\n");
     }
@@ -361,7 +361,7 @@ pub(crate) mod tests {
         let sink = BlockingSink(wait, memory.clone());
         let writer = BackgroundLineWriter::start(Box::new(sink), 2, Some(loss_notice)).expect("a thread");
         for number in 0..1000 {
-            writer.post(format!("{number}\n").into_bytes());
+            writer.post(format!("{number}\n").as_bytes());
         }
         drop(go);
         writer.flush().await;
@@ -383,14 +383,14 @@ pub(crate) mod tests {
             BackgroundLineWriter::start(Box::new(BlockingSink(wait, memory.clone())), 100, Some(loss_notice))
                 .expect("a thread");
         for _ in 0..6 {
-            writer.post(vec![b'a'; MAX_QUEUED_BYTES / 4]);
+            writer.post(&vec![b'a'; MAX_QUEUED_BYTES / 4]);
         }
         drop(go);
         writer.flush().await;
         writer.flush().await;
         assert!(memory.text().contains("lost 2"), "too many bytes wait");
         // Written lines make room.
-        writer.post(b"b\n".to_vec());
+        writer.post(b"b\n");
         writer.flush().await;
         assert!(memory.text().ends_with("b\n"));
     }

@@ -52,11 +52,16 @@ impl<'a> FieldValue<'a> {
     pub(crate) fn get(self) -> &'a str {
         self.0
     }
+
+    /// The value, if it is a string; borrowed if it is written without escapes.
+    pub(crate) fn string(self) -> Option<Cow<'a, str>> {
+        serde_json::from_str(self.0).ok().map(|Text(text)| text)
+    }
 }
 
-/// The name of a field, where it stands if it is written without escapes.
+/// A name or a value, where it stands if it is written without escapes.
 #[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// A field that can be read in different ways.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +90,7 @@ impl FieldSpans {
                     start..start + part.len()
                 };
                 let mut fields = Vec::new();
-                while let Some((Name(name), value)) = map.next_entry::<Name<'de>, &'de RawValue>()? {
+                while let Some((Text(name), value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
                     let is_ascii = name.is_ascii();
                     let (unescaped, name) = match name {
                         Cow::Borrowed(name) => (None, span(name)),
@@ -163,8 +168,8 @@ impl<'a> Fields<'a> {
     }
 
     /// The value of a field, if it is there and a string.
-    pub(crate) fn get_unique_string(&self, name: &str) -> Result<Option<String>, AmbiguousField> {
-        Ok(self.get_unique(name)?.and_then(|value| serde_json::from_str(value.get()).ok()))
+    pub(crate) fn get_unique_string(&self, name: &str) -> Result<Option<Cow<'a, str>>, AmbiguousField> {
+        Ok(self.get_unique(name)?.and_then(FieldValue::string))
     }
 
     /// All fields, unless two of them can be taken for each other.
@@ -223,7 +228,7 @@ mod tests {
         ] {
             let fields = Fields::read(text).expect("an object");
             let got = fields.get_unique_string("name").map_err(|AmbiguousField(key)| key);
-            assert_eq!(got, found.map(|found| found.map(str::to_owned)).map_err(str::to_owned), "{text}");
+            assert_eq!(got, found.map(|found| found.map(Cow::from)).map_err(str::to_owned), "{text}");
         }
         let fields = Fields::read("{\"to\u{212a}en\":1}").expect("an object");
         assert!(fields.get_unique("token").is_err());

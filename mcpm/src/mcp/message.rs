@@ -4,9 +4,10 @@
 //! bytes, so unknown fields, number formats and the order of keys are preserved. The typed scan rejects duplicate
 //! keys, so that a second `method` cannot bypass a check.
 
-use std::{fmt, ops::Range, sync::LazyLock};
+use std::{borrow::Cow, fmt, ops::Range, sync::LazyLock};
 
 use bytes::{BufMut, Bytes, BytesMut};
+use bytestring::ByteString;
 use memchr::memmem::Finder;
 use serde::{
     Deserialize, Deserializer as _,
@@ -46,9 +47,11 @@ pub(crate) enum MessageKind {
 /// One JSON-RPC message with the spans of its fields.
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
-    bytes: Bytes,
+    text: ByteString,
     kind: MessageKind,
-    method: String,
+    method: Span,
+    /// The method, if it is written with escapes.
+    unescaped_method: Option<Box<str>>,
     id: Span,
     params: Span,
     result: Span,
@@ -82,19 +85,19 @@ impl Message {
     pub(crate) fn parse(bytes: Bytes) -> Result<Self, Malformed> {
         // The scan skips strings that it does not keep, so it alone would let invalid bytes through to a server; and
         // UTF-8 that is checked once here need not be checked again for each field.
-        let text = std::str::from_utf8(&bytes).map_err(|error| Malformed {
+        let text = ByteString::try_from(bytes).map_err(|error| Malformed {
             code: error_code::PARSE_ERROR,
             reason: format!("not UTF-8: {error}"),
         })?;
         let malformed = |error| Malformed::of("a JSON-RPC message", &error);
         // An array would be accepted as the fields of a message in their order.
         if text.trim_ascii_start().starts_with('[') {
-            serde_json::from_str::<IgnoredAny>(text).map_err(malformed)?;
+            serde_json::from_str::<IgnoredAny>(&text).map_err(malformed)?;
             let reason = "not a JSON-RPC message: it is an array".to_owned();
             return Err(Malformed { code: error_code::INVALID_REQUEST, reason });
         }
         let Outline { fields: [jsonrpc, id, method_value, params, result, error], has_look_alike } =
-            serde_json::from_str(text).map_err(malformed)?;
+            serde_json::from_str(&text).map_err(malformed)?;
         let invalid =
             |reason: &str| Malformed { code: error_code::INVALID_REQUEST, reason: reason.to_owned() };
         if jsonrpc.is_none_or(|version| version.get() != "\"2.0\"") {
@@ -102,7 +105,7 @@ impl Message {
         }
         let method = match method_value {
             Some(method) => string(method).ok_or_else(|| invalid("`method` is not a string"))?,
-            None => String::new(),
+            None => Cow::default(),
         };
         if id.is_some_and(|id| id.get().len() > MAX_ID_BYTES) {
             return Err(invalid(ID_TOO_LONG));
@@ -118,13 +121,18 @@ impl Message {
             (None, None, Some(_)) if error.is_some() => MessageKind::Response,
             _ => return Err(invalid("neither a request, a notification nor a response")),
         };
-        let span = |value: Option<&RawValue>| value.map_or(0..0, |value| span_of(&bytes, value.get()));
+        let span = |value: Option<&RawValue>| value.map_or(0..0, |value| span_of(&text, value.get()));
         let (id, params, result, error) = (span(id), span(params), span(result), span(error));
         let (params_fields, result_fields) = (KnownFields::new(), KnownFields::new());
+        let (method, unescaped_method) = match method {
+            Cow::Borrowed(method) => (span_of(&text, method), None),
+            Cow::Owned(method) => (0..0, Some(method.into())),
+        };
         Ok(Self {
-            bytes,
+            text,
             kind,
             method,
+            unescaped_method,
             id,
             params,
             result,
@@ -146,29 +154,29 @@ impl Message {
 
     /// Copies the message to memory of its own.
     pub(crate) fn into_owned(self) -> Self {
-        Self { bytes: Bytes::copy_from_slice(&self.bytes), ..self }
+        Self { text: ByteString::from(&*self.text), ..self }
     }
 
     /// Returns the method; empty in a response.
     pub(crate) fn method(&self) -> &str {
-        &self.method
+        self.unescaped_method.as_deref().unwrap_or_else(|| self.part(&self.method))
     }
 
     /// Returns the whole message.
     pub(crate) fn bytes(&self) -> &Bytes {
-        &self.bytes
+        self.text.as_bytes()
     }
 
     /// Returns the id as JSON; empty if there is none.
     ///
     /// A copy, since it outlives the message and would keep the buffer of the message.
     pub(crate) fn id(&self) -> Bytes {
-        Bytes::copy_from_slice(&self.bytes[self.id.clone()])
+        Bytes::copy_from_slice(self.id_text())
     }
 
     /// Returns the id as JSON; empty if there is none.
     pub(crate) fn id_text(&self) -> &[u8] {
-        &self.bytes[self.id.clone()]
+        self.part(&self.id).as_bytes()
     }
 
     /// Returns the span of the id.
@@ -178,12 +186,12 @@ impl Message {
 
     /// Returns the id as a number that this proxy assigned, if it is one.
     pub(crate) fn numeric_id(&self) -> Option<u64> {
-        self.text(&self.id).parse().ok()
+        self.part(&self.id).parse().ok()
     }
 
     /// Returns the params as JSON; empty if there are none.
     pub(crate) fn params(&self) -> &str {
-        self.text(&self.params)
+        self.part(&self.params)
     }
 
     /// Returns the fields of the params; `None` if they are no object.
@@ -199,29 +207,29 @@ impl Message {
     /// Whether the params may have a `_meta`, which few have. This is much cheaper than parsing them.
     pub(crate) fn may_have_meta(&self) -> bool {
         static META: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("_meta\""));
-        let params = &self.bytes[self.params.clone()];
+        let params = self.params().as_bytes();
         // With an escape sequence, the name can be written in other ways.
         META.find(params).is_some() || memchr::memchr(b'\\', params).is_some()
     }
 
     /// Returns the result as JSON; empty if there is none.
     pub(crate) fn result(&self) -> &str {
-        self.text(&self.result)
+        self.part(&self.result)
     }
 
     /// Whether these bytes are in the result. This is much cheaper than parsing it.
     pub(crate) fn result_contains(&self, bytes: &Finder<'_>) -> bool {
-        bytes.find(&self.bytes[self.result.clone()]).is_some()
+        bytes.find(self.result().as_bytes()).is_some()
     }
 
     /// Whether the result is an object.
     pub(crate) fn has_result_object(&self) -> bool {
-        self.bytes[self.result.clone()].starts_with(b"{")
+        self.result().starts_with('{')
     }
 
     /// Returns the error as JSON; empty if there is none.
     pub(crate) fn error(&self) -> &str {
-        self.text(&self.error)
+        self.part(&self.error)
     }
 
     /// Returns the code of the `error` object, if this is an error.
@@ -233,7 +241,7 @@ impl Message {
         if self.error.is_empty() {
             return None;
         }
-        serde_json::from_str::<Code>(self.text(&self.error)).ok().map(|error| error.code)
+        serde_json::from_str::<Code>(self.error()).ok().map(|error| error.code)
     }
 
     /// Returns the span of a value that was parsed from this message.
@@ -243,12 +251,12 @@ impl Message {
 
     /// Returns the span of a part of this message.
     pub(crate) fn span_of_text(&self, part: &str) -> Span {
-        span_of(&self.bytes, part)
+        span_of(&self.text, part)
     }
 
-    fn text(&self, span: &Span) -> &str {
-        // `parse` has shown that the whole message is UTF-8, and spans lie on token borders.
-        std::str::from_utf8(&self.bytes[span.clone()]).unwrap_or_default()
+    fn part(&self, span: &Span) -> &str {
+        // Spans lie on token borders.
+        self.text.get(span.clone()).unwrap_or_default()
     }
 }
 
@@ -310,16 +318,16 @@ pub(crate) fn same_id(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// Parses a JSON string.
-fn string(value: &RawValue) -> Option<String> {
+fn string(value: &RawValue) -> Option<Cow<'_, str>> {
     match value.get().strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
-        Some(text) if !text.contains('\\') => Some(text.to_owned()),
-        _ => serde_json::from_str(value.get()).ok(),
+        Some(text) if !text.contains('\\') => Some(text.into()),
+        _ => serde_json::from_str::<String>(value.get()).ok().map(Cow::from),
     }
 }
 
-fn span_of(bytes: &[u8], part: &str) -> Span {
-    let start = (part.as_ptr() as usize).wrapping_sub(bytes.as_ptr() as usize);
-    if start > bytes.len() || part.len() > bytes.len() - start {
+fn span_of(text: &str, part: &str) -> Span {
+    let start = (part.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
+    if start > text.len() || part.len() > text.len() - start {
         return 0..0;
     }
     start..start + part.len()

@@ -457,13 +457,22 @@ pub(crate) fn truncate(text: &str, max_bytes: usize) -> Cow<'_, str> {
 
 /// Formats bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    let digit = |half: u8| b"0123456789abcdef"[usize::from(half & 15)];
-    let mut digits = vec![0; 2 * bytes.len()];
-    for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
-        pair.copy_from_slice(&[digit(byte >> 4), digit(*byte)]);
+    let mut text = String::with_capacity(2 * bytes.len());
+    push_hex(&mut text, bytes);
+    text
+}
+
+/// Appends bytes as hexadecimal digits.
+pub(crate) fn push_hex(text: &mut String, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 16];
+    for part in bytes.chunks(pairs.len()) {
+        for (pair, byte) in pairs.iter_mut().zip(part) {
+            *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+        }
+        // Digits are ASCII.
+        text.push_str(std::str::from_utf8(pairs[..part.len()].as_flattened()).unwrap_or_default());
     }
-    // Digits are ASCII.
-    String::from_utf8(digits).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ impl TraceContext {
         Self::default()
     }
 
-    pub(crate) fn write_headers(&self, _headers: &mut HeaderMap) {}
+    pub(crate) fn write_headers(self, _headers: &mut HeaderMap) {}
 
     pub(crate) fn traceparent(&self) -> Option<&str> {
         None

@@ -10,7 +10,7 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use serde::Deserialize;
 
 use super::traceparent::{TRACEPARENT, traceparent_header};
-use crate::redact::hex;
+use crate::redact::push_hex;
 
 /// The name of the field, in headers and in `_meta` alike (SEP-414).
 pub(crate) const TRACESTATE: &str = "tracestate";
@@ -55,18 +55,21 @@ impl TraceContext {
         if !span.is_valid() {
             return Self::default();
         }
-        let (trace, id) = (hex(&span.trace_id().to_bytes()), hex(&span.span_id().to_bytes()));
-        let flags = if span.is_sampled() { "01" } else { "00" };
         // As the propagator of the SDK writes it, without its formatting.
-        let parts = ["00-", &trace, "-", &id, "-", flags];
-        Self { traceparent: Some(parts.concat()), tracestate: Some(span.trace_state().header()) }
+        let mut traceparent = String::with_capacity(55);
+        traceparent.push_str("00-");
+        push_hex(&mut traceparent, &span.trace_id().to_bytes());
+        traceparent.push('-');
+        push_hex(&mut traceparent, &span.span_id().to_bytes());
+        traceparent.push_str(if span.is_sampled() { "-01" } else { "-00" });
+        Self { traceparent: Some(traceparent), tracestate: Some(span.trace_state().header()) }
     }
 
     /// Writes the context into headers, replacing existing fields.
-    pub(crate) fn write_headers(&self, headers: &mut HeaderMap) {
-        for (name, value) in [(TRACEPARENT, &self.traceparent), (TRACESTATE, &self.tracestate)] {
+    pub(crate) fn write_headers(self, headers: &mut HeaderMap) {
+        for (name, value) in [(TRACEPARENT, self.traceparent), (TRACESTATE, self.tracestate)] {
             let name = HeaderName::from_static(name);
-            match value.as_deref().filter(|value| !value.is_empty()).map(HeaderValue::from_str) {
+            match value.filter(|value| !value.is_empty()).map(HeaderValue::try_from) {
                 Some(Ok(value)) => drop(headers.insert(name, value)),
                 _ => drop(headers.remove(name)),
             }

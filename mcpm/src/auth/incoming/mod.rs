@@ -11,6 +11,7 @@ mod jwks;
 mod jwt;
 mod metadata;
 mod principal;
+mod principal_cache;
 mod provider_client;
 mod refreshing;
 mod spec;
@@ -20,6 +21,7 @@ mod token_verifier;
 mod verified_tokens;
 
 pub use principal::Principal;
+pub(crate) use principal_cache::PrincipalCache;
 pub use spec::IncomingSpec;
 pub(crate) use spec::{DEPENDENT_OPTIONS, ENABLING_OPTIONS, is_scope};
 pub(crate) use token_error::TokenError;

@@ -108,11 +108,18 @@ impl TokenVerifier {
         token: &str,
         audiences: &[String],
     ) -> std::result::Result<Arc<Principal>, TokenError> {
-        let principal = self.principal(token).await?;
-        match principal.audience.iter().any(|audience| audiences.contains(audience)) {
-            true => Ok(principal),
-            false => Err(TokenError::WrongAudience(principal.audience.clone())),
-        }
+        check_audience(self.principal(token).await?, audiences)
+    }
+
+    /// The result of [`verify`](Self::verify) for a token whose signature was verified before; `None` for others.
+    pub(crate) fn verify_known(
+        &self,
+        token: &str,
+        audiences: &[String],
+    ) -> Option<std::result::Result<Arc<Principal>, TokenError>> {
+        let key = self.verified.known_digest(token)?;
+        let principal = self.keys.fresh().and_then(|keys| self.verified.get(&key, &keys))?;
+        Some(check_audience(principal, audiences))
     }
 
     /// Checks that a token has the required scopes.
@@ -226,5 +233,15 @@ impl TokenVerifier {
         let Some(issuer) = &self.spec().issuer else { return Ok(None) };
         let metadata = self.metadata.get(self.provider.clone().fetch_metadata(issuer.clone())).await?;
         field(&metadata).map(|url| self.provider.http.guard().parse_url(url)).transpose()
+    }
+}
+
+fn check_audience(
+    principal: Arc<Principal>,
+    audiences: &[String],
+) -> std::result::Result<Arc<Principal>, TokenError> {
+    match principal.audience.iter().any(|audience| audiences.contains(audience)) {
+        true => Ok(principal),
+        false => Err(TokenError::WrongAudience(principal.audience.clone())),
     }
 }

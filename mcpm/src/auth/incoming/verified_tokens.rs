@@ -8,10 +8,12 @@
 
 use std::{
     collections::HashMap,
-    hash::{BuildHasher as _, RandomState},
+    hash::BuildHasher as _,
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
+
+use foldhash::quality::RandomState;
 
 use super::{Principal, jwks::JwkSet, principal::LEEWAY};
 use crate::auth::token_cache::{CachedToken, TokenCache, TokenDigest};
@@ -38,12 +40,13 @@ impl VerifiedTokens {
         known.unwrap_or_else(|| TokenDigest::of(token))
     }
 
-    fn known_digest(&self, token: &str) -> Option<TokenDigest> {
+    /// Returns the digest of a token whose principal is remembered.
+    pub(super) fn known_digest(&self, token: &str) -> Option<TokenDigest> {
         let hash = self.hasher.hash_one(token);
         let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         let (principal, digest) = digests.get(&hash)?;
-        // Only who knows the hasher's key could choose a token with that hash, so the time of the comparison reveals
-        // nothing of the other token.
+        // Tokens with chosen hashes would have to be valid ones to take the place of others. Nobody can choose one for the
+        // hash of an unknown token, so the time of the comparison reveals nothing of that.
         (principal.upgrade()?.token.expose() == token).then_some(*digest)
     }
 

@@ -5,6 +5,7 @@
 //! before.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -116,7 +117,7 @@ impl AnnotationCache {
                     .unwrap_or_default();
                 self.insert(asking.caller.as_ref(), &name, annotations);
             }
-            cursor = fields.get_unique_string("nextCursor").ok()?;
+            cursor = fields.get_unique_string("nextCursor").ok()?.map(Cow::into_owned);
             if cursor.is_none() {
                 return Some(());
             }

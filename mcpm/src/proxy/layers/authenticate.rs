@@ -314,10 +314,15 @@ impl Layer for Authenticate {
                 return Box::pin(std::future::ready(refused));
             }
         };
+        let known = authenticator.incoming.verify_known(token.expose(), &authenticator.audiences);
         Box::pin(async move {
-            // Boxed, because most of it is only needed in the rare case of a request to the provider.
-            let verifying = Box::pin(authenticator.incoming.verify(token.expose(), &authenticator.audiences));
-            let verified = verifying.await;
+            let verified = match known {
+                Some(verified) => verified,
+                // Boxed, because most of it is only needed in the rare case of a request to the provider.
+                None => {
+                    Box::pin(authenticator.incoming.verify(token.expose(), &authenticator.audiences)).await
+                }
+            };
             // It keeps the buffer of the client's connection.
             drop(token);
             match verified {

@@ -11,12 +11,9 @@ use std::{
 use http::StatusCode;
 use serde_json::{Map, Value};
 
-use super::{
-    annotations::{AnnotationCache, ToolsListRequest, caller_of},
-    principal_cache::PrincipalCache,
-};
+use super::annotations::{AnnotationCache, ToolsListRequest, caller_of};
 use crate::{
-    auth::incoming::Principal,
+    auth::incoming::{Principal, PrincipalCache},
     explain::Reason,
     mcp::{
         error_code,
@@ -110,7 +107,8 @@ impl RequestedAccess {
         let params = message.params_fields().ok_or_else(|| unclear("the parameters are not an object"))?;
         let text = |fields: &Fields<'_>, name: &str| {
             let text = fields.get_unique_string(name).map_err(ambiguous)?;
-            text.ok_or_else(|| unclear(&format!("`{name}` is missing or not a string")))
+            let text = text.ok_or_else(|| unclear(&format!("`{name}` is missing or not a string")))?;
+            Ok(text.into_owned())
         };
         let arguments = || match params.get_unique("arguments").map_err(ambiguous)?.map(FieldValue::get) {
             None | Some("null") => Ok(Arguments::default()),

@@ -16,7 +16,6 @@ pub(crate) mod parse;
 #[cfg(test)]
 #[cfg(feature = "policy")]
 mod policy_tests;
-mod principal_cache;
 pub(crate) mod session_owner;
 pub(crate) mod token_exchange;
 pub(crate) mod tools;

@@ -1,7 +1,7 @@
 //! Parses the messages of requests and responses, once for all layers that inspect them.
 //!
 //! The layer is in the stack only if another layer needs messages. The body of a request is buffered up to the body limit;
-//! its messages are in the extensions of the request and of its response. In [`strict`](Parse::new) mode, which is for
+//! its messages are in the extensions of the request. In [`strict`](Parse::new) mode, which is for
 //! layers that decide by messages, a body that another parser could read differently is denied.
 
 use std::sync::Arc;
@@ -58,10 +58,7 @@ impl Parse {
             Err(response) => return *response,
         };
         let account = respond::answer_account(request.extensions());
-        let mut response = next.handle(request).await;
-        if let Some(asked) = &asked {
-            response.extensions_mut().insert(Arc::clone(asked));
-        }
+        let response = next.handle(request).await;
         run_hooks(response, &hooks, asked, Some(&self.recent), self.strict, listens, account).await
     }
 

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
-use super::principal_cache::PrincipalCache;
 use crate::{
-    auth::incoming::Principal,
+    auth::incoming::{Principal, PrincipalCache},
     explain::Reason,
     mcp::error_code,
     proxy::{

@@ -4,7 +4,10 @@
 //! name tools are covered: calls, with or without an id, alone or in a batch, and lists, on whatever stream the
 //! response is sent.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -71,7 +74,7 @@ impl ToolFilter {
             Ok(None) => return unknown("the name is missing"),
             Err(ambiguous) => return unknown(&ambiguous.to_string()),
         };
-        let Ok(name) = serde_json::from_str::<String>(name_value.get()) else {
+        let Some(name) = name_value.string() else {
             return unknown("the name is not a string");
         };
         match self.tools.resolve(&name) {
@@ -93,19 +96,19 @@ impl ToolFilter {
         let Some(name) = named else { return denial.fix("set `name` in the call") };
         let hidden = self.tools.explain_hidden(&name);
         let condition = if hidden.exposes_tools { "if clients should use the tool, " } else { "" };
-        denial.input("tool", &name).rule(hidden.rule).fix(format!("{condition}{}", hidden.fix))
+        denial.input("tool", &*name).rule(hidden.rule).fix(format!("{condition}{}", hidden.fix))
     }
 
     /// Decides about a request and rewrites it to the server's names.
     fn decide(&self, request: Request, messages: &RequestMessages) -> Result<Request, Box<Response>> {
-        let mut texts = Vec::new();
+        let mut rewritten = BTreeMap::new();
         let mut name = None;
-        for message in messages.messages() {
+        for (place, message) in messages.messages().iter().enumerate() {
             match self.classify(message) {
-                CallDecision::Pass => texts.push(message.bytes().clone()),
+                CallDecision::Pass => {}
                 CallDecision::Rewrite(text, own) => {
                     name = Some(own);
-                    texts.push(text);
+                    rewritten.insert(place, text);
                 }
                 CallDecision::UnknownTool(text) => {
                     let denial = self.unknown_tool_denial(message);
@@ -133,6 +136,11 @@ impl ToolFilter {
             }
         }
         let Some(name) = name else { return Ok(request) };
+        let unchanged = messages.messages().iter().map(Message::bytes);
+        let texts = unchanged
+            .enumerate()
+            .map(|(place, text)| rewritten.remove(&place).unwrap_or_else(|| text.clone()));
+        let texts: Vec<Bytes> = texts.collect();
         Ok(with_messages(request, messages, &texts, &name))
     }
 }

@@ -13,8 +13,7 @@ use crate::mcp::{
 const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
-/// The messages of a request, read once for all layers: `Arc<Asked>` in the request's extensions, and in its
-/// answer's.
+/// The messages of a request, read once for all layers: an `Arc<RequestMessages>` in the request's extensions.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestMessages {
     messages: Vec<Message>,

@@ -8,7 +8,7 @@ use memchr::memmem::Finder;
 use serde_json::Value;
 
 use crate::{
-    audit::{Audit, EventFields, EventType, InFlightGuard, new_id},
+    audit::{Audit, CallInfo, EventFields, EventType, InFlightGuard, new_id},
     mcp::{
         fields::{FieldValue, Fields},
         message::{Message, MessageKind, same_id},
@@ -27,7 +27,7 @@ static TOOL_ERROR_MARK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new
 #[derive(Debug)]
 pub(super) struct AuditedMessage {
     pub(super) kind: EventType,
-    pub(super) audit_id: String,
+    pub(super) call: Arc<CallInfo>,
     pub(super) is_request: bool,
     /// Name and version of the client, if the message has them.
     pub(super) client: Option<(String, Option<String>)>,
@@ -35,9 +35,8 @@ pub(super) struct AuditedMessage {
     pub(super) settled: bool,
     pub(super) in_flight: Option<InFlightGuard>,
     id: Bytes,
-    method: String,
-    /// Its kind, and its name.
-    target: Option<(&'static str, String)>,
+    /// What the name of the call is a name of.
+    target: Option<&'static str>,
     batch: bool,
     trace: Option<(String, String)>,
     data: Option<Value>,
@@ -72,12 +71,12 @@ impl AuditedMessage {
         };
         let params = message.params_fields();
         let text = |name: &str| params.as_ref()?.get_unique_string(name).ok().flatten();
-        let plain = |text: String| truncate(&masks.redact(&text), MAX_TEXT_BYTES).into_owned();
+        let plain = |text: &str| truncate(&masks.redact(text), MAX_TEXT_BYTES).into_owned();
         let of = match message.method() {
-            "tools/call" => text("name").map(|name| ("tool", plain(name))),
-            "prompts/get" => text("name").map(|name| ("prompt", plain(name))),
+            "tools/call" => text("name").map(|name| ("tool", plain(&name))),
+            "prompts/get" => text("name").map(|name| ("prompt", plain(&name))),
             "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
-                text("uri").map(|uri| ("resource", plain(strip_query(&uri).to_owned())))
+                text("uri").map(|uri| ("resource", plain(strip_query(&uri))))
             }
             _ => None,
         };
@@ -94,25 +93,23 @@ impl AuditedMessage {
         };
         let client = client.and_then(|client| Fields::read(client.get())).and_then(|client| {
             let text = |name: &str| client.get_unique_string(name).ok().flatten();
-            Some((plain(text("name")?), text("version").map(plain)))
+            Some((plain(&text("name")?), text("version").map(|version| plain(&version))))
         });
         let shown = if message.kind() == MessageKind::Response { message.result() } else { message.params() };
         let data = (audit.spec().include_request_data && !shown.is_empty()).then(|| audit.data(shown, masks));
-        let audit_id = new_id();
-        let method = truncate(&masks.redact(message.method()), MAX_TEXT_BYTES).into_owned();
-        let name = of.as_ref().map(|(_, name)| name.as_str());
-        let in_flight = is_request.then(|| audit.track_call(&audit_id, &method, name));
+        let (target, name) = of.unzip();
+        let call = Arc::new(CallInfo { audit_id: new_id(), method: plain(message.method()), name });
+        let in_flight = is_request.then(|| audit.track_call(&call));
         Self {
             kind,
-            audit_id,
+            call,
             is_request,
             client,
             response: None,
             settled: false,
             in_flight,
             id: message.id(),
-            method,
-            target: of,
+            target,
             batch,
             trace: told
                 .as_deref()
@@ -126,14 +123,17 @@ impl AuditedMessage {
     pub(super) fn without_message(kind: EventType, method: &Method, traceparent: Option<&str>) -> Self {
         Self {
             kind,
-            audit_id: new_id(),
+            call: Arc::new(CallInfo {
+                audit_id: new_id(),
+                method: truncate(method.as_str(), MAX_TEXT_BYTES).into_owned(),
+                name: None,
+            }),
             is_request: false,
             client: None,
             response: None,
             settled: false,
             in_flight: None,
             id: Bytes::new(),
-            method: truncate(method.as_str(), MAX_TEXT_BYTES).into_owned(),
             target: None,
             batch: false,
             trace: traceparent.and_then(parse_traceparent),
@@ -164,19 +164,22 @@ impl AuditedMessage {
     }
 
     pub(super) fn write_target(&self, target: &mut EventFields<'_>) {
-        target.put("method", Some(&self.method));
-        if let Some((kind, name)) = &self.target {
-            target.put("name", Some(name));
+        target.put("method", Some(&self.call.method));
+        target.put("name", self.call.name.as_ref());
+        if let Some(kind) = self.target {
             target.put_plain("type", kind);
         }
     }
 
     /// `own` are the ids of the request's own span; they take precedence over those of its parent.
-    pub(super) fn write_metadata(&self, extra: &mut EventFields<'_>, own: Option<(String, String)>) {
+    pub(super) fn write_metadata(&self, extra: &mut EventFields<'_>, own: Option<([u8; 16], [u8; 8])>) {
         if self.batch {
             extra.put("batch", Some(true));
         }
-        if let Some((trace, span)) = own.as_ref().or(self.trace.as_ref()) {
+        if let Some((trace, span)) = own {
+            extra.put_hex("trace_id", &trace);
+            extra.put_hex("span_id", &span);
+        } else if let Some((trace, span)) = &self.trace {
             extra.put_plain("trace_id", trace);
             extra.put_plain("span_id", span);
         }
@@ -204,8 +207,8 @@ impl AuditedResponse {
     ) -> Self {
         let code = message.error_code();
         let error = message.error();
-        let of_error =
-            Fields::read(error).and_then(|error| error.get_unique_string("message").ok().flatten());
+        let fields = if error.is_empty() { None } else { Fields::read(error) };
+        let of_error = fields.and_then(|error| error.get_unique_string("message").ok().flatten());
         let text = of_error.map(|text| truncate(&masks.redact_with_urls(&text), MAX_TEXT_BYTES).into_owned());
         let is_true = |value: FieldValue<'_>| value.get() == "true";
         let of_tool = message.result_contains(&TOOL_ERROR_MARK)

@@ -1,47 +1,17 @@
-//! Where a request came from, and who sent it, in the audit log.
+//! Where a request came from, in the audit log.
 
-use std::{borrow::Cow, net::IpAddr};
+use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderName, header};
-use serde_json::Value;
 
-use super::{
-    audit_message::AuditedMessage,
-    facts::{Peer, RequestFacts},
-};
+use super::facts::{Peer, RequestFacts};
 use crate::{
     audit::EventFields,
-    auth::incoming::Principal,
     redact::{Redactor, truncate},
 };
 
 /// Longest text of a header that is recorded.
 const MAX_HEADER_BYTES: usize = 256;
-
-/// Writes who sent a message.
-pub(super) fn write_subjects(
-    subjects: &mut EventFields<'_>,
-    principal: Option<&Principal>,
-    call: &AuditedMessage,
-    masks: &Redactor,
-) {
-    match principal {
-        Some(principal) => {
-            let claim = |name: &&str| principal.claims.get(*name).and_then(Value::as_str);
-            let user = ["preferred_username", "name", "email"].iter().find_map(claim);
-            let user = user.map_or(Cow::Borrowed(&*principal.subject), |user| masks.redact(user));
-            subjects.put("user", Some(user));
-            subjects.put("user_id", Some(&principal.subject));
-            subjects.put("issuer", Some(&principal.issuer));
-            subjects.put("client_id", principal.client_id.as_deref());
-        }
-        None => subjects.put("user", Some("anonymous")),
-    }
-    if let Some((name, version)) = &call.client {
-        subjects.put("client_name", Some(name));
-        subjects.put("client_version", version.as_deref());
-    }
-}
 
 /// The source of a request.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use std::{
 
 use http::{HeaderMap, HeaderName, Method, Version, header};
 use http_body::Body as _;
+use memchr::memmem;
 
 use crate::{
     proxy::{external_url::ExternalUrlConfig, respond::Request},
@@ -40,8 +41,6 @@ pub(super) struct RequestFacts {
     /// When the request arrived, on both clocks.
     pub(super) began: (SystemTime, Instant),
     pub(super) method: Method,
-    /// The path, cut to the length of an attribute.
-    pub(super) path: String,
     /// Path and query, which may hold the id of a session.
     pub(super) path_and_query: String,
     /// The scheme as clients see it, in front of all trusted proxies.
@@ -67,6 +66,11 @@ pub(super) struct RequestFacts {
 }
 
 impl RequestFacts {
+    /// The path, without the query, which may hold secrets.
+    pub(super) fn path(&self) -> &str {
+        self.path_and_query.split_once('?').map_or(&*self.path_and_query, |(path, _)| path)
+    }
+
     /// Reads the head of a request. What only spans show is left out unless the request `is_traced`.
     pub(super) fn from_request(request: &Request, external_url: &ExternalUrlConfig, is_traced: bool) -> Self {
         let headers = request.headers();
@@ -85,7 +89,6 @@ impl RequestFacts {
         Self {
             began: (SystemTime::now(), Instant::now()),
             method: request.method().clone(),
-            path: cut(uri.path()).to_owned(),
             path_and_query: uri.path_and_query().map_or_else(String::new, |path| path.as_str().to_owned()),
             scheme,
             host,
@@ -113,10 +116,10 @@ fn event_streams(headers: &HeaderMap) -> (bool, bool) {
     for line in headers.get_all(header::ACCEPT) {
         is_missing = false;
         let line = line.as_bytes();
-        let is_same = |part: &[u8], kind: &[u8]| {
-            part[0].eq_ignore_ascii_case(&kind[0]) && part.eq_ignore_ascii_case(kind)
+        let has = |kind: &[u8]| {
+            memmem::find(line, kind).is_some()
+                || line.windows(kind.len()).any(|part| part.eq_ignore_ascii_case(kind))
         };
-        let has = |kind: &[u8]| line.windows(kind.len()).any(|part| is_same(part, kind));
         names |= has(b"text/event-stream");
         accepts |= names || has(b"text/*") || has(b"*/*");
     }

@@ -103,7 +103,7 @@ fn count_http(
         method: http_method(&facts.method),
         scheme: facts.scheme,
         version: facts.version,
-        route: ROUTES.into_iter().find(|route| *route == facts.path),
+        route: ROUTES.into_iter().find(|route| *route == facts.path()),
         status: record.status(outcome),
     };
     if failure.is_none()

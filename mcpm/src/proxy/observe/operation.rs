@@ -36,7 +36,8 @@ impl RequestRecord {
     /// Reads the messages. Returns the trace context that a single message carries.
     pub(super) fn read(&mut self, messages: &RequestMessages) -> TraceContext {
         self.is_batch = messages.is_batch();
-        self.operations = messages.messages().iter().filter_map(Operation::of).collect();
+        self.operations = Vec::with_capacity(messages.messages().len());
+        self.operations.extend(messages.messages().iter().filter_map(Operation::of));
         let Some(message) = messages.single() else { return TraceContext::default() };
         let mut carried = TraceContext::default();
         if message.may_have_meta() {
@@ -129,7 +130,7 @@ pub(super) struct OperationOutcome {
 /// A request or a notification of MCP.
 #[derive(Debug)]
 pub(super) struct Operation {
-    pub(super) method: String,
+    pub(super) method: Cow<'static, str>,
     /// The method, if it is a known one.
     pub(super) label: &'static str,
     pub(super) target: OperationTarget,
@@ -168,9 +169,11 @@ impl Operation {
         if message.kind() == MessageKind::Response {
             return None;
         }
+        let label = mcp_method(message.method());
+        let is_known = label == message.method();
         Some(Self {
-            method: cut(message.method()).to_owned(),
-            label: mcp_method(message.method()),
+            method: if is_known { label.into() } else { cut(message.method()).to_owned().into() },
+            label,
             target: OperationTarget::of(message),
             id: message.id_text().to_vec(),
             outcome: None,
@@ -219,10 +222,7 @@ impl OperationTarget {
     }
 
     fn of(message: &Message) -> Self {
-        let text = |name: &str| {
-            let value = message.params_fields()?.get_only(name)?;
-            serde_json::from_str::<String>(value.get()).ok()
-        };
+        let text = |name: &str| message.params_fields()?.get_only(name)?.string();
         let name = || text("name").map(|name| cut(&name).to_owned());
         let target = match message.method() {
             "tools/call" => name().map(Self::Tool),

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 use super::{
     audit_message::{AuditedMessage, AuditedResponse, put_denial},
-    audit_source::{RequestSource, write_subjects},
+    audit_source::RequestSource,
     facts::{MCP_SESSION_ID, RequestFacts},
     outcome::{RequestOutcome, ResponseHead},
     spans::RequestTelemetry,
@@ -49,7 +49,6 @@ pub(super) struct RequestAudit {
     telemetry: Option<Arc<RequestTelemetry>>,
     /// Whether callers have to authenticate.
     requires_auth: bool,
-    path: String,
     source: RequestSource,
     session: Option<String>,
     posts_json: bool,
@@ -99,8 +98,6 @@ impl RequestAudit {
             facts: Arc::clone(facts),
             telemetry: telemetry.cloned(),
             requires_auth,
-            // Without the query, which may hold secrets.
-            path: truncate(&audit.masks().redact(request.uri().path()), MAX_PATH_BYTES).into_owned(),
             source: RequestSource::of(facts, headers, audit.masks()),
             session: session.or_else(in_query),
             posts_json: facts.method == Method::POST
@@ -342,21 +339,29 @@ impl RequestAudit {
 
     fn event(&self, state: &AuditState, call: &AuditedMessage, outcome: AuditOutcome) -> Event {
         let began = self.facts.began.0;
-        self.audit.event_with(call.kind, outcome, &call.audit_id, began, |event| {
+        let caller = state.principal.as_ref().map(|principal| self.audit.caller(principal));
+        self.audit.event_with(call.kind, outcome, &call.call.audit_id, began, |event| {
             event.object("source", |source| self.source.write(source));
             event.object_if_any("subjects", |subjects| {
-                write_subjects(subjects, state.principal.as_deref(), call, self.audit.masks());
+                match &caller {
+                    Some(caller) => subjects.put_written(&caller.subjects),
+                    None => subjects.put_plain("user", "anonymous"),
+                }
+                if let Some((name, version)) = &call.client {
+                    subjects.put("client_name", Some(name));
+                    subjects.put("client_version", version.as_deref());
+                }
             });
             event.object("target", |target| {
-                target.put("endpoint", Some(&self.path));
+                let path = self.audit.masks().redact(self.facts.path());
+                target.put("endpoint", Some(truncate(&path, MAX_PATH_BYTES)));
                 call.write_target(target);
             });
             event.object("metadata", |metadata| {
                 metadata.object("extra", |extra| self.write_metadata(extra, state, call, outcome));
             });
             event.object_if_any("data", |data| call.write_data(data));
-            let delegation =
-                state.principal.as_ref().map(|principal| self.audit.delegation(&principal.claims));
+            let delegation = caller.as_ref().map(|caller| &caller.delegation);
             event.put("delegation", delegation.filter(|actors| !actors.is_empty()));
         })
     }

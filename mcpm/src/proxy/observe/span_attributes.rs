@@ -13,7 +13,7 @@ use super::{
     operation::{Operation, OperationTarget, RequestRecord},
     outcome::{RequestOutcome, SentBody},
 };
-use crate::telemetry::{Telemetry, http_method};
+use crate::telemetry::{Telemetry, cut, http_method};
 
 pub(super) fn count_of(size: u64) -> i64 {
     i64::try_from(size).unwrap_or(i64::MAX)
@@ -28,12 +28,12 @@ pub(super) fn http_attributes(
     sent: SentBody,
     now: Instant,
 ) -> Vec<KeyValue> {
-    let RequestFacts { path, scheme, host, user_agent: agent, size, method, version, .. } = facts;
-    let method = http_method(method);
+    let RequestFacts { scheme, host, user_agent: agent, size, method, version, .. } = facts;
+    let (method, path) = (http_method(method), cut(facts.path()));
     let mut all = vec![
         attribute("http.request.method", method),
         attribute("url.scheme", *scheme),
-        attribute("url.path", path.clone()),
+        attribute("url.path", path.to_owned()),
         attribute("network.protocol.name", "http"),
         attribute("network.protocol.version", *version),
         attribute("http.response.body.size", count_of(sent.size)),
@@ -53,7 +53,7 @@ pub(super) fn http_attributes(
         all.extend([
             attribute("http.method", method),
             attribute("http.scheme", *scheme),
-            attribute("http.target", path.clone()),
+            attribute("http.target", path.to_owned()),
             attribute("http.response_content_length", count_of(sent.size)),
             attribute("http.duration_ms", now.duration_since(facts.began.1).as_secs_f64() * 1000.0),
         ]);

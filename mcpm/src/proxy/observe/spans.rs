@@ -31,7 +31,6 @@ use crate::{
         denial::Denial,
         messages::{RequestMessages, ResponseMessage},
     },
-    redact::hex,
     telemetry::{Telemetry, TraceContext, http_method, parent_and_link},
 };
 
@@ -132,13 +131,13 @@ impl RequestTelemetry {
     }
 
     /// Returns the ids of the trace and of the request's span; `None` if requests are not traced.
-    pub(super) fn trace_ids(&self) -> Option<(String, String)> {
+    pub(super) fn trace_ids(&self) -> Option<([u8; 16], [u8; 8])> {
         let mut state = self.state();
         if state.span_context.is_none() {
             self.begin_span(&mut state, &TraceContext::default());
         }
         let context = state.span_context.as_ref()?;
-        Some((hex(&context.trace_id().to_bytes()), hex(&context.span_id().to_bytes())))
+        Some((context.trace_id().to_bytes(), context.span_id().to_bytes()))
     }
 
     fn begin_span(&self, state: &mut TelemetryState, message: &TraceContext) {

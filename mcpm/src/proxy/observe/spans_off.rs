@@ -49,7 +49,7 @@ impl RequestTelemetry {
         match self.0 {}
     }
 
-    pub(super) fn trace_ids(&self) -> Option<(String, String)> {
+    pub(super) fn trace_ids(&self) -> Option<([u8; 16], [u8; 8])> {
         match self.0 {}
     }
 

@@ -7,13 +7,13 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use crate::auth::incoming::Principal;
+use super::Principal;
 
 /// Maximum number of entries.
 const MAX_PRINCIPALS: usize = 4096;
 
 /// Values by the address of the principal. The weak reference keeps the allocation, so its address is not reused.
-pub(super) struct PrincipalCache<T>(Mutex<HashMap<usize, (Weak<Principal>, T)>>);
+pub(crate) struct PrincipalCache<T>(Mutex<HashMap<usize, (Weak<Principal>, T)>>);
 
 impl<T> Default for PrincipalCache<T> {
     fn default() -> Self {
@@ -23,7 +23,7 @@ impl<T> Default for PrincipalCache<T> {
 
 impl<T: Clone> PrincipalCache<T> {
     /// Returns the value for a principal, preparing it if necessary.
-    pub(super) fn get_or_insert(&self, principal: &Arc<Principal>, prepare: impl FnOnce() -> T) -> T {
+    pub(crate) fn get_or_insert(&self, principal: &Arc<Principal>, prepare: impl FnOnce() -> T) -> T {
         let address = Arc::as_ptr(principal).addr();
         if let Some((_, value)) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&address) {
             return value.clone();
