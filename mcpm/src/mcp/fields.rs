@@ -12,6 +12,8 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+use super::scan;
+
 /// The fields of an object, in their order.
 #[derive(Debug)]
 pub(crate) struct Fields<'a> {
@@ -76,6 +78,17 @@ impl fmt::Display for AmbiguousField {
 impl FieldSpans {
     /// Parses an object; `None` when the text is none.
     fn scan(text: &str) -> Option<Self> {
+        let mut fields = Vec::new();
+        let scanned = scan::each_field(text, |name, value| {
+            let is_ascii = text.get(name.clone())?.is_ascii();
+            fields.push(FieldSpan { unescaped: None, name, is_ascii, value });
+            Some(())
+        });
+        if scanned.is_some() { Some(Self(fields)) } else { Self::read(text) }
+    }
+
+    /// Parses an object of any form.
+    fn read(text: &str) -> Option<Self> {
         struct Reader<'a>(&'a str);
         impl<'de> Visitor<'de> for Reader<'_> {
             type Value = Vec<FieldSpan>;

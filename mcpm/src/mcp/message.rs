@@ -97,21 +97,20 @@ impl Message {
             return Err(Malformed { code: error_code::INVALID_REQUEST, reason });
         }
         let Outline { fields: [jsonrpc, id, method_value, params, result, error], has_look_alike } =
-            serde_json::from_str(&text).map_err(malformed)?;
+            Outline::read(&text).map_err(malformed)?;
         let invalid =
             |reason: &str| Malformed { code: error_code::INVALID_REQUEST, reason: reason.to_owned() };
-        if jsonrpc.is_none_or(|version| version.get() != "\"2.0\"") {
+        if jsonrpc != Some("\"2.0\"") {
             return Err(invalid("`jsonrpc` is not \"2.0\""));
         }
         let method = match method_value {
             Some(method) => string(method).ok_or_else(|| invalid("`method` is not a string"))?,
             None => Cow::default(),
         };
-        if id.is_some_and(|id| id.get().len() > MAX_ID_BYTES) {
+        if id.is_some_and(|id| id.len() > MAX_ID_BYTES) {
             return Err(invalid(ID_TOO_LONG));
         }
-        let is_id =
-            |id: &RawValue| id.get().starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit());
+        let is_id = |id: &str| id.starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit());
         let kind = match (method_value, id, result.or(error)) {
             (Some(_), None, None) => MessageKind::Notification,
             (Some(_), Some(id), None) if is_id(id) => MessageKind::Request,
@@ -121,7 +120,7 @@ impl Message {
             (None, None, Some(_)) if error.is_some() => MessageKind::Response,
             _ => return Err(invalid("neither a request, a notification nor a response")),
         };
-        let span = |value: Option<&RawValue>| value.map_or(0..0, |value| span_of(&text, value.get()));
+        let span = |value: Option<&str>| value.map_or(0..0, |value| span_of(&text, value));
         let (id, params, result, error) = (span(id), span(params), span(result), span(error));
         let (params_fields, result_fields) = (KnownFields::new(), KnownFields::new());
         let (method, unescaped_method) = match method {
@@ -318,10 +317,10 @@ pub(crate) fn same_id(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// Parses a JSON string.
-fn string(value: &RawValue) -> Option<Cow<'_, str>> {
-    match value.get().strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+fn string(value: &str) -> Option<Cow<'_, str>> {
+    match value.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
         Some(text) if !text.contains('\\') => Some(text.into()),
-        _ => serde_json::from_str::<String>(value.get()).ok().map(Cow::from),
+        _ => serde_json::from_str::<String>(value).ok().map(Cow::from),
     }
 }
 

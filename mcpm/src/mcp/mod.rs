@@ -11,6 +11,7 @@ pub(crate) mod outline;
 pub(crate) mod param_headers;
 pub(crate) mod request_headers;
 pub(crate) mod request_id;
+mod scan;
 pub(crate) mod sse;
 
 /// JSON-RPC error codes of mcpm's own responses (JSON-RPC 2.0 section 5.1; MCP 2026-07-28 error codes).

@@ -8,7 +8,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::fields::names_collide;
+use super::{fields::names_collide, scan};
 
 /// The fields that say what a message is.
 pub(crate) const MESSAGE_FIELDS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
@@ -17,9 +17,33 @@ pub(crate) const MESSAGE_FIELDS: [&str; 6] = ["jsonrpc", "id", "method", "params
 #[derive(Debug, Default)]
 pub(super) struct Outline<'a> {
     /// In the order of [`MESSAGE_FIELDS`].
-    pub(super) fields: [Option<&'a RawValue>; MESSAGE_FIELDS.len()],
+    pub(super) fields: [Option<&'a str>; MESSAGE_FIELDS.len()],
     /// Whether another field has a name that some readers take for one of these.
     pub(super) has_look_alike: bool,
+}
+
+impl<'a> Outline<'a> {
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// If it is no JSON object, or has one of the fields twice.
+    pub(super) fn read(text: &'a str) -> serde_json::Result<Self> {
+        Self::scan(text).map_or_else(|| serde_json::from_str(text), Ok)
+    }
+
+    fn scan(text: &'a str) -> Option<Self> {
+        let mut outline = Self::default();
+        scan::each_field(text, |name, value| {
+            match FieldName::of(text.get(name)?) {
+                FieldName::Known(place) if outline.fields[place].is_some() => return None,
+                FieldName::Known(place) => outline.fields[place] = Some(text.get(value)?),
+                FieldName::LookAlike => outline.has_look_alike = true,
+                FieldName::Other => {}
+            }
+            Some(())
+        })?;
+        Some(outline)
+    }
 }
 
 /// The name of a field.
@@ -28,6 +52,16 @@ enum FieldName {
     Known(usize),
     LookAlike,
     Other,
+}
+
+impl FieldName {
+    fn of(name: &str) -> Self {
+        match MESSAGE_FIELDS.iter().position(|known| *known == name) {
+            Some(place) => Self::Known(place),
+            None if MESSAGE_FIELDS.iter().any(|known| names_collide(known, name)) => Self::LookAlike,
+            None => Self::Other,
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for FieldName {
@@ -41,13 +75,7 @@ impl<'de> Deserialize<'de> for FieldName {
             }
 
             fn visit_str<E>(self, name: &str) -> Result<FieldName, E> {
-                Ok(match MESSAGE_FIELDS.iter().position(|known| *known == name) {
-                    Some(place) => FieldName::Known(place),
-                    None if MESSAGE_FIELDS.iter().any(|known| names_collide(known, name)) => {
-                        FieldName::LookAlike
-                    }
-                    None => FieldName::Other,
-                })
+                Ok(FieldName::of(name))
             }
         }
         deserializer.deserialize_identifier(Reader)
@@ -71,7 +99,9 @@ impl<'de> Deserialize<'de> for Outline<'de> {
                         FieldName::Known(place) if outline.fields[place].is_some() => {
                             return Err(A::Error::duplicate_field(MESSAGE_FIELDS[place]));
                         }
-                        FieldName::Known(place) => outline.fields[place] = Some(map.next_value()?),
+                        FieldName::Known(place) => {
+                            outline.fields[place] = Some(map.next_value::<&RawValue>()?.get());
+                        }
                         FieldName::LookAlike | FieldName::Other => {
                             outline.has_look_alike |= matches!(name, FieldName::LookAlike);
                             map.next_value::<IgnoredAny>()?;
