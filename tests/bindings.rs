@@ -24,6 +24,8 @@ mod operations;
 mod programs;
 #[path = "bindings/python_package.rs"]
 mod python_package;
+#[path = "bindings/rust_api.rs"]
+mod rust_api;
 
 /// An image that speaks MCP on a pipe.
 const EVERYTHING: &str = "mcpm-test/everything:1";
