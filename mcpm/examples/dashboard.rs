@@ -13,7 +13,11 @@ use std::{
 };
 
 use mcpm::{RunningWorkload, Workload, state::Phase};
-use rmcp::{RoleClient, ServiceExt as _, model::CallToolRequestParams, service::RunningService};
+use rmcp::{
+    RoleClient, ServiceExt as _,
+    model::CallToolRequestParams,
+    service::{Peer, RunningService},
+};
 use tokio::{sync::mpsc, task::JoinSet};
 
 /// A server with a client.
@@ -53,15 +57,25 @@ async fn start(server: String) -> Result<Server, Box<dyn Error + Send + Sync>> {
     Ok(Server { workload, client, tools })
 }
 
-/// Calls a tool, as a line says it.
-async fn call(servers: &[Server], line: &str) -> Result<String, Box<dyn Error>> {
+/// Finds the server and the call that a line names.
+fn read(servers: &[Server], line: &str) -> Result<(Peer<RoleClient>, CallToolRequestParams), Box<dyn Error>> {
     let mut words = line.splitn(3, ' ');
     let (name, tool) = words.next().zip(words.next()).ok_or("expected NAME TOOL [JSON]")?;
     let server = servers.iter().find(|server| server.workload.name() == name);
     let server = server.ok_or_else(|| format!("there is no server `{name}`"))?;
     let mut request = CallToolRequestParams::new(tool.to_owned());
     request.arguments = words.next().map(serde_json::from_str).transpose()?;
-    Ok(serde_json::to_string(&server.client.call_tool(request).await?.content)?)
+    Ok((server.client.peer().clone(), request))
+}
+
+/// Calls a tool. The result is shown as JSON.
+async fn call(server: Peer<RoleClient>, request: CallToolRequestParams) -> String {
+    match server.call_tool(request).await {
+        Ok(result) => {
+            serde_json::to_string(&result.content).unwrap_or_else(|error| format!("error: {error}"))
+        }
+        Err(error) => format!("error: {error}"),
+    }
 }
 
 #[tokio::main]
@@ -92,23 +106,31 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let lines = io::stdin().lines().map_while(Result::ok);
         lines.map(|line| sender.blocking_send(line)).take_while(Result::is_ok).for_each(drop);
     });
+    let mut calls = JoinSet::new();
     loop {
         tokio::select! {
             line = lines.recv() => match line {
-                Some(line) => {
-                    let result = call(&servers, &line).await;
-                    show(&servers, &result.unwrap_or_else(|error| format!("error: {error}")))?;
-                }
+                Some(line) => match read(&servers, &line) {
+                    Ok((server, request)) => drop(calls.spawn(call(server, request))),
+                    Err(error) => show(&servers, &format!("error: {error}"))?,
+                },
                 None => break,
             },
+            Some(result) = calls.join_next() => show(&servers, &result?)?,
             Some(event) = events.join_next() => {
                 let (event, name, mut stream) = event?;
                 let Some(event) = event else { continue };
                 show(&servers, &format!("{name}: {event:?}"))?;
                 events.spawn(async move { (stream.next().await, name, stream) });
             }
-            _ = &mut interrupted => break,
+            _ = &mut interrupted => {
+                calls.abort_all();
+                break;
+            }
         }
+    }
+    while let Some(Ok(result)) = calls.join_next().await {
+        show(&servers, &result)?;
     }
     for server in servers {
         server.client.cancel().await?;
