@@ -5,7 +5,7 @@ use std::{io::Write as _, time::SystemTime};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::redact::hex;
+use crate::redact::hex_digits;
 
 macro_rules! event_types {
     ($($(#[doc = $what:literal])+ $name:ident = $text:literal;)+) => {
@@ -229,8 +229,11 @@ impl<'a> EventFields<'a> {
     }
 
     /// Writes bytes as hexadecimal digits.
-    pub(crate) fn put_hex(&mut self, name: &str, bytes: &[u8]) {
-        self.put_plain(name, &hex(bytes));
+    pub(crate) fn put_hex<const N: usize>(&mut self, name: &str, bytes: &[u8; N]) {
+        self.name(name);
+        self.line.push(b'"');
+        self.line.extend_from_slice(hex_digits(bytes).as_flattened());
+        self.line.push(b'"');
     }
 
     /// Writes fields that were [`written`](Self::written) before.

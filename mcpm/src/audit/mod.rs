@@ -11,6 +11,7 @@ mod sink;
 
 use std::{
     borrow::Cow,
+    cell::RefCell,
     collections::BTreeMap,
     path::PathBuf,
     sync::{
@@ -44,6 +45,8 @@ const QUEUE: usize = 8192;
 const MAX_LISTED_CALLS: usize = 32;
 /// Message data beyond this size is recorded without being searched for secrets.
 const MAX_INSPECTED_BYTES: usize = 1 << 20;
+/// Random numbers that are fetched at once.
+const FETCHED_RANDOM_NUMBERS: usize = 64;
 /// Claims that identify an actor of a delegation.
 const ACTOR: [&str; 3] = ["sub", "iss", "client_id"];
 
@@ -341,12 +344,25 @@ fn lost_events(component: &str, lost: u64) -> Event {
     })
 }
 
+/// Random numbers, of which many are fetched at once, since each call of the operating system takes long.
+fn random_bytes() -> [u8; 16] {
+    thread_local! {
+        static FETCHED: RefCell<Vec<[u8; 16]>> = const { RefCell::new(Vec::new()) };
+    }
+    FETCHED.with_borrow_mut(|fetched| {
+        if fetched.is_empty() {
+            fetched.resize(FETCHED_RANDOM_NUMBERS, [0; 16]);
+            if getrandom::fill(fetched.as_flattened_mut()).is_err() {
+                tracing::error!("the operating system provides no random numbers");
+            }
+        }
+        fetched.pop().unwrap_or_default()
+    })
+}
+
 /// A random UUID (RFC 9562 section 5.4).
 pub(crate) fn new_id() -> String {
-    let mut bytes = [0_u8; 16];
-    if getrandom::fill(&mut bytes).is_err() {
-        tracing::error!("the operating system provides no random numbers");
-    }
+    let mut bytes = random_bytes();
     bytes[6] = (bytes[6] & 0x0f) | 0x40;
     bytes[8] = (bytes[8] & 0x3f) | 0x80;
     let digits = hex(&bytes);

@@ -458,21 +458,20 @@ pub(crate) fn truncate(text: &str, max_bytes: usize) -> Cow<'_, str> {
 /// Formats bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
-    push_hex(&mut text, bytes);
+    for part in bytes.chunks(16) {
+        let mut padded = [0; 16];
+        padded[..part.len()].copy_from_slice(part);
+        let digits = hex_digits(&padded);
+        // Digits are ASCII.
+        text.push_str(std::str::from_utf8(digits[..part.len()].as_flattened()).unwrap_or_default());
+    }
     text
 }
 
-/// Appends bytes as hexadecimal digits.
-pub(crate) fn push_hex(text: &mut String, bytes: &[u8]) {
+/// Formats bytes as pairs of hexadecimal digits.
+pub(crate) fn hex_digits<const N: usize>(bytes: &[u8; N]) -> [[u8; 2]; N] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut pairs = [[0; 2]; 16];
-    for part in bytes.chunks(pairs.len()) {
-        for (pair, byte) in pairs.iter_mut().zip(part) {
-            *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
-        }
-        // Digits are ASCII.
-        text.push_str(std::str::from_utf8(pairs[..part.len()].as_flattened()).unwrap_or_default());
-    }
+    bytes.map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]])
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use serde::Deserialize;
 
 use super::traceparent::{TRACEPARENT, traceparent_header};
-use crate::redact::push_hex;
+use crate::redact::hex_digits;
 
 /// The name of the field, in headers and in `_meta` alike (SEP-414).
 pub(crate) const TRACESTATE: &str = "tracestate";
@@ -56,13 +56,13 @@ impl TraceContext {
             return Self::default();
         }
         // As the propagator of the SDK writes it, without its formatting.
-        let mut traceparent = String::with_capacity(55);
-        traceparent.push_str("00-");
-        push_hex(&mut traceparent, &span.trace_id().to_bytes());
-        traceparent.push('-');
-        push_hex(&mut traceparent, &span.span_id().to_bytes());
-        traceparent.push_str(if span.is_sampled() { "-01" } else { "-00" });
-        Self { traceparent: Some(traceparent), tracestate: Some(span.trace_state().header()) }
+        let (trace, id) = (hex_digits(&span.trace_id().to_bytes()), hex_digits(&span.span_id().to_bytes()));
+        let flags = if span.is_sampled() { b"-01" } else { b"-00" };
+        let traceparent = [b"00-", trace.as_flattened(), b"-", id.as_flattened(), flags].concat();
+        Self {
+            traceparent: String::from_utf8(traceparent).ok(),
+            tracestate: Some(span.trace_state().header()),
+        }
     }
 
     /// Writes the context into headers, replacing existing fields.

@@ -114,7 +114,7 @@ impl TokenVerifier {
     /// The result of [`verify`](Self::verify) for a token whose signature was verified before; `None` for others.
     pub(crate) fn verify_known(
         &self,
-        token: &str,
+        token: &[u8],
         audiences: &[String],
     ) -> Option<std::result::Result<Arc<Principal>, TokenError>> {
         let key = self.verified.known_digest(token)?;

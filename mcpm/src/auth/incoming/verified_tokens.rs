@@ -36,22 +36,22 @@ pub(super) struct VerifiedTokens {
 impl VerifiedTokens {
     /// Returns the digest of a token.
     pub(super) fn digest(&self, token: &str) -> TokenDigest {
-        let known = self.known_digest(token);
+        let known = self.known_digest(token.as_bytes());
         known.unwrap_or_else(|| TokenDigest::of(token))
     }
 
     /// Returns the digest of a token whose principal is remembered.
-    pub(super) fn known_digest(&self, token: &str) -> Option<TokenDigest> {
+    pub(super) fn known_digest(&self, token: &[u8]) -> Option<TokenDigest> {
         let hash = self.hasher.hash_one(token);
         let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         let (principal, digest) = digests.get(&hash)?;
         // Tokens with chosen hashes would have to be valid ones to take the place of others. Nobody can choose one for the
         // hash of an unknown token, so the time of the comparison reveals nothing of that.
-        (principal.upgrade()?.token.expose() == token).then_some(*digest)
+        (principal.upgrade()?.token.expose().as_bytes() == token).then_some(*digest)
     }
 
     fn remember_digest(&self, digest: TokenDigest, principal: &Arc<Principal>) {
-        let hash = self.hasher.hash_one(principal.token.expose());
+        let hash = self.hasher.hash_one(principal.token.expose().as_bytes());
         let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         if digests.len() == digests.capacity() {
             // Before the map grows: tokens that are no longer valid.
@@ -119,12 +119,12 @@ mod tests {
         let principal = principal(SystemTime::now() + LEEWAY);
         assert_eq!(checked.digest("x"), TokenDigest::of("x"));
         checked.insert(TokenDigest::of("x"), &keys, &principal);
-        assert_eq!(checked.known_digest("x"), Some(TokenDigest::of("x")));
-        assert_eq!(checked.known_digest("y"), None);
+        assert_eq!(checked.known_digest(b"x"), Some(TokenDigest::of("x")));
+        assert_eq!(checked.known_digest(b"y"), None);
         // Another token with the same hash.
         let digests: Vec<_> =
             checked.digests.lock().expect("digests").drain().map(|(_, known)| known).collect();
-        let hash = checked.hasher.hash_one("y");
+        let hash = checked.hasher.hash_one(b"y".as_slice());
         checked.digests.lock().expect("digests").extend(digests.into_iter().map(|known| (hash, known)));
         assert_eq!(checked.digest("y"), TokenDigest::of("y"));
     }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     auth::{
         MAX_TOKEN_BYTES,
-        incoming::{TokenError, TokenVerifier},
+        incoming::{Principal, TokenError, TokenVerifier},
     },
     explain::Reason,
     mcp::error_code,
@@ -176,6 +176,43 @@ impl Authenticator {
         }
     }
 
+    /// The verdict on a token that was verified before, in a request of the usual form, which needs no other checks.
+    fn verify_known(&self, request: &Request) -> Option<Result<Arc<Principal>, TokenError>> {
+        let mut lines = request.headers().get_all(header::AUTHORIZATION).iter();
+        let token = lines.next()?.as_bytes().strip_prefix(b"Bearer ")?;
+        let is_usual = lines.next().is_none() && request.uri().query().is_none();
+        if is_usual { self.incoming.verify_known(token, &self.audiences) } else { None }
+    }
+
+    /// Passes the request of a verified caller on.
+    async fn pass(
+        &self,
+        verified: Result<Arc<Principal>, TokenError>,
+        mut request: Request,
+        next: Next<'_>,
+    ) -> Response {
+        let principal = match verified {
+            Ok(principal) => principal,
+            Err(refusal) => return self.deny(&refusal, request.headers()),
+        };
+        let (end, token) = (principal.expires_with_leeway(), principal.token.clone());
+        if let Some(exchange) = Exchange::of(request.extensions()) {
+            exchange.set_principal(&principal);
+        }
+        if let Err(refusal) = self.incoming.check_scopes(&principal) {
+            return self.deny(&refusal, request.headers());
+        }
+        request.extensions_mut().insert(principal);
+        let mut response = next.handle(request).await;
+        if let Some(denial) = response.extensions_mut().get_mut::<Denial>() {
+            denial.redact(&token);
+        }
+        match end {
+            Some(end) => with_expiry(response, end),
+            None => response,
+        }
+    }
+
     /// The response to a request without a usable token.
     fn without_token(&self, missing: NoToken, headers: &HeaderMap) -> Response {
         let (reason, status, error, message) = match missing {
@@ -307,46 +344,25 @@ impl Layer for Authenticate {
     fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> ResponseFuture<'a> {
         let authenticator = &self.0;
         // The token is meant for the proxy only.
-        let token = match RemovedToken::of(&mut request) {
-            Ok(token) => token,
+        if let Some(verified) = authenticator.verify_known(&request) {
+            request.headers_mut().remove(header::AUTHORIZATION);
+            return Box::pin(authenticator.pass(verified, request, next));
+        }
+        match RemovedToken::of(&mut request) {
+            Ok(token) => Box::pin(async move {
+                // Boxed, because most of it is only needed in the rare case of a request to the provider.
+                let verifying =
+                    Box::pin(authenticator.incoming.verify(token.expose(), &authenticator.audiences));
+                let verified = verifying.await;
+                // It keeps the buffer of the client's connection.
+                drop(token);
+                authenticator.pass(verified, request, next).await
+            }),
             Err(missing) => {
                 let refused = authenticator.without_token(missing, request.headers());
-                return Box::pin(std::future::ready(refused));
+                Box::pin(std::future::ready(refused))
             }
-        };
-        let known = authenticator.incoming.verify_known(token.expose(), &authenticator.audiences);
-        Box::pin(async move {
-            let verified = match known {
-                Some(verified) => verified,
-                // Boxed, because most of it is only needed in the rare case of a request to the provider.
-                None => {
-                    Box::pin(authenticator.incoming.verify(token.expose(), &authenticator.audiences)).await
-                }
-            };
-            // It keeps the buffer of the client's connection.
-            drop(token);
-            match verified {
-                Ok(principal) => {
-                    let (end, token) = (principal.expires_with_leeway(), principal.token.clone());
-                    if let Some(exchange) = Exchange::of(request.extensions()) {
-                        exchange.set_principal(&principal);
-                    }
-                    if let Err(refusal) = authenticator.incoming.check_scopes(&principal) {
-                        return authenticator.deny(&refusal, request.headers());
-                    }
-                    request.extensions_mut().insert(principal);
-                    let mut response = next.handle(request).await;
-                    if let Some(denial) = response.extensions_mut().get_mut::<Denial>() {
-                        denial.redact(&token);
-                    }
-                    match end {
-                        Some(end) => with_expiry(response, end),
-                        None => response,
-                    }
-                }
-                Err(refusal) => authenticator.deny(&refusal, request.headers()),
-            }
-        })
+        }
     }
 }
 
