@@ -202,12 +202,12 @@ impl Scanner<'_> {
 
     /// Goes on to the next quote, backslash or control character, eight bytes at a time.
     fn skip_plain_bytes(&mut self) {
-        const ONES: u64 = u64::MAX / 255;
+        let ones = u64::MAX / 255;
         while let Some(bytes) = self.text.get(self.at..).and_then(<[u8]>::first_chunk) {
             let word = u64::from_le_bytes(*bytes);
             // Where a byte is less than `limit`, its highest bit is set; above such a byte, others may have it set too.
-            let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & (ONES << 7);
-            let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+            let below = |word: u64, limit: u64| word.wrapping_sub(ones * limit) & !word & (ones << 7);
+            let equal = |byte: u8| below(word ^ (ones * u64::from(byte)), 1);
             let found = below(word, 0x20) | equal(b'"') | equal(b'\\');
             if found != 0 {
                 self.at += found.trailing_zeros() as usize / 8;
