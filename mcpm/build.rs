@@ -39,13 +39,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=shim");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed={REQUIRE}");
-    if env::var_os("CARGO_CFG_UNIX").is_none() {
-        println!(
-            "cargo::error=mcpm cannot be built for `{}`: it needs the sockets, signals, file modes and file locks of Unix",
-            env::var("TARGET")?
-        );
-        return Ok(());
-    }
     let is_required = env::var(REQUIRE).is_ok_and(|value| value == "1");
     let folder = PathBuf::from(env::var("OUT_DIR")?);
     let (rustc, own) = (env::var("RUSTC")?, env::var("TARGET")?);

@@ -10,10 +10,10 @@ use tokio::time::MissedTickBehavior;
 
 /// Size in bytes from which a buffer is mapped on its own, and from which free memory at the end of the heap is given
 /// back. It is the value that glibc begins with.
-#[cfg(target_env = "gnu")]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 const MMAP_THRESHOLD_BYTES: libc::c_int = 128 << 10;
 /// Most heaps: the proxy runs on one thread, and few others allocate.
-#[cfg(target_env = "gnu")]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 const MAX_ARENAS: libc::c_int = 2;
 /// How often free pages are given back.
 const TRIM_INTERVAL: Duration = Duration::from_secs(30);
@@ -22,7 +22,7 @@ const MIN_GROWTH_PAGES: u64 = 64;
 
 /// Sets the limits; must be called before other threads run.
 pub(crate) fn configure() {
-    #[cfg(target_env = "gnu")]
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[expect(unsafe_code, reason = "nothing else sets glibc's allocator")]
     // SAFETY: `mallopt` takes numbers, and reports what it does not know.
     unsafe {
@@ -49,7 +49,7 @@ pub(crate) async fn trim_regularly() {
 }
 
 fn trim() {
-    #[cfg(target_env = "gnu")]
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[expect(unsafe_code, reason = "nothing else gives free pages back")]
     // SAFETY: `malloc_trim` has no precondition.
     unsafe {

@@ -3,10 +3,13 @@
 
 use mcpm::{Error, ErrorKind, Result};
 
-use crate::{allocator, open_files};
+use crate::allocator;
+#[cfg(unix)]
+use crate::open_files;
 
 /// Runs a future to completion.
 pub(crate) fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    #[cfg(unix)]
     open_files::raise_limit();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -19,13 +19,17 @@ mod exit;
 mod flag_names;
 mod logging;
 mod login_prompt;
+#[cfg(unix)]
 mod open_files;
 mod output;
 mod progress;
+#[cfg_attr(windows, path = "signals_windows.rs")]
 mod signals;
 mod standard_streams;
 mod supervise;
 mod terminal;
+#[cfg_attr(windows, path = "tty_off.rs")]
+mod tty;
 
 pub use args::options;
 

@@ -2,7 +2,10 @@
 
 use mcpm::{Error, ErrorKind, Result};
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
+use tokio::{
+    process::Child,
+    signal::unix::{Signal as Signals, SignalKind, signal},
+};
 
 /// Listens for SIGINT, SIGTERM, SIGQUIT and SIGHUP, which a terminal sends when it is closed. Signals that arrive
 /// while nothing waits are not lost. If SIGHUP was ignored from the start, as under `nohup`, it stays ignored.
@@ -41,8 +44,8 @@ impl StopSignals {
 }
 
 /// Sends SIGTERM to a child process.
-pub(crate) fn terminate(process: u32) {
-    if let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) {
+pub(crate) fn terminate(child: &mut Child) {
+    if let Some(pid) = child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) {
         // It may have exited already.
         let _ = kill_process(pid, Signal::TERM);
     }

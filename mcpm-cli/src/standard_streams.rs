@@ -5,15 +5,18 @@
 
 use std::{
     io::{self, Read, Write},
-    net::Shutdown,
-    os::unix::net::UnixStream as Blocking,
     sync::mpsc,
     thread,
     time::Duration,
 };
 
 use mcpm::{Error, ErrorKind, Result};
-use tokio::net::UnixStream;
+#[cfg(unix)]
+use std::os::unix::net::UnixStream as Blocking;
+#[cfg(windows)]
+use tokio::io::DuplexStream as StandardStream;
+#[cfg(unix)]
+use tokio::net::UnixStream as StandardStream;
 
 /// Time limit for writing the last output.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -22,12 +25,11 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Returns standard input. Its thread ends with the process.
-pub(crate) fn input() -> Result<UnixStream> {
+pub(crate) fn input() -> Result<StandardStream> {
     let (mut ours, theirs) = pair()?;
     start("stdin", move || {
         // The other end may be closed before the input ends.
         let _ = copy(&mut io::stdin().lock(), &mut ours);
-        let _ = ours.shutdown(Shutdown::Write);
     })?;
     Ok(theirs)
 }
@@ -44,7 +46,7 @@ impl Drop for OutputGuard {
 }
 
 /// Returns standard output. The stream must be dropped before the guard.
-pub(crate) fn output() -> Result<(UnixStream, OutputGuard)> {
+pub(crate) fn output() -> Result<(StandardStream, OutputGuard)> {
     let (mut ours, theirs) = pair()?;
     let (done, finished) = mpsc::channel();
     start("stdout", move || {
@@ -72,12 +74,19 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     }
 }
 
-fn pair() -> Result<(Blocking, UnixStream)> {
+#[cfg(unix)]
+fn pair() -> Result<(Blocking, StandardStream)> {
     let opened = Blocking::pair().and_then(|(ours, theirs)| {
         theirs.set_nonblocking(true)?;
-        Ok((ours, UnixStream::from_std(theirs)?))
+        Ok((ours, StandardStream::from_std(theirs)?))
     });
     opened.map_err(failed)
+}
+
+#[cfg(windows)]
+fn pair() -> Result<(tokio_util::io::SyncIoBridge<StandardStream>, StandardStream)> {
+    let (ours, theirs) = tokio::io::duplex(BUFFER_BYTES);
+    Ok((tokio_util::io::SyncIoBridge::new(ours), theirs))
 }
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {

@@ -122,6 +122,9 @@ pub(crate) async fn spawn(
             command.env_remove(name);
         }
     }
+    // As `setsid` does on Unix.
+    #[cfg(windows)]
+    command.creation_flags(DETACHED_PROCESS | CREATE_NEW_PROCESS_GROUP);
     let mut stop = signals::StopSignals::listen()?;
     let mut child = command
         .arg(SUPERVISE_COMMAND)
@@ -158,20 +161,25 @@ pub(crate) async fn spawn(
     tokio::select! {
         outcome = outcome => outcome,
         () = stop.recv() => {
-            if let Some(process) = child.id() {
-                // It rolls back the start.
-                signals::terminate(process);
-                let _ = child.wait().await;
-            }
+            // It rolls back the start.
+            signals::terminate(&mut child);
+            let _ = child.wait().await;
             Err(Error::new(ErrorKind::Interrupted, "interrupted"))
         }
     }
 }
 
+/// Flags of a process without a console, which gets none of the console's events (`CreateProcess`).
+#[cfg(windows)]
+const DETACHED_PROCESS: u32 = 0x8;
+#[cfg(windows)]
+const CREATE_NEW_PROCESS_GROUP: u32 = 0x200;
+
 /// Runs the supervisor.
 pub(crate) fn main() -> Result<()> {
     // Signals of the terminal are for the parent. It fails if this process has its own session already, which is
     // fine.
+    #[cfg(unix)]
     let _ = rustix::process::setsid();
     let mut order = Vec::new();
     io::stdin()

@@ -1,9 +1,4 @@
-//! Prompts on the terminal, without echo for secrets.
-
-use std::{
-    fs::{File, OpenOptions},
-    io::{self, BufRead as _, BufReader, Read as _, Write as _},
-};
+//! The prompts of commands, and the environment that has them.
 
 use async_trait::async_trait;
 use mcpm::{
@@ -11,13 +6,10 @@ use mcpm::{
     options::Secret,
     user_prompt::{LoginPrompt, UserPrompt},
 };
-use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
-use zeroize::Zeroizing;
 
-use crate::{browser, login_prompt};
+use crate::{browser, login_prompt, tty};
 
-/// Maximum length of a line in bytes.
-const MAX_LINE_BYTES: usize = 64 * 1024;
+pub(crate) use tty::prompt_hidden;
 
 /// The environment of a command that may prompt.
 pub(crate) fn environment() -> Environment {
@@ -43,7 +35,7 @@ impl UserPrompt for Terminal {
         let question = question.to_owned();
         let lost =
             |error| Error::new(ErrorKind::Internal, "cannot read the answer to the prompt").source(error);
-        tokio::task::spawn_blocking(move || prompt_visible(&question)).await.map_err(lost)?
+        tokio::task::spawn_blocking(move || tty::prompt_visible(&question)).await.map_err(lost)?
     }
 
     async fn show_login(&self, login: &LoginPrompt) -> Result<()> {
@@ -53,123 +45,6 @@ impl UserPrompt for Terminal {
     }
 
     async fn ask_redirect(&self, login: &LoginPrompt) -> Result<Option<String>> {
-        login_prompt::wait(login).await
-    }
-}
-
-/// Prompts for a line with echo; `None` without a terminal.
-fn prompt_visible(question: &str) -> Result<Option<String>> {
-    let cannot = |error: io::Error| Error::new(ErrorKind::Io, "cannot prompt on the terminal").source(error);
-    let Ok(terminal) = OpenOptions::new().read(true).write(true).open("/dev/tty") else {
-        return Ok(None);
-    };
-    write!(&terminal, "{question}: ").map_err(cannot)?;
-    let mut line = String::new();
-    match BufReader::new(&terminal).read_line(&mut line).map_err(cannot)? {
-        0 => Err(Error::new(ErrorKind::Interrupted, "interrupted")),
-        _ => Ok(Some(line.trim_end_matches(['\r', '\n']).to_owned())),
-    }
-}
-
-/// Prompts for a line without echo; `None` without a terminal.
-pub(crate) fn prompt_hidden(question: &str) -> Result<Option<Secret>> {
-    let cannot = |error: io::Error| Error::new(ErrorKind::Io, "cannot prompt on the terminal").source(error);
-    let Ok(terminal) = OpenOptions::new().read(true).write(true).open("/dev/tty") else {
-        return Ok(None);
-    };
-    let mut terminal = &terminal;
-    let quiet = EchoGuard::begin(terminal, OptionalActions::Flush).map_err(cannot)?;
-    write!(terminal, "{question}: ").and_then(|()| terminal.flush()).map_err(cannot)?;
-    let line = read_line(terminal);
-    drop(quiet);
-    writeln!(terminal).map_err(cannot)?;
-    line.map_err(cannot)?.map(Some).ok_or_else(|| Error::new(ErrorKind::Interrupted, "interrupted"))
-}
-
-/// Reads a line byte by byte; `None` if the user cancels. The terminal's line editing is off, so that Ctrl-C
-/// cancels the prompt instead of ending the process with the echo still off.
-fn read_line(mut terminal: &File) -> io::Result<Option<Secret>> {
-    let mut editor = LineEditor::new();
-    let mut byte = [0];
-    while terminal.read(&mut byte)? == 1 {
-        match editor.push(byte[0])? {
-            Edit::Continue => {}
-            Edit::Complete => return editor.text().map(Some),
-            Edit::Cancelled => return Ok(None),
-        }
-    }
-    Ok(None)
-}
-
-/// A line that is typed without the terminal's line editing.
-pub(crate) struct LineEditor(Zeroizing<Vec<u8>>);
-
-/// What a byte does to the line.
-pub(crate) enum Edit {
-    Continue,
-    Complete,
-    Cancelled,
-}
-
-impl LineEditor {
-    pub(crate) fn new() -> Self {
-        // It does not grow, so that no copy of a secret is left behind.
-        Self(Zeroizing::new(Vec::with_capacity(MAX_LINE_BYTES)))
-    }
-
-    pub(crate) fn push(&mut self, byte: u8) -> io::Result<Edit> {
-        let line = &mut self.0;
-        match byte {
-            b'\r' | b'\n' => return Ok(Edit::Complete),
-            // Ctrl-C and Ctrl-\; Ctrl-D at the beginning.
-            3 | 28 => return Ok(Edit::Cancelled),
-            4 if line.is_empty() => return Ok(Edit::Cancelled),
-            4 => return Ok(Edit::Complete),
-            // Backspace removes a whole character.
-            8 | 127 => while line.pop().is_some_and(|byte| byte & 0xC0 == 0x80) {},
-            // Ctrl-U
-            21 => line.clear(),
-            _ if line.len() == MAX_LINE_BYTES => return Err(io::Error::other("the line is too long")),
-            byte => line.push(byte),
-        }
-        Ok(Edit::Continue)
-    }
-
-    /// The length in bytes.
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(crate) fn text(&self) -> io::Result<Secret> {
-        str::from_utf8(&self.0)
-            .map(Secret::from)
-            .map_err(|_| io::Error::other("the input is not valid UTF-8"))
-    }
-}
-
-/// A terminal without echo until this is dropped.
-pub(crate) struct EchoGuard<'a> {
-    terminal: &'a File,
-    before: Termios,
-    typed_ahead: OptionalActions,
-}
-
-impl<'a> EchoGuard<'a> {
-    /// Turns the echo off; `typed_ahead` says what becomes of input that was typed before.
-    pub(crate) fn begin(terminal: &'a File, typed_ahead: OptionalActions) -> io::Result<Self> {
-        let before = tcgetattr(terminal)?;
-        let mut quiet = before.clone();
-        quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
-        quiet.special_codes[SpecialCodeIndex::VMIN] = 1;
-        quiet.special_codes[SpecialCodeIndex::VTIME] = 0;
-        tcsetattr(terminal, typed_ahead, &quiet)?;
-        Ok(Self { terminal, before, typed_ahead })
-    }
-}
-
-impl Drop for EchoGuard<'_> {
-    fn drop(&mut self) {
-        // A failure cannot be reported.
-        let _ = tcsetattr(self.terminal, self.typed_ahead, &self.before);
+        tty::ask_redirect(login).await
     }
 }

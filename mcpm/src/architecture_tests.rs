@@ -10,7 +10,7 @@ use crate::testing::each_source;
 const PAGE: &str = include_str!("../../docs/architecture.md");
 
 /// Modules that every module may use.
-const SHARED_MODULES: [&str; 10] = [
+const SHARED_MODULES: [&str; 11] = [
     "config_file",
     "environment",
     "error",
@@ -18,6 +18,7 @@ const SHARED_MODULES: [&str; 10] = [
     "fnv1a",
     "memory",
     "options",
+    "platform",
     "rate_limit",
     "redact",
     "timers",

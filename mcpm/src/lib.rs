@@ -131,6 +131,7 @@ mod name;
 pub mod options;
 pub mod package;
 pub mod permission;
+mod platform;
 pub mod policy;
 pub mod proxy;
 mod rate_limit;

@@ -10,7 +10,7 @@ use crate::{
 const PAGE: &str = include_str!("../../docs/request.md");
 
 /// Constants that bound nothing which a client, a server, a container or a caller can make mcpm hold, start or write.
-const EXEMPT_CONSTANTS: [&str; 47] = [
+const EXEMPT_CONSTANTS: [&str; 50] = [
     "auth/outgoing/kept_login.rs VERSION",
     "auth/outgoing/spec.rs CALLBACK_PORT",
     "explain/denial_log.rs ID_BYTES",
@@ -20,7 +20,10 @@ const EXEMPT_CONSTANTS: [&str; 47] = [
     "isolation/host_map.rs PROXY_PORT",
     "stdio/id_scan.rs MAX_FIELD_NAME_BYTES",
     "mcpm-cli/src/commands/registry.rs MAX_DESCRIPTION_CHARS",
+    "mcpm-cli/src/supervise.rs CREATE_NEW_PROCESS_GROUP",
+    "mcpm-cli/src/supervise.rs DETACHED_PROCESS",
     "package/recipe.rs TAG_HASH_LENGTH",
+    "platform/windows.rs FILE_FLAG_BACKUP_SEMANTICS",
     "proxy/last_seen.rs FAILED",
     "proxy/last_seen.rs NO_EXCHANGE",
     "runtime/docker/create_body.rs OOM_SCORE",

@@ -8,7 +8,6 @@ mod queue;
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt as _,
     path::PathBuf,
     sync::{
         Mutex, OnceLock, PoisonError,
@@ -127,7 +126,11 @@ impl LogFile {
         if self.path.metadata().is_ok_and(|file| file.len() > MAX_LOG_BYTES) {
             std::fs::rename(&self.path, self.path.with_extension("log.1"))?;
         }
-        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&self.path)?;
+        let mut options = OpenOptions::new();
+        // On Windows it is as private as its folder.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.create(true).append(true).open(&self.path)?;
         let size = file.metadata()?.len();
         Ok((file, size))
     }

@@ -3,13 +3,12 @@
 use std::{
     fs::File,
     io::{self, Read as _},
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, ErrorKind, Result, options::Secret};
+use crate::{Error, ErrorKind, Result, options::Secret, platform};
 
 /// Maximum size of a file with a secret, in bytes.
 const MAX_SECRET_FILE_BYTES: u64 = 64 << 10;
@@ -72,9 +71,7 @@ pub(super) fn read_secret_file(path: &Path, what: &str, option: &'static str) ->
 }
 
 fn text(path: &Path) -> io::Result<String> {
-    // Opening a named pipe without a writer must not block.
-    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let file = platform::without_waiting(File::options().read(true)).open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));

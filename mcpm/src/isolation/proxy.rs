@@ -19,7 +19,7 @@ use hyper::{
     upgrade::{self, OnUpgrade},
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 
 use super::{
     denial_response::denial_text,
@@ -27,7 +27,7 @@ use super::{
     state::IsolationState,
     tunnel::{self, ActivityStream, ActivityTimer},
 };
-use crate::permission::Host;
+use crate::{permission::Host, platform::LocalStream};
 
 /// Timeout of the head of a request.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
@@ -51,7 +51,7 @@ type EgressBody = Either<Full<Bytes>, Incoming>;
 type PendingTunnel = Arc<Mutex<Option<(OnUpgrade, Host, u16, TcpStream)>>>;
 
 /// Serves one connection to its end.
-pub(super) async fn serve(connection: UnixStream, state: Arc<IsolationState>) -> io::Result<()> {
+pub(super) async fn serve(connection: LocalStream, state: Arc<IsolationState>) -> io::Result<()> {
     let pending = PendingTunnel::default();
     let service = {
         let (state, pending) = (Arc::clone(&state), Arc::clone(&pending));

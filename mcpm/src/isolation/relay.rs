@@ -16,10 +16,6 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
-    net::{
-        UnixStream,
-        unix::{OwnedReadHalf, OwnedWriteHalf},
-    },
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     task::JoinSet,
 };
@@ -33,7 +29,10 @@ use super::{
     shim_connections,
     state::IsolationState,
 };
-use crate::Result;
+use crate::{
+    Result,
+    platform::{LocalStream, OwnedReadHalf, OwnedWriteHalf},
+};
 
 /// Most frames that wait to be written.
 const MAX_QUEUED_FRAMES: usize = 64;
@@ -192,7 +191,7 @@ fn open_connection(
         cut: connection.cancel_send.clone(),
     };
     let pair = Arc::clone(&state.limits.any_connections).try_acquire_owned().ok().and_then(|permit| {
-        let (ours, links) = UnixStream::pair().ok()?;
+        let (ours, links) = LocalStream::pair().ok()?;
         Some((ours, links, Arc::new(permit)))
     });
     let closed = Arc::clone(&connection.closed_locally);
@@ -235,7 +234,7 @@ impl ConnectionPump {
     /// Copies bytes in both directions until both have ended.
     async fn pump(
         &self,
-        ours: UnixStream,
+        ours: LocalStream,
         coming: mpsc::UnboundedReceiver<RelayedChunk>,
         _permit: Arc<OwnedSemaphorePermit>,
     ) {

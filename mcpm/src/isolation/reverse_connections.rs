@@ -8,11 +8,10 @@ use std::{io, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::UnixStream,
     sync::{Mutex, mpsc},
 };
 
-use crate::transport::http::Dial;
+use crate::{platform::LocalStream, transport::http::Dial};
 
 /// Most connections that wait to be used.
 const MAX_WAITING_CONNECTIONS: usize = 64;
@@ -21,10 +20,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Receives the connections that the container opens.
 #[derive(Debug, Clone)]
-pub(crate) struct ReverseDialer(Arc<Mutex<mpsc::Receiver<UnixStream>>>);
+pub(crate) struct ReverseDialer(Arc<Mutex<mpsc::Receiver<LocalStream>>>);
 
 /// Sends the connections that the container opens.
-pub(super) type ReverseConnectionSender = mpsc::Sender<UnixStream>;
+pub(super) type ReverseConnectionSender = mpsc::Sender<LocalStream>;
 
 impl ReverseDialer {
     pub(super) fn new() -> (Self, ReverseConnectionSender) {
@@ -35,7 +34,7 @@ impl ReverseDialer {
 
 #[async_trait]
 impl Dial for ReverseDialer {
-    async fn dial(&self) -> io::Result<UnixStream> {
+    async fn dial(&self) -> io::Result<LocalStream> {
         let connecting = async {
             loop {
                 let offer = self.0.lock().await.recv().await;
@@ -55,7 +54,7 @@ impl Dial for ReverseDialer {
 }
 
 /// Requests a connection to the server, and returns the shim's response.
-async fn claim(connection: &mut UnixStream) -> io::Result<u8> {
+async fn claim(connection: &mut LocalStream) -> io::Result<u8> {
     connection.write_all(b"!").await?;
     connection.read_u8().await
 }

@@ -2,16 +2,16 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{UnixListener, UnixStream},
-};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::{
     EgressDecision, EgressDenial, Rule, denial_response::http_denial_response, policy::EgressError, proxy,
     sniff, state::IsolationState, tunnel,
 };
-use crate::permission::Host;
+use crate::{
+    permission::Host,
+    platform::{LocalListener, LocalStream},
+};
 
 /// Longest first line, which states the purpose of a connection.
 const MAX_LINE_BYTES: usize = 512;
@@ -21,7 +21,7 @@ const FIRST_LINE_TIMEOUT: Duration = Duration::from_secs(10);
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Accepts connections until it is dropped.
-pub(super) async fn serve(listener: UnixListener, state: Arc<IsolationState>) {
+pub(super) async fn serve(listener: LocalListener, state: Arc<IsolationState>) {
     loop {
         let Ok(permit) = Arc::clone(&state.limits.any_connections).acquire_owned().await else { return };
         match listener.accept().await {
@@ -36,7 +36,7 @@ pub(super) async fn serve(listener: UnixListener, state: Arc<IsolationState>) {
 
 /// Serves one connection while the isolation lasts; `permit` limits their number.
 pub(super) fn spawn_connection(
-    connection: UnixStream,
+    connection: LocalStream,
     permit: impl Send + 'static,
     state: &Arc<IsolationState>,
 ) {
@@ -51,7 +51,7 @@ pub(super) fn spawn_connection(
     }));
 }
 
-async fn handle_connection(mut connection: UnixStream, state: Arc<IsolationState>) -> io::Result<()> {
+async fn handle_connection(mut connection: LocalStream, state: Arc<IsolationState>) -> io::Result<()> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
     let line = tokio::time::timeout(FIRST_LINE_TIMEOUT, read_line(&mut connection)).await.map_err(late)??;
     let mut words = line.split(' ');
@@ -112,7 +112,7 @@ async fn handle_connection(mut connection: UnixStream, state: Arc<IsolationState
 }
 
 /// Reads exactly one line.
-async fn read_line(connection: &mut UnixStream) -> io::Result<String> {
+async fn read_line(connection: &mut LocalStream) -> io::Result<String> {
     let mut line = Vec::new();
     loop {
         match connection.read_u8().await? {
@@ -126,7 +126,7 @@ async fn read_line(connection: &mut UnixStream) -> io::Result<String> {
 
 /// Serves a client that ignores the proxy, and connected to an address that stands for a host.
 async fn open_to_host(
-    mut connection: UnixStream,
+    mut connection: LocalStream,
     state: &IsolationState,
     host: &Host,
     port: u16,

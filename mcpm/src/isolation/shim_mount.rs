@@ -4,15 +4,15 @@
 //! mounts it read-only, and all users there may connect.
 
 use std::{
-    fs::{self, File, Permissions},
+    fs::{self, File},
     io,
-    os::{fd::AsRawFd as _, unix::fs::PermissionsExt as _},
     path::Path,
 };
 
-use tokio::net::UnixListener;
-
-use crate::{Error, ErrorKind, Result};
+use crate::{
+    Error, ErrorKind, Result,
+    platform::{LocalListener, set_mode, socket_path},
+};
 
 /// Path of the folder in the container.
 pub(crate) const MOUNT_POINT: &str = "/.mcpm";
@@ -35,7 +35,7 @@ pub(crate) fn shim_binary(architecture: &str) -> Result<&'static [u8]> {
 }
 
 /// Prepares the folder with the shim, and listens on its socket.
-pub(super) fn prepare(folder: &Path, program: &[u8]) -> Result<UnixListener> {
+pub(super) fn prepare(folder: &Path, program: &[u8]) -> Result<LocalListener> {
     let cannot = |error: io::Error| {
         let message = format!("cannot make ready `{}` for an isolated container", folder.display());
         Error::new(ErrorKind::Io, message).source(error)
@@ -43,12 +43,12 @@ pub(super) fn prepare(folder: &Path, program: &[u8]) -> Result<UnixListener> {
     make(folder, program).map_err(cannot)
 }
 
-fn make(folder: &Path, shim: &[u8]) -> io::Result<UnixListener> {
+fn make(folder: &Path, shim: &[u8]) -> io::Result<LocalListener> {
     match fs::create_dir(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    fs::set_permissions(folder, Permissions::from_mode(0o755))?;
+    set_mode(folder, 0o755)?;
     let program = folder.join(SHIM_FILE_NAME);
     if fs::read(&program).ok().as_deref() != Some(shim) {
         // A running program cannot be written to, but can be replaced.
@@ -56,16 +56,16 @@ fn make(folder: &Path, shim: &[u8]) -> io::Result<UnixListener> {
         fs::write(&draft, shim)?;
         fs::rename(&draft, &program)?;
     }
-    fs::set_permissions(&program, Permissions::from_mode(0o755))?;
-    // The path of a socket has at most 107 bytes, and the folder's path may be long.
+    set_mode(&program, 0o755)?;
+    // The folder's path may be long.
     let opened = File::open(folder)?;
-    let socket = Path::new("/proc/self/fd").join(opened.as_raw_fd().to_string()).join("link.sock");
+    let socket = socket_path(&opened, "link.sock");
     match fs::remove_file(&socket) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let listener = UnixListener::bind(&socket)?;
-    fs::set_permissions(&socket, Permissions::from_mode(0o666))?;
+    let listener = LocalListener::bind(&socket)?;
+    set_mode(&socket, 0o666)?;
     Ok(listener)
 }
 

@@ -6,12 +6,12 @@
 use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _},
+    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
 
 use super::sink::{LineSink, MAX_BATCH_BYTES};
+use crate::platform::{self, with_mode, without_waiting};
 
 /// When a file is rotated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,8 +89,8 @@ impl RotatingFile {
 
     /// Returns the size of the file, if it is still the one at the path.
     fn current_size(&self) -> Option<u64> {
-        let (found, own) = (fs::metadata(&self.path).ok()?, self.file.metadata().ok()?);
-        ((found.dev(), found.ino()) == (own.dev(), own.ino())).then_some(own.len())
+        let is_current = platform::is_same_file(&self.path, &self.file).ok()?;
+        if is_current { self.file.metadata().ok().map(|own| own.len()) } else { None }
     }
 
     fn rotate(&self) -> io::Result<()> {
@@ -143,20 +143,15 @@ impl RotatingFile {
 fn lock(file: &File) -> io::Result<()> {
     let locked = file.lock();
     // File systems without locks are not expected to be shared.
-    let known = |error: &io::Error| {
-        error.kind() == io::ErrorKind::Unsupported
-            || error.raw_os_error() == Some(rustix::io::Errno::NOLCK.raw_os_error())
-    };
-    if locked.as_ref().is_err_and(known) { Ok(()) } else { locked }
+    if locked.as_ref().is_err_and(platform::has_no_locks) { Ok(()) } else { locked }
 }
 
 fn open(path: &Path) -> io::Result<(File, bool)> {
     // Opening a pipe without a reader must not block.
-    let flags = rustix::fs::OFlags::NONBLOCK.bits();
-    let flags = i32::try_from(flags).unwrap_or_default();
-    let file = OpenOptions::new().create(true).append(true).mode(0o600).custom_flags(flags).open(path)?;
+    let mut options = OpenOptions::new();
+    let file = without_waiting(with_mode(options.create(true).append(true), 0o600)).open(path)?;
     let found = file.metadata()?;
-    if !found.is_file() && !found.file_type().is_char_device() {
+    if !found.is_file() && !platform::is_char_device(&found) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
     }
     Ok((file, found.is_file()))
@@ -166,7 +161,10 @@ fn open(path: &Path) -> io::Result<(File, bool)> {
 fn is_torn(path: &Path, size: u64) -> bool {
     let mut last = [0];
     // A file that cannot be read counts as complete.
-    let read = File::open(path).and_then(|file| file.read_exact_at(&mut last, size - 1));
+    let read = File::open(path).and_then(|mut file| {
+        file.seek(SeekFrom::Start(size - 1))?;
+        file.read_exact(&mut last)
+    });
     read.is_ok() && last != *b"\n"
 }
 
@@ -189,6 +187,8 @@ impl LineSink for RotatingFile {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     fn text(path: &Path) -> String {

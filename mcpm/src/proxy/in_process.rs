@@ -3,13 +3,10 @@
 use std::{io, sync::Arc};
 
 use async_trait::async_trait;
-use tokio::{
-    net::UnixStream,
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
-};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::target::Target;
-use crate::{Result, transport::http::Dial};
+use crate::{Result, platform::LocalStream, transport::http::Dial};
 
 /// Maximum number of connections from the process of the proxy.
 const MAX_IN_PROCESS_CONNECTIONS: usize = 256;
@@ -17,7 +14,7 @@ const MAX_IN_PROCESS_CONNECTIONS: usize = 256;
 const MAX_WAITING_CONNECTIONS: usize = 16;
 
 /// A connection, and its permit.
-pub(super) type InProcessConnection = (UnixStream, OwnedSemaphorePermit);
+pub(super) type InProcessConnection = (LocalStream, OwnedSemaphorePermit);
 
 /// Opens connections to a proxy of this process.
 #[derive(Debug, Clone)]
@@ -52,12 +49,12 @@ impl InProcessEndpoint {
 
 #[async_trait]
 impl Dial for InProcessConnector {
-    async fn dial(&self) -> io::Result<UnixStream> {
+    async fn dial(&self) -> io::Result<LocalStream> {
         let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| {
             let message = format!("{MAX_IN_PROCESS_CONNECTIONS} connections are open in this process");
             io::Error::new(io::ErrorKind::QuotaExceeded, message)
         })?;
-        let (ours, theirs) = UnixStream::pair()?;
+        let (ours, theirs) = LocalStream::pair()?;
         let stopped = |_| io::Error::new(io::ErrorKind::ConnectionRefused, "the proxy has stopped");
         self.connections.send((theirs, permit)).await.map_err(stopped)?;
         Ok(ours)

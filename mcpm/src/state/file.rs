@@ -7,24 +7,28 @@ use std::{
     ffi::OsString,
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     process,
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use crate::{Error, ErrorKind};
+use crate::{
+    Error, ErrorKind,
+    platform::{folder_with_mode, open_folder, sync_folder, with_mode},
+};
+
+pub(super) use crate::platform::is_same_file;
 
 /// Creates a folder and its missing parents.
 pub(crate) fn create_folders(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
+    folder_with_mode(DirBuilder::new().recursive(true), 0o700).create(path)
 }
 
 /// Creates one folder and opens it. Fails with `AlreadyExists` if the path exists; a failure leaves nothing
 /// behind.
 pub(super) fn create_folder(path: &Path) -> io::Result<File> {
-    DirBuilder::new().mode(0o700).create(path)?;
-    let opened = sync_parent(path).and_then(|()| File::open(path));
+    folder_with_mode(&mut DirBuilder::new(), 0o700).create(path)?;
+    let opened = sync_parent(path).and_then(|()| open_folder(path));
     if opened.is_err() {
         // The first error is the one to report.
         let _ = fs::remove_dir(path);
@@ -34,7 +38,7 @@ pub(super) fn create_folder(path: &Path) -> io::Result<File> {
 
 /// Opens a file for reading and writing, creating it if it is missing.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+    with_mode(OpenOptions::new().read(true).write(true).create(true).truncate(false), 0o600).open(path)
 }
 
 /// Replaces the file at `path` atomically: readers see the old or the new content.
@@ -64,18 +68,8 @@ pub(super) fn unique_sibling(path: &Path, before: &str, after: &str) -> PathBuf 
 /// Syncs the folder of `path`, so that its entry survives a power failure.
 pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     match path.parent() {
-        Some(parent) => File::open(parent)?.sync_all(),
+        Some(parent) => sync_folder(parent),
         None => Ok(()),
-    }
-}
-
-/// Returns whether `path` still leads to the opened file.
-pub(super) fn is_same_file(path: &Path, opened: &File) -> io::Result<bool> {
-    let opened = opened.metadata()?;
-    match fs::metadata(path) {
-        Ok(found) => Ok((found.dev(), found.ino()) == (opened.dev(), opened.ino())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
     }
 }
 
@@ -91,7 +85,8 @@ impl TempFile {
     fn write(path: &Path, bytes: &[u8]) -> io::Result<Self> {
         let path = unique_sibling(path, ".", ".new");
         // A crashed process with the same pid may have left this file.
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+        let mut file =
+            with_mode(OpenOptions::new().write(true).create(true).truncate(true), 0o600).open(&path)?;
         let draft = Self(path);
         file.write_all(bytes)?;
         file.sync_all()?;
@@ -108,6 +103,8 @@ impl Drop for TempFile {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     #[test]

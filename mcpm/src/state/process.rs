@@ -7,15 +7,14 @@
 use std::{io, os::fd::OwnedFd};
 use std::{process, time::Duration};
 
-use rustix::{
-    io::Errno,
-    process::{Pid, Signal, kill_process, test_kill_process},
-};
 use serde::{Deserialize, Serialize};
 #[cfg(target_os = "linux")]
 use tokio::io::{Interest, unix::AsyncFd};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{
+    Error, ErrorKind, Result,
+    platform::{Signal, process_exists, signal_process},
+};
 
 /// Poll interval where the kernel cannot report the end of a process.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -40,7 +39,7 @@ impl ProcessId {
     pub fn is_alive(self) -> bool {
         match self.start_time {
             Some(_) => start_time(self.pid) == self.start_time,
-            None => self.raw().is_some_and(|pid| !matches!(test_kill_process(pid), Err(Errno::SRCH))),
+            None => process_exists(self.pid),
         }
     }
 
@@ -67,27 +66,21 @@ impl ProcessId {
         Self { pid, start_time: start_time(pid) }
     }
 
-    fn raw(self) -> Option<Pid> {
-        i32::try_from(self.pid).ok().and_then(Pid::from_raw)
-    }
-
     fn signal(self, signal: Signal) -> Result<bool> {
-        let Some(pid) = self.raw().filter(|_| self.is_alive()) else { return Ok(false) };
-        match kill_process(pid, signal) {
-            Ok(()) => Ok(true),
-            Err(Errno::SRCH) => Ok(false),
-            Err(error) => {
-                let message = format!("cannot signal the process {}", self.pid);
-                Err(Error::new(ErrorKind::Io, message).source(error))
-            }
+        if !self.is_alive() {
+            return Ok(false);
         }
+        signal_process(self.pid, signal).map_err(|error| {
+            Error::new(ErrorKind::Io, format!("cannot signal the process {}", self.pid)).source(error)
+        })
     }
 
     #[cfg(target_os = "linux")]
     async fn exited(self) {
-        use rustix::process::{PidfdFlags, pidfd_open};
+        use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-        let handle = self.raw().and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        let handle = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         // The check follows the opening: if the process is alive then, it is the one that was opened.
         if let Some(handle) = handle
             && self.is_alive()

@@ -3,11 +3,14 @@
 use std::{ffi::OsString, process::Stdio, time::Duration};
 
 use async_trait::async_trait;
-use rustix::process::{Pid, Signal};
 use tokio::process::{Child, Command};
 
 use super::process::{Process, ProcessControl, ProcessExit, ProcessOutput, Spawn};
-use crate::{Error, ErrorKind, Result, runtime::Exit};
+use crate::{
+    Error, ErrorKind, Result,
+    platform::{Signal, exit_code, signal_process},
+    runtime::Exit,
+};
 
 /// Starts a program of this machine as a stdio server, without isolation.
 ///
@@ -56,9 +59,7 @@ impl ProcessControl for LocalControl {
     async fn wait(&mut self) -> ProcessExit {
         match self.0.wait().await {
             Ok(status) => {
-                use std::os::unix::process::ExitStatusExt as _;
-                let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-                let code = i64::from(code.unwrap_or_default());
+                let code = exit_code(status);
                 let exit = Exit { code, out_of_memory: false };
                 ProcessExit {
                     exit: Some(exit),
@@ -76,8 +77,8 @@ impl ProcessControl for LocalControl {
         if tokio::time::timeout(by_itself, self.0.wait()).await.is_ok() {
             return;
         }
-        if let Some(pid) = self.0.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
-            && let Err(error) = rustix::process::kill_process(pid, Signal::TERM)
+        if let Some(pid) = self.0.id()
+            && let Err(error) = signal_process(pid, Signal::TERM)
         {
             tracing::debug!(%error, "cannot signal the server: it has ended");
         }

@@ -2,7 +2,6 @@
 
 use std::{collections::VecDeque, process::Stdio, time::Duration};
 
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader},
     process::{Child, Command},
@@ -14,6 +13,7 @@ use crate::{
     Error, ErrorKind, Result,
     environment::Variables,
     options::Secret,
+    platform::{ProcessGroup, Signal},
     redact::{Redactor, is_secret_name, truncate},
 };
 
@@ -73,7 +73,7 @@ pub(super) struct ChildTunnel {
     program: String,
     child: Child,
     /// `None` once no process of the group remains.
-    group: Option<Pid>,
+    group: Option<ProcessGroup>,
     redactor: Redactor,
     lines: mpsc::Receiver<String>,
     last_lines: VecDeque<String>,
@@ -93,7 +93,7 @@ impl ChildTunnel {
             return Err(Error::new(ErrorKind::InvalidOption, "the command of the tunnel is empty"));
         };
         let mut child = Command::new(program);
-        let started = child
+        let started = ProcessGroup::prepare(&mut child)
             .args(args)
             .env_clear()
             .envs(command.inherited.iter())
@@ -101,7 +101,6 @@ impl ChildTunnel {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .process_group(0)
             .kill_on_drop(true)
             .spawn();
         let failed = |error| {
@@ -122,7 +121,7 @@ impl ChildTunnel {
         let secrets = command.variables.iter().map(|(_, value)| value.clone()).chain(inherited);
         Ok(Self {
             program: program.clone(),
-            group: child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)),
+            group: ProcessGroup::of(&child),
             child,
             redactor: Redactor::new(secrets, &[]),
             lines,
@@ -183,7 +182,7 @@ impl ChildTunnel {
         let ended = async {
             let _ = self.child.wait().await;
             // The pid of the leader is not used again while its group has processes.
-            while self.group.is_some_and(|group| test_kill_process_group(group).is_ok()) {
+            while self.group.is_some_and(ProcessGroup::remains) {
                 sleep(GROUP_INTERVAL).await;
             }
         };
@@ -198,7 +197,7 @@ impl ChildTunnel {
 
     fn signal_group(&self, signal: Signal) {
         if let Some(group) = self.group
-            && let Err(error) = kill_process_group(group, signal)
+            && let Err(error) = group.signal(signal)
         {
             tracing::debug!(%error, "cannot signal the processes of the tunnel: they have ended");
         }
@@ -301,7 +300,8 @@ mod tests {
         assert_ends(&pid).await;
 
         let (mut tunnel, pid) = nested().await;
-        let _ = rustix::process::kill_process(tunnel.group.expect("a group"), Signal::KILL);
+        let leader = tunnel.child.id().expect("a process");
+        let _ = crate::platform::signal_process(leader, Signal::KILL);
         assert!(tunnel.wait().await.contains("ended (signal: 9"));
         assert!(is_alive(&pid));
         tunnel.stop(Duration::ZERO).await;

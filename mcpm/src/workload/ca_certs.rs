@@ -5,13 +5,13 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
 use crate::{
     Environment, Error, ErrorKind, Result,
     package::certificates::{CA_BUNDLE_FILE, CA_FILE, Certificates},
+    platform::set_mode,
     runtime::Mount,
 };
 
@@ -63,8 +63,4 @@ pub(super) fn write(record: &Path, given: &Path, environment: &Environment) -> R
 
 fn folder(record: &Path) -> PathBuf {
     record.join("certificates")
-}
-
-fn set_mode(path: &Path, mode: u32) -> std::io::Result<()> {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }

@@ -8,7 +8,6 @@ use std::{
     collections::BTreeMap,
     fs::{self, OpenOptions},
     io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -18,6 +17,7 @@ use crate::{
     fnv1a::fnv1a,
     isolation::MOUNT_POINT,
     options::{Secret, SecretRef, SecretTarget, WorkloadOptions},
+    platform::with_mode,
     runtime::{ContainerSpec, Mount},
     secrets::{self, SecretValues, Secrets},
     state::file::{create_folders, file_error},
@@ -233,10 +233,7 @@ impl SecretFiles {
     /// machine, the folder is private.
     fn write(&self, number: usize, value: &Secret) -> Result<PathBuf> {
         let path = self.0.join(number.to_string());
-        OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o444)
+        with_mode(OpenOptions::new().write(true).create_new(true), 0o444)
             .open(&path)
             .and_then(|mut file| file.write_all(value.expose().as_bytes()))
             .map_err(|error| file_error("write", &path, error))?;

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::endpoint::EngineEndpoint;
-use crate::runtime::EngineName;
+use crate::{platform::linux_release, runtime::EngineName};
 
 /// The parts of an engine's `/info` response that are used.
 #[derive(Debug, Default, Deserialize)]
@@ -81,8 +81,7 @@ impl EngineCapabilities {
 /// Whether the engine runs on the kernel of this machine: that of a virtual machine may share its socket, but not its
 /// kernel.
 fn runs_on_this_kernel(info: &SystemInfo) -> bool {
-    let ours = rustix::system::uname();
-    ours.sysname().to_bytes() == b"Linux" && info.kernel_version.as_bytes() == ours.release().to_bytes()
+    linux_release().is_some_and(|ours| ours == info.kernel_version)
 }
 
 #[cfg(test)]

@@ -35,7 +35,10 @@ impl Docker {
         let seconds = REQUEST_TIMEOUT.as_secs();
         let api = match endpoint {
             EngineEndpoint::Unix(path) => match path.to_str() {
+                #[cfg(unix)]
                 Some(path) => bollard::Docker::connect_with_unix(path, seconds, API_DEFAULT_VERSION),
+                #[cfg(windows)]
+                Some(_) => return Err(unavailable("there are no sockets with paths on Windows".to_owned())),
                 None => return Err(unavailable("its path is not UTF-8".to_owned())),
             },
             EngineEndpoint::Tcp(authority) => {

@@ -13,10 +13,11 @@ use hyper_util::rt::TokioIo;
 use serde::{Deserialize, de::DeserializeOwned};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpStream, UnixStream},
+    net::TcpStream,
 };
 
 use super::{endpoint::EngineEndpoint, errors::EngineFailure};
+use crate::platform::LocalStream;
 
 /// Timeout of a request until its response begins. Stopping a container adds its grace.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
@@ -38,7 +39,7 @@ pub(super) async fn get_json<T: DeserializeOwned>(
         match endpoint {
             EngineEndpoint::Unix(socket) => {
                 let stream =
-                    UnixStream::connect(socket).await.map_err(|error| EngineFailure::from_io(&error))?;
+                    LocalStream::connect(socket).await.map_err(|error| EngineFailure::from_io(&error))?;
                 exchange(stream, "localhost", path).await
             }
             EngineEndpoint::Tcp(authority) => {

@@ -9,7 +9,7 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 
 use super::{
     address::Address,
@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
+    platform::LocalStream,
     transport::tls::{self, TrustStore},
 };
 
@@ -33,7 +34,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 #[async_trait]
 pub(crate) trait Dial: Send + Sync + std::fmt::Debug {
     /// Opens one connection.
-    async fn dial(&self) -> io::Result<UnixStream>;
+    async fn dial(&self) -> io::Result<LocalStream>;
 }
 
 /// Sends requests to one server.
@@ -172,7 +173,7 @@ impl Http1Client {
 
     async fn open(&self) -> io::Result<Stream> {
         if let Some(dial) = &self.dial {
-            return dial.dial().await.map(Stream::Unix);
+            return dial.dial().await.map(Stream::Local);
         }
         let stream = self.dial().await?;
         if !self.address.tls {

@@ -156,8 +156,8 @@ struct ClosingServer;
 
 #[async_trait::async_trait]
 impl Dial for ClosingServer {
-    async fn dial(&self) -> io::Result<UnixStream> {
-        UnixStream::pair().map(|(ours, _)| ours)
+    async fn dial(&self) -> io::Result<LocalStream> {
+        LocalStream::pair().map(|(ours, _)| ours)
     }
 }
 

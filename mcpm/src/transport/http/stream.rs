@@ -8,16 +8,18 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{TcpStream, UnixStream},
+    net::TcpStream,
 };
 use tokio_rustls::client::TlsStream;
+
+use crate::platform::LocalStream;
 
 /// A byte stream to a server.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
-    Unix(UnixStream),
+    Local(LocalStream),
 }
 
 impl Stream {
@@ -36,7 +38,7 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
             Self::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Local(stream) => Pin::new(stream).poll_read(cx, buffer),
         }
     }
 }
@@ -46,7 +48,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
             Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Local(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 
@@ -58,7 +60,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
             Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
-            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
+            Self::Local(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
         }
     }
 
@@ -66,7 +68,7 @@ impl AsyncWrite for Stream {
         match self {
             Self::Plain(stream) => stream.is_write_vectored(),
             Self::Tls(stream) => stream.is_write_vectored(),
-            Self::Unix(stream) => stream.is_write_vectored(),
+            Self::Local(stream) => stream.is_write_vectored(),
         }
     }
 
@@ -74,7 +76,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
             Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Local(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -82,7 +84,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Local(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

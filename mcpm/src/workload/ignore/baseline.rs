@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
+    platform::file_number,
     state::{
         FORMAT_VERSION, document,
         file::{self, file_error},
@@ -153,7 +154,7 @@ impl Baseline {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(file_error("read", path, error)),
             };
-            let inode = std::os::unix::fs::MetadataExt::ino(&found);
+            let inode = file_number(&found);
             let thing = CoveredPath {
                 path: path.clone(),
                 inode,

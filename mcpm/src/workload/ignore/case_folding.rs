@@ -6,9 +6,10 @@
 use std::{
     ffi::{OsStr, OsString},
     fs,
-    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
     path::Path,
 };
+
+use crate::platform::{flip_ascii_case, is_same_entry};
 
 /// Tells whether a folder is case-insensitive, as far as its entries show it.
 pub(super) fn ignores_case<I: Iterator<Item = OsString>>(folder: &Path, names: impl Fn() -> I) -> bool {
@@ -42,7 +43,7 @@ fn has_case_variant<I: Iterator<Item = OsString>>(
     let file = fs::symlink_metadata(folder.join(name)).ok()?;
     let is_another_name = |other: &OsString| {
         let found = fs::symlink_metadata(folder.join(other));
-        let is_same = found.is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino()));
+        let is_same = found.is_ok_and(|found| is_same_entry(&found, &file));
         // Otherwise it is a hard link, which every file system has.
         is_same && !names().any(|name| name == *other)
     };
@@ -52,18 +53,18 @@ fn has_case_variant<I: Iterator<Item = OsString>>(
 /// The name with the case of its ASCII letters changed, and in capital and in small letters if it has others, as far as
 /// they differ from it.
 fn other_cases(name: &OsStr) -> Vec<OsString> {
-    let flip = |byte: &u8| if byte.is_ascii_alphabetic() { byte ^ 0x20 } else { *byte };
-    let flipped: Vec<u8> = name.as_bytes().iter().map(flip).collect();
     let text = name.to_str().filter(|name| !name.is_ascii());
     let of_unicode = text.map(|name| [name.to_uppercase(), name.to_lowercase()]).into_iter().flatten();
     let mut all: Vec<OsString> = of_unicode.map(OsString::from).collect();
-    all.push(OsStr::from_bytes(&flipped).to_owned());
+    all.push(flip_ascii_case(name));
     all.retain(|other| other != name);
     all
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::*;
 
     #[test]

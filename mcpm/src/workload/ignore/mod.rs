@@ -10,7 +10,6 @@ use std::{
     collections::BTreeMap,
     fs::{self, DirBuilder, OpenOptions},
     io,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -18,6 +17,7 @@ use crate::{
     Environment, Error, ErrorKind, Result,
     config_file::read_error_kind,
     isolation::MOUNT_POINT,
+    platform::{folder_with_mode, with_mode},
     runtime::Mount,
     state::file::{create_folders, file_error},
 };
@@ -185,9 +185,9 @@ fn prepare(environment: &Environment) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
     };
-    there(DirBuilder::new().mode(0o555).create(&folder))
+    there(folder_with_mode(&mut DirBuilder::new(), 0o555).create(&folder))
         .map_err(|error| file_error("make", &folder, error))?;
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o444).open(&file).map(drop);
+    let made = with_mode(OpenOptions::new().write(true).create_new(true), 0o444).open(&file).map(drop);
     there(made).map_err(|error| file_error("make", &file, error))?;
     let size = fs::metadata(&file).map_err(|error| file_error("read", &file, error))?.len();
     let entries = fs::read_dir(&folder).map_err(|error| file_error("read", &folder, error))?.count();

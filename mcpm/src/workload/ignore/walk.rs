@@ -3,11 +3,8 @@
 use std::{
     fs::{self, DirEntry},
     io::ErrorKind as IoErrorKind,
-    os::unix::fs::DirEntryExt as _,
     path::Path,
 };
-
-use rustix::io::Errno;
 
 use super::{
     baseline::Baseline,
@@ -15,7 +12,11 @@ use super::{
     covered::{CoverKind, CoveredEntry, WalkResult},
     rules::{self, CaseSensitivity, IGNORE_FILE_NAME, IgnoreFile, IgnoreVerdict, Rules},
 };
-use crate::{Result, state::file::file_error};
+use crate::{
+    Result,
+    platform::{entry_number, is_link_loop},
+    state::file::file_error,
+};
 
 impl WalkResult {
     /// Adds the ignored files and folders in `root`, a path without links.
@@ -63,7 +64,7 @@ impl WalkResult {
                     self.follow(&path, &rules, case)?;
                 } else if let Some(why) = rules.verdict(&path, is_folder, case) {
                     self.covered.insert(path, CoveredEntry::new(is_folder, why));
-                } else if let Some(why) = known.still_covered(entry.ino(), &path, global)? {
+                } else if let Some(why) = known.still_covered(entry_number(&entry), &path, global)? {
                     self.covered.entry(path).or_insert(CoveredEntry::new(is_folder, why));
                 } else if is_folder {
                     open.push((path, rules.clone()));
@@ -83,7 +84,7 @@ impl WalkResult {
             // A dangling or circular link has no target in the container either.
             Err(error)
                 if matches!(error.kind(), IoErrorKind::NotFound | IoErrorKind::NotADirectory)
-                    || error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) =>
+                    || is_link_loop(&error) =>
             {
                 return Ok(());
             }

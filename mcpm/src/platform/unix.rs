@@ -1,0 +1,171 @@
+//! Files, sockets and processes of Unix.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::{self, DirBuilder, DirEntry, File, Metadata, OpenOptions, Permissions},
+    io,
+    os::{
+        fd::AsRawFd as _,
+        unix::{
+            ffi::OsStrExt as _,
+            fs::PermissionsExt as _,
+            fs::{
+                DirBuilderExt as _, DirEntryExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
+            },
+            process::ExitStatusExt as _,
+        },
+    },
+    path::{Path, PathBuf},
+    process::ExitStatus,
+};
+
+use rustix::{
+    io::Errno,
+    process::{Pid, kill_process, kill_process_group, test_kill_process, test_kill_process_group},
+};
+use tokio::process::{Child, Command};
+
+pub(crate) use rustix::process::Signal;
+pub(crate) use tokio::net::{
+    UnixListener as LocalListener, UnixStream as LocalStream,
+    unix::{OwnedReadHalf, OwnedWriteHalf},
+};
+
+/// Sets the mode of a file that is created.
+pub(crate) fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOptions {
+    options.mode(mode)
+}
+
+/// Sets the mode of a folder that is created.
+pub(crate) fn folder_with_mode(builder: &mut DirBuilder, mode: u32) -> &mut DirBuilder {
+    builder.mode(mode)
+}
+
+/// Sets the mode of a file or folder.
+pub(crate) fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(mode))
+}
+
+/// Lets a named pipe be opened while nobody has opened its other end.
+pub(crate) fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits();
+    options.custom_flags(i32::try_from(flags).unwrap_or_default())
+}
+
+/// Opens a folder, to tell later whether it is still the same.
+pub(crate) fn open_folder(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+/// Writes the entries of a folder to disk.
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Whether `path` still leads to the opened file.
+pub(crate) fn is_same_file(path: &Path, opened: &File) -> io::Result<bool> {
+    let opened = opened.metadata()?;
+    match fs::metadata(path) {
+        Ok(found) => Ok(is_same_entry(&found, &opened)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether two descriptions are of the same file.
+pub(crate) fn is_same_entry(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// The number of a file on its file system.
+pub(crate) fn file_number(metadata: &Metadata) -> u64 {
+    metadata.ino()
+}
+
+/// The number of an entry's file on its file system.
+pub(crate) fn entry_number(entry: &DirEntry) -> u64 {
+    entry.ino()
+}
+
+pub(crate) fn is_char_device(metadata: &Metadata) -> bool {
+    metadata.file_type().is_char_device()
+}
+
+/// Changes the case of the ASCII letters of a name.
+pub(crate) fn flip_ascii_case(name: &OsStr) -> OsString {
+    let flip = |byte: &u8| if byte.is_ascii_alphabetic() { byte ^ 0x20 } else { *byte };
+    let flipped: Vec<u8> = name.as_bytes().iter().map(flip).collect();
+    OsStr::from_bytes(&flipped).to_owned()
+}
+
+/// Whether a path leads through too many links.
+pub(crate) fn is_link_loop(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+}
+
+/// Whether a file cannot be locked because its file system has no locks.
+pub(crate) fn has_no_locks(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Unsupported || error.raw_os_error() == Some(Errno::NOLCK.raw_os_error())
+}
+
+/// A short path to a file in a folder: the path of a socket has at most 107 bytes. The folder has to stay open.
+pub(crate) fn socket_path(folder: &File, name: &str) -> PathBuf {
+    Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name)
+}
+
+/// The release of the kernel, if it is Linux.
+pub(crate) fn linux_release() -> Option<String> {
+    let name = rustix::system::uname();
+    let release = name.release().to_str().ok()?;
+    (name.sysname().to_bytes() == b"Linux").then(|| release.to_owned())
+}
+
+fn raw(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
+}
+
+/// Whether there is a process with that pid, of whatever user.
+pub(crate) fn process_exists(pid: u32) -> bool {
+    raw(pid).is_some_and(|pid| !matches!(test_kill_process(pid), Err(Errno::SRCH)))
+}
+
+/// Signals a process. Returns `false` if there is none.
+pub(crate) fn signal_process(pid: u32, signal: Signal) -> io::Result<bool> {
+    let Some(pid) = raw(pid) else { return Ok(false) };
+    match kill_process(pid, signal) {
+        Ok(()) => Ok(true),
+        Err(Errno::SRCH) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The exit code of a process: 128 + n after signal n.
+pub(crate) fn exit_code(status: ExitStatus) -> i64 {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or_default().into()
+}
+
+/// A process and those that it started.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProcessGroup(Pid);
+
+impl ProcessGroup {
+    /// Gives a program a group of its own.
+    pub(crate) fn prepare(command: &mut Command) -> &mut Command {
+        command.process_group(0)
+    }
+
+    /// The group of a program that was [prepared](Self::prepare).
+    pub(crate) fn of(child: &Child) -> Option<Self> {
+        child.id().and_then(raw).map(Self)
+    }
+
+    /// Whether processes of the group remain.
+    pub(crate) fn remains(self) -> bool {
+        test_kill_process_group(self.0).is_ok()
+    }
+
+    /// Signals all processes of the group.
+    pub(crate) fn signal(self, signal: Signal) -> io::Result<()> {
+        Ok(kill_process_group(self.0, signal)?)
+    }
+}

@@ -1,0 +1,225 @@
+//! Files and processes of Windows, and streams in place of sockets.
+
+use std::{
+    convert::Infallible,
+    ffi::{OsStr, OsString},
+    fs::{DirBuilder, DirEntry, File, Metadata, OpenOptions},
+    io,
+    os::windows::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    pin::Pin,
+    process::ExitStatus,
+    task::{Context, Poll},
+};
+
+use same_file::Handle;
+use sysinfo::{ProcessesToUpdate, System};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, ReadHalf, WriteHalf},
+    process::{Child, Command},
+};
+
+/// Without this flag, no folder can be opened (`CreateFile`).
+const FILE_FLAG_BACKUP_SEMANTICS: u32 = 0x0200_0000;
+/// Bytes that wait in each direction of a stream.
+const STREAM_BYTES: usize = 64 << 10;
+
+/// A request to end a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Signal(bool);
+
+impl Signal {
+    /// Processes of Windows get no such request, so that they are only waited for.
+    pub(crate) const TERM: Self = Self(false);
+    pub(crate) const KILL: Self = Self(true);
+}
+
+/// A stream between two parts of this process.
+#[derive(Debug)]
+pub(crate) struct LocalStream(DuplexStream);
+
+pub(crate) type OwnedReadHalf = ReadHalf<LocalStream>;
+pub(crate) type OwnedWriteHalf = WriteHalf<LocalStream>;
+
+impl LocalStream {
+    pub(crate) fn pair() -> io::Result<(Self, Self)> {
+        let (one, other) = tokio::io::duplex(STREAM_BYTES);
+        Ok((Self(one), Self(other)))
+    }
+
+    pub(crate) async fn connect(_path: impl AsRef<Path>) -> io::Result<Self> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "there are no sockets with paths on Windows"))
+    }
+
+    pub(crate) fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
+        tokio::io::split(self)
+    }
+}
+
+impl AsyncRead for LocalStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for LocalStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+/// There is none.
+#[derive(Debug)]
+pub(crate) struct LocalListener(Infallible);
+
+impl LocalListener {
+    pub(crate) fn bind(_path: impl AsRef<Path>) -> io::Result<Self> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "there are no sockets with paths on Windows"))
+    }
+
+    pub(crate) async fn accept(&self) -> io::Result<(LocalStream, ())> {
+        match self.0 {}
+    }
+}
+
+/// A file is as private as its folder.
+pub(crate) fn with_mode(options: &mut OpenOptions, _mode: u32) -> &mut OpenOptions {
+    options
+}
+
+pub(crate) fn folder_with_mode(builder: &mut DirBuilder, _mode: u32) -> &mut DirBuilder {
+    builder
+}
+
+pub(crate) fn set_mode(_path: &Path, _mode: u32) -> io::Result<()> {
+    Ok(())
+}
+
+/// Named pipes are no files here.
+pub(crate) fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
+/// Opens a folder, to tell later whether it is still the same.
+pub(crate) fn open_folder(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(FILE_FLAG_BACKUP_SEMANTICS).open(path)
+}
+
+/// Folders are written by the file system itself.
+pub(crate) fn sync_folder(_path: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Whether `path` still leads to the opened file.
+pub(crate) fn is_same_file(path: &Path, opened: &File) -> io::Result<bool> {
+    match Handle::from_path(path) {
+        Ok(found) => Ok(found == Handle::from_file(opened.try_clone()?)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether two descriptions of names that differ in case are of the same file: almost always.
+pub(crate) fn is_same_entry(_one: &Metadata, _other: &Metadata) -> bool {
+    true
+}
+
+/// Files are only told apart by the time of their creation.
+pub(crate) fn file_number(_metadata: &Metadata) -> u64 {
+    0
+}
+
+pub(crate) fn entry_number(_entry: &DirEntry) -> u64 {
+    0
+}
+
+pub(crate) fn is_char_device(_metadata: &Metadata) -> bool {
+    false
+}
+
+/// Changes the case of the ASCII letters of a name, if it is Unicode.
+pub(crate) fn flip_ascii_case(name: &OsStr) -> OsString {
+    let flip = |letter: char| match letter.is_ascii_uppercase() {
+        true => letter.to_ascii_lowercase(),
+        false => letter.to_ascii_uppercase(),
+    };
+    name.to_str().map_or_else(|| name.to_owned(), |name| name.chars().map(flip).collect::<String>().into())
+}
+
+pub(crate) fn is_link_loop(_error: &io::Error) -> bool {
+    false
+}
+
+/// Whether a file cannot be locked because its file system has no locks.
+pub(crate) fn has_no_locks(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Unsupported
+}
+
+/// The path of a file in a folder.
+pub(crate) fn socket_path(_folder: &File, name: &str) -> PathBuf {
+    PathBuf::from(name)
+}
+
+/// The release of the kernel, if it is Linux.
+pub(crate) fn linux_release() -> Option<String> {
+    None
+}
+
+fn with_process<T>(pid: u32, read: impl FnOnce(&sysinfo::Process) -> T) -> Option<T> {
+    let (mut system, pid) = (System::new(), sysinfo::Pid::from_u32(pid));
+    system.refresh_processes(ProcessesToUpdate::Some(&[pid]), true);
+    system.process(pid).map(read)
+}
+
+/// Whether there is a process with that pid, of whatever user.
+pub(crate) fn process_exists(pid: u32) -> bool {
+    with_process(pid, |_| ()).is_some()
+}
+
+/// Ends a process, or only asks whether it is there. Returns `false` if there is none.
+pub(crate) fn signal_process(pid: u32, signal: Signal) -> io::Result<bool> {
+    match with_process(pid, |process| !signal.0 || process.kill()) {
+        Some(true) => Ok(true),
+        Some(false) => Err(io::Error::other("the process cannot be ended")),
+        None => Ok(false),
+    }
+}
+
+/// The exit code of a process.
+pub(crate) fn exit_code(status: ExitStatus) -> i64 {
+    status.code().unwrap_or_default().into()
+}
+
+/// A process. Those that it started are not known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProcessGroup(u32);
+
+impl ProcessGroup {
+    pub(crate) fn prepare(command: &mut Command) -> &mut Command {
+        command
+    }
+
+    pub(crate) fn of(child: &Child) -> Option<Self> {
+        child.id().map(Self)
+    }
+
+    pub(crate) fn remains(self) -> bool {
+        process_exists(self.0)
+    }
+
+    pub(crate) fn signal(self, signal: Signal) -> io::Result<()> {
+        signal_process(self.0, signal).map(drop)
+    }
+}
