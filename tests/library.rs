@@ -187,13 +187,16 @@ fn the_example_shows_servers_and_calls_their_tools() {
     let names: Vec<String> = ready.map(|line| line.split(':').next().unwrap().to_owned()).take(2).collect();
     let mut input = example.stdin.take().unwrap();
     writeln!(input, "{} test_simple_text {{}}\nnobody echo\n{}", names[1], names[0]).unwrap();
-    let mut seen = Vec::new();
-    for expected in
-        ["simple text response", "error: there is no server `nobody`", "error: expected NAME TOOL [JSON]"]
-    {
-        seen.extend(lines.by_ref().find(|line| line.contains(expected)));
+    // The call may take longer than the others, which call nothing.
+    let mut expected = vec![
+        "simple text response",
+        "error: there is no server `nobody`",
+        "error: expected NAME TOOL [JSON]",
+    ];
+    while !expected.is_empty() {
+        let line = lines.next().expect("more lines");
+        expected.retain(|expected| !line.contains(expected));
     }
-    assert_eq!(seen.len(), 3, "{seen:?}");
     drop(input);
     assert!(example.wait().unwrap().success());
     for name in names {
