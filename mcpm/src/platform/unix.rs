@@ -1,17 +1,16 @@
 //! Files, sockets and processes of Unix.
 
+#[cfg(feature = "docker")]
+mod containers;
+
 use std::{
-    ffi::{OsStr, OsString},
-    fs::{self, DirBuilder, DirEntry, File, Metadata, OpenOptions, Permissions},
+    fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions},
     io,
     os::{
         fd::AsRawFd as _,
         unix::{
-            ffi::OsStrExt as _,
             fs::PermissionsExt as _,
-            fs::{
-                DirBuilderExt as _, DirEntryExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
-            },
+            fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _},
             process::ExitStatusExt as _,
         },
     },
@@ -25,6 +24,8 @@ use rustix::{
 };
 use tokio::process::{Child, Command};
 
+#[cfg(feature = "docker")]
+pub(crate) use containers::*;
 pub(crate) use rustix::process::Signal;
 pub(crate) use tokio::net::{
     UnixListener as LocalListener, UnixStream as LocalStream,
@@ -77,30 +78,8 @@ pub(crate) fn is_same_entry(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// The number of a file on its file system.
-pub(crate) fn file_number(metadata: &Metadata) -> u64 {
-    metadata.ino()
-}
-
-/// The number of an entry's file on its file system.
-pub(crate) fn entry_number(entry: &DirEntry) -> u64 {
-    entry.ino()
-}
-
 pub(crate) fn is_char_device(metadata: &Metadata) -> bool {
     metadata.file_type().is_char_device()
-}
-
-/// Changes the case of the ASCII letters of a name.
-pub(crate) fn flip_ascii_case(name: &OsStr) -> OsString {
-    let flip = |byte: &u8| if byte.is_ascii_alphabetic() { byte ^ 0x20 } else { *byte };
-    let flipped: Vec<u8> = name.as_bytes().iter().map(flip).collect();
-    OsStr::from_bytes(&flipped).to_owned()
-}
-
-/// Whether a path leads through too many links.
-pub(crate) fn is_link_loop(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
 /// Whether a file cannot be locked because its file system has no locks.
@@ -111,13 +90,6 @@ pub(crate) fn has_no_locks(error: &io::Error) -> bool {
 /// A short path to a file in a folder: the path of a socket has at most 107 bytes. The folder has to stay open.
 pub(crate) fn socket_path(folder: &File, name: &str) -> PathBuf {
     Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name)
-}
-
-/// The release of the kernel, if it is Linux.
-pub(crate) fn linux_release() -> Option<String> {
-    let name = rustix::system::uname();
-    let release = name.release().to_str().ok()?;
-    (name.sysname().to_bytes() == b"Linux").then(|| release.to_owned())
 }
 
 fn raw(pid: u32) -> Option<Pid> {

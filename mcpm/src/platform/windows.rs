@@ -1,9 +1,11 @@
 //! Files and processes of Windows, and streams in place of sockets.
 
+#[cfg(feature = "docker")]
+mod containers;
+
 use std::{
     convert::Infallible,
-    ffi::{OsStr, OsString},
-    fs::{DirBuilder, DirEntry, File, Metadata, OpenOptions},
+    fs::{DirBuilder, File, Metadata, OpenOptions},
     io,
     os::windows::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
@@ -18,6 +20,9 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, ReadHalf, WriteHalf},
     process::{Child, Command},
 };
+
+#[cfg(feature = "docker")]
+pub(crate) use containers::*;
 
 /// Without this flag, no folder can be opened (`CreateFile`).
 const FILE_FLAG_BACKUP_SEMANTICS: u32 = 0x0200_0000;
@@ -136,29 +141,7 @@ pub(crate) fn is_same_entry(_one: &Metadata, _other: &Metadata) -> bool {
     true
 }
 
-/// Files are only told apart by the time of their creation.
-pub(crate) fn file_number(_metadata: &Metadata) -> u64 {
-    0
-}
-
-pub(crate) fn entry_number(_entry: &DirEntry) -> u64 {
-    0
-}
-
 pub(crate) fn is_char_device(_metadata: &Metadata) -> bool {
-    false
-}
-
-/// Changes the case of the ASCII letters of a name, if it is Unicode.
-pub(crate) fn flip_ascii_case(name: &OsStr) -> OsString {
-    let flip = |letter: char| match letter.is_ascii_uppercase() {
-        true => letter.to_ascii_lowercase(),
-        false => letter.to_ascii_uppercase(),
-    };
-    name.to_str().map_or_else(|| name.to_owned(), |name| name.chars().map(flip).collect::<String>().into())
-}
-
-pub(crate) fn is_link_loop(_error: &io::Error) -> bool {
     false
 }
 
@@ -170,11 +153,6 @@ pub(crate) fn has_no_locks(error: &io::Error) -> bool {
 /// The path of a file in a folder.
 pub(crate) fn socket_path(_folder: &File, name: &str) -> PathBuf {
     PathBuf::from(name)
-}
-
-/// The release of the kernel, if it is Linux.
-pub(crate) fn linux_release() -> Option<String> {
-    None
 }
 
 fn with_process<T>(pid: u32, read: impl FnOnce(&sysinfo::Process) -> T) -> Option<T> {
