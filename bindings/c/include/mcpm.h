@@ -987,7 +987,7 @@ void mcpm_workload_builder_secret(mcpm_workload_builder *builder, const char *va
  * Mount a host file or folder into the container.
  *
  * The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
- * (private) for SELinux relabelling. A relative host path is based at the current folder.
+ * (private) for SELinux relabelling. A relative host path starts at the current folder.
  */
 void mcpm_workload_builder_volume(mcpm_workload_builder *builder, const char *value);
 
@@ -1026,14 +1026,14 @@ void mcpm_workload_builder_from_config(mcpm_workload_builder *builder, const cha
  * Load global ignore patterns from `mcpmignore` in the configuration folder.
  *
  * Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
- * folder, are hidden in the container by empty ones. The syntax is that of `.gitignore`.
+ * folder, are replaced by empty ones in the container. The syntax is that of `.gitignore`.
  *
  * Default: `true`.
  */
 void mcpm_workload_builder_ignore_globally(mcpm_workload_builder *builder, bool value);
 
 /**
- * Print the container paths that overlays of ignored files and folders resolve to.
+ * Print the container paths of the overlays that hide ignored files and folders.
  *
  * CLI only; library users find them in the plan.
  *
@@ -1045,7 +1045,7 @@ void mcpm_workload_builder_print_resolved_overlays(mcpm_workload_builder *builde
  * Image verification mode.
  *
  * The signature is read from the image's registry. It is valid if it was made by the signer that the
- * registry entry, or the options below, require; the image is started by the signed digest.
+ * registry entry or the other verification options require. The container runs the signed digest.
  *
  * One of `warn`, `enabled`, `disabled`.
  *
@@ -1097,7 +1097,7 @@ void mcpm_workload_builder_ca_cert(mcpm_workload_builder *builder, const char *v
 void mcpm_workload_builder_mcpm_ca_bundle(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Base image for protocol schemes.
+ * Base image for packages (`uvx://`, `npx://`, `go://`).
  */
 void mcpm_workload_builder_runtime_image(mcpm_workload_builder *builder, const char *value);
 
@@ -1121,9 +1121,9 @@ void mcpm_workload_builder_trust_proxy_headers(mcpm_workload_builder *builder, b
 /**
  * Tools to expose to clients; all others are hidden.
  *
- * Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
- * after `!` is hidden, even if another one matches; if there are only such, all other tools are
- * exposed.
+ * Names are those that clients see. `*` matches any text, and `?` any single character. An entry that
+ * starts with `!` hides the tools that it matches, and takes precedence over other entries; if all
+ * entries start with `!`, all other tools are exposed.
  */
 void mcpm_workload_builder_tools(mcpm_workload_builder *builder, const char *value);
 
@@ -1218,7 +1218,7 @@ void mcpm_workload_builder_registry(mcpm_workload_builder *builder, const char *
 /**
  * OIDC issuer URL.
  *
- * Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+ * Each request then requires a token from this issuer. The URL must be identical to the tokens' `iss`
  * claim.
  */
 void mcpm_workload_builder_oidc_issuer(mcpm_workload_builder *builder, const char *value);
@@ -1403,7 +1403,7 @@ void mcpm_workload_builder_remote_forward_headers_secret(mcpm_workload_builder *
 /**
  * OAuth 2.0 token exchange endpoint; enables token exchange.
  *
- * The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+ * Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
  * Requires incoming authentication (`--oidc-issuer`).
  */
 void mcpm_workload_builder_token_exchange_url(mcpm_workload_builder *builder, const char *value);
@@ -1421,8 +1421,8 @@ void mcpm_workload_builder_token_exchange_client_id(mcpm_workload_builder *build
 /**
  * Client secret for token exchange.
  *
- * Takes precedence over the environment variable, as does a file. Not for production: other users of
- * the machine may see it in the process list.
+ * This option, or a file, takes precedence over the environment variable. Not for production: other
+ * users of the machine may see it in the process list.
  */
 void mcpm_workload_builder_token_exchange_client_secret(mcpm_workload_builder *builder, const char *value);
 
@@ -1600,9 +1600,9 @@ void mcpm_proxy_builder_trust_proxy_headers(mcpm_proxy_builder *builder, bool va
 /**
  * Tools to expose to clients; all others are hidden.
  *
- * Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
- * after `!` is hidden, even if another one matches; if there are only such, all other tools are
- * exposed.
+ * Names are those that clients see. `*` matches any text, and `?` any single character. An entry that
+ * starts with `!` hides the tools that it matches, and takes precedence over other entries; if all
+ * entries start with `!`, all other tools are exposed.
  */
 void mcpm_proxy_builder_tools(mcpm_proxy_builder *builder, const char *value);
 
@@ -1651,7 +1651,7 @@ void mcpm_proxy_builder_allowed_hosts(mcpm_proxy_builder *builder, const char *v
 /**
  * OIDC issuer URL.
  *
- * Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+ * Each request then requires a token from this issuer. The URL must be identical to the tokens' `iss`
  * claim.
  */
 void mcpm_proxy_builder_oidc_issuer(mcpm_proxy_builder *builder, const char *value);
@@ -1836,7 +1836,7 @@ void mcpm_proxy_builder_remote_forward_headers_secret(mcpm_proxy_builder *builde
 /**
  * OAuth 2.0 token exchange endpoint; enables token exchange.
  *
- * The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+ * Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
  * Requires incoming authentication (`--oidc-issuer`).
  */
 void mcpm_proxy_builder_token_exchange_url(mcpm_proxy_builder *builder, const char *value);
@@ -1854,8 +1854,8 @@ void mcpm_proxy_builder_token_exchange_client_id(mcpm_proxy_builder *builder, co
 /**
  * Client secret for token exchange.
  *
- * Takes precedence over the environment variable, as does a file. Not for production: other users of
- * the machine may see it in the process list.
+ * This option, or a file, takes precedence over the environment variable. Not for production: other
+ * users of the machine may see it in the process list.
  */
 void mcpm_proxy_builder_token_exchange_client_secret(mcpm_proxy_builder *builder, const char *value);
 

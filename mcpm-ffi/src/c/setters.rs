@@ -184,7 +184,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_secret(builder: *mut WorkloadBuil
 /// Mount a host file or folder into the container.
 ///
 /// The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
-/// (private) for SELinux relabelling. A relative host path is based at the current folder.
+/// (private) for SELinux relabelling. A relative host path starts at the current folder.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_volume(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -233,7 +233,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_from_config(builder: *mut Workloa
 /// Load global ignore patterns from `mcpmignore` in the configuration folder.
 ///
 /// Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
-/// folder, are hidden in the container by empty ones. The syntax is that of `.gitignore`.
+/// folder, are replaced by empty ones in the container. The syntax is that of `.gitignore`.
 ///
 /// Default: `true`.
 #[unsafe(no_mangle)]
@@ -242,7 +242,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_ignore_globally(builder: *mut Wor
     unsafe { builder::set(builder, |options| { options.ignore_globally = Some(value); Ok(()) }) }
 }
 
-/// Print the container paths that overlays of ignored files and folders resolve to.
+/// Print the container paths of the overlays that hide ignored files and folders.
 ///
 /// CLI only; library users find them in the plan.
 ///
@@ -256,7 +256,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_print_resolved_overlays(builder: 
 /// Image verification mode.
 ///
 /// The signature is read from the image's registry. It is valid if it was made by the signer that the
-/// registry entry, or the options below, require; the image is started by the signed digest.
+/// registry entry or the other verification options require. The container runs the signed digest.
 ///
 /// One of `warn`, `enabled`, `disabled`.
 ///
@@ -322,7 +322,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_mcpm_ca_bundle(builder: *mut Work
     unsafe { builder::set_text(builder, "mcpm_ca_bundle", value) }
 }
 
-/// Base image for protocol schemes.
+/// Base image for packages (`uvx://`, `npx://`, `go://`).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_runtime_image(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -354,9 +354,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_trust_proxy_headers(builder: *mut
 
 /// Tools to expose to clients; all others are hidden.
 ///
-/// Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
-/// after `!` is hidden, even if another one matches; if there are only such, all other tools are
-/// exposed.
+/// Names are those that clients see. `*` matches any text, and `?` any single character. An entry that
+/// starts with `!` hides the tools that it matches, and takes precedence over other entries; if all
+/// entries start with `!`, all other tools are exposed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_tools(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -477,7 +477,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_registry(builder: *mut WorkloadBu
 
 /// OIDC issuer URL.
 ///
-/// Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+/// Each request then requires a token from this issuer. The URL must be identical to the tokens' `iss`
 /// claim.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_oidc_issuer(builder: *mut WorkloadBuilder, value: *const c_char) {
@@ -720,7 +720,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_forward_headers_secret(bui
 
 /// OAuth 2.0 token exchange endpoint; enables token exchange.
 ///
-/// The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+/// Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
 /// Requires incoming authentication (`--oidc-issuer`).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_url(builder: *mut WorkloadBuilder, value: *const c_char) {
@@ -744,8 +744,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_id(builder:
 
 /// Client secret for token exchange.
 ///
-/// Takes precedence over the environment variable, as does a file. Not for production: other users of
-/// the machine may see it in the process list.
+/// This option, or a file, takes precedence over the environment variable. Not for production: other
+/// users of the machine may see it in the process list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -971,9 +971,9 @@ pub unsafe extern "C" fn mcpm_proxy_builder_trust_proxy_headers(builder: *mut Pr
 
 /// Tools to expose to clients; all others are hidden.
 ///
-/// Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
-/// after `!` is hidden, even if another one matches; if there are only such, all other tools are
-/// exposed.
+/// Names are those that clients see. `*` matches any text, and `?` any single character. An entry that
+/// starts with `!` hides the tools that it matches, and takes precedence over other entries; if all
+/// entries start with `!`, all other tools are exposed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_tools(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1036,7 +1036,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_allowed_hosts(builder: *mut ProxyBui
 
 /// OIDC issuer URL.
 ///
-/// Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+/// Each request then requires a token from this issuer. The URL must be identical to the tokens' `iss`
 /// claim.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_oidc_issuer(builder: *mut ProxyBuilder, value: *const c_char) {
@@ -1279,7 +1279,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_forward_headers_secret(builde
 
 /// OAuth 2.0 token exchange endpoint; enables token exchange.
 ///
-/// The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+/// Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
 /// Requires incoming authentication (`--oidc-issuer`).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_url(builder: *mut ProxyBuilder, value: *const c_char) {
@@ -1303,8 +1303,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_id(builder: *m
 
 /// Client secret for token exchange.
 ///
-/// Takes precedence over the environment variable, as does a file. Not for production: other users of
-/// the machine may see it in the process list.
+/// This option, or a file, takes precedence over the environment variable. Not for production: other
+/// users of the machine may see it in the process list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_secret(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.

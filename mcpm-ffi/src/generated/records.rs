@@ -106,7 +106,7 @@ pub struct WorkloadOptions {
     /// Mount a host file or folder into the container.
     ///
     /// The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
-    /// (private) for SELinux relabelling. A relative host path is based at the current folder.
+    /// (private) for SELinux relabelling. A relative host path starts at the current folder.
     #[uniffi(default)]
     pub volume: Vec<VolumeSpec>,
     /// Permissions of the container.
@@ -135,12 +135,12 @@ pub struct WorkloadOptions {
     /// Load global ignore patterns from `mcpmignore` in the configuration folder.
     ///
     /// Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
-    /// folder, are hidden in the container by empty ones. The syntax is that of `.gitignore`.
+    /// folder, are replaced by empty ones in the container. The syntax is that of `.gitignore`.
     ///
     /// Default: `true`.
     #[uniffi(default)]
     pub ignore_globally: Option<bool>,
-    /// Print the container paths that overlays of ignored files and folders resolve to.
+    /// Print the container paths of the overlays that hide ignored files and folders.
     ///
     /// CLI only; library users find them in the plan.
     ///
@@ -150,7 +150,7 @@ pub struct WorkloadOptions {
     /// Image verification mode.
     ///
     /// The signature is read from the image's registry. It is valid if it was made by the signer that the
-    /// registry entry, or the options below, require; the image is started by the signed digest.
+    /// registry entry or the other verification options require. The container runs the signed digest.
     ///
     /// One of `warn`, `enabled`, `disabled`.
     ///
@@ -188,7 +188,7 @@ pub struct WorkloadOptions {
     /// telemetry. Image pulls use the certificates of the container engine.
     #[uniffi(default)]
     pub mcpm_ca_bundle: Option<PathBuf>,
-    /// Base image for protocol schemes.
+    /// Base image for packages (`uvx://`, `npx://`, `go://`).
     #[uniffi(default)]
     pub runtime_image: Option<String>,
     /// Extra package to install in the builder and runtime stages.
@@ -204,9 +204,9 @@ pub struct WorkloadOptions {
     pub trust_proxy_headers: Option<bool>,
     /// Tools to expose to clients; all others are hidden.
     ///
-    /// Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
-    /// after `!` is hidden, even if another one matches; if there are only such, all other tools are
-    /// exposed.
+    /// Names are those that clients see. `*` matches any text, and `?` any single character. An entry that
+    /// starts with `!` hides the tools that it matches, and takes precedence over other entries; if all
+    /// entries start with `!`, all other tools are exposed.
     #[uniffi(default)]
     pub tools: Vec<String>,
     /// JSON file that overrides tool names and descriptions.
@@ -275,7 +275,7 @@ pub struct WorkloadOptions {
     pub registry: Option<String>,
     /// OIDC issuer URL.
     ///
-    /// Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+    /// Each request then requires a token from this issuer. The URL must be identical to the tokens' `iss`
     /// claim.
     #[uniffi(default)]
     pub oidc_issuer: Option<String>,
@@ -402,7 +402,7 @@ pub struct WorkloadOptions {
     pub remote_forward_headers_secret: Vec<HeaderSecret>,
     /// OAuth 2.0 token exchange endpoint; enables token exchange.
     ///
-    /// The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+    /// Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
     /// Requires incoming authentication (`--oidc-issuer`).
     #[uniffi(default)]
     pub token_exchange_url: Option<String>,
@@ -414,8 +414,8 @@ pub struct WorkloadOptions {
     pub token_exchange_client_id: Option<String>,
     /// Client secret for token exchange.
     ///
-    /// Takes precedence over the environment variable, as does a file. Not for production: other users of
-    /// the machine may see it in the process list.
+    /// This option, or a file, takes precedence over the environment variable. Not for production: other
+    /// users of the machine may see it in the process list.
     #[uniffi(default)]
     pub token_exchange_client_secret: Option<Secret>,
     /// File with the client secret for token exchange.
@@ -546,9 +546,9 @@ pub struct ProxyOptions {
     pub trust_proxy_headers: Option<bool>,
     /// Tools to expose to clients; all others are hidden.
     ///
-    /// Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
-    /// after `!` is hidden, even if another one matches; if there are only such, all other tools are
-    /// exposed.
+    /// Names are those that clients see. `*` matches any text, and `?` any single character. An entry that
+    /// starts with `!` hides the tools that it matches, and takes precedence over other entries; if all
+    /// entries start with `!`, all other tools are exposed.
     #[uniffi(default)]
     pub tools: Vec<String>,
     /// JSON file that overrides tool names and descriptions.
@@ -583,7 +583,7 @@ pub struct ProxyOptions {
     pub allowed_hosts: Vec<String>,
     /// OIDC issuer URL.
     ///
-    /// Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+    /// Each request then requires a token from this issuer. The URL must be identical to the tokens' `iss`
     /// claim.
     #[uniffi(default)]
     pub oidc_issuer: Option<String>,
@@ -710,7 +710,7 @@ pub struct ProxyOptions {
     pub remote_forward_headers_secret: Vec<HeaderSecret>,
     /// OAuth 2.0 token exchange endpoint; enables token exchange.
     ///
-    /// The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+    /// Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
     /// Requires incoming authentication (`--oidc-issuer`).
     #[uniffi(default)]
     pub token_exchange_url: Option<String>,
@@ -722,8 +722,8 @@ pub struct ProxyOptions {
     pub token_exchange_client_id: Option<String>,
     /// Client secret for token exchange.
     ///
-    /// Takes precedence over the environment variable, as does a file. Not for production: other users of
-    /// the machine may see it in the process list.
+    /// This option, or a file, takes precedence over the environment variable. Not for production: other
+    /// users of the machine may see it in the process list.
     #[uniffi(default)]
     pub token_exchange_client_secret: Option<Secret>,
     /// File with the client secret for token exchange.

@@ -90,7 +90,7 @@ reasons! {
         /// The token is not a JWT, and no introspection endpoint is configured.
         TokenMalformed = "auth.token_malformed",
             "send an access token of the issuer; opaque tokens require an introspection endpoint in option `oidc_introspection_url`";
-        /// The token is an ID token or of another kind, and not an access token.
+        /// The token is not an access token but, for example, an ID token.
         NotAnAccessToken = "auth.not_an_access_token", "send the access token that was issued with it";
         /// The token is sender-constrained (bound to a key), which is not supported.
         TokenBound = "auth.token_bound",
@@ -100,7 +100,7 @@ reasons! {
             "configure the issuer to sign with RS, PS, ES256, ES384 or EdDSA";
         /// The issuer has no key with the `kid` of the token.
         UnknownKey = "auth.unknown_key", "send a token of the issuer, signed with one of its current keys";
-        /// The token was modified, or signed with another key than its `kid` names.
+        /// The token was modified, or signed with a different key than the one that its `kid` names.
         BadSignature = "auth.bad_signature", "send a token of the issuer, signed with one of its current keys";
         /// The token was issued by another issuer.
         WrongIssuer = "auth.wrong_issuer", "send a token from the issuer in option `oidc_issuer`";
@@ -110,7 +110,7 @@ reasons! {
         /// The token has expired, or has no `exp` claim.
         TokenExpired = "auth.token_expired", "get a new token";
         /// The token is not valid yet.
-        TokenNotYetValid = "auth.token_not_yet_valid", "wait until it is valid, or set the clock";
+        TokenNotYetValid = "auth.token_not_yet_valid", "wait until it is valid, or synchronize the clocks";
         /// The token has no `sub` claim.
         NoSubject = "auth.no_subject", "send a token with a `sub` claim";
         /// The identity provider reports that the token is not active.
@@ -133,7 +133,7 @@ reasons! {
         /// missing.
         MessageContradicted = "messages.contradicted",
             "make `Mcp-Method`, `Mcp-Name` and similar headers match the message";
-        /// The server's response is ambiguous, too large or incomplete, so that no decision about it is possible.
+        /// The server's response is ambiguous, too large or incomplete, so no filter or policy can be applied.
         AnswerUnclear = "messages.answer_unclear", "make the server respond with complete messages, with each field once";
     }
     "limit" {
@@ -141,14 +141,14 @@ reasons! {
         /// capabilities.
         TooManyProcesses = "limit.processes",
             "end unused sessions, or make clients declare the same version and capabilities";
-        /// Too many calls of the caller, or of all callers, are waiting for a response.
+        /// Too many calls of this caller, or of all callers together, are waiting for a response.
         TooManyCalls = "limit.calls", "wait for responses before calling again";
         /// The server reads its input more slowly than clients send.
         QueueFull = "limit.queue", "wait for responses before sending more, or send less at a time";
-        /// The client has too many subscriptions, or they are too long.
+        /// The client has too many subscriptions, or their URIs are too long.
         TooManySubscriptions = "limit.subscriptions", "unsubscribe from unused resources";
         /// The `initialize` message is too large.
-        InitializeTooLarge = "limit.initialize", "send fewer capabilities and less about the client";
+        InitializeTooLarge = "limit.initialize", "declare fewer capabilities, and send a shorter `clientInfo`";
         /// The memory budget for all clients has no room for the body of this request, or for its response.
         NoMemory = "limit.memory", "send a smaller body, request less data, or try again later";
     }
@@ -157,13 +157,13 @@ reasons! {
         LoginRequired = "outgoing.login_required", "log in with `mcpm login NAME`, or restart the proxy in a terminal";
         /// The login to the remote server has expired, and the authorization server cannot be reached to renew it.
         TokenNotRenewed = "outgoing.not_renewed", "wait until the authorization server can be reached";
-        /// A URL that the remote server or its authorization server names is not allowed: not encrypted, of another
-        /// scheme, or on a network that is less public than the server's own.
+        /// The remote server or its authorization server names a URL that is not allowed: it is not encrypted, has
+        /// another scheme, or is on a less public network than the server.
         LoginUrlDenied = "outgoing.url_denied", "ask the operator of the server to correct its metadata; do not log in";
-        /// Metadata for the login belongs to another resource or issuer, or the response of the login does, so that a
-        /// token could reach the wrong server.
+        /// The metadata for the login, or the response to it, belongs to another resource or issuer, so a token could
+        /// reach the wrong server.
         LoginMixUp = "outgoing.mix_up", "ask the operator of the server to correct its metadata; do not log in";
-        /// Metadata or a response of the login is too large, too slow, or not valid.
+        /// The metadata for the login, or a response during the login, is too large, too slow or invalid.
         LoginResponseUnusable = "outgoing.response_unusable",
             "check the authorization server, or set its URLs with `remote_auth_authorize_url` and `remote_auth_token_url`";
         /// The authorization server does not support PKCE with S256, so that a stolen code could be used by others.
@@ -171,19 +171,19 @@ reasons! {
         /// The authorization server does not issue tokens for a scope that the login requested.
         ScopeDenied = "outgoing.scope_denied",
             "check `remote_auth_scopes`, and log in again: scopes that the remote server asked for are not requested any more";
-        /// The remote server rejects the token, also after it was renewed.
+        /// The remote server rejects the token, even after it was renewed.
         TokenRejected = "outgoing.token_rejected", "check the account and its permissions on the remote server, and log in again";
     }
     "audit" {
-        /// The request cannot be recorded, and the audit log is required to be complete.
+        /// The request cannot be recorded, and the audit log is configured to fail closed.
         AuditNotWritten = "audit.not_written",
             "make sure that the audit log can be written";
     }
     "reach" {
-        /// The request is for a path that is not the MCP endpoint, for which rules cannot be applied.
+        /// The path is not an MCP endpoint, so tool filters and policies cannot be applied.
         NotAnEndpoint = "reach.not_an_endpoint",
             "if it is the MCP endpoint, set its path in the target URI";
-        /// The request contains no MCP message, and rules apply to nothing else.
+        /// The request contains no MCP message, so tool filters and policies cannot be applied.
         NoMessage = "reach.no_message", "post a JSON-RPC message";
     }
     "tools" {
@@ -191,26 +191,26 @@ reasons! {
         /// ambiguous.
         ToolNotListed = "tools.not_listed",
             "call a tool by its name in the tool list; if clients should use it, allow it with option `tools`";
-        /// The method concerns tools, but the filter does not know it.
+        /// The method starts with `tools/`, but the tool filter does not know it.
         ToolsUnknownMethod = "tools.unknown_method", "use `tools/list` and `tools/call`";
     }
     "authorization" {
-        /// No policy permits it.
+        /// No policy permits the request.
         AuthorizationDenied = "authorization.denied", "if the caller should be allowed, add a policy that permits it";
-        /// A policy forbids it, whatever others permit.
+        /// A policy forbids the request, even if another policy permits it.
         AuthorizationForbidden = "authorization.forbidden", "if the caller should be allowed, change the policy that forbids it";
-        /// A policy that might forbid it failed to evaluate.
+        /// The evaluation of a policy that might forbid the request failed.
         AuthorizationUndecided = "authorization.undecided",
             "make policies test for an attribute with `has` before they read it";
         /// The message is ambiguous.
         AuthorizationUnclear = "authorization.unclear",
-            "send each field once and with its proper type, and a URI without `..` and similar";
-        /// Policies cannot decide about the method.
+            "send each field once, with the correct type, and URIs without segments such as `..`";
+        /// The method is unknown, so policies cannot authorize it.
         AuthorizationUnknownMethod = "authorization.unknown_method",
             "use a method of the protocol";
         /// A policy depends on annotations of the tool, which the server has not sent.
         AnnotationsUnknown = "authorization.annotations_unknown",
-            "list the tools first, or write policies that do not depend on them";
+            "list the tools first, or write policies that do not read annotations";
     }
     "token_exchange" {
         /// The token endpoint does not accept the caller's token.
@@ -241,16 +241,16 @@ reasons! {
         /// The permission profile allows the host, but not the port.
         EgressPort = "egress.port_not_allowed",
             "if the server should reach it, add the host and the port to `network.outbound.allow_host` of a permission profile";
-        /// The destination is the host, through the engine's gateway.
+        /// The address is the engine's gateway, through which this machine can be reached.
         EgressGateway = "egress.runtime_gateway",
             "if the server should reach this machine, set `allow_runtime_gateway` to `true`";
         /// The address is a metadata service, from which cloud machines read credentials.
         EgressMetadata = "egress.metadata_address",
             "find out why the server requests credentials of this machine; legitimate servers do not need them";
-        /// The address is a loopback address of the host.
+        /// The address is a loopback address of this machine.
         EgressLoopback = "egress.loopback_address",
             "if the server should reach it, add the address itself to `network.outbound.allow_host` of a permission profile";
-        /// The address is one of the host's own.
+        /// The address belongs to this machine.
         EgressOwn = "egress.own_address",
             "if the server should reach it, add the address itself to `network.outbound.allow_host` of a permission profile";
         /// The address is link-local.
@@ -262,11 +262,11 @@ reasons! {
         /// The address is reserved.
         EgressReserved = "egress.reserved_address",
             "if the server should reach it, add the address itself to `network.outbound.allow_host` of a permission profile";
-        /// The server name in the TLS handshake is not that of the connection.
+        /// The TLS handshake, or the first plain HTTP request, names a different host than the connection was for.
         EgressNameMismatch = "egress.server_name_mismatch",
-            "connect to the name in the handshake";
-        /// The TLS handshake has no server name, so it could be for any name of that address.
-        EgressNameMissing = "egress.server_name_missing", "send the server name (SNI) in the handshake";
+            "connect to the host that the handshake or request names";
+        /// The TLS handshake or the request has no host name, so it could be for any host at that address.
+        EgressNameMissing = "egress.server_name_missing", "send the name of the host (SNI or `Host`)";
         /// The connection was neither to the proxy nor to an allowed name, so it cannot be forwarded.
         EgressDirect = "egress.direct_connection",
             "connect by name, or through the HTTP proxy in the server's environment";

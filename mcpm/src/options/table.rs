@@ -100,7 +100,7 @@ options! {
         /// Mount a host file or folder into the container
         ///
         /// The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
-        /// (private) for SELinux relabelling. A relative host path is based at the current folder.
+        /// (private) for SELinux relabelling. A relative host path starts at the current folder.
         volume: Vec<VolumeSpec> [short: Some('v')];
         /// Permissions of the container
         permission_profile: Option<PermissionProfile> [
@@ -125,16 +125,16 @@ options! {
         /// Load global ignore patterns from `mcpmignore` in the configuration folder
         ///
         /// Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
-        /// folder, are hidden in the container by empty ones. The syntax is that of `.gitignore`.
+        /// folder, are replaced by empty ones in the container. The syntax is that of `.gitignore`.
         ignore_globally: Option<bool> = "true";
-        /// Print the container paths that overlays of ignored files and folders resolve to
+        /// Print the container paths of the overlays that hide ignored files and folders
         ///
         /// CLI only; library users find them in the plan.
         print_resolved_overlays: Option<bool> = "false";
         /// Image verification mode
         ///
         /// The signature is read from the image's registry. It is valid if it was made by the signer that the
-        /// registry entry, or the options below, require; the image is started by the signed digest.
+        /// registry entry or the other verification options require. The container runs the signed digest.
         image_verification: Option<ImageVerification> = "warn" [
             feature: Some(Feature::Verify), supported_values: &["warn", "disabled"],
         ];
@@ -174,7 +174,7 @@ options! {
         mcpm_ca_bundle: Option<PathBuf>;
     }
     section "Workload and container" for (run) {
-        /// Base image for protocol schemes
+        /// Base image for packages (`uvx://`, `npx://`, `go://`)
         runtime_image: Option<String> [placeholder: Some("IMAGE")];
         /// Extra package to install in the builder and runtime stages
         runtime_add_package: Vec<String> [placeholder: Some("PACKAGE")];
@@ -186,8 +186,9 @@ options! {
         trust_proxy_headers: Option<bool> = "false";
         /// Tools to expose to clients; all others are hidden
         ///
-        /// Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
-        /// after `!` is hidden, even if another one matches; if there are only such, all other tools are exposed.
+        /// Names are those that clients see. `*` matches any text, and `?` any single character. An entry that starts
+        /// with `!` hides the tools that it matches, and takes precedence over other entries; if all entries start
+        /// with `!`, all other tools are exposed.
         tools: List<String> [placeholder: Some("TOOL,...")];
         /// JSON file that overrides tool names and descriptions
         tools_override: Option<PathBuf>;
@@ -239,7 +240,7 @@ options! {
     section "Incoming authentication" for (run, proxy) {
         /// OIDC issuer URL
         ///
-        /// Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss` claim.
+        /// Each request then requires a token from this issuer. The URL must be identical to the tokens' `iss` claim.
         oidc_issuer: Option<String> [kind: ValueKind::Url];
         /// Expected audience of the token
         oidc_audience: Option<String> [
@@ -333,7 +334,7 @@ options! {
     section "Token exchange" for (run, proxy) {
         /// OAuth 2.0 token exchange endpoint; enables token exchange
         ///
-        /// The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+        /// Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
         /// Requires incoming authentication (`--oidc-issuer`).
         token_exchange_url: Option<String> [kind: ValueKind::Url];
         /// Target audience of exchanged tokens
@@ -342,8 +343,8 @@ options! {
         token_exchange_client_id: Option<String> [placeholder: Some("ID")];
         /// Client secret for token exchange
         ///
-        /// Takes precedence over the environment variable, as does a file. Not for production: other users of the
-        /// machine may see it in the process list.
+        /// This option, or a file, takes precedence over the environment variable. Not for production: other users
+        /// of the machine may see it in the process list.
         token_exchange_client_secret: Option<Secret> [
             env: Some("MCPM_TOKEN_EXCHANGE_CLIENT_SECRET"), conflicts_with: &["token_exchange_client_secret_file"],
         ];

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         ignore_globally: bool
         """Load global ignore patterns from `mcpmignore` in the configuration folder."""
         print_resolved_overlays: bool
-        """Print the container paths that overlays of ignored files and folders resolve to."""
+        """Print the container paths of the overlays that hide ignored files and folders."""
         image_verification: _native.ImageVerification | Literal["warn", "enabled", "disabled"]
         """Image verification mode."""
         image_verification_key: str | os.PathLike[str]
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
         mcpm_ca_bundle: str | os.PathLike[str]
         """CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.)."""
         runtime_image: str
-        """Base image for protocol schemes."""
+        """Base image for packages (`uvx://`, `npx://`, `go://`)."""
         runtime_add_package: Iterable[str]
         """Extra package to install in the builder and runtime stages."""
         endpoint_prefix: str

@@ -3191,9 +3191,9 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Tools to expose to clients; all others are hidden.
      *
-     * Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
-     * after `!` is hidden, even if another one matches; if there are only such, all other tools are
-     * exposed.
+     * Names are those that clients see. `*` matches any text, and `?` any single character. An entry that
+     * starts with `!` hides the tools that it matches, and takes precedence over other entries; if all
+     * entries start with `!`, all other tools are exposed.
      */
     public var tools: [String]
     /**
@@ -3235,7 +3235,7 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * OIDC issuer URL.
      *
-     * Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+     * Each request then requires a token from this issuer. The URL must be identical to the tokens' `iss`
      * claim.
      */
     public var oidcIssuer: String?
@@ -3391,7 +3391,7 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * OAuth 2.0 token exchange endpoint; enables token exchange.
      *
-     * The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+     * Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
      * Requires incoming authentication (`--oidc-issuer`).
      */
     public var tokenExchangeUrl: String?
@@ -3406,8 +3406,8 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Client secret for token exchange.
      *
-     * Takes precedence over the environment variable, as does a file. Not for production: other users of
-     * the machine may see it in the process list.
+     * This option, or a file, takes precedence over the environment variable. Not for production: other
+     * users of the machine may see it in the process list.
      */
     public var tokenExchangeClientSecret: Secret?
     /**
@@ -3555,9 +3555,9 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Tools to expose to clients; all others are hidden.
          *
-         * Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
-         * after `!` is hidden, even if another one matches; if there are only such, all other tools are
-         * exposed.
+         * Names are those that clients see. `*` matches any text, and `?` any single character. An entry that
+         * starts with `!` hides the tools that it matches, and takes precedence over other entries; if all
+         * entries start with `!`, all other tools are exposed.
          */tools: [String] = [], 
         /**
          * JSON file that overrides tool names and descriptions.
@@ -3592,7 +3592,7 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * OIDC issuer URL.
          *
-         * Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+         * Each request then requires a token from this issuer. The URL must be identical to the tokens' `iss`
          * claim.
          */oidcIssuer: String? = nil, 
         /**
@@ -3719,7 +3719,7 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * OAuth 2.0 token exchange endpoint; enables token exchange.
          *
-         * The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+         * Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
          * Requires incoming authentication (`--oidc-issuer`).
          */tokenExchangeUrl: String? = nil, 
         /**
@@ -3731,8 +3731,8 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Client secret for token exchange.
          *
-         * Takes precedence over the environment variable, as does a file. Not for production: other users of
-         * the machine may see it in the process list.
+         * This option, or a file, takes precedence over the environment variable. Not for production: other
+         * users of the machine may see it in the process list.
          */tokenExchangeClientSecret: Secret? = nil, 
         /**
          * File with the client secret for token exchange.
@@ -4725,7 +4725,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      * Mount a host file or folder into the container.
      *
      * The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
-     * (private) for SELinux relabelling. A relative host path is based at the current folder.
+     * (private) for SELinux relabelling. A relative host path starts at the current folder.
      */
     public var volume: [VolumeSpec]
     /**
@@ -4759,13 +4759,13 @@ public struct WorkloadOptions: Equatable, Hashable {
      * Load global ignore patterns from `mcpmignore` in the configuration folder.
      *
      * Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
-     * folder, are hidden in the container by empty ones. The syntax is that of `.gitignore`.
+     * folder, are replaced by empty ones in the container. The syntax is that of `.gitignore`.
      *
      * Default: `true`.
      */
     public var ignoreGlobally: Bool?
     /**
-     * Print the container paths that overlays of ignored files and folders resolve to.
+     * Print the container paths of the overlays that hide ignored files and folders.
      *
      * CLI only; library users find them in the plan.
      *
@@ -4776,7 +4776,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      * Image verification mode.
      *
      * The signature is read from the image's registry. It is valid if it was made by the signer that the
-     * registry entry, or the options below, require; the image is started by the signed digest.
+     * registry entry or the other verification options require. The container runs the signed digest.
      *
      * One of `warn`, `enabled`, `disabled`.
      *
@@ -4821,7 +4821,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var mcpmCaBundle: PathBuf?
     /**
-     * Base image for protocol schemes.
+     * Base image for packages (`uvx://`, `npx://`, `go://`).
      */
     public var runtimeImage: String?
     /**
@@ -4841,9 +4841,9 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Tools to expose to clients; all others are hidden.
      *
-     * Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
-     * after `!` is hidden, even if another one matches; if there are only such, all other tools are
-     * exposed.
+     * Names are those that clients see. `*` matches any text, and `?` any single character. An entry that
+     * starts with `!` hides the tools that it matches, and takes precedence over other entries; if all
+     * entries start with `!`, all other tools are exposed.
      */
     public var tools: [String]
     /**
@@ -4925,7 +4925,7 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * OIDC issuer URL.
      *
-     * Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+     * Each request then requires a token from this issuer. The URL must be identical to the tokens' `iss`
      * claim.
      */
     public var oidcIssuer: String?
@@ -5081,7 +5081,7 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * OAuth 2.0 token exchange endpoint; enables token exchange.
      *
-     * The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+     * Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
      * Requires incoming authentication (`--oidc-issuer`).
      */
     public var tokenExchangeUrl: String?
@@ -5096,8 +5096,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Client secret for token exchange.
      *
-     * Takes precedence over the environment variable, as does a file. Not for production: other users of
-     * the machine may see it in the process list.
+     * This option, or a file, takes precedence over the environment variable. Not for production: other
+     * users of the machine may see it in the process list.
      */
     public var tokenExchangeClientSecret: Secret?
     /**
@@ -5311,7 +5311,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Mount a host file or folder into the container.
          *
          * The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
-         * (private) for SELinux relabelling. A relative host path is based at the current folder.
+         * (private) for SELinux relabelling. A relative host path starts at the current folder.
          */volume: [VolumeSpec] = [], 
         /**
          * Permissions of the container.
@@ -5340,12 +5340,12 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Load global ignore patterns from `mcpmignore` in the configuration folder.
          *
          * Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
-         * folder, are hidden in the container by empty ones. The syntax is that of `.gitignore`.
+         * folder, are replaced by empty ones in the container. The syntax is that of `.gitignore`.
          *
          * Default: `true`.
          */ignoreGlobally: Bool? = nil, 
         /**
-         * Print the container paths that overlays of ignored files and folders resolve to.
+         * Print the container paths of the overlays that hide ignored files and folders.
          *
          * CLI only; library users find them in the plan.
          *
@@ -5355,7 +5355,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Image verification mode.
          *
          * The signature is read from the image's registry. It is valid if it was made by the signer that the
-         * registry entry, or the options below, require; the image is started by the signed digest.
+         * registry entry or the other verification options require. The container runs the signed digest.
          *
          * One of `warn`, `enabled`, `disabled`.
          *
@@ -5393,7 +5393,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * telemetry. Image pulls use the certificates of the container engine.
          */mcpmCaBundle: PathBuf? = nil, 
         /**
-         * Base image for protocol schemes.
+         * Base image for packages (`uvx://`, `npx://`, `go://`).
          */runtimeImage: String? = nil, 
         /**
          * Extra package to install in the builder and runtime stages.
@@ -5409,9 +5409,9 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Tools to expose to clients; all others are hidden.
          *
-         * Names are those that clients see. `*` matches any text and `?` any one character. A name or pattern
-         * after `!` is hidden, even if another one matches; if there are only such, all other tools are
-         * exposed.
+         * Names are those that clients see. `*` matches any text, and `?` any single character. An entry that
+         * starts with `!` hides the tools that it matches, and takes precedence over other entries; if all
+         * entries start with `!`, all other tools are exposed.
          */tools: [String] = [], 
         /**
          * JSON file that overrides tool names and descriptions.
@@ -5480,7 +5480,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * OIDC issuer URL.
          *
-         * Requires a token of this issuer for each request. It must be exactly equal to the tokens' `iss`
+         * Each request then requires a token from this issuer. The URL must be identical to the tokens' `iss`
          * claim.
          */oidcIssuer: String? = nil, 
         /**
@@ -5607,7 +5607,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * OAuth 2.0 token exchange endpoint; enables token exchange.
          *
-         * The token of each caller is exchanged there (RFC 8693) for one that is sent to the server instead.
+         * Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
          * Requires incoming authentication (`--oidc-issuer`).
          */tokenExchangeUrl: String? = nil, 
         /**
@@ -5619,8 +5619,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Client secret for token exchange.
          *
-         * Takes precedence over the environment variable, as does a file. Not for production: other users of
-         * the machine may see it in the process list.
+         * This option, or a file, takes precedence over the environment variable. Not for production: other
+         * users of the machine may see it in the process list.
          */tokenExchangeClientSecret: Secret? = nil, 
         /**
          * File with the client secret for token exchange.
