@@ -1,4 +1,4 @@
-//! Settings of glibc's allocator, so that memory which clients and servers made a proxy hold is given back.
+//! Configures glibc's allocator to return memory to the system after clients and servers made a proxy allocate it.
 //!
 //! By default, glibc keeps more and more of what is freed: the size from which a buffer is mapped on its own, and
 //! unmapped when it is freed, rises with the buffers that are freed, to 32 MiB, and free pages below a used one stay.

@@ -1,4 +1,4 @@
-//! Shows a login: what to open, and how much time there is.
+//! Shows a login prompt: the URL to open, and the time limit.
 
 use std::io::{self, Write as _};
 

@@ -111,7 +111,7 @@ pub(crate) async fn spawn(
     let order =
         serde_json::to_vec(&SupervisorInput { spec, secrets, options, store_password, recorded, debug })
             .map_err(|error| {
-                Error::new(ErrorKind::Internal, "cannot write the workload down").source(error)
+                Error::new(ErrorKind::Internal, "cannot serialize the workload").source(error)
             })?;
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     // The supervisor is long-lived, and its environment can be read by other processes of the user.
@@ -141,7 +141,7 @@ pub(crate) async fn spawn(
     let outcome = async {
         while let Some(line) = reports.next_line().await.map_err(failed)? {
             let report = serde_json::from_str(&line).map_err(|error| {
-                Error::new(ErrorKind::Internal, "the supervisor is of another build").source(error)
+                Error::new(ErrorKind::Internal, "the supervisor is from another build of mcpm").source(error)
             })?;
             match report {
                 SupervisorMessage::Event(WorkloadEvent::Ready { name, url }) => {
@@ -186,7 +186,7 @@ pub(crate) fn main() -> Result<()> {
         .read_to_end(&mut order)
         .map_err(|error| Error::new(ErrorKind::Io, "cannot read the workload").source(error))?;
     let mut order: SupervisorInput = serde_json::from_slice(&order).map_err(|error| {
-        Error::new(ErrorKind::InvalidOption, "this command is for mcpm's own use").source(error)
+        Error::new(ErrorKind::InvalidOption, "this command is internal to mcpm").source(error)
     })?;
     for (name, text) in std::mem::take(&mut order.options) {
         order.spec.asked.set(&name, &text)?;

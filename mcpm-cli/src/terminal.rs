@@ -1,4 +1,4 @@
-//! The prompts of commands, and the environment that has them.
+//! The prompts of commands, and an environment that uses them.
 
 use async_trait::async_trait;
 use mcpm::{

@@ -1,8 +1,8 @@
-//! What parsers of others' text are held to, whatever the text is: they return, and what they let through means the
-//! same when it is written out and read again.
+//! Properties that parsers of untrusted input must have: they return, and what they accept keeps its meaning when it is
+//! serialized and parsed again.
 //!
-//! A fuzzer can feed these functions, with `--cfg fuzzing`. What was once found stands in `fuzz/samples/` and is tried in
-//! every run of the tests, and so is what is made from the samples at random.
+//! A fuzzer can feed these functions, with `--cfg fuzzing`. Each test run tries the inputs in `fuzz/samples/`,
+//! which failed once, and random mutations of them.
 
 #![expect(
     clippy::panic,

@@ -1,4 +1,4 @@
-//! Holds the constants of the library, the command line and the shim against the table of limits in `docs/request.md`.
+//! Compares the constants of the library, the command line and the shim with the limits in `docs/request.md`.
 
 use std::{path::Path, time::Duration};
 

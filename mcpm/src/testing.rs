@@ -1,4 +1,4 @@
-//! What unit tests share.
+//! Helpers for unit tests.
 
 use std::{fs, future::Future, path::Path, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Holds the library's messages to naming settings by their fields: flags are the command line's.
+//! Checks that the library's messages name settings by their fields, since only the command line has flags.
 
 use std::path::Path;
 

@@ -20,7 +20,7 @@ fn run_proxies(check: MemoryCheck) {
 2 `ftp://nowhere` is not a valid target URI: the scheme is neither `http` nor `https`; use `http://HOST[:PORT][/PATH]` or `https://…`
 1 `builder` was used before; create a new one
 2 invalid value `many` for `port`: expected a port from 0 to 65535
-2 a bearer token replaces the login at an authorization server; leave out `remote_auth_bearer_token`, or the other options of `remote_auth`
+2 a bearer token cannot be combined with a login at an authorization server; leave out `remote_auth_bearer_token`, or the options for the login
 1 `host` is null
 1 `builder` is null
 1 `proxy` is null

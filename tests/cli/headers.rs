@@ -89,9 +89,9 @@ fn a_header_is_given_as_a_secret_to_any_remote_server() {
 
     for (code, server, target, words) in [
         (2, "https://mcp.example.com/mcp", "KEY", "is for containers"),
-        (2, "https://mcp.example.com/mcp", "header:Host", "is no header to set"),
+        (2, "https://mcp.example.com/mcp", "header:Host", "is not a header that can be set"),
         (2, "https://mcp.example.com/mcp", "header:a b", "expected the name of a header"),
-        (2, "http://mcp.example.com/mcp", "header:X-Key", "would show its secret"),
+        (2, "http://mcp.example.com/mcp", "header:X-Key", "would be sent unencrypted"),
         (2, "image:example", "header:X-Key", "a container gets no headers"),
     ] {
         let outcome = home.run(&["run", server, "--secret", &format!("login,target={target}")]);

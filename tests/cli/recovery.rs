@@ -214,7 +214,7 @@ fn a_foreground_run_blocks_and_passes_the_exit_code_on() {
     let outcome = running.wait();
     // The same number as for an option that is not built yet, so it is said whose it is.
     let said = (outcome.code, outcome.stderr.lines().last());
-    assert_eq!(said, (Some(3), Some("the server ended with exit code 3")), "{outcome:?}");
+    assert_eq!(said, (Some(3), Some("the server exited with code 3")), "{outcome:?}");
     home.assert_nothing_left();
     home.assert_transcript("recovery/foreground");
 }
@@ -228,7 +228,7 @@ fn a_killed_server_ends_a_foreground_run() {
     docker(&["kill", &name]);
     let outcome = running.wait();
     let said = (outcome.code, outcome.stderr.as_str());
-    assert_eq!(said, (Some(137), "the server ended with exit code 137\n"), "{outcome:?}");
+    assert_eq!(said, (Some(137), "the server exited with code 137\n"), "{outcome:?}");
     home.assert_nothing_left();
 }
 

@@ -64,7 +64,7 @@ async fn a_failed_step_is_named_with_its_exit_code_and_its_last_words() {
     assert_eq!(error.kind(), ErrorKind::ImageUnavailable);
     let text = error.to_string();
     assert!(text.starts_with("step 2/2 `RUN "), "{text}");
-    assert!(text.contains("failed with exit code 7: it last wrote: what is wrong"), "{text}");
+    assert!(text.contains("failed with exit code 7: last output: what is wrong"), "{text}");
 }
 
 #[tokio::test]

@@ -210,7 +210,7 @@ fn what_cannot_be_built_says_why_and_leaves_nothing() {
     let name = "mcpm-no-such-package-anywhere";
     let step =
         "`RUN [\"/bin/sh\", \"/mcpm/python.sh\", \"mcpm-no-such-package-anywhere\"]` failed with exit code 1";
-    refused(&format!("uvx://{name}"), &[], 7, &[step, "it last wrote: ", "No solution found"]);
+    refused(&format!("uvx://{name}"), &[], 7, &[step, "last output: ", "No solution found"]);
     refused("npx://a", &[], 7, &["the base image has no npm"]);
     refused(
         "go://example.com/a",

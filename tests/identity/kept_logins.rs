@@ -83,7 +83,7 @@ async fn a_login_that_cannot_be_kept_is_handed_over_by_a_restart() {
         let login = home.run(&["login", &name]);
         assert_ne!(login.code, Some(0));
         assert!(
-            login.stderr.contains("is not kept") && login.stderr.contains("mcpm restart"),
+            login.stderr.contains("was not stored") && login.stderr.contains("mcpm restart"),
             "{}",
             login.stderr
         );

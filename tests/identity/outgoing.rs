@@ -437,9 +437,9 @@ async fn a_redirect_to_another_machine_is_pasted() {
         let (state, redirect) = (parameter("state").unwrap(), parameter("redirect_uri").unwrap());
         let redirect = redirect.replace("%3A", ":").replace("%2F", "/");
         typing.expect_then_type("", "https://elsewhere.example/?code=x\r");
-        typing.expect("this is not the URL");
+        typing.expect("this is not the redirect URL");
         typing.expect_then_type(
-            "browser ended\r\n\r\u{1b}[K1",
+            "page in the browser\r\n\r\u{1b}[K1",
             &format!("{redirect}?code=canary&state={state}\r"),
         );
         typing.expect_then_type("/mcp", "");
@@ -502,7 +502,7 @@ async fn authorization_servers_that_cannot_be_trusted_are_refused() {
         ("control characters", Some("outgoing.url_denied"), |metadata| {
             metadata["token_endpoint"] = json!("https://id.example/\u{1b}[2J");
         }),
-        ("polled too rarely", Some("outgoing.response_unusable"), |metadata| {
+        ("polling interval", Some("outgoing.response_unusable"), |metadata| {
             metadata.as_object_mut().unwrap().remove("authorization_endpoint");
             metadata["device_authorization_endpoint"] =
                 json!(format!("{}/device/rare", metadata["issuer"].as_str().unwrap()));

@@ -37,7 +37,7 @@ async fn calls_in_flight_are_answered_at_once_with_an_error() {
         let (status, answer) = with_timeout("an error", call).await.unwrap();
         assert_eq!((status, &answer["id"], &answer["error"]["code"]), (502, &id, &json!(-32603)));
         let message = answer["error"]["message"].as_str().unwrap();
-        assert!(message.contains("exit code 7"), "{message}");
+        assert!(message.contains("exited with code 7"), "{message}");
     }
 }
 
@@ -210,11 +210,11 @@ async fn a_server_that_is_not_restarted_leaves_a_listener_that_says_why() {
     assert_eq!((response.status, response.headers.get("retry-after")), (503, Some("1")));
     let answer = response.json().await;
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("e"), &json!(-32603)));
-    assert!(answer["error"]["message"].as_str().unwrap().contains("exit code 7"), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("exited with code 7"), "{answer}");
     assert_eq!(http.post("/mcp", initialize(LEGACY, json!({})).to_string()).send().await.status, 503);
     let response = http.get("/health").send().await;
     assert_eq!(response.status, 503);
-    assert!(response.text().await.contains("exit code 7"));
+    assert!(response.text().await.contains("exited with code 7"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -103,7 +103,7 @@ async fn a_server_that_ends_at_once_fails_the_start_with_its_exit_code() {
         let start = StdioProxy::new("short", process).start(drop);
         let error = with_timeout("the start to fail", start).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StartFailed);
-        assert!(error.message().contains(&format!("exit code {code}")), "{error}");
+        assert!(error.message().contains(&format!("exited with code {code}")), "{error}");
     }
 }
 

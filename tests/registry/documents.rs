@@ -64,7 +64,7 @@ async fn a_list_keeps_the_latest_versions_and_reports_invalid_entries() {
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
     assert_eq!(
         error.message(),
-        "`clock` names several servers of the registry: `com.example/clock`, `org.example/clock`"
+        "`clock` matches several servers in the registry: `com.example/clock`, `org.example/clock`"
     );
     assert!(asking.find(&list, "com.example/clock").await.unwrap().is_some());
     assert_eq!(asking.find(&list, "example/clock").await.unwrap(), None);
@@ -148,7 +148,7 @@ async fn a_list_of_2025_is_read_with_all_that_stands_in_it() {
     assert_eq!(names, ["X-API-Key", "X-Region"]);
     assert_eq!(
         hybrid.unsupported_packages,
-        ["nuget", "mcpb", "a remote server with parts to fill in its URL"]
+        ["nuget", "mcpb", "a remote server whose URL contains variables"]
     );
 }
 
@@ -206,7 +206,7 @@ fn the_settings_select_the_registry() {
             r#"{"version": 1, "registry_url": "http://d.example.com"}"#,
             Err("it must be `https`, except on this machine"),
         ),
-        (r#"{"version": 1, "registry_url": "https://u:p4ss@d.example.com"}"#, Err("holds credentials")),
+        (r#"{"version": 1, "registry_url": "https://u:p4ss@d.example.com"}"#, Err("contains credentials")),
         ("{", Err("cannot be used")),
     ] {
         asking.write("config/config.json", settings);

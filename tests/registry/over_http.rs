@@ -54,12 +54,12 @@ async fn an_unavailable_registry_falls_back_to_the_cache() {
 #[tokio::test]
 async fn http_errors_of_a_registry_are_reported() {
     for (status, headers, words) in [
-        ("404 Not Found", "", "there is nothing at"),
-        ("500 Internal Server Error", "", "the answer is 500"),
-        ("302 Found", "", "a redirect leads nowhere"),
+        ("404 Not Found", "", "there is no document at"),
+        ("500 Internal Server Error", "", "the response has status 500"),
+        ("302 Found", "", "a redirect has no valid `Location`"),
         ("302 Found", "Location: ftp://127.0.0.1/r.json\r\n", "neither `https` nor `http`"),
         ("302 Found", "Location: http://192.0.2.1/r.json\r\n", "must be `https`"),
-        ("200 OK", "", "no JSON document"),
+        ("200 OK", "", "not a JSON document"),
     ] {
         let (asking, server) = (RegistryFixture::new(), Upstream::listen().await);
         let url = server.uri("/r.json?key=s3cret");

@@ -26,8 +26,8 @@ async fn what_contradicts_itself_or_cannot_be_read_is_one_clear_error() {
             "no key or identity of its signer",
         ),
         (&[("image-verification-key", &missing)], ErrorKind::NotFound, "cannot read the public key"),
-        (&[("image-verification-key", &garbage)], ErrorKind::InvalidOption, "is no public key"),
-        (&[("image-verification-key", &private)], ErrorKind::InvalidOption, "is no public key"),
+        (&[("image-verification-key", &garbage)], ErrorKind::InvalidOption, "is not a public key"),
+        (&[("image-verification-key", &private)], ErrorKind::InvalidOption, "is not a public key"),
         (
             &[("image-verification-key", &key), ("certificate-identity", "a")],
             ErrorKind::InvalidOption,
@@ -52,7 +52,7 @@ async fn what_contradicts_itself_or_cannot_be_read_is_one_clear_error() {
                 ("sigstore-trusted-root", &garbage),
             ],
             ErrorKind::InvalidOption,
-            "is no trusted root",
+            "is not a Sigstore trusted root",
         ),
         (
             &[("image-verification", "enabled"), ("image-verification-key", &key), ("offline", "true")],
@@ -73,7 +73,7 @@ async fn a_package_has_no_signature_and_is_refused_only_where_one_must_be() {
     let bench = SigningFixture::new();
     let outcome = bench.resolve("uvx://mcp-server-time", &[("image-verification", "enabled")]).await;
     assert_eq!(outcome.error().kind(), ErrorKind::ImageUnverified);
-    assert!(outcome.error().to_string().contains("is built here"), "{}", outcome.error());
+    assert!(outcome.error().to_string().contains("is built on this machine"), "{}", outcome.error());
     let key = bench.path("signing.pub");
     let outcome = bench.resolve("uvx://mcp-server-time", &[("image-verification-key", &key)]).await;
     assert_eq!(outcome.error().kind(), ErrorKind::InvalidOption);

@@ -22,7 +22,10 @@ async fn a_signed_image_runs_by_the_digest_that_was_signed_and_that_is_on_record
     options.push(("name", &name));
 
     let plan = Box::pin(bench.workload(&image, &options).unwrap().plan()).await.unwrap().to_string();
-    assert!(plan.contains("signed by the key SHA256:") && plan.contains("or it is refused"), "{plan}");
+    assert!(
+        plan.contains("signed by the key SHA256:") && plan.contains("otherwise it is rejected"),
+        "{plan}"
+    );
 
     let starting = Box::pin(bench.workload(&image, &options).unwrap().start());
     let running = with_timeout("a start", starting).await.unwrap();
@@ -100,18 +103,18 @@ async fn an_invalid_signature_is_rejected_warned_about_or_ignored_by_mode() {
         ("unsigned", &[], "has no signature ("),
         ("wrong-key", &["--key", "other"], "by another key"),
         ("wrong-key-simple", &["--form", "simple", "--key", "other"], "by another key"),
-        ("another", &["--key", "signing", another[0], another[1]], "is another image"),
+        ("another", &["--key", "signing", another[0], another[1]], "names another image"),
         (
             "another-simple",
             &["--form", "simple", "--key", "signing", another[0], another[1]],
-            "is another image",
+            "names another image",
         ),
         ("changed", &["--key", "signing", "--change", "payload"], "was changed"),
         ("changed-simple", &["--form", "simple", "--key", "signing", "--change", "payload"], "was changed"),
         (
             "flaws",
             &["--key", "signing", "--predicate", "https://cosign.sigstore.dev/attestation/vuln/v1"],
-            "is no signature",
+            "is not an image signature",
         ),
     ];
     let key = bench.path("signing.pub");

@@ -132,8 +132,8 @@ pub(crate) async fn in_foreground(launch: Launch, form: &str) -> Result<ExitCode
     drop(log);
     // Exit codes of servers and of mcpm overlap, so a message tells them apart.
     let how = match ended {
-        Some(exit) => format!("ended with exit code {}", exit.code),
-        None => "ended, with an exit code that is not known".to_owned(),
+        Some(exit) => format!("exited with code {}", exit.code),
+        None => "exited with an unknown code".to_owned(),
     };
     // Standard error may be closed.
     let _ = writeln!(io::stderr(), "the server {how}");

@@ -1,4 +1,4 @@
-//! What callbacks of C programs are called with.
+//! The user data of callbacks of C programs.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! Shutdown of everything, and the version.
+//! Shuts down all workloads, proxies and threads of the process; returns the version of mcpm.
 
 use std::ffi::c_char;
 

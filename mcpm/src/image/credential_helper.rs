@@ -72,7 +72,7 @@ pub(super) async fn get(name: &str, server: &str, folders: &HelperFolders) -> Re
     let failed =
         |why: &str| Error::new(ErrorKind::CorruptState, format!("credential helper `{program}` {why}"));
     if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)) {
-        return Err(failed("has a name that is no program's"));
+        return Err(failed("has an invalid name"));
     }
     let mut child = folders.start(&program).map_err(|error| failed("cannot be started").source(error))?;
     let talk = async {
@@ -90,9 +90,9 @@ pub(super) async fn get(name: &str, server: &str, folders: &HelperFolders) -> Re
         child.wait().await.map(|status| Some((status, output)))
     };
     let (status, output) = match tokio::time::timeout(HELPER_TIMEOUT, talk).await {
-        Err(_) => return Err(failed("did not answer within 30 seconds")),
+        Err(_) => return Err(failed("did not respond within 30 seconds")),
         Ok(Err(error)) => return Err(failed("cannot be read").source(error)),
-        Ok(Ok(None)) => return Err(failed("said too much")),
+        Ok(Ok(None)) => return Err(failed("wrote too much output")),
         Ok(Ok(Some(answer))) => answer,
     };
     if !status.success() {
@@ -102,7 +102,7 @@ pub(super) async fn get(name: &str, server: &str, folders: &HelperFolders) -> Re
         return Err(failed("failed").with("status", status));
     }
     let answer: HelperOutput =
-        serde_json::from_slice(&output).map_err(|_| failed("gave an answer that cannot be understood"))?;
+        serde_json::from_slice(&output).map_err(|_| failed("returned output that cannot be parsed"))?;
     Ok(match (answer.username, answer.secret) {
         (_, secret) if secret.is_empty() => None,
         (username, secret) if username == TOKEN_USER => Some(Credentials::IdentityToken(secret)),

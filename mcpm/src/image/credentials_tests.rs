@@ -84,8 +84,8 @@ async fn a_helper_that_misbehaves_is_named_and_never_quoted() {
     let secret = "s3cret";
     let cases = [
         ("fails", format!("echo {secret}; exit 3"), "failed"),
-        ("babbles", format!("echo '{{\"Username\": \"{secret}'"), "cannot be understood"),
-        ("floods", format!("yes {secret}"), "said too much"),
+        ("babbles", format!("echo '{{\"Username\": \"{secret}'"), "cannot be parsed"),
+        ("floods", format!("yes {secret}"), "wrote too much output"),
     ];
     for (name, script, why) in cases {
         let home = LoginFixture::new(&format!(r#"{{"credsStore": "{name}"}}"#)).program(name, &script);

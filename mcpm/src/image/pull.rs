@@ -45,7 +45,7 @@ pub async fn ensure(
 }
 
 fn stale_warning(reference: &ImageReference, error: &Error) -> String {
-    format!("`{reference}` could not be updated, the copy on this machine is used: {error}")
+    format!("`{reference}` could not be updated, so the copy on this machine is used: {error}")
 }
 
 #[cfg(test)]

@@ -191,16 +191,16 @@ impl EgressDenial {
                 (Some(address), Some(port)) => add(&format!("{}:{port}", Host::Address(address))),
                 _ => add(&place),
             },
-            Rule::ServerNameMismatch => "connect to the name that is asked for".to_owned(),
+            Rule::ServerNameMismatch => "connect to the host that the handshake or request names".to_owned(),
             Rule::ServerNameMissing => match (self.address, self.port) {
                 (Some(address), Some(port)) => format!(
-                    "say the name that is asked for (SNI, or `Host`), or {}",
+                    "send the name of the host (SNI or `Host`), or {}",
                     add(&format!("{}:{port}", Host::Address(address)))
                 ),
-                _ => "say the name that is asked for (SNI, or `Host`)".to_owned(),
+                _ => "send the name of the host (SNI or `Host`)".to_owned(),
             },
             Rule::DirectConnection => {
-                "connect by name, or over the HTTP proxy that the environment names".to_owned()
+                "connect by name, or through the HTTP proxy in the server's environment".to_owned()
             }
             Rule::TooManyConnections => "close connections before opening more".to_owned(),
         }

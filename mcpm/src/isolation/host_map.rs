@@ -1,4 +1,4 @@
-//! The loopback addresses and ports of the container that stand for allowed hosts.
+//! Maps allowed hosts to loopback addresses and ports of the container.
 
 use crate::permission::Outbound;
 

@@ -98,7 +98,10 @@ async fn handle_request(
         return Ok(Response::new(Either::Left(Full::default())));
     }
     Ok(forward(request, &state, server).await.unwrap_or_else(|error| {
-        text_response(StatusCode::BAD_GATEWAY, &format!("mcpm: `{host}:{port}` broke off: {error}\n"))
+        text_response(
+            StatusCode::BAD_GATEWAY,
+            &format!("mcpm: the connection to `{host}:{port}` was interrupted: {error}\n"),
+        )
     }))
 }
 

@@ -1,4 +1,4 @@
-//! MCP as a proxy needs it: messages, request ids, SSE events and protocol eras.
+//! The parts of MCP that a proxy needs: messages, request ids, SSE events and protocol eras.
 //!
 //! This module opens no sockets and knows neither HTTP nor processes. `stdio` multiplexes a server process among
 //! clients with these types; the proxy's layers use them to parse what they decide about.

@@ -145,7 +145,12 @@ async fn run_build(
     };
     runtime.build(request, &|_| {}).await.map_err(of_package)?;
     let info = runtime.image(&recipe.image).await?;
-    let gone = || Error::new(ErrorKind::Engine, format!("`{}` was built and is not here", recipe.image));
+    let gone = || {
+        Error::new(
+            ErrorKind::Engine,
+            format!("the engine built `{}`, but does not have the image", recipe.image),
+        )
+    };
     Ok(BuiltImage { info: info.ok_or_else(gone)?, version: report.version })
 }
 
@@ -237,8 +242,9 @@ async fn run_install_stage(
     };
     let id = runtime.build(request, &heard).await?;
     let said = said.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let report = said
-        .ok_or_else(|| Error::new(ErrorKind::ImageUnavailable, "the build did not say what it installed"))?;
+    let report = said.ok_or_else(|| {
+        Error::new(ErrorKind::ImageUnavailable, "the build did not report what it installed")
+    })?;
     Ok((id, report))
 }
 

@@ -1,4 +1,4 @@
-//! The build context in a build without the Cargo feature `docker`: none is written.
+//! Stub for builds without the Cargo feature `docker`: build contexts cannot be written.
 
 use std::path::Path;
 

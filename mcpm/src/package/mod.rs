@@ -1,4 +1,4 @@
-//! Packages as servers (`uvx://`, `npx://`, `go://`), for which images are built.
+//! Packages as servers (`uvx://`, `npx://`, `go://`): builds an image for each.
 //!
 //! [`PackageReference`] parses references and rejects invalid names. A `Recipe` has all inputs of the image, whose
 //! name is a hash of them; `build::ensure` finds or builds it. `dockerfile` renders the Dockerfile, with the fixed

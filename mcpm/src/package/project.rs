@@ -42,13 +42,15 @@ impl Project {
         };
         let folder = fs::canonicalize(folder).map_err(cannot_read)?;
         if !folder.is_dir() {
-            let message = format!("`{shown}` is no folder");
+            let message = format!("`{shown}` is not a folder");
             return Err(Error::new(ErrorKind::InvalidOption, message)
-                .hint("name the folder that the program's `main` package is in"));
+                .hint("use the folder that contains the program's `main` package"));
         }
         let Some(root) = folder.ancestors().find(|folder| folder.join("go.mod").is_file()) else {
-            let message = format!("`{shown}` is no Go project: there is no `go.mod` in it or above it");
-            return Err(Error::new(ErrorKind::InvalidOption, message).hint("make one with `go mod init`"));
+            let message = format!("`{shown}` is not in a Go module: no `go.mod` in it or in a parent folder");
+            return Err(
+                Error::new(ErrorKind::InvalidOption, message).hint("create a module with `go mod init`")
+            );
         };
         let below = folder.strip_prefix(root).unwrap_or(Path::new(""));
         let package = match below.to_str() {
@@ -89,7 +91,10 @@ impl Project {
                 if stays {
                     context.add_symlink(&place, &target)?;
                 } else {
-                    left_out.push(format!("`{}` leads out of the project and is left out", below.display()));
+                    left_out.push(format!(
+                        "`{}` links to a target outside the project and is omitted",
+                        below.display()
+                    ));
                 }
             }
         }
@@ -109,8 +114,8 @@ impl Project {
         match fs::symlink_metadata(&path) {
             Ok(found) if found.is_file() => read_bounded(&path).map(Some).map_err(cannot_read),
             Ok(_) => {
-                let message = format!("`{shown}` is a link, or no file at all");
-                Err(Error::new(ErrorKind::InvalidOption, message).hint("put the file itself there"))
+                let message = format!("`{shown}` is a link, or not a regular file");
+                Err(Error::new(ErrorKind::InvalidOption, message).hint("replace it with a regular file"))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(cannot_read(error)),

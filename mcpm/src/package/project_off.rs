@@ -1,4 +1,4 @@
-//! Local projects in a build without the Cargo feature `docker`: none is read.
+//! Stub for builds without the Cargo feature `docker`: local projects cannot be read.
 
 use std::{convert::Infallible, path::Path};
 

@@ -120,7 +120,10 @@ fn symlinks_out_of_the_project_are_skipped_with_a_warning() {
     let (names, said) = folder.packed();
     assert_eq!(names, ["src/a*", "src/go.mod", "src/inside -> a"]);
     let left_out = ["file", "folder", "nowhere"];
-    assert_eq!(said, left_out.map(|name| format!("`{name}` leads out of the project and is left out")));
+    assert_eq!(
+        said,
+        left_out.map(|name| format!("`{name}` links to a target outside the project and is omitted"))
+    );
 }
 
 #[test]
@@ -138,7 +141,7 @@ fn what_is_no_project_is_refused() {
     let refused = |below: &str| Project::find(&folder.path(below)).unwrap_err();
     assert_eq!(refused("absent").kind(), ErrorKind::NotFound);
     assert_eq!(refused("file").kind(), ErrorKind::InvalidOption);
-    assert!(refused("").to_string().contains("there is no `go.mod` in it or above it"), "{}", refused(""));
+    assert!(refused("").to_string().contains("no `go.mod` in it or in a parent folder"), "{}", refused(""));
 }
 
 #[test]

@@ -65,8 +65,10 @@ impl PackageReference {
         };
         Some(read(package).map(|kind| Self { as_written: text.to_owned(), kind }).map_err(|broken| {
             let shown: String = text.chars().take(300).flat_map(char::escape_debug).collect();
-            let error =
-                Error::new(ErrorKind::InvalidOption, format!("`{shown}` is no package: {}", broken.why));
+            let error = Error::new(
+                ErrorKind::InvalidOption,
+                format!("`{shown}` is not a valid package: {}", broken.why),
+            );
             error.hint(broken.hint)
         }))
     }

@@ -69,11 +69,10 @@ impl InstallReport {
             (_, Some(command)) => Ok(command),
             (Some(command), None) if files.len() == 1 => Ok(command),
             (None, None) => Err(Error::new(ErrorKind::InvalidOption, format!("`{package}` has no command"))
-                .hint("it may be a library; name the package that has the server")),
+                .hint("it may be a library; use the package that contains the server")),
             (Some(_), None) => {
                 let message = format!("`{package}` has several commands: {}", list());
-                Err(Error::new(ErrorKind::InvalidOption, message)
-                    .hint("say which one is the server with `package_command`"))
+                Err(Error::new(ErrorKind::InvalidOption, message).hint("select one with `package_command`"))
             }
         }
     }

@@ -39,8 +39,7 @@ fn an_ambiguous_command_lists_the_candidates() {
     let two = [("a", "/app/a"), ("b", "/app/b")];
     let several = choose_command(&two, "uvx://other", None).unwrap_err();
     assert_eq!(several.kind(), ErrorKind::InvalidOption);
-    let text =
-        "`uvx://other` has several commands: `a`, `b`; say which one is the server with `package_command`";
+    let text = "`uvx://other` has several commands: `a`, `b`; select one with `package_command`";
     assert_eq!(several.to_string(), text);
     let absent = choose_command(&two, "uvx://other", Some("c")).unwrap_err();
     assert_eq!(absent.to_string(), "`uvx://other` has no command `c`; it has `a`, `b`");

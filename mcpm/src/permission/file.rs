@@ -88,7 +88,7 @@ impl Profile {
         if text.len() as u64 > MAX_FILE_BYTES {
             return Err(refused(Error::new(
                 ErrorKind::InvalidOption,
-                "a permission profile has at most 1 MiB",
+                "the permission profile is larger than 1 MiB",
             )));
         }
         Self::from_json(&text).map_err(refused)
@@ -113,7 +113,7 @@ impl Profile {
 
 fn parse(text: &str) -> Result<Profile> {
     let refusal = |error: serde_json::Error| {
-        Error::new(ErrorKind::InvalidOption, "this is no permission profile").source(error.to_string())
+        Error::new(ErrorKind::InvalidOption, "this is not a permission profile").source(error.to_string())
     };
     let file: ProfileDocument = serde_json::from_str(text).map_err(refusal)?;
     // serde would accept a list as the values of an object.
@@ -121,7 +121,7 @@ fn parse(text: &str) -> Result<Profile> {
     for object in ["", "/network", "/network/outbound", "/network/inbound", "/resources"] {
         if value.pointer(object).is_some_and(serde_json::Value::is_array) {
             return Err(invalid(format!(
-                "this is no permission profile: a list stands for the object at `{object}/`"
+                "this is not a permission profile: expected an object at `{object}/`, found a list"
             )));
         }
     }
@@ -132,7 +132,7 @@ fn parse(text: &str) -> Result<Profile> {
     resources.check()?;
     let mode = network.mode;
     if mode.contains(char::is_whitespace) || mode.contains(char::is_control) {
-        return Err(invalid(format!("`{}` is no network mode", mode.escape_debug())));
+        return Err(invalid(format!("`{}` is not a valid network mode", mode.escape_debug())));
     }
     let inbound = network.inbound.unwrap_or_default().allow_host;
     let hosts = inbound.iter().map(|host| host.parse::<Host>().map(|host| host.to_string()));

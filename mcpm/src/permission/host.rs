@@ -28,7 +28,7 @@ impl FromStr for Host {
     /// Parses a name or an address, with or without brackets. Every spelling of an address that resolvers accept
     /// (`0x7f.1`) is an address.
     fn from_str(text: &str) -> Result<Self> {
-        let bad = || invalid(format!("`{}` is no host", text.escape_debug()));
+        let bad = || invalid(format!("`{}` is not a valid host", text.escape_debug()));
         let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
         if let Ok(address) = bare.parse::<IpAddr>() {
             return Ok(Self::Address(address.to_canonical()));
@@ -153,7 +153,8 @@ impl FromStr for HostRule {
     fn from_str(text: &str) -> Result<Self> {
         let (host, ports) = split_ports(text)?;
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        let bad = |reason: &str| invalid(format!("`{}` is no rule for hosts: {reason}", text.escape_debug()));
+        let bad =
+            |reason: &str| invalid(format!("`{}` is not a valid host rule: {reason}", text.escape_debug()));
         let name = |name: &str| match name.parse::<Host>() {
             Ok(Host::Name(name)) => Ok(name),
             Ok(Host::Address(_)) | Err(_) => Err(bad("expected a name after `.` or `*.`")),
@@ -167,7 +168,10 @@ impl FromStr for HostRule {
         } else if host.contains('/') {
             let network: IpNet = host.parse().map_err(|_| bad("expected a network such as `10.0.0.0/8`"))?;
             if network != network.trunc() {
-                return Err(bad(&format!("the network is written `{}`", network.trunc())));
+                return Err(bad(&format!(
+                    "the network address has host bits set; use `{}`",
+                    network.trunc()
+                )));
             }
             Pattern::Network(network)
         } else {
@@ -192,7 +196,7 @@ fn split_ports(text: &str) -> Result<(&str, Vec<PortRange>)> {
     let (host, rest) = text.split_at(at.min(text.len()));
     match rest.strip_prefix(':') {
         None if rest.is_empty() => Ok((host, Vec::new())),
-        None => Err(invalid(format!("`{}` is no rule for hosts", text.escape_debug()))),
+        None => Err(invalid(format!("`{}` is not a valid host rule", text.escape_debug()))),
         Some(ports) => Ok((host, vec![ports.parse()?])),
     }
 }

@@ -23,10 +23,12 @@ pub struct MountRule {
 impl MountRule {
     /// Parses an entry.
     pub(super) fn parse(text: &str, read_only: bool) -> Result<Self> {
-        let bad = |reason: &str| invalid(format!("`{}` is no path to mount: {reason}", text.escape_debug()));
+        let bad = |reason: &str| {
+            invalid(format!("`{}` is not a valid path to mount: {reason}", text.escape_debug()))
+        };
         // These characters have a meaning in shells; a path with them is more likely an attack.
         if text.contains(['\0', '$', '&', ';', '|', '`', '\n', '\r']) {
-            return Err(bad("it holds a control character or one of $ & ; | `"));
+            return Err(bad("it contains a control character or one of $ & ; | `"));
         }
         if text.contains("://") {
             return Err(bad("resource URIs are not supported"));
@@ -39,8 +41,9 @@ impl MountRule {
         if source.is_empty() {
             return Err(bad("expected `PATH` or `HOST-PATH:CONTAINER-PATH`"));
         }
-        let target = target
-            .map(|target| in_container(target).ok_or_else(|| bad("the path in the container is absolute")));
+        let target = target.map(|target| {
+            in_container(target).ok_or_else(|| bad("the path in the container must be absolute"))
+        });
         Ok(Self { source: cleaned(source), target: target.transpose()?, read_only })
     }
 
@@ -81,7 +84,7 @@ impl FromStr for Tmpfs {
         };
         let target = in_container(target).filter(|target| target != "/").ok_or_else(|| {
             invalid(format!(
-                "`{}` is no folder in memory: expected `/PATH` or `/PATH:64m`",
+                "`{}` is not a valid tmpfs mount: expected `/PATH` or `/PATH:64m`",
                 text.escape_debug()
             ))
         })?;

@@ -52,7 +52,9 @@ impl FromStr for PortRange {
         let port = |text: &str| {
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
             let port = text.parse::<u16>().ok().filter(|_| digits);
-            port.ok_or_else(|| invalid(format!("`{text}` is no port: expected `443` or `8000-8100`")))
+            port.ok_or_else(|| {
+                invalid(format!("`{text}` is not a valid port: expected `443` or `8000-8100`"))
+            })
         };
         match text.split_once('-') {
             Some((first, last)) => Self::new(port(first)?, port(last)?),
@@ -98,7 +100,7 @@ impl de::Visitor<'_> for PortRangeVisitor {
     }
 
     fn visit_u64<E: de::Error>(self, port: u64) -> Result<PortRange, E> {
-        let port = u16::try_from(port).map_err(|_| E::custom(format!("`{port}` is no port")))?;
+        let port = u16::try_from(port).map_err(|_| E::custom(format!("`{port}` is not a valid port")))?;
         PortRange::one(port).map_err(E::custom)
     }
 

@@ -1,4 +1,4 @@
-//! Tests of what profiles say and which are refused.
+//! Tests of which profiles are accepted, and of what they mean.
 
 use std::path::{Path, PathBuf};
 

@@ -53,7 +53,8 @@ impl FromStr for Bytes {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let bad = || invalid(format!("`{}` is no size: expected `512m` or `2g`", text.escape_debug()));
+        let bad =
+            || invalid(format!("`{}` is not a valid size: expected `512m` or `2g`", text.escape_debug()));
         let lower = text.to_ascii_lowercase();
         let unit = UNITS.iter().find(|(letter, _)| lower.ends_with(*letter));
         let (digits, factor) = unit.map_or((lower.as_str(), 1), |(letter, factor)| {

@@ -82,7 +82,7 @@ impl RunningProxy {
                 Ok(Some(format!("the target requires a login ({})", status.as_u16())))
             }
             Ok(Passed::Redirects(to)) => {
-                Ok(Some(format!("the target redirects to `{to}`, which leads clients past the proxy")))
+                Ok(Some(format!("the target redirects to `{to}`, so clients may bypass the proxy")))
             }
             Err(finding) => Err(finding.error("the target")),
         }

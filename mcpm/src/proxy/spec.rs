@@ -193,7 +193,9 @@ impl ProxySpec {
         match self.forward_headers.iter().find(|name| !is_given(name)) {
             None => header_map(&secrets.forward_headers),
             Some(name) => {
-                let message = format!("the value of the header `{name}` is missing; it is never saved");
+                let message = format!(
+                    "the value of the header `{name}` is missing; it is not stored with the configuration"
+                );
                 Err(Error::new(ErrorKind::InvalidOption, message)
                     .hint("store it as a secret, and name that with `remote_forward_headers_secret`"))
             }

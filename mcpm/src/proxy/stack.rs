@@ -208,7 +208,7 @@ impl Stack {
 
 /// The response when a layer or the endpoint panics: the panic costs one request, not the connection.
 fn internal_error() -> Response {
-    tracing::error!("a request met a defect in mcpm");
+    tracing::error!("a request failed because of a defect in mcpm");
     let status = StatusCode::INTERNAL_SERVER_ERROR;
     respond::error(status, error_code::INTERNAL_ERROR, "a defect in mcpm", b"")
 }

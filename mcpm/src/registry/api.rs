@@ -27,7 +27,8 @@ pub(super) async fn search(
 ) -> Result<Vec<RegistryEntry>> {
     tokio::time::timeout(SEARCH_TIMEOUT, pages(base, query, cache, on_notice)).await.unwrap_or_else(|_| {
         let message = format!("the pages of the registry took more than {} s", SEARCH_TIMEOUT.as_secs());
-        Err(Error::new(ErrorKind::Registry, message).hint("try again, or name the registry's document"))
+        Err(Error::new(ErrorKind::Registry, message)
+            .hint("try again, or use the URL of the registry's document"))
     })
 }
 
@@ -78,7 +79,7 @@ async fn pages(
         }
     }
     Err(Error::new(ErrorKind::Registry, format!("there is no MCP registry at `{}`", redact_url(base)))
-        .hint("name the base URL, without `/v0.1/servers`"))
+        .hint("use the base URL, without `/v0.1/servers`"))
 }
 
 /// Returns the candidates for a name.
@@ -108,7 +109,9 @@ fn versions(base: &Url) -> &'static [&'static str] {
 fn endpoint_url(base: &Url, version: &str, parts: &[&str]) -> Result<Url> {
     let mut url = base.clone();
     url.path_segments_mut()
-        .map_err(|()| Error::new(ErrorKind::Registry, format!("`{}` can have no path", redact_url(base))))?
+        .map_err(|()| {
+            Error::new(ErrorKind::Registry, format!("`{}` cannot be a base URL", redact_url(base)))
+        })?
         .pop_if_empty()
         .extend((!version.is_empty()).then_some(version))
         .extend(parts);

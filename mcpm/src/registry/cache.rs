@@ -61,7 +61,7 @@ impl Cache {
     /// `Registry` when it does not exist, or cannot be fetched and is not cached.
     pub(super) async fn get(&self, url: &Url, on_notice: OnNotice<'_>) -> Result<Vec<u8>> {
         self.find(url, on_notice).await?.ok_or_else(|| {
-            Error::new(ErrorKind::Registry, format!("there is nothing at `{}`", redact_url(url)))
+            Error::new(ErrorKind::Registry, format!("there is no document at `{}`", redact_url(url)))
         })
     }
 
@@ -85,19 +85,22 @@ impl Cache {
             }
             (Ok(Fetched::Document(bytes, headers)), _) => {
                 let text = String::from_utf8(bytes).map_err(|error| {
-                    Error::new(ErrorKind::Registry, "the registry is no text").source(error)
+                    Error::new(ErrorKind::Registry, "the registry is not valid UTF-8").source(error)
                 })?;
                 let etag = headers.get(header::ETAG).and_then(|etag| etag.to_str().ok()).map(str::to_owned);
                 self.new_document(url, now, etag, ttl_seconds(&headers), Some(text))
             }
             (Ok(Fetched::Missing), _) => self.new_document(url, now, None, 0, None),
             (Ok(Fetched::NotModified(_)), None) => {
-                return Err(Error::new(ErrorKind::Registry, "the registry sent nothing"));
+                return Err(Error::new(
+                    ErrorKind::Registry,
+                    "the registry responded with 304 (Not Modified), but no copy is cached",
+                ));
             }
             (Err(error), Some(copy)) => {
                 let at = SystemTime::UNIX_EPOCH + Duration::from_secs(copy.fetched_at);
                 let at = humantime::format_rfc3339_seconds(at);
-                on_notice(format!("{error}; what it said at {at} is used"));
+                on_notice(format!("{error}; the copy that was cached at {at} is used"));
                 return Ok(copy.body.map(String::into_bytes));
             }
             (Err(error), None) => return Err(error),

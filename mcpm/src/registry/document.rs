@@ -26,8 +26,9 @@ pub(super) fn entries(bytes: &[u8], on_notice: OnNotice<'_>) -> Result<Vec<Regis
 
 /// Reads a page.
 pub(super) fn page(bytes: &[u8], on_notice: OnNotice<'_>) -> Result<RegistryPage> {
-    let document: Value = serde_json::from_slice(bytes)
-        .map_err(|error| Error::new(ErrorKind::Registry, "the registry is no JSON document").source(error))?;
+    let document: Value = serde_json::from_slice(bytes).map_err(|error| {
+        Error::new(ErrorKind::Registry, "the registry is not a JSON document").source(error)
+    })?;
     let next =
         ["nextCursor", "next_cursor"].iter().find_map(|key| document.get("metadata")?.get(key)?.as_str());
     let next = next.filter(|cursor| !cursor.is_empty()).map(str::to_owned);
@@ -61,7 +62,7 @@ pub(super) fn page(bytes: &[u8], on_notice: OnNotice<'_>) -> Result<RegistryPage
 }
 
 fn not_a_registry() -> Error {
-    Error::new(ErrorKind::Registry, "the document is no registry").hint(
+    Error::new(ErrorKind::Registry, "the document is not a registry").hint(
         "it should be a `server.json`, a list of them in `servers`, or have ToolHive's layout (`servers` by name)",
     )
 }

@@ -60,7 +60,7 @@ async fn follow(url: &Url, etag: Option<&str>, client: &HttpClient) -> Result<Fe
                 let (parts, body) = response.into_parts();
                 let whole = Limited::new(body, MAX_DOCUMENT_BYTES).collect().await.map_err(|error| {
                     refused(format!(
-                        "the document broke off, or is larger than {} MiB: {error}",
+                        "the transfer was interrupted, or the document is larger than {} MiB: {error}",
                         MAX_DOCUMENT_BYTES >> 20
                     ))
                 })?;
@@ -72,15 +72,16 @@ async fn follow(url: &Url, etag: Option<&str>, client: &HttpClient) -> Result<Fe
             StatusCode::NOT_FOUND | StatusCode::GONE => return Ok(Fetched::Missing),
             _ if status.is_redirection() => {
                 let place = response.headers().get(header::LOCATION).and_then(|place| place.to_str().ok());
-                let place = place.ok_or_else(|| refused("a redirect leads nowhere".to_owned()))?;
-                let next =
-                    url.join(place).map_err(|error| refused(format!("a redirect leads nowhere: {error}")))?;
+                let place = place.ok_or_else(|| refused("a redirect has no valid `Location`".to_owned()))?;
+                let next = url
+                    .join(place)
+                    .map_err(|error| refused(format!("a redirect has no valid `Location`: {error}")))?;
                 check_redirect(&url, &next)
                     .await
-                    .map_err(|why| refused(format!("a redirect is refused: {why}")))?;
+                    .map_err(|why| refused(format!("a redirect was rejected: {why}")))?;
                 url = next;
             }
-            _ => return Err(refused(format!("the answer is {status}"))),
+            _ => return Err(refused(format!("the response has status {status}"))),
         }
     }
     Err(refused(format!("more than {MAX_REDIRECTS} redirects")))
@@ -96,7 +97,7 @@ async fn check_redirect(from: &Url, to: &Url) -> std::result::Result<(), &'stati
         return Err("it leads away from `https`");
     }
     if !to.username().is_empty() || to.password().is_some() {
-        return Err("it holds credentials");
+        return Err("it contains credentials");
     }
     if from.host() != to.host() && !is_private(from).await && is_private(to).await {
         return Err("it leads from the internet into a private network");

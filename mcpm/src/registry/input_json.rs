@@ -58,8 +58,9 @@ pub(super) fn check_name(name: &str) -> Result<()> {
         false => Ok(()),
         true => {
             let shown: String = name.escape_debug().take(60).collect();
-            let message =
-                format!("`{shown}` cannot name a server: 1 to {MAX_NAME_LENGTH} visible characters do");
+            let message = format!(
+                "`{shown}` is not a valid server name: expected 1 to {MAX_NAME_LENGTH} visible ASCII characters"
+            );
             Err(Error::new(ErrorKind::Registry, message))
         }
     }

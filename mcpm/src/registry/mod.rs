@@ -109,7 +109,9 @@ impl Registry {
                     .source(error)
             })?,
             RegistrySource::Document(url) => self.cache.get(url, on_notice).await?,
-            RegistrySource::Api(_) => return Err(Error::new(ErrorKind::Internal, "an API is no document")),
+            RegistrySource::Api(_) => {
+                return Err(Error::new(ErrorKind::Internal, "a registry API is not a document"));
+            }
         };
         document::entries(&bytes, on_notice).map_err(|error| error.with("registry", &self.source))
     }
@@ -130,8 +132,8 @@ fn select_entry(entries: Vec<RegistryEntry>, name: &str) -> Result<Option<Regist
     let mut found = if exact.is_empty() { rest.into_iter().filter(ends_so).collect() } else { exact };
     if found.len() > 1 {
         let names: Vec<_> = found.iter().map(|entry| format!("`{}`", entry.name)).collect();
-        let message = format!("`{name}` names several servers of the registry: {}", names.join(", "));
-        return Err(Error::new(ErrorKind::InvalidOption, message).hint("write the whole name of one"));
+        let message = format!("`{name}` matches several servers in the registry: {}", names.join(", "));
+        return Err(Error::new(ErrorKind::InvalidOption, message).hint("use the full name of one"));
     }
     Ok(found.pop())
 }

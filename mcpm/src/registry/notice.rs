@@ -23,7 +23,7 @@ pub(super) fn collect_readable(
     }
     if let Some(error) = first {
         let several = if bad == 1 { "entry" } else { "entries" };
-        on_notice(format!("{bad} {several} of the registry cannot be read; the first: {error}"));
+        on_notice(format!("{bad} {several} of the registry cannot be read; first error: {error}"));
     }
     good
 }

@@ -146,7 +146,7 @@ pub(super) fn entry(server: Value, outer: &Map<String, Value>) -> Result<Registr
     }
     for remote in json.remotes {
         if remote.url.as_deref().is_some_and(|url| url.contains('{')) {
-            entry.unsupported_packages.push("a remote server with parts to fill in its URL".to_owned());
+            entry.unsupported_packages.push("a remote server whose URL contains variables".to_owned());
         } else {
             entry.run_methods.push(remote_run_method(remote)?);
         }
@@ -235,7 +235,7 @@ fn transport(kind: &str) -> Result<Transport> {
         "sse" => Ok(Transport::Sse),
         "streamable-http" | "streamable" | "http" => Ok(Transport::StreamableHttp),
         other => {
-            let message = format!("`{}` is no transport", sanitize(other));
+            let message = format!("`{}` is not a valid transport", sanitize(other));
             Err(Error::new(ErrorKind::Registry, message))
         }
     }
@@ -245,7 +245,7 @@ fn remote_run_method(remote: RemoteJson) -> Result<RunMethod> {
     let url = remote.url.unwrap_or_default();
     let transport = transport(&remote.kind)?;
     if !url.starts_with("https://") && !url.starts_with("http://") {
-        let message = format!("`{}` is no URL of a remote server", sanitize(&redact_url_text(&url)));
+        let message = format!("`{}` is not a valid URL of a remote server", sanitize(&redact_url_text(&url)));
         return Err(Error::new(ErrorKind::Registry, message));
     }
     Ok(RunMethod {

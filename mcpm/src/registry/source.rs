@@ -45,7 +45,7 @@ impl RegistrySource {
     /// API.
     pub(super) fn named(text: &str, working_dir: &Path) -> Result<Self> {
         match text {
-            "" => Err(Error::new(ErrorKind::InvalidOption, "the registry is named by an empty text")),
+            "" => Err(Error::new(ErrorKind::InvalidOption, "the name of the registry is empty")),
             "embedded" => Ok(Self::Embedded),
             _ if text.contains("://") => {
                 let url = parse_registry_url(text)?;
@@ -93,18 +93,18 @@ fn parse_registry_url(text: &str) -> Result<Url> {
     let bad = |why: &str| {
         Error::new(
             ErrorKind::InvalidOption,
-            format!("`{}` is no URL of a registry: {why}", redact_url_text(text)),
+            format!("`{}` is not a valid registry URL: {why}", redact_url_text(text)),
         )
     };
     let url = Url::parse(text).map_err(|error| bad(&error.to_string()))?;
     if !url.username().is_empty() || url.password().is_some() {
         // The error does not repeat the URL, which would show the credentials.
-        return Err(Error::new(ErrorKind::InvalidOption, "the URL of the registry holds credentials"));
+        return Err(Error::new(ErrorKind::InvalidOption, "the URL of the registry contains credentials"));
     }
     match unacceptable_url(&url) {
         None => Ok(url),
         Some(why) if url.scheme() == "http" => {
-            Err(bad(why).hint("a registry says what is run; a file can be named instead"))
+            Err(bad(why).hint("a registry defines what is run, so use `https` or a local file"))
         }
         Some(why) => Err(bad(why)),
     }

@@ -128,7 +128,10 @@ fn entry(name: &str, value: Value) -> Result<RegistryEntry> {
         }
         (None, Some(url)) if url.starts_with("https://") || url.starts_with("http://") => (url, false),
         (None, Some(url)) => {
-            return Err(bad(format!("`{}` is no URL of a remote server", sanitize(&redact_url_text(&url)))));
+            return Err(bad(format!(
+                "`{}` is not a valid URL of a remote server",
+                sanitize(&redact_url_text(&url))
+            )));
         }
         (Some(_), Some(_)) => return Err(bad("it has both an image and a URL".to_owned())),
         (None, None) => return Err(bad("it has neither an image nor a URL".to_owned())),

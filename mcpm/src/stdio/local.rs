@@ -61,11 +61,7 @@ impl ProcessControl for LocalControl {
             Ok(status) => {
                 let code = exit_code(status);
                 let exit = Exit { code, out_of_memory: false };
-                ProcessExit {
-                    exit: Some(exit),
-                    reason: format!("ended with exit code {code}"),
-                    transient: false,
-                }
+                ProcessExit { exit: Some(exit), reason: format!("exited with code {code}"), transient: false }
             }
             Err(error) => ProcessExit { exit: None, reason: format!("was lost: {error}"), transient: false },
         }

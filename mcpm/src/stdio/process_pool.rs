@@ -198,11 +198,19 @@ impl ProcessPool {
                 }
                 if state.processes.is_empty() {
                     // The receiver of the event tells the user.
-                    tracing::info!(process, reason = ended.reason, "the last server process is given up");
+                    tracing::info!(
+                        process,
+                        reason = ended.reason,
+                        "the last server process ended and will not be restarted"
+                    );
                     state.closed_reason = Some(format!("the server {}", ended.reason));
                     ServerEvent::Ended(ended)
                 } else {
-                    tracing::error!(process, reason = ended.reason, "a server process is given up");
+                    tracing::error!(
+                        process,
+                        reason = ended.reason,
+                        "a server process ended and will not be restarted"
+                    );
                     ServerEvent::ProcessEnded { process, ended }
                 }
             }
@@ -255,7 +263,7 @@ impl ProcessManager for ProcessPool {
         }
         if state.retry_at.is_some_and(|retry_at| retry_at > Instant::now()) {
             return Err(RpcError::unavailable(
-                "the server did not start for the last client; try again in a while",
+                "a server process failed to start for the previous client; try again later",
             )
             .reason(Reason::TooManyProcesses));
         }

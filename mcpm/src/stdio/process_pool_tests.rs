@@ -312,8 +312,8 @@ async fn a_server_that_hangs_after_a_restart_is_given_up() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_closes_a_pipe_and_lives_on_is_ended_and_started_again() {
     for (act, reason) in [
-        (ProcessScript::ClosesOutput, "closed its output and did not end"),
-        (ProcessScript::ClosesInput, "closed its input and did not end"),
+        (ProcessScript::ClosesOutput, "closed its output and did not exit"),
+        (ProcessScript::ClosesInput, "closed its input and did not exit"),
     ] {
         let mut test = PoolFixture::new(policy(), &[act, ProcessScript::Lives]);
         let mux = test.keepers.start_first().await.expect("a process");

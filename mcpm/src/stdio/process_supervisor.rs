@@ -273,7 +273,7 @@ impl ProcessSupervisor {
             }
         }
         control.stop(Duration::ZERO).await;
-        Ok(ProcessExit { exit: None, reason: format!("closed {pipe} and did not end"), transient: false })
+        Ok(ProcessExit { exit: None, reason: format!("closed {pipe} and did not exit"), transient: false })
     }
 }
 

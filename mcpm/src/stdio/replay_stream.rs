@@ -207,7 +207,7 @@ impl MessageStream {
         inner.finish(StreamEnd::GivenUp);
         inner.clear();
         drop(inner);
-        warn_no_room("answers that were kept to be read again were given up");
+        warn_no_room("responses that were buffered for replay were dropped");
     }
 
     /// Attaches a reader after position `after` (0 = from the start), or, with `None`, at the first unread message.
@@ -251,7 +251,7 @@ impl MessageStream {
         }
         wake(inner);
         if !fits {
-            warn_no_room("a message on its way to a client was dropped, and its stream ended");
+            warn_no_room("a message to a client was dropped, and its stream was closed");
         }
         fits
     }

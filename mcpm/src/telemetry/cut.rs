@@ -1,4 +1,4 @@
-//! The length of attribute values.
+//! Truncates attribute values.
 
 /// Maximum length of an attribute value in bytes.
 const MAX_ATTRIBUTE_BYTES: usize = 128;

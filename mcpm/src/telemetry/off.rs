@@ -1,4 +1,4 @@
-//! Telemetry of a proxy, in a build without the Cargo feature `telemetry`: its configuration, and nothing that starts.
+//! Stub for builds without the Cargo feature `telemetry`: the configuration of telemetry, which cannot be started.
 
 mod cut;
 mod otel_variables;

@@ -253,7 +253,7 @@ fn describe_end(exit: Result<Exit>, words: &str) -> ProcessExit {
     match exit {
         Ok(exit) => {
             let cause = if exit.out_of_memory { " for lack of memory" } else { "" };
-            let reason = format!("ended with exit code {}{cause}{words}", exit.code);
+            let reason = format!("exited with code {}{cause}{words}", exit.code);
             ProcessExit { exit: Some(exit), reason, transient: false }
         }
         Err(error) => {
@@ -307,7 +307,7 @@ fn excerpt(log: &str) -> String {
     let start = (cut..=joined.len()).find(|at| joined.is_char_boundary(*at)).unwrap_or(joined.len());
     match &joined[start..] {
         "" => String::new(),
-        words => format!("; it last wrote: {words}"),
+        words => format!("; last output: {words}"),
     }
 }
 
@@ -379,9 +379,9 @@ mod tests {
         for (log, words) in [
             ("", ""),
             ("\n  \n", ""),
-            ("one\n\ntwo \n", "; it last wrote: one | two"),
-            ("{\"jsonrpc\":\"2.0\"}\none\n", "; it last wrote: one"),
-            ("{braces}\n", "; it last wrote: {braces}"),
+            ("one\n\ntwo \n", "; last output: one | two"),
+            ("{\"jsonrpc\":\"2.0\"}\none\n", "; last output: one"),
+            ("{braces}\n", "; last output: {braces}"),
         ] {
             assert_eq!(excerpt(log), words, "{log:?}");
         }
@@ -393,7 +393,7 @@ mod tests {
         let mut excerpt = OutputExcerpt::default();
         let chunk = |stream, text: String| LogChunk { stream, bytes: text.into() };
         excerpt.push(&chunk(LogStream::Stdout, format!("usage\n{}\n", "x".repeat(2 * MAX_EXCERPT_BYTES))));
-        assert!(excerpt.excerpt().starts_with("; it last wrote: usage | xx"));
+        assert!(excerpt.excerpt().starts_with("; last output: usage | xx"));
         excerpt.push(&chunk(LogStream::Stderr, "y".repeat(2 * MAX_EXCERPT_BYTES)));
         excerpt.push(&chunk(LogStream::Stderr, "\nlast\n".to_owned()));
         assert!(excerpt.excerpt().ends_with("y | last"), "{}", excerpt.excerpt());

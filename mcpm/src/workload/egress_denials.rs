@@ -117,7 +117,7 @@ impl EgressDenialReporter {
                 if decision.limit_reached {
                     self.report_suppressed(
                         denial,
-                        &format!("more {} than are told one by one", noun(denial, 2)),
+                        &format!("more {} than are reported one by one", noun(denial, 2)),
                     );
                 }
                 if decision.report {
@@ -136,7 +136,7 @@ impl EgressDenialReporter {
     }
 
     fn report_suppressed(&self, denial: &EgressDenial, what: &str) {
-        let message = format!("the rule `{}` refused {what}", denial.rule);
+        let message = format!("the rule `{}` denied {what}", denial.rule);
         tracing::warn!("{message}");
         self.events.emit(WorkloadEvent::Warning { message });
     }
@@ -274,7 +274,7 @@ mod tests {
             assert!(matches!(events.next().await, Some(WorkloadEvent::ConnectionRefused { .. })));
         }
         let Some(WorkloadEvent::Warning { message }) = events.next().await else { panic!("no warning") };
-        assert_eq!(message, "the rule `no-network` refused more look-ups than are told one by one");
+        assert_eq!(message, "the rule `no-network` denied more look-ups than are reported one by one");
         let last = events.next().await;
         let Some(WorkloadEvent::ConnectionRefused { port: Some(443), refusal, .. }) = last else {
             panic!("{last:?}")

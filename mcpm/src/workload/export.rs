@@ -58,10 +58,10 @@ pub(super) fn read(path: &Path) -> Result<ImportedConfig> {
         Error::new(read_error_kind(&error), format!("cannot read `{shown}`")).source(error)
     })?;
     let broken = |error: serde_json::Error| {
-        let message = format!("`{shown}` is no exported configuration");
+        let message = format!("`{shown}` is not an exported configuration");
         Error::new(ErrorKind::InvalidOption, message)
             .source(without_choices(&error.to_string()))
-            .hint("make one with `mcpm export NAME PATH`")
+            .hint("create one with `mcpm export NAME PATH`")
     };
     let document: Value = serde_json::from_str(&text).map_err(broken)?;
     if document.get(toolhive::VERSION_FIELD).is_some() {
@@ -78,7 +78,7 @@ pub(super) fn read(path: &Path) -> Result<ImportedConfig> {
     let exported: ExportFile =
         serde_json::from_str(&text).map_err(|error| match bad_value(&document["run"]) {
             Some((field, why)) => {
-                let message = format!("`{field}` in `{shown}` has a bad value: {why}");
+                let message = format!("`{field}` in `{shown}` has an invalid value: {why}");
                 Error::new(ErrorKind::InvalidOption, message)
             }
             None => broken(error),

@@ -360,13 +360,13 @@ fn a_configuration_of_toolhive_is_taken_over_as_far_as_it_can_be() {
     }))
     .unwrap();
     assert_eq!(image.options, expected);
-    assert_eq!(image.notices, ["of ToolHive's configuration is not taken over: `scaling.min`"]);
+    assert_eq!(image.notices, ["not imported from ToolHive's configuration: `scaling.min`"]);
     resolved(image.options).unwrap();
 
     let remote = read(&sample("valid/export/toolhive-remote.json")).unwrap();
     assert_eq!(remote.options.server.as_deref(), Some("https://calendar.example.com/mcp?team=1"));
     assert_eq!(remote.options.proxy_port, Some(42001));
-    assert_eq!(remote.notices, ["of ToolHive's configuration is not taken over: `isolate_network`"]);
+    assert_eq!(remote.notices, ["not imported from ToolHive's configuration: `isolate_network`"]);
     assert!(resolved(remote.options).unwrap().container().is_none());
 }
 

@@ -39,11 +39,11 @@ pub(super) fn check<'a>(secrets: impl Iterator<Item = &'a SecretRef>, url: &Remo
         let target = &secret.target;
         let SecretTarget::Header(name) = secret.destination() else {
             let message =
-                format!("the secret's target `{target}` is for containers, and a remote server has none");
+                format!("the secret's target `{target}` is for containers, but this server is remote");
             return Err(refused(message).hint("`target=header:NAME` is for remote servers"));
         };
         let Some(name) = settable_header(name) else {
-            return Err(refused(format!("`{}` is no header to set", name.escape_debug())));
+            return Err(refused(format!("`{}` is not a header that can be set", name.escape_debug())));
         };
         if known.contains(&name) {
             return Err(refused(format!("two secrets have the target `{target}`")));
@@ -57,7 +57,7 @@ pub(super) fn check<'a>(secrets: impl Iterator<Item = &'a SecretRef>, url: &Remo
 }
 
 fn plaintext_secret_error(name: &HeaderName, url: &RemoteUrl) -> Error {
-    let message = format!("the header `{name}` would show its secret on the way to `{}`", url.redacted());
+    let message = format!("the secret header `{name}` would be sent unencrypted to `{}`", url.redacted());
     Error::new(ErrorKind::InvalidOption, message).hint("use an `https` URL")
 }
 
@@ -82,8 +82,10 @@ pub(super) async fn resolve_headers(
         .collect();
     for input in &run_method.headers {
         let name = settable_header(&input.name).ok_or_else(|| {
-            let message =
-                format!("the entry names `{}`, which is no header to set", input.name.escape_debug());
+            let message = format!(
+                "the entry names `{}`, which is not a header that can be set",
+                input.name.escape_debug()
+            );
             Error::new(ErrorKind::Registry, message).hint(
                 "run its URL instead, with `secret` set to `NAME,target=header:HEADER` for what it needs",
             )
@@ -124,7 +126,10 @@ pub(super) fn build_headers(
     let mut headers = HeaderMap::new();
     let mut set = |name: &str, value: HeaderValue| {
         let header = settable_header(name).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidOption, format!("`{}` is no header to set", name.escape_debug()))
+            Error::new(
+                ErrorKind::InvalidOption,
+                format!("`{}` is not a header that can be set", name.escape_debug()),
+            )
         })?;
         headers.insert(header, value);
         Ok::<_, Error>(())
@@ -147,8 +152,9 @@ pub(super) fn build_headers(
 /// Returns a header value. The error does not repeat the value.
 fn header_value(name: &str, value: &str) -> Result<HeaderValue> {
     HeaderValue::from_str(value).map_err(|_| {
-        let message = format!("the value for the header `{name}` holds what no header can");
-        Error::new(ErrorKind::InvalidOption, message).hint("letters, digits and signs of ASCII, in one line")
+        let message =
+            format!("the value of the header `{name}` contains a character that is not allowed in headers");
+        Error::new(ErrorKind::InvalidOption, message).hint("use printable ASCII characters on one line")
     })
 }
 

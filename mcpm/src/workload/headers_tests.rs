@@ -34,14 +34,14 @@ async fn fixed_headers_are_sent_and_optional_ones_not_prompted_for() {
     let expected = [("X-Level".to_owned(), ("low".to_owned(), ValueOrigin::Registry))];
     assert_eq!(found.headers, BTreeMap::from(expected));
     let error = supplied(vec![input("X-Level", Some("a\r\nb"))], "https://example.com").await.unwrap_err();
-    assert!(error.message().contains("holds what no header can"), "{error}");
+    assert!(error.message().contains("contains a character that is not allowed in headers"), "{error}");
 }
 
 #[tokio::test]
 async fn a_secret_header_needs_https_or_loopback() {
     let wanted = RegistryInput { required: true, secret: true, ..input("X-Key", None) };
     let error = supplied(vec![wanted], "http://example.com/mcp").await.unwrap_err();
-    assert!(error.message().contains("would show its secret"), "before anybody is asked: {error}");
+    assert!(error.message().contains("would be sent unencrypted"), "before anybody is asked: {error}");
     let secret = SecretRef::in_header("key", "X-Key");
     for (at, fits) in [
         ("https://example.com", true),
@@ -63,7 +63,7 @@ fn references_that_are_no_headers_to_set_are_refused() {
     for (targets, words) in [
         (&["KEY"][..], "`KEY` is for containers"),
         (&["file:/key"], "`file:/key` is for containers"),
-        (&["header:Host"], "`Host` is no header to set"),
+        (&["header:Host"], "`Host` is not a header that can be set"),
         (&["header:X-Key", "header:x-key"], "two secrets"),
     ] {
         let references: Vec<SecretRef> = targets.iter().map(|target| reference(target)).collect();

@@ -140,7 +140,7 @@ impl HttpServerSupervisor {
             None => {
                 // A container that is stopping loses its address first; by then, the waiting task reports its exit.
                 tokio::time::sleep(DIAGNOSE_AFTER).await;
-                Err(Error::new(ErrorKind::Engine, "the engine does not say where the container is"))
+                Err(Error::new(ErrorKind::Engine, "the engine does not report the address of the container"))
             }
         }
     }
@@ -179,7 +179,7 @@ impl HttpServerSupervisor {
             }
             if is_late {
                 let message = format!(
-                    "nothing answered HTTP on port {} within {} s{}",
+                    "no HTTP response on port {} within {} s{}",
                     self.spec.port,
                     START_TIMEOUT.as_secs(),
                     self.containers.last_output(id).await
@@ -220,7 +220,8 @@ impl HttpServerSupervisor {
         match found.iter().find(|listening| listening.port == port) {
             Some(here) if here.loopback_only && !inside => failed(
                 format!("the server listens on port {port} of its container's loopback address only"),
-                "have it listen on 0.0.0.0 (`MCP_HOST` tells it so, if it reads that)".to_owned(),
+                "configure it to listen on 0.0.0.0 (mcpm sets `MCP_HOST` for servers that read it)"
+                    .to_owned(),
             ),
             Some(_) => Ok(()),
             None => match found.first() {
@@ -285,7 +286,7 @@ impl HttpServerSupervisor {
         loop {
             let Some((attempt, delay)) = backoff.next(&ended, lived) else {
                 // The user is told by the handler of the event.
-                tracing::info!(reason = ended.reason, "the server is given up");
+                tracing::info!(reason = ended.reason, "the server ended and will not be restarted");
                 (self.on_event)(ServerEvent::Ended(ended));
                 return None;
             };

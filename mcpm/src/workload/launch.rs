@@ -549,7 +549,8 @@ impl Drop for CleanupOnDrop<'_> {
 /// Adds a hint with the last denied connection, which may be why the server did not start.
 fn with_last_denial(error: Error, denial: Option<DenialRecord>) -> Error {
     let Some(denial) = denial else { return error };
-    let explanation = format!("the server was refused a connection: `mcpm explain {}` says why", denial.id);
+    let explanation =
+        format!("a connection of the server was denied: `mcpm explain {}` shows why", denial.id);
     let hint = error.next_step().map_or_else(|| explanation.clone(), |step| format!("{step}; {explanation}"));
     error.hint(hint)
 }

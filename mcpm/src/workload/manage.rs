@@ -407,9 +407,9 @@ fn view(spec: &WorkloadSpec, containers: &EngineContainers) -> ContainerView {
 
 /// Returns the error for a request for a remote server's output.
 pub(super) fn no_logs(name: &str) -> Error {
-    let message = format!("`{name}` is a remote server, whose output is not seen here");
+    let message = format!("`{name}` is a remote server, whose output mcpm cannot read");
     Error::new(ErrorKind::NotFound, message)
-        .hint(format!("`mcpm logs --proxy {name}` shows that of its proxy"))
+        .hint(format!("`mcpm logs --proxy {name}` shows the log of its proxy"))
 }
 
 /// Returns the output of a workload's first container.

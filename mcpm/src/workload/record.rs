@@ -179,8 +179,9 @@ impl Record {
                 self.events.emit(WorkloadEvent::ProcessEnded { process, reason: ended.reason });
             }
             ServerEvent::EngineLost { reason } => {
-                let message =
-                    format!("the container engine does not answer, and the server may live on: {reason}");
+                let message = format!(
+                    "the container engine does not respond; the server may still be running: {reason}"
+                );
                 self.set_reason(Some(message.clone()));
                 self.warn(message);
             }

@@ -44,7 +44,7 @@ pub(super) fn of_workload(spec: &WorkloadSpec, environment: &Environment) -> Res
     let name = &spec.name;
     let message = match &spec.place {
         Placement::Container(_) => {
-            format!("`{name}` runs in a container; there are logins to remote servers only")
+            format!("`{name}` runs in a container; only remote servers have logins")
         }
         Placement::Remote(remote) if uses_given_credentials(spec, remote) => {
             format!("`{name}` authenticates with a given token, without a login")

@@ -26,7 +26,7 @@ use crate::{
 /// The remark while the server responds with 401.
 const LOGIN_NEEDED: &str = "the remote server asks for a login (401)";
 /// The next step for the user.
-const LOGIN_HINT: &str = "the refusal is passed on, and clients that can log in may do so";
+const LOGIN_HINT: &str = "its response is forwarded, so that clients can log in if they support it";
 
 /// Checks the server with one MCP exchange, and returns a notice for the user, if there is one.
 ///
@@ -52,9 +52,9 @@ pub(super) async fn check(
             Finding::Speaks(_) | Finding::Untrusted(_) => finding.error(&place),
             Finding::Unreachable(_) => finding.error(&place).hint("check the URL and the network"),
             Finding::Redirects(..) => {
-                finding.error(&place).hint("name that URL instead, if it is the server's")
+                finding.error(&place).hint("use that URL instead, if it belongs to the server")
             }
-            _ => finding.error(&place).hint("name the URL where the server speaks MCP, with its path"),
+            _ => finding.error(&place).hint("use the URL of the MCP endpoint, including its path"),
         }),
     }
 }
@@ -70,7 +70,7 @@ pub(super) fn startup_notice(passed: &Passed, server: &str, place: &str) -> Opti
         }
         Passed::Redirects(to) => {
             let message =
-                format!("the {server} redirects from {place} to `{to}`, where clients may go past the proxy");
+                format!("the {server} redirects from {place} to `{to}`, so clients may bypass the proxy");
             Some(StartupNotice { message, needs_login: false })
         }
     }

@@ -52,7 +52,7 @@ pub(super) fn check(options: &WorkloadOptions) -> Result<()> {
                 return refused(format!("`{target}` is for remote servers: a container gets no headers"));
             }
             SecretTarget::File(path) if Path::new(path).starts_with(MOUNT_POINT) => {
-                return refused(format!("`{path}` is mcpm's own place in a container"));
+                return refused(format!("`{path}` is reserved for mcpm in containers"));
             }
             _ => {}
         }
@@ -109,7 +109,7 @@ fn prompt_for(spec: &WorkloadSpec, name: &str) -> String {
 
 fn not_stored(workload: &WorkloadName, secret: &str) -> Error {
     let message =
-        format!("the secret `{secret}` was typed when `{workload}` was first started, and is not kept");
+        format!("the secret `{secret}` was entered at the first start of `{workload}`, and was not stored");
     Error::new(ErrorKind::NotFound, message)
         .hint(format!("store it with `mcpm secret set {secret}`, or start `{workload}` in a terminal"))
 }

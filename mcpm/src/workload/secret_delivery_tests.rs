@@ -22,7 +22,7 @@ fn a_target_takes_one_secret() {
         options.volume.push(VolumeSpec::new("/tmp", "/run/b"));
     });
     let ours = check_error(|options| options.secret.push(SecretRef::from(("b", "file:/.mcpm/b"))));
-    assert_eq!(ours, "`/.mcpm/b` is mcpm's own place in a container");
+    assert_eq!(ours, "`/.mcpm/b` is reserved for mcpm in containers");
     assert_eq!(file, "a volume and a secret are both mounted at `/run/b`");
 }
 

@@ -105,12 +105,12 @@ const IGNORED_FIELDS: &[&str] = &[
 
 /// Fields that protect a server and cannot be imported, with the alternative.
 const SECURITY_FIELDS: &[(&str, &str)] = &[
-    ("authz_config", "write it to a file and name that in `authz_config_path`"),
-    ("permission_profile", "write it to a file and name that in `permission_profile_name_or_path`"),
+    ("authz_config", "write it to a file, and set `authz_config_path` to the path"),
+    ("permission_profile", "write it to a file, and set `permission_profile_name_or_path` to the path"),
     ("tools_override", "write it to a file for option `tools_override`"),
-    ("validating_webhooks", "there are no webhooks here"),
-    ("mutating_webhooks", "there are no webhooks here"),
-    ("strict_protocol_validation", "there is no such option here"),
+    ("validating_webhooks", "mcpm does not support webhooks"),
+    ("mutating_webhooks", "mcpm does not support webhooks"),
+    ("strict_protocol_validation", "mcpm has no such option"),
 ];
 
 /// Variables that ToolHive and mcpm set for every server.
@@ -128,8 +128,11 @@ pub(super) fn import(document: Value) -> Result<(WorkloadOptions, Vec<String>)> 
         Some(version) if version.starts_with("v0.1.") => {}
         version => {
             let version = version.unwrap_or("none");
-            let message = format!("the configuration is of ToolHive's version `{}`", version.escape_debug());
-            return Err(Error::new(ErrorKind::Unsupported, message).hint("version `v0.1.0` can be read"));
+            let message = format!(
+                "the ToolHive configuration has the unsupported version `{}`",
+                version.escape_debug()
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message).hint("version `v0.1.0` is supported"));
         }
     }
     let mut importer = Importer { fields, options: WorkloadOptions::default(), unsupported: Vec::new() };
@@ -177,7 +180,7 @@ impl Importer {
             (Some(image), None) if image.starts_with("toolhivelocal/") => {
                 let message = format!("the image `{image}` was built by ToolHive on its machine");
                 return Err(Error::new(ErrorKind::InvalidOption, message)
-                    .hint("put the package (`uvx://…`, `npx://…`, `go://…`) in its place"));
+                    .hint("replace it with the package (`uvx://…`, `npx://…`, `go://…`)"));
             }
             (Some(image), None) => Some(format!("image:{image}")),
             (None, None) => {
@@ -226,16 +229,16 @@ impl Importer {
         }
         for (field, instead) in SECURITY_FIELDS {
             if self.take(field).is_some() {
-                let message = format!("`{field}` of the configuration cannot be taken over");
+                let message = format!("`{field}` of the configuration cannot be imported");
                 return Err(Error::new(ErrorKind::Unsupported, message).hint(*instead));
             }
         }
         let named = self.fields.get("audit_config_path").is_some_and(|path| !is_empty(path));
         if let Some(config) = self.take("audit_config").filter(|_| !named) {
             if !is_default_audit(&config) {
-                let message = "`audit_config` of the configuration cannot be taken over";
+                let message = "`audit_config` of the configuration cannot be imported";
                 return Err(Error::new(ErrorKind::Unsupported, message)
-                    .hint("write it to a file and name that in `audit_config_path`"));
+                    .hint("write it to a file, and set `audit_config_path` to the path"));
             }
             self.set("audit_config", "enable_audit", true)?;
         }
@@ -334,7 +337,7 @@ impl Importer {
                 .map(|name| name.escape_debug().to_string())
                 .collect::<Vec<_>>()
                 .join("`, `");
-            notices.push(format!("of ToolHive's configuration is not taken over: `{names}`"));
+            notices.push(format!("not imported from ToolHive's configuration: `{names}`"));
         }
         (self.options, notices)
     }

@@ -18,7 +18,7 @@ pub(super) async fn detect_http_server(containers: &Containers) -> Error {
         tokio::time::sleep(CHECK_INTERVAL).await;
         let Ok(Some(info)) = containers.first().await else { continue };
         if let Some(found) = listening_ports::listening_ports(containers, &info.id).await.first() {
-            let message = format!("the server says nothing over stdio and listens on port {}", found.port);
+            let message = format!("no response on stdio, but the server listens on port {}", found.port);
             return Error::new(ErrorKind::StartFailed, message).hint(format!(
                 "set `transport` to `streamable-http` or `sse`, and set `target_port` to `{}`",
                 found.port

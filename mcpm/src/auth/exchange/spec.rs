@@ -141,10 +141,10 @@ impl ExchangeSpec {
             SecretSource::None => Ok(()),
             SecretSource::File(_) => self.read_secret().map(drop),
             SecretSource::Given if secret.is_some() => Ok(()),
-            SecretSource::Given => {
-                Err(invalid_option("the client secret for token exchange is missing; it is never saved")
-                    .hint("set it in `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`"))
-            }
+            SecretSource::Given => Err(invalid_option(
+                "the client secret for token exchange is missing; it is not stored with the configuration",
+            )
+            .hint("set it in `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`")),
         }
     }
 

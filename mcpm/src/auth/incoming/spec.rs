@@ -167,8 +167,10 @@ impl IncomingSpec {
         if !self.has_secret || secret.is_some() {
             return Ok(());
         }
-        Err(invalid_option("the client secret for introspection is missing; it is never saved")
-            .hint("set it in `MCPM_OIDC_CLIENT_SECRET`"))
+        Err(invalid_option(
+            "the client secret for introspection is missing; it is not stored with the configuration",
+        )
+        .hint("set it in `MCPM_OIDC_CLIENT_SECRET`"))
     }
 
     /// Rejects an unusable token file before anything is created.

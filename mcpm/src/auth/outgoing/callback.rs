@@ -135,8 +135,8 @@ fn in_use(port: u16) -> Error {
 /// `InvalidOption` if it is not a redirect of this login.
 pub(super) fn parse_pasted(text: &str, state: &str) -> Result<AuthorizationResponse> {
     let invalid = || {
-        Error::new(ErrorKind::InvalidOption, "this is not the URL to which the login redirected")
-            .hint("copy the whole address of the page on which the browser ended")
+        Error::new(ErrorKind::InvalidOption, "this is not the redirect URL of the current login")
+            .hint("copy the full URL of the last page in the browser")
     };
     let url = Url::parse(text.trim()).map_err(|_| invalid())?;
     parse_redirect(url.query().unwrap_or_default(), state).ok_or_else(invalid)
@@ -197,12 +197,12 @@ async fn serve(stream: TcpStream, page: &CallbackPage) -> Option<AuthorizationRe
 impl CallbackPage {
     fn respond(&self, request: &Request<Incoming>) -> (Response<Full<Bytes>>, Option<AuthorizationResponse>) {
         if request.method() != Method::GET || request.uri().path() != CALLBACK_PATH {
-            let text = "This address only receives the end of a login.";
+            let text = "This URL only receives the redirect of a login.";
             return (html(StatusCode::NOT_FOUND, "Not found", text), None);
         }
         let query = request.uri().query().unwrap_or_default();
         let Some(response) = parse_redirect(query, &self.state) else {
-            let text = "This is not the end of the login that is waiting. Start the login again.";
+            let text = "This redirect does not belong to the current login. Start the login again.";
             return (html(StatusCode::BAD_REQUEST, "Not this login", text), None);
         };
         let (title, text) = match &response.outcome {

@@ -64,10 +64,10 @@ impl<'a> DeviceGrant<'a> {
             || code.len() > MAX_USER_CODE_CHARS
             || !code.chars().all(|c| matches!(c, ' '..='~'))
         {
-            return Err(unusable("the authorization server names a code that nobody can enter"));
+            return Err(unusable("the authorization server sent a user code that cannot be typed"));
         }
         if authorization.interval() > MAX_POLL_INTERVAL {
-            return Err(unusable("the authorization server wants to be polled too rarely for a login"));
+            return Err(unusable("the polling interval of the authorization server is too long"));
         }
         let url = http.guard().parse_url(authorization.verification_uri())?;
         Ok(Self { http, oauth, resource: &server.resource, authorization, url })

@@ -93,7 +93,7 @@ impl Login<'_> {
             check_pkce(&server)?;
             callback = match self.callback_server().await {
                 Err(error) if error.kind() == ErrorKind::PortTaken && server.has_device_grant() => {
-                    tracing::warn!(%error, "the login is on another device only");
+                    tracing::warn!(%error, "only a login on another device is possible");
                     None
                 }
                 bound => Some(bound?),
@@ -337,7 +337,7 @@ impl Login<'_> {
         };
         tokio::time::timeout(self.spec.timeout, waiting).await.unwrap_or_else(|_| {
             let waited = humantime::format_duration(Duration::from_secs(self.spec.timeout.as_secs().max(1)));
-            Err(failed(format!("nobody logged in to `{}` within {waited}", shown.server))
+            Err(failed(format!("the login to `{}` was not completed within {waited}", shown.server))
                 .hint("set `remote_auth_timeout` to a longer time"))
         })
     }

@@ -98,9 +98,9 @@ impl OutgoingAuth {
         if renewal.login.as_ref().is_some_and(|login| login.is_saved) {
             return Ok(());
         }
-        let message = "the login is not kept, so that the running workload cannot use it";
+        let message = "the login was not stored, so the running workload cannot use it";
         Err(Error::new(ErrorKind::SecretsUnavailable, message)
-            .hint("`mcpm restart` logs in and hands the login over"))
+            .hint("`mcpm restart` logs in and passes the login to the workload"))
     }
 
     /// Whether the login may be kept, for all that is known without opening the secret store.
@@ -116,7 +116,7 @@ impl OutgoingAuth {
     pub(crate) async fn log_out(&self) -> Result<()> {
         let name = self.login_name();
         let none = || {
-            let message = format!("no login to `{}` is kept", redact_url(&self.target));
+            let message = format!("no login to `{}` is stored", redact_url(&self.target));
             Error::new(ErrorKind::NotFound, message)
         };
         let store = LoginStore::open(self.environment.as_ref().ok_or_else(none)?)?;
@@ -140,7 +140,7 @@ impl OutgoingAuth {
         is_attended: bool,
     ) -> Result<HeaderValue> {
         if !is_confidential(&self.target) {
-            return Err(Error::new(ErrorKind::NotFound, "there are no logins over plain HTTP"));
+            return Err(Error::new(ErrorKind::NotFound, "a login requires an `https` URL"));
         }
         if !self.can_log_in() {
             return Err(login_required(&self.target));
@@ -155,7 +155,7 @@ impl OutgoingAuth {
             // Another process may have kept the scopes that it needs.
             match store.login(&name).await {
                 Ok(kept) => before = kept.or(before),
-                Err(error) => tracing::warn!(%error, "a kept login cannot be read"),
+                Err(error) => tracing::warn!(%error, "a stored login cannot be read"),
             }
         }
         let login = Login {

@@ -1,4 +1,4 @@
-//! Takes the login of a remote server from the secret store, and keeps it there.
+//! Loads the login to a remote server from the secret store, and saves it there.
 
 use http::HeaderValue;
 
@@ -44,7 +44,7 @@ impl OutgoingAuth {
                 return none;
             }
             Err(error) => {
-                tracing::warn!(%error, "a kept login cannot be read");
+                tracing::warn!(%error, "a stored login cannot be read");
                 return none;
             }
         };
@@ -73,7 +73,7 @@ impl OutgoingAuth {
         login.is_saved = saved.is_ok();
         renewal.seen_change = store.changed_at(&name);
         if let Err(error) = saved {
-            tracing::warn!(%error, "the login is not kept: after a restart it has to be made again");
+            tracing::warn!(%error, "the login was not stored: a new login is required after a restart");
         }
     }
 
@@ -90,6 +90,6 @@ impl OutgoingAuth {
 
     fn open_store(environment: &Environment) -> Option<LoginStore> {
         let opened = LoginStore::open(environment);
-        opened.inspect_err(|error| tracing::warn!(%error, "logins are not kept")).ok()
+        opened.inspect_err(|error| tracing::warn!(%error, "logins are not stored")).ok()
     }
 }

@@ -1,4 +1,4 @@
-//! Authentication to a remote server, in a build without the Cargo feature `login`: nothing that can be created.
+//! Stub of outgoing authentication for builds without the Cargo feature `login`: no value of it can be created.
 
 use std::{convert::Infallible, path::PathBuf, sync::Arc};
 

@@ -185,12 +185,14 @@ impl OutgoingSpec {
 
     fn check(&self) -> Result<()> {
         if self.bearer_token != SecretSource::None && self.is_login_configured() {
-            return Err(invalid_option("a bearer token replaces the login at an authorization server")
-                .hint("leave out `remote_auth_bearer_token`, or the other options of `remote_auth`"));
+            return Err(invalid_option(
+                "a bearer token cannot be combined with a login at an authorization server",
+            )
+            .hint("leave out `remote_auth_bearer_token`, or the options for the login"));
         }
         if self.authorize_url.is_some() != self.token_url.is_some() {
             return Err(invalid_option(
-                "`remote_auth_authorize_url` and `remote_auth_token_url` need each other",
+                "`remote_auth_authorize_url` needs `remote_auth_token_url`, and vice versa",
             ));
         }
         if self.authorize_url.is_some() && self.client_id.is_none() {
@@ -202,7 +204,7 @@ impl OutgoingSpec {
         }
         if self.timeout.is_zero() {
             return Err(invalid_option(
-                "invalid value `0s` for `remote_auth_timeout`: nobody logs in that fast",
+                "invalid value `0s` for `remote_auth_timeout`: expected more than 0 seconds",
             ));
         }
         // Which addresses the server may name is known when it is connected to.
@@ -240,8 +242,10 @@ impl OutgoingSpec {
     /// `InvalidOption` for a secret that is missing or cannot be sent, and for a file that cannot be read.
     pub(crate) fn check_secrets(&self, secrets: &OutgoingSecrets) -> Result<()> {
         let missing = |what: &str, variable: &str| {
-            invalid_option(format!("the {what} for the remote server is missing; it is never saved"))
-                .hint(format!("set it in `{variable}`"))
+            invalid_option(format!(
+                "the {what} for the remote server is missing; it is not stored with the configuration"
+            ))
+            .hint(format!("set it in `{variable}`"))
         };
         if let Some(token) = self.read_bearer_token(secrets)? {
             bearer_value(&token).map_err(|error| error.with("option", "remote_auth_bearer_token"))?;

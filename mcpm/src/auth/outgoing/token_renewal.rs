@@ -69,7 +69,7 @@ impl OutgoingAuth {
         environment: Option<Environment>,
     ) -> Result<Self> {
         if !is_confidential(&target) && (spec.requires_login() || spec.bearer_token != SecretSource::None) {
-            let message = format!("a token would be readable on the way to `{}`", redact_url(&target));
+            let message = format!("a token would be sent unencrypted to `{}`", redact_url(&target));
             return Err(Error::new(ErrorKind::InvalidOption, message).hint("use an `https` URL"));
         }
         Ok(Self {
@@ -121,7 +121,7 @@ impl OutgoingAuth {
         let login = match (handed_over.and_then(KeptLogin::from_secret), store) {
             (Some(login), _) => Some(login),
             (None, Some(store)) => store.login(&name).await.unwrap_or_else(|error| {
-                tracing::warn!(%error, "a kept login cannot be read");
+                tracing::warn!(%error, "a stored login cannot be read");
                 None
             }),
             (None, None) => None,

@@ -1,4 +1,4 @@
-//! The reason for which there is no token for a remote server.
+//! Reasons why no token for a remote server is available.
 
 use crate::explain::Reason;
 
@@ -28,7 +28,7 @@ impl TokenUnavailable {
     pub(crate) fn message(self) -> &'static str {
         match self {
             Self::LoginRequired => {
-                "the remote server requires a login, which the user of the proxy has to make"
+                "the remote server requires a login; the operator of the proxy must log in"
             }
             Self::Unavailable => "the login to the remote server cannot be renewed at the moment",
             Self::Rejected => "the remote server rejects the login",

@@ -111,7 +111,7 @@ impl ImageRepository {
         let host = if registry == "docker.io" { DOCKER_HUB } else { registry };
         let address = |scheme: &str| {
             Url::parse(&format!("{scheme}://{host}/")).map_err(|error| {
-                let message = format!("`{registry}` is no registry");
+                let message = format!("`{registry}` is not a valid registry");
                 Error::new(ErrorKind::ImageUnavailable, message).source(error)
             })
         };
@@ -149,7 +149,7 @@ impl ImageRepository {
                 let digest = Digest::sha256(&answer.body);
                 match Digest::parse(reference) {
                     Some(asked) if asked != digest => {
-                        Err(self.failed(format!("what it sent for `{asked}` has another digest")))
+                        Err(self.failed(format!("the content of `{asked}` does not match the digest")))
                     }
                     _ => Ok(Some((digest, answer.body))),
                 }
@@ -169,7 +169,7 @@ impl ImageRepository {
             return Err(self.failed(format!("it answered {}", answer.status)));
         }
         if Digest::sha256(&answer.body) != *digest {
-            return Err(self.failed(format!("what it sent for `{digest}` has another digest")));
+            return Err(self.failed(format!("the content of `{digest}` does not match the digest")));
         }
         Ok(answer.body)
     }
@@ -253,16 +253,19 @@ impl ImageRepository {
             if parts.status.is_redirection() {
                 let place = parts.headers.get(header::LOCATION).and_then(|place| place.to_str().ok());
                 let next = place.and_then(|place| url.join(place).ok());
-                let next = next.ok_or_else(|| self.failed("a redirect leads nowhere"))?;
+                let next = next.ok_or_else(|| self.failed("a redirect has no valid `Location`"))?;
                 if !self.may_send_to(&next) {
-                    return Err(self.failed("a redirect leads away from `https`"));
+                    return Err(self.failed("a redirect does not use `https`"));
                 }
                 url = next;
                 continue;
             }
             let body = Limited::new(body, largest).collect().await;
-            let body =
-                body.map_err(|error| self.failed(format!("its answer broke off: {error}")))?.to_bytes();
+            let body = body
+                .map_err(|error| {
+                    self.failed(format!("its response was interrupted or is too large: {error}"))
+                })?
+                .to_bytes();
             return Ok(RegistryResponse { status: parts.status, headers: parts.headers, body });
         }
         Err(self.failed(format!("more than {MAX_REDIRECTS} redirects")))
@@ -292,10 +295,9 @@ impl ImageRepository {
             (Some(Challenge::Bearer { realm, service }), _) => {
                 format!("Bearer {}", self.token(&realm, service.as_deref()).await?)
             }
-            (Some(Challenge::Basic), Some(login)) => {
-                basic(login).ok_or_else(|| self.failed("it wants a password"))?
-            }
-            _ => return Err(self.denied("it wants a login")),
+            (Some(Challenge::Basic), Some(login)) => basic(login)
+                .ok_or_else(|| self.failed("it requires a password, but the stored login has none"))?,
+            _ => return Err(self.denied("it requires a login")),
         };
         let mut value = HeaderValue::from_str(&value).map_err(|error| self.failed(error))?;
         value.set_sensitive(true);
@@ -307,7 +309,7 @@ impl ImageRepository {
     async fn token(&self, realm: &str, service: Option<&str>) -> Result<String> {
         let mut url = Url::parse(realm).map_err(|error| self.failed(error))?;
         if !self.may_send_to(&url) {
-            return Err(self.failed("it wants the login to be sent without TLS"));
+            return Err(self.failed("its token endpoint does not use TLS"));
         }
         let scope = format!("repository:{}:pull", self.name);
         let service = service.unwrap_or_default();
@@ -332,11 +334,14 @@ impl ImageRepository {
         let (parts, body) = response.into_parts();
         if parts.status != StatusCode::OK {
             let hint = format!("log in again with `docker login {}`", self.registry);
-            return Err(self.failed(format!("its login answered {}", parts.status)).hint(hint));
+            return Err(self
+                .failed(format!("its token endpoint responded with {}", parts.status))
+                .hint(hint));
         }
         let body =
             Limited::new(body, MAX_MANIFEST_BYTES).collect().await.map_err(|error| self.failed(error))?;
-        challenge::parse_token(&body.to_bytes()).ok_or_else(|| self.failed("its login gave no token"))
+        challenge::parse_token(&body.to_bytes())
+            .ok_or_else(|| self.failed("its token endpoint returned no token"))
     }
 
     async fn send(

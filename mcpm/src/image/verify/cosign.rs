@@ -81,7 +81,7 @@ fn split_pem(text: &str) -> impl Iterator<Item = String> {
 }
 
 fn log_entry(text: &str) -> Result<Value, String> {
-    let unclear = |_| "the log's promise cannot be understood".to_owned();
+    let unclear = |_| "the inclusion promise of the transparency log cannot be parsed".to_owned();
     let logged: RekorBundle = serde_json::from_str(text).map_err(unclear)?;
     let body = STANDARD.decode(&logged.payload.body).unwrap_or_default();
     let body: RekorEntryBody = serde_json::from_slice(&body).map_err(unclear)?;
@@ -89,7 +89,7 @@ fn log_entry(text: &str) -> Result<Value, String> {
         .step_by(2)
         .map(|at| logged.payload.log_id.get(at..at + 2).and_then(|hex| u8::from_str_radix(hex, 16).ok()))
         .collect();
-    let id = id.ok_or("the log's promise cannot be understood")?;
+    let id = id.ok_or("the inclusion promise of the transparency log cannot be parsed")?;
     Ok(json!({
         "logIndex": logged.payload.log_index.to_string(),
         "logId": {"keyId": STANDARD.encode(id)},
@@ -102,6 +102,6 @@ fn log_entry(text: &str) -> Result<Value, String> {
 
 fn timestamp(text: &str) -> Result<Value, String> {
     let timestamp: Timestamp =
-        serde_json::from_str(text).map_err(|_| "the time of a signature cannot be understood".to_owned())?;
+        serde_json::from_str(text).map_err(|_| "the timestamp of a signature cannot be parsed".to_owned())?;
     Ok(json!({"signedTimestamp": timestamp.signed}))
 }

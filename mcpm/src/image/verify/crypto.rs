@@ -82,7 +82,7 @@ impl CryptoProvider for Ring {
         MESSAGE.with_borrow(|message| {
             let message = message.as_deref().ok_or_else(unsupported)?;
             if digest::digest(algorithm, message).as_ref() != hash {
-                return Err(Error::Verification("the digest is of another message".to_owned()));
+                return Err(Error::Verification("the digest does not match the signed message".to_owned()));
             }
             self.verify_raw(scheme, key, message, signature)
         })

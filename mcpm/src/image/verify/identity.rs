@@ -41,7 +41,7 @@ impl TrustedRoot {
             Error::new(kind, format!("cannot read the trusted root `{}`", path.display())).source(error)
         })?;
         Self::parse(&text).map_err(|why| {
-            let message = format!("`{}` is no trusted root of Sigstore", path.display());
+            let message = format!("`{}` is not a Sigstore trusted root", path.display());
             Error::new(ErrorKind::InvalidOption, message).source(why)
         })
     }
@@ -99,9 +99,11 @@ impl Identity {
             (None, SigstoreInstance::Public) => TrustedRoot::public_instance()?,
             (None, SigstoreInstance::GitHub) => TrustedRoot::embedded(SIGSTORE_GITHUB_TRUSTED_ROOT)?,
             (None, SigstoreInstance::Other(url)) => {
-                let message = format!("the registry's entry names the Sigstore instance `{url}`");
+                let message = format!(
+                    "the registry entry names the Sigstore instance `{url}`, whose trusted root is unknown"
+                );
                 return Err(Error::new(ErrorKind::Registry, message)
-                    .hint("give its trusted root with `sigstore_trusted_root`"));
+                    .hint("set `sigstore_trusted_root` to its trusted root"));
             }
         };
         let predicate = provenance.predicate();
@@ -120,7 +122,7 @@ impl Identity {
             Signature::Bundle(bundle) => {
                 let bundle = parse_bundle(bundle)?;
                 let SignatureContent::DsseEnvelope(envelope) = &bundle.content else {
-                    return Err("a bundle holds no statement".to_owned());
+                    return Err("a bundle contains no statement".to_owned());
                 };
                 let digest = Sha256Hash::from_hex(image.hex()).map_err(|error| reason(&error))?;
                 let result = crypto::with_message(&envelope.pae(), || self.verify(digest, &bundle))?;

@@ -43,7 +43,7 @@ impl PublicKey {
             Error::new(kind, format!("cannot read the public key `{}`", path.display())).source(error)
         })?;
         Self::parse(&text).map_err(|why| {
-            let message = format!("`{}` is no public key that images can be verified with", path.display());
+            let message = format!("`{}` is not a public key that can verify images", path.display());
             Error::new(ErrorKind::InvalidOption, message).source(why)
         })
     }
@@ -74,10 +74,10 @@ impl PublicKey {
             Signature::Bundle(bundle) => {
                 let bundle = parse_bundle(bundle)?;
                 let SignatureContent::DsseEnvelope(envelope) = &bundle.content else {
-                    return Err("a bundle holds no statement".to_owned());
+                    return Err("a bundle contains no statement".to_owned());
                 };
                 if envelope.payload_type != statement::IN_TOTO {
-                    return Err("a bundle holds no statement".to_owned());
+                    return Err("a bundle contains no in-toto statement".to_owned());
                 }
                 self.verify_signature(&envelope.pae(), &envelope.signature.sig)?;
                 statement::check_statement(envelope.payload.as_bytes(), image, &Predicate::default())?;
@@ -111,6 +111,6 @@ impl fmt::Display for PublicKey {
 
 /// Parses a bundle.
 pub(super) fn parse_bundle(bytes: &[u8]) -> std::result::Result<Bundle, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "a bundle is no text".to_owned())?;
-    Bundle::from_json(text).map_err(|error| format!("a bundle cannot be understood: {}", reason(&error)))
+    let text = std::str::from_utf8(bytes).map_err(|_| "a bundle is not valid UTF-8".to_owned())?;
+    Bundle::from_json(text).map_err(|error| format!("a bundle cannot be parsed: {}", reason(&error)))
 }

@@ -84,7 +84,8 @@ async fn digest_of(image: &ImageReference, repository: &ImageRepository) -> Resu
     };
     match image.digest() {
         Some(text) => Digest::parse(text).ok_or_else(|| {
-            let message = format!("image `{image}` has a digest of a kind that nothing signs");
+            let message =
+                format!("the digest of image `{image}` has an algorithm that signatures do not use");
             Error::new(ErrorKind::ImageUnverified, message).hint("use its `sha256:` digest")
         }),
         None => {
@@ -104,11 +105,11 @@ fn unverified(
         Error::new(ErrorKind::ImageUnverified, format!("image `{image}` has no signature"))
     } else {
         let shown = reasons.iter().take(MAX_REASONS).cloned().collect::<Vec<_>>().join("; ");
-        let message = format!("image `{image}` has no signature that counts");
+        let message = format!("image `{image}` has no valid signature of the expected signer");
         Error::new(ErrorKind::ImageUnverified, message).source(shown)
     };
-    let places = format!("the tag `sha256-{}.sig`, and what refers to the image", digest.hex());
-    error.with("digest", digest).with("expected of", expected).with("looked at", places).hint(
+    let places = format!("the tag `sha256-{}.sig`, and the referrers of the image", digest.hex());
+    error.with("digest", digest).with("expected signer", expected).with("searched", places).hint(
         "ask its publisher who signs it, or run it unverified with `image_verification` set to `disabled`",
     )
 }

@@ -1,4 +1,4 @@
-//! Image signatures in a build without the Cargo feature `verify`: none is verified.
+//! Stub for builds without the Cargo feature `verify`: image signatures cannot be verified.
 //!
 //! Signers are still told apart from no signer, so that an image that would be verified is not run without a word.
 

@@ -53,7 +53,7 @@ struct Attestation {
 impl Provenance {
     pub(super) fn read(value: &Value) -> Result<Self> {
         serde_json::from_value(value.clone()).map_err(|error| {
-            let message = "the registry entry describes the signer of the image in an unknown way";
+            let message = "the provenance in the registry entry cannot be parsed";
             Error::new(ErrorKind::Registry, message).source(error)
         })
     }

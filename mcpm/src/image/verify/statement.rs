@@ -56,13 +56,13 @@ struct Subject {
 
 /// Checks that a simple signing payload names this image.
 pub(super) fn check_simple(payload: &[u8], image: &Digest) -> Result<(), String> {
-    let unclear = |_| "what is signed cannot be understood".to_owned();
+    let unclear = |_| "the signed payload cannot be parsed".to_owned();
     let document: SimpleSigningPayload = serde_json::from_slice(payload).map_err(unclear)?;
     if document.critical.kind != "cosign container image signature" {
-        return Err("what is signed is no signature of an image".to_owned());
+        return Err("the signed payload is not a container image signature".to_owned());
     }
     if document.critical.image.digest != image.to_string() {
-        return Err("what is signed is another image".to_owned());
+        return Err("the signed payload names another image".to_owned());
     }
     Ok(())
 }
@@ -71,11 +71,11 @@ pub(super) fn check_simple(payload: &[u8], image: &Digest) -> Result<(), String>
 ///
 /// A statement of another type, such as a vulnerability report, does not vouch for the image.
 pub(super) fn check_statement(payload: &[u8], image: &Digest, expected: &Predicate) -> Result<(), String> {
-    let unclear = |_| "what is signed cannot be understood".to_owned();
+    let unclear = |_| "the signed statement cannot be parsed".to_owned();
     let statement: Statement = serde_json::from_slice(payload).map_err(unclear)?;
     let names = |subject: &Subject| subject.digest.get("sha256").is_some_and(|hex| hex == image.hex());
     if !statement.subject.iter().any(names) {
-        return Err("what is signed is another image".to_owned());
+        return Err("the signed statement names another image".to_owned());
     }
     let kind = statement.predicate_type.as_str();
     let fits = match &expected.kind {
@@ -83,11 +83,14 @@ pub(super) fn check_statement(payload: &[u8], image: &Digest, expected: &Predica
         None => kind == COSIGN_SIGNATURE_PREDICATE || kind.starts_with(SLSA_PROVENANCE_PREDICATE),
     };
     if !fits {
-        return Err(format!("a statement of the kind `{}` is no signature", kind.escape_debug()));
+        return Err(format!(
+            "a statement with the predicate type `{}` is not an image signature",
+            kind.escape_debug()
+        ));
     }
     match &expected.content {
         Some(content) if *content != statement.predicate => {
-            Err("the statement says something else than the registry's entry".to_owned())
+            Err("the predicate of the statement differs from the one in the registry entry".to_owned())
         }
         _ => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! What only containers and the files mounted in them ask of Unix.
+//! Functions of Unix that only containers and the files mounted into them need.
 
 use std::{
     ffi::{OsStr, OsString},

@@ -1,4 +1,4 @@
-//! Authorization in a build without the Cargo feature `policy`: its configuration, and nothing that decides.
+//! Stub for builds without the Cargo feature `policy`: the configuration of authorization, without an authorizer.
 
 mod file;
 

@@ -48,7 +48,10 @@ pub(crate) struct BodyTooSlow;
 impl fmt::Display for BodyTooSlow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (timeout, rate) = (BODY_IDLE_TIMEOUT.as_secs(), MIN_BYTES_PER_SECOND >> 10);
-        write!(f, "nothing came of the body for {timeout} s, or less than {rate} KiB a second for longer")
+        write!(
+            f,
+            "the body was sent too slowly: no data for {timeout} s, or less than {rate} KiB/s for longer"
+        )
     }
 }
 

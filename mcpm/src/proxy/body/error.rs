@@ -41,7 +41,7 @@ impl std::error::Error for MemoryExhausted {}
 
 impl MemoryExhausted {
     pub(super) fn after(prefix: Bytes) -> IncompleteBody {
-        warn_no_room("a body was not taken");
+        warn_no_room("a body was rejected");
         IncompleteBody { prefix, cause: Box::new(Self) }
     }
 }

@@ -103,7 +103,7 @@ impl Body {
         let mut prefix = ReservedBuffer::new(account());
         loop {
             if !prefix.append(&chunk) {
-                warn_no_room("a body was not looked at");
+                warn_no_room("a body was not inspected");
                 let prefix = prefix.freeze();
                 let rest = Self::stream(PrefixedBody::new(chunk, self));
                 return Ok((prefix.clone(), Self::stream(PrefixedBody::new(prefix, rest))));

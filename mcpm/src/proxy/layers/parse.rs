@@ -69,10 +69,12 @@ impl Parse {
         }
         let (mut parts, body) = request.into_parts();
         if self.strict && parts.headers.contains_key(header::CONTENT_ENCODING) {
-            return Err(unsupported("an encoded body cannot be read here"));
+            return Err(unsupported("a body with a `Content-Encoding` cannot be inspected"));
         }
         if self.strict && !is_utf8(&parts.headers) {
-            return Err(unsupported("a body can be read here in UTF-8 only, as one `Content-Type` says"));
+            return Err(unsupported(
+                "the body must be UTF-8, with one `Content-Type` header and no other charset",
+            ));
         }
         if !self.strict && parts.method != Method::POST {
             return Ok((Request::from_parts(parts, body), None));

@@ -109,7 +109,7 @@ impl HookChain {
             match Message::parse(other) {
                 Ok(other) => (message, replaced) = (other, true),
                 Err(malformed) => {
-                    tracing::error!(reason = malformed.reason, "a layer made a message that is none");
+                    tracing::error!(reason = malformed.reason, "a layer produced an invalid message");
                     return HookResult::Dropped;
                 }
             }
@@ -175,7 +175,7 @@ impl HookChain {
 
 fn log_denial(recent: Option<&DenialLog>, denial: &Denial) {
     let (reason, refusal) = (denial.reason.id(), &denial.id);
-    tracing::warn!(reason, %refusal, "a message of the server was not passed on");
+    tracing::warn!(reason, %refusal, "a message from the server was not forwarded");
     if let Some(recent) = recent {
         recent.push(denial.to_record(recent));
     }

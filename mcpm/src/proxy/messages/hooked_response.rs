@@ -68,8 +68,8 @@ pub(in crate::proxy) async fn run_hooks(
     };
     let encoded = is_encoded(response.headers());
     let unreadable = match content {
-        _ if encoded => Some("the server encoded its answer although it was asked not to"),
-        ContentKind::Ambiguous(_) => Some("the server does not say in one way only what its answer holds"),
+        _ if encoded => Some("the server's response has a `Content-Encoding`, although none was accepted"),
+        ContentKind::Ambiguous(_) => Some("the content type of the server's response is ambiguous"),
         ContentKind::Json | ContentKind::Events | ContentKind::Other => None,
     };
     if let Some(why) = unreadable.filter(|_| strict) {
@@ -105,7 +105,7 @@ async fn json(response: Response, mut passage: HookChain) -> Response {
         let refused = match text.len() {
             0..=MAX_MESSAGE_BYTES => passage.denied_response(Reason::NoMemory, NO_ROOM),
             _ => {
-                let text = format!("the server's answer is larger than {} MiB", MAX_MESSAGE_BYTES >> 20);
+                let text = format!("the server's response is larger than {} MiB", MAX_MESSAGE_BYTES >> 20);
                 passage.denied_response(Reason::AnswerUnclear, &text)
             }
         };
@@ -121,7 +121,7 @@ async fn json(response: Response, mut passage: HookChain) -> Response {
             HookResult::Unchanged
         }
         Err(malformed) => {
-            let text = format!("the server's answer cannot be read: {}", malformed.reason);
+            let text = format!("the server's response is not valid: {}", malformed.reason);
             let refused = passage.denied_response(Reason::AnswerUnclear, &text);
             passage.end(true);
             return refused;
@@ -148,7 +148,7 @@ async fn json(response: Response, mut passage: HookChain) -> Response {
 /// What came of an answer that broke off is no message, and goes on as it would have.
 fn truncated_response(parts: Parts, broken: IncompleteBody, mut passage: HookChain) -> Response {
     let response = if passage.strict {
-        passage.denied_response(Reason::AnswerUnclear, "the server broke off its answer")
+        passage.denied_response(Reason::AnswerUnclear, "the server's response was interrupted")
     } else {
         Response::from_parts(parts, Body::from(broken))
     };

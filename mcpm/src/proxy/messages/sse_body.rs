@@ -132,7 +132,7 @@ impl HookedSseBody {
                 let text = format!("a message of the server is larger than {} bytes", self.max_event_bytes);
                 self.fail(Reason::AnswerUnclear, &text, out);
             } else {
-                warn_no_room("a message of a server was not looked at");
+                warn_no_room("a message from a server was not inspected");
                 self.fail(Reason::NoMemory, NO_ROOM, out);
             }
         } else {

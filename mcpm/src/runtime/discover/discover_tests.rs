@@ -188,7 +188,7 @@ async fn the_hint_does_not_name_an_engine_that_is_not_installed() {
     let text = machine.search(None, &["a", "b"]).await.unwrap_err().to_string();
     assert!(text.ends_with(how_to_start(None, Platform::CURRENT)), "{text}");
     let text = machine.search(Some(EngineName::Podman), &["a"]).await.unwrap_err().to_string();
-    assert!(text.contains("install Podman") && text.contains("no podman engine answers"), "{text}");
+    assert!(text.contains("install Podman") && text.contains("no podman engine responds"), "{text}");
 }
 
 // Elsewhere the users of a process are those of all its threads.

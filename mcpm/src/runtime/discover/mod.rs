@@ -198,7 +198,7 @@ fn nothing_found(wanted: Option<EngineName>, tried: &[(EngineEndpoint, Error)]) 
         EngineEndpoint::Unix(path) if path.exists() => failure.next_step().map(str::to_owned),
         _ => None,
     });
-    Error::new(ErrorKind::EngineUnavailable, format!("no {engine} answers ({})", places.join("; ")))
+    Error::new(ErrorKind::EngineUnavailable, format!("no {engine} responds ({})", places.join("; ")))
         .hint(hint.unwrap_or_else(|| how_to_start(wanted, Platform::CURRENT).to_owned()))
 }
 

@@ -145,7 +145,7 @@ impl BuildLog {
             }
             return error.source(said);
         }
-        error.source(format!("it last wrote: {words}"))
+        error.source(format!("last output: {words}"))
     }
 }
 

@@ -46,7 +46,7 @@ fn a_failure_names_the_step_its_exit_code_and_its_last_words() {
     push_all(&mut log, &["Step 1/1 : RUN [\"x\"]\n", "one\n", "two"]);
     let error = log.build_error("The command '/bin/sh x' returned a non-zero code: 42");
     assert_eq!(error.kind(), ErrorKind::ImageUnavailable);
-    let text = "step 1/1 `RUN [\"x\"]` failed with exit code 42: it last wrote: one | two";
+    let text = "step 1/1 `RUN [\"x\"]` failed with exit code 42: last output: one | two";
     assert_eq!(error.to_string(), text);
     let error = BuildLog::new(none.iter()).build_error("dockerfile parse error");
     assert_eq!(error.to_string(), "the build failed: dockerfile parse error");

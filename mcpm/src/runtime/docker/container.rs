@@ -47,7 +47,7 @@ impl Docker {
         match get_json::<Description>(&self.endpoint, &path).await {
             Ok(found) => Ok(Some(found).filter(|found| found.matches_name_or_id(id_or_name))),
             Err(EngineFailure::ErrorStatus(404, _)) => Ok(None),
-            Err(failure) => Err(failure.into_error(format!("cannot look at container `{id_or_name}`"))),
+            Err(failure) => Err(failure.into_error(format!("cannot inspect container `{id_or_name}`"))),
         }
     }
 
@@ -179,7 +179,7 @@ impl Docker {
             Err(error) => match EngineFailure::from_api(&error) {
                 // The engine may have no such network.
                 EngineFailure::ErrorStatus(404, _) => Ok(Vec::new()),
-                failure => Err(failure.into_error(format!("cannot look at network `{name}`"))),
+                failure => Err(failure.into_error(format!("cannot inspect network `{name}`"))),
             },
         }
     }
@@ -192,7 +192,7 @@ impl Docker {
             Ok(network) => Ok(network.name.as_deref() == Some(name) || network.id.as_deref() == Some(name)),
             Err(error) => match EngineFailure::from_api(&error) {
                 EngineFailure::ErrorStatus(404, _) => Ok(false),
-                failure => Err(failure.into_error(format!("cannot look at network `{name}`"))),
+                failure => Err(failure.into_error(format!("cannot inspect network `{name}`"))),
             },
         }
     }

@@ -79,7 +79,7 @@ impl EngineFailure {
             Self::ConnectionRefused | Self::NoSocket | Self::ConnectionLost(_) => {
                 Some("start the container engine and try again")
             }
-            Self::TimedOut => Some("see whether the container engine still answers"),
+            Self::TimedOut => Some("check whether the container engine still responds"),
             Self::ErrorStatus(..) | Self::InvalidResponse(_) => None,
         }
     }
@@ -108,7 +108,7 @@ impl fmt::Display for EngineFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ErrorStatus(status, message) if message.is_empty() => {
-                write!(f, "the engine answered {status}")
+                write!(f, "the engine responded with status {status}")
             }
             Self::ErrorStatus(_, message) => f.write_str(message),
             Self::NoSocket => f.write_str("no socket there"),
@@ -116,7 +116,7 @@ impl fmt::Display for EngineFailure {
             Self::ConnectionRefused => f.write_str("connection refused"),
             Self::TimedOut => f.write_str("no answer in time"),
             Self::ConnectionLost(why) => write!(f, "connection lost ({why})"),
-            Self::InvalidResponse(why) => write!(f, "the engine's answer makes no sense ({why})"),
+            Self::InvalidResponse(why) => write!(f, "the engine's response is invalid ({why})"),
         }
     }
 }

@@ -25,7 +25,7 @@ impl Docker {
         name: &str,
         program: &[u8],
     ) -> Result<()> {
-        let operation = || format!("cannot bring `{folder}/{name}` into container `{id}`");
+        let operation = || format!("cannot copy `{folder}/{name}` into container `{id}`");
         let ours = self.require_managed(id).await?;
         let archive = archive(name, program)
             .map_err(|error| Error::new(ErrorKind::Internal, operation()).source(error))?;
@@ -56,9 +56,8 @@ impl Docker {
                 let output = output.filter_map(move |piece| std::future::ready(chunk(piece, &reading)));
                 Ok(Attachment { stdin: Box::new(input), output: output.boxed() })
             }
-            StartExecResults::Detached => {
-                Err(Error::new(ErrorKind::Engine, operation()).source("the engine kept its streams"))
-            }
+            StartExecResults::Detached => Err(Error::new(ErrorKind::Engine, operation())
+                .source("the engine did not attach the program's streams")),
         }
     }
 }

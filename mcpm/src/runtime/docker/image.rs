@@ -62,7 +62,7 @@ impl Docker {
         }
         let pulled = self.api.inspect_image(&reference.to_string()).await;
         let pulled =
-            pulled.map_err(|error| api_error(&error, format!("cannot look at image `{reference}`")))?;
+            pulled.map_err(|error| api_error(&error, format!("cannot inspect image `{reference}`")))?;
         Ok(image_info(reference, pulled))
     }
 
@@ -167,7 +167,10 @@ fn pull_error(reference: &ImageReference, why: &str, login_problem: Option<&Erro
             format!("check the name for typos, or run `docker login {registry}`"),
         )
     } else if says(&["toomanyrequests", "rate limit"]) {
-        ("is refused for now", format!("wait, or run `docker login {registry}` for a higher limit"))
+        (
+            "cannot be pulled now, because a rate limit was reached",
+            format!("wait, or run `docker login {registry}` for a higher limit"),
+        )
     } else if says(&[
         "unauthorized",
         "no basic auth",
@@ -195,7 +198,7 @@ fn pull_error(reference: &ImageReference, why: &str, login_problem: Option<&Erro
     ]) {
         ("cannot be fetched", format!("check that this machine reaches `{registry}`"))
     } else {
-        ("cannot be pulled", "see what the registry says".to_owned())
+        ("cannot be pulled", "see the registry's message".to_owned())
     };
     let error = Error::new(ErrorKind::ImageUnavailable, format!("image `{reference}` {what}"))
         .with("registry", registry)

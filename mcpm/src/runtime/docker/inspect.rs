@@ -133,7 +133,7 @@ impl Description {
         match self.state.status.as_str() {
             "" => Err(Error::new(
                 ErrorKind::Engine,
-                format!("the engine does not tell the state of container `{}`", self.id),
+                format!("the engine does not report the state of container `{}`", self.id),
             )),
             // Podman calls a container initialized once it is attached to.
             "created" | "configured" | "initialized" => Ok(ContainerState::Created),

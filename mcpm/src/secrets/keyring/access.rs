@@ -1,4 +1,4 @@
-//! What access to a keyring has in common on all platforms: the timeout, the form of values, the error.
+//! Shared parts of keyring access on all platforms: the timeout, the encoding of values, and the error.
 
 use std::time::Duration;
 

@@ -140,7 +140,7 @@ impl Multiplexer {
                     RpcError::new(
                         StatusCode::NOT_FOUND,
                         error_code::INVALID_REQUEST,
-                        "the stream is no longer kept",
+                        "the stream is no longer available",
                     )
                 })
             }
@@ -351,8 +351,8 @@ impl MuxState {
         if self.pipe.as_ref().is_none_or(|pipe| pipe.queue_account.has_room(cost)) {
             return Ok(());
         }
-        let text = "no room on the way to the server: it does not read its input fast enough, or other clients use up \
-                    the memory budget";
+        let text = "the queue to the server is full: it does not read its input fast enough, or other clients use up the \
+                    memory budget";
         Err(RpcError::unavailable(text).reason(Reason::QueueFull))
     }
 

@@ -318,15 +318,15 @@ impl MuxState {
                 return self.reply(error_response_with_data(&message.id(), code, full, Some(&data)));
             }
             Err(NoRecipient::NoneCapable) => {
-                (error_code::METHOD_NOT_FOUND, "no connected client can do this")
+                (error_code::METHOD_NOT_FOUND, "no connected client has the capability for this request")
             }
             Err(NoRecipient::SharedByOwners) => (
                 error_code::METHOD_NOT_FOUND,
-                "the server works for several callers, so no telling which of them it asks",
+                "several callers share the server, so the request cannot be routed to one of them",
             ),
             Err(NoRecipient::Ambiguous) => (
                 error_code::METHOD_NOT_FOUND,
-                "several clients are connected and none alone has a call in flight, so the request cannot be routed",
+                "the request cannot be routed, because not exactly one of the connected clients has a call in flight",
             ),
         };
         self.reply(error_response(&message.id(), code, refusal));
@@ -343,7 +343,7 @@ impl MuxState {
         if self.server_requests.len() >= MAX_PENDING_SERVER_REQUESTS
             || of_session >= MAX_PENDING_SERVER_REQUESTS_PER_SESSION
         {
-            return Err((Reason::TooManyCalls, "too many requests wait for an answer of the client"));
+            return Err((Reason::TooManyCalls, "too many requests are waiting for responses of the client"));
         }
         let id = self.new_id();
         let line = splice(message.bytes(), &mut [(message.id_span(), id.to_string().as_bytes())]).freeze();

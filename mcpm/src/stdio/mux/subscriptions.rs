@@ -237,7 +237,7 @@ impl MuxState {
         if self.subscriptions.subscribers.is_empty() {
             self.subscriptions.proven = None;
             if let Some(upstream) = self.subscriptions.upstream.take() {
-                self.send(cancelled_notification(upstream.id, "nobody listens any more"));
+                self.send(cancelled_notification(upstream.id, "no client is subscribed any more"));
             }
         }
         true
@@ -374,8 +374,7 @@ impl MuxState {
         {
             if let Some(listener) = self.subscriptions.subscribers.remove(&number) {
                 let data = json!({ "reason": Reason::QueueFull.id() }).to_string();
-                let text =
-                    "there is no room for the subscriptions on their way to the server; try again later";
+                let text = "the queue to the server has no room for the subscriptions; try again later";
                 let answer =
                     error_response_with_data(&listener.id, error_code::INTERNAL_ERROR, text, Some(&data));
                 listener.stream.push_response(answer.freeze());
@@ -384,7 +383,7 @@ impl MuxState {
         }
         if let Some(before) = self.subscriptions.upstream.take() {
             // Servers drop all listeners of a pipe when one of them ends, so the old one ends first.
-            self.send(cancelled_notification(before.id, "replaced by a wider one"));
+            self.send(cancelled_notification(before.id, "replaced by a new subscription"));
         }
         self.subscriptions.upstream =
             Some(UpstreamSubscription { id, replaced_id: former, newcomer, meta, resources, accepted: None });

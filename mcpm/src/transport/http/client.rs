@@ -201,7 +201,11 @@ impl Http1Client {
     }
 
     fn interrupted_error(&self, error: ConnectionError) -> Error {
-        Error::new(ErrorKind::Upstream, format!("the server at `{}` broke off", self.address)).source(error)
+        Error::new(
+            ErrorKind::Upstream,
+            format!("the connection to the server at `{}` was interrupted", self.address),
+        )
+        .source(error)
     }
 }
 

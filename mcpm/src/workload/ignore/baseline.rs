@@ -197,8 +197,9 @@ pub(super) fn accept(folder: &Path, walked: &WalkResult, environment: &Environme
     change(environment, |known| {
         let within = known.folders.iter().any(|root| root.starts_with(folder));
         if !within && !known.could_write(folder) {
-            let message = format!("no server could write to `{}`", folder.display());
-            return Err(Error::new(ErrorKind::NotFound, message).hint("its ignore files count as they are"));
+            let message = format!("no server had write access to `{}`", folder.display());
+            return Err(Error::new(ErrorKind::NotFound, message)
+                .hint("its current ignore files apply without this step"));
         }
         let before: BTreeMap<_, _> =
             known.files.iter().filter(|(file, _)| file.starts_with(folder)).collect();
@@ -263,8 +264,8 @@ pub(super) fn notice(kept: &[PathBuf], root: &Path) -> Option<String> {
     // The name may come from a server.
     let first = first.display().to_string();
     Some(format!(
-        "`{}`{more} {verb} ignored, though no `{}` says so any more: a server could write to `{root}`, and may have \
-         changed that; if it was you, run `mcpm ignore accept {root}`",
+        "`{}`{more} {verb} ignored, although no `{}` matches any more: a server with write access to `{root}` may have \
+         changed that; if you made the change, run `mcpm ignore accept {root}`",
         first.escape_debug(),
         IGNORE_FILE_NAME
     ))

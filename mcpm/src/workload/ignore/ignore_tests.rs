@@ -229,7 +229,7 @@ fn too_many_and_unwritable_names_are_refused() {
         home.write(&format!("data/{number}.tmp"), "");
     }
     let error = home.covered().unwrap_err();
-    assert!(error.message().contains("take 502 mounts"), "{error}");
+    assert!(error.message().contains("need 502 mounts"), "{error}");
     let home = IgnoreFixture::new(&[("data/.mcpmignore", "*.tmp\n")]);
     let name = std::os::unix::ffi::OsStrExt::as_bytes(home.path("data/").as_os_str()).to_vec();
     let name = [&name[..], b"\xff.tmp"].concat();

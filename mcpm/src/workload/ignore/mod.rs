@@ -121,12 +121,12 @@ pub(super) fn compute_overlays(
                     && case_folding::has_case_variant_below(root, path)
                 {
                     let message = format!(
-                        "`{}` is ignored and cannot be covered: its file system is case-insensitive, so a \
+                        "`{}` is ignored and cannot be hidden: its file system is case-insensitive, so a \
                          server could open it with another spelling",
                         path.display()
                     );
                     return Err(Error::new(ErrorKind::InvalidOption, message)
-                        .hint("move it out of the mounted folder, or mount folders that do not hold it"));
+                        .hint("move it out of the mounted folder, or mount folders that do not contain it"));
                 }
                 let source = match kind {
                     CoverKind::File => sources.file.clone(),
@@ -138,7 +138,7 @@ pub(super) fn compute_overlays(
                         let message =
                             format!("`{}` is a link, which the server could replace", path.display());
                         return Err(Error::new(ErrorKind::InvalidOption, message)
-                            .hint("put the file itself there, or mount the folder with `:ro`"));
+                            .hint("replace it with a regular file, or mount the folder with `:ro`"));
                     }
                 };
                 if why.from_baseline {
@@ -157,7 +157,7 @@ pub(super) fn compute_overlays(
         }
     }
     if found.len() > MAX_OVERLAYS {
-        let message = format!("the ignore patterns take {} mounts, more than {MAX_OVERLAYS}", found.len());
+        let message = format!("the ignore patterns need {} mounts, more than {MAX_OVERLAYS}", found.len());
         return Err(Error::new(ErrorKind::InvalidOption, message).hint("ignore whole folders"));
     }
     let notices = still_covered
@@ -192,7 +192,8 @@ fn prepare(environment: &Environment) -> Result<()> {
     let size = fs::metadata(&file).map_err(|error| file_error("read", &file, error))?.len();
     let entries = fs::read_dir(&folder).map_err(|error| file_error("read", &folder, error))?.count();
     if size != 0 || entries != 0 {
-        let message = format!("what is in `{}` is not empty, so it covers nothing", parent.display());
+        let message =
+            format!("the overlay sources in `{}` are not empty, so they hide nothing", parent.display());
         return Err(Error::new(ErrorKind::CorruptState, message).hint("remove it"));
     }
     Ok(())
@@ -227,7 +228,7 @@ impl EmptySources {
 /// Returns the path in the container for a path in a mounted folder.
 fn target(mount: &Mount, below: &Path, path: &Path) -> Result<String> {
     let below = below.to_str().ok_or_else(|| {
-        let message = format!("`{}` is ignored and cannot be covered: its name is not UTF-8", path.display());
+        let message = format!("`{}` is ignored and cannot be hidden: its name is not UTF-8", path.display());
         Error::new(ErrorKind::InvalidOption, message)
     })?;
     Ok(format!("{}/{below}", mount.target.trim_end_matches('/')))

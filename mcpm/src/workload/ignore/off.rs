@@ -1,4 +1,4 @@
-//! Ignored files in mounts, in a build without the Cargo feature `docker`: no container mounts any.
+//! Stub for builds without the Cargo feature `docker`: ignored files in mounts cannot be hidden.
 
 use std::path::{Path, PathBuf};
 

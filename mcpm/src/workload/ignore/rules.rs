@@ -43,7 +43,7 @@ pub(super) fn read(path: &Path) -> Result<Option<IgnoreFile>> {
         Err(error) => return Err(failed(error)),
     };
     if !file.is_file() || file.len() > MAX_IGNORE_FILE_BYTES {
-        return Err(failed(io::Error::other("it is no file of at most 1 MiB")));
+        return Err(failed(io::Error::other("it is not a regular file of at most 1 MiB")));
     }
     let text = fs::read_to_string(path).map_err(failed)?;
     Ok(Some(IgnoreFile { text, shown: path.display().to_string() }))
@@ -219,7 +219,7 @@ fn compile(folder: &Path, patterns: &IgnoreFile) -> Result<Rc<Compiled>> {
 fn compile_for(folder: &Path, patterns: &IgnoreFile, case: CaseSensitivity) -> Result<Gitignore> {
     let refused = |line: Option<usize>, error: ignore::Error| {
         let place = line.map(|line| format!("line {line} of ")).unwrap_or_default();
-        let message = format!("{place}`{}` is no ignore pattern", patterns.shown);
+        let message = format!("{place}`{}` is not a valid ignore pattern", patterns.shown);
         Error::new(ErrorKind::InvalidOption, message).source(error)
     };
     let mut builder = GitignoreBuilder::new(folder);

@@ -21,7 +21,7 @@ use crate::{Error, ErrorKind, Result, config_file::read_error_kind};
 pub(in crate::workload) fn read(path: &Path) -> Result<BTreeMap<String, String>> {
     let text = fs::read_to_string(path).map_err(|error| unreadable(path, error))?;
     parse(&text).map_err(|(line, reason)| {
-        let message = format!("line {line} of `{}` is no `KEY=VALUE`: {reason}", path.display());
+        let message = format!("line {line} of `{}` is not `KEY=VALUE`: {reason}", path.display());
         Error::new(ErrorKind::InvalidOption, message)
     })
 }
@@ -63,12 +63,12 @@ pub(in crate::workload) fn parse(text: &str) -> Result<BTreeMap<String, String>,
         let line = line.strip_prefix("export ").unwrap_or(line).trim_start();
         let fail = |reason| (index + 1, reason);
         if line.contains('\0') {
-            return Err(fail("it holds a NUL, which no variable can"));
+            return Err(fail("it contains a NUL byte, which a variable cannot contain"));
         }
         let (key, value) = line.split_once('=').ok_or_else(|| fail("it has no `=`"))?;
         let key = key.trim_end();
         if key.is_empty() || key.contains(char::is_whitespace) {
-            return Err(fail("the name is empty or has a blank in it"));
+            return Err(fail("the name is empty or contains whitespace"));
         }
         all.insert(key.to_owned(), unquote(value.trim()).map_err(fail)?);
     }

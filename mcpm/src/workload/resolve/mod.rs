@@ -252,8 +252,8 @@ fn command(args: &[String], image: Option<&ImageInfo>) -> Result<Vec<String>> {
     let args = if args.is_empty() { &image.command } else { args };
     let command: Vec<String> = image.entrypoint.iter().chain(args).cloned().collect();
     if command.is_empty() {
-        return Err(Error::new(ErrorKind::InvalidOption, "the image does not say what to run")
-            .hint("give a command with `args`"));
+        return Err(Error::new(ErrorKind::InvalidOption, "the image specifies no command")
+            .hint("specify one with `args`"));
     }
     Ok(command)
 }
@@ -267,7 +267,7 @@ fn check_labels(options: &WorkloadOptions) -> Result<()> {
     match options.label.iter().find(|label| labels::is_reserved(&label.key)) {
         None => Ok(()),
         Some(label) => {
-            let message = format!("the label `{}` is mcpm's own", label.key);
+            let message = format!("the label `{}` is reserved for mcpm", label.key);
             Err(Error::new(ErrorKind::InvalidOption, message).hint("choose another key"))
         }
     }

@@ -113,12 +113,12 @@ impl EffectivePermissions {
         }
         if outbound.is_nothing() && !can_be_held {
             return refused(format!(
-                "the network `{mode}` contradicts a permission profile without connections"
+                "the network `{mode}` conflicts with a permission profile that allows no connection"
             ))
             .map_err(|error| error.hint("leave out `network`, or allow connections in the profile"));
         }
         if profile.privileged && (requested == Some(true) || outbound.is_nothing() || outbound.is_limited()) {
-            return refused("a privileged container can be held to no limits of its network".to_owned())
+            return refused("the network of a privileged container cannot be restricted".to_owned())
                 .map_err(|error| error.hint("leave out `privileged`, or set `insecure_allow_all`"));
         }
         let limited = outbound.is_limited();
@@ -130,22 +130,24 @@ impl EffectivePermissions {
                 _ => "leave out `network`",
             };
             return refused(format!(
-                "a container in the network `{mode}` cannot be held to the limits of the permission profile"
+                "the permission profile cannot be enforced for a container in the network `{mode}`"
             ))
             .map_err(|error| {
-                error.hint(format!("{instead}, or lift the limits with `isolate_network` set to `false`"))
+                error.hint(format!(
+                    "{instead}, or disable the enforcement with `isolate_network` set to `false`"
+                ))
             });
         }
         let held = requested == Some(true) || implied || outbound.is_nothing();
         let mut warnings = Vec::new();
         if limited && !held {
             warnings.push(
-                "the permission profile limits connections, and nothing holds the server to it without `isolate_network`"
+                "the permission profile restricts connections, but is not enforced without `isolate_network`"
                     .to_owned(),
             );
         }
         if profile.privileged {
-            warnings.push("the permission profile has `privileged`: nothing confines the server".to_owned());
+            warnings.push("the permission profile has `privileged`: the server is not confined".to_owned());
         }
         if options.allow_runtime_gateway == Some(true) && !held {
             warnings.push(
@@ -211,7 +213,7 @@ impl EffectivePermissions {
                 found => drop(found?),
             }
             if gateway {
-                let message = "the runtime gateway is of the engine's machine, which is another one";
+                let message = "the runtime gateway leads to the engine's machine, which is not this one";
                 return Err(Error::new(ErrorKind::Unsupported, message)
                     .hint("leave out `allow_runtime_gateway`, and allow the machine's address"));
             }
@@ -272,14 +274,14 @@ impl EffectivePermissions {
             match all[given..].iter_mut().find(|mount| mount.target == target) {
                 Some(same) if same.source == source => same.read_only &= rule.read_only,
                 Some(_) => {
-                    let message = format!("the permission profile mounts two things at `{target}`");
+                    let message = format!("the permission profile mounts two paths at `{target}`");
                     return Err(Error::new(ErrorKind::InvalidOption, message));
                 }
                 None => all.push(Mount { source, target, read_only: rule.read_only, relabel: None }),
             }
         }
         if let Some(hidden) = all.iter().find(|mount| Path::new(&mount.target).starts_with(MOUNT_POINT)) {
-            let message = format!("`{}` is mcpm's own place in a container", hidden.target);
+            let message = format!("`{}` is reserved for mcpm in containers", hidden.target);
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
         Ok(all)

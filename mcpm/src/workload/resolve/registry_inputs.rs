@@ -38,7 +38,7 @@ pub(in crate::workload) async fn look_up(
     let registry = Registry::open(environment, request.options.registry.as_deref())?.with_trust_store(trust);
     let found = registry.find(name, on_notice).await.map_err(|error| match error.kind() {
         ErrorKind::Registry if !registry_only && error.next_step().is_none() => {
-            error.hint(format!("`image:{name}` is an image, whatever the registry says"))
+            error.hint(format!("use `image:{name}` to run an image without the registry"))
         }
         _ => error,
     })?;
@@ -47,11 +47,14 @@ pub(in crate::workload) async fn look_up(
         Some(entry) => {
             let run_method = choose_run_method(&entry, request.options.transport)?;
             if entry.status.as_deref() == Some("deprecated") {
-                on_notice(format!("the registry calls `{}` deprecated", entry.name));
+                on_notice(format!("the registry marks `{}` as deprecated", entry.name));
             }
             if !run_method.ignored_engine_flags.is_empty() {
                 let ignored = run_method.ignored_engine_flags.join("`, `");
-                on_notice(format!("`{}` asks the engine for `{ignored}`, which is left out", entry.name));
+                on_notice(format!(
+                    "`{}` requests the engine option `{ignored}`, which is ignored",
+                    entry.name
+                ));
             }
             located.set_generated_name(WorkloadName::sanitized(&entry.name.replace(['.', '/'], "-")));
             located.registry_values = Some(Box::new(RegistryValues {
@@ -64,11 +67,11 @@ pub(in crate::workload) async fn look_up(
             let message = format!("the registry has no server `{name}`");
             return Err(Error::new(ErrorKind::NotFound, message)
                 .with("registry", registry.source())
-                .hint(format!("`mcpm registry search {name}` looks for it")));
+                .hint(format!("search for it with `mcpm registry search {name}`")));
         }
         None => {
             let image = ImageReference::parse(name).map_err(|error| {
-                let message = format!("`{name}` is no server of the registry, and no image either");
+                let message = format!("`{name}` is neither a server in the registry nor a valid image");
                 Error::new(ErrorKind::InvalidOption, message)
                     .with("registry", registry.source())
                     .source(error.to_string())
@@ -134,7 +137,7 @@ fn choose_run_method(entry: &RegistryEntry, transport: Option<Transport>) -> Res
     entry.run_methods.iter().min_by_key(rank).ok_or_else(|| {
         let others = match entry.unsupported_packages.as_slice() {
             [] => "it names neither a package nor a remote server".to_owned(),
-            others => format!("it comes as {} only", others.join(", ")),
+            others => format!("it is only available as {}", others.join(", ")),
         };
         Error::new(ErrorKind::Registry, format!("`{}` cannot be run by mcpm: {others}", entry.name))
     })
@@ -219,10 +222,10 @@ fn reject_secret(input: &RegistryInput, what: &str) -> Result<()> {
         return Ok(());
     }
     let message =
-        format!("the entry wants the secret `{}` as {what}, where others could read it", input.name);
+        format!("the entry passes the secret `{}` as {what}, where others could read it", input.name);
     Err(Error::new(ErrorKind::Unsupported, message).hint(
-        "give it in a way that hides it, if the server has one (with `secret` set to `NAME,target=VARIABLE`), and give \
-         the server's arguments yourself, with `args`",
+        "if the server can read it from a variable, pass it with `secret` set to `NAME,target=VARIABLE`, and pass the \
+         server's arguments yourself, with `args`",
     ))
 }
 
@@ -256,7 +259,7 @@ async fn volume(
     reject_secret(input, "a part of a mount")?;
     let refused = |what: &str| {
         let what = what.escape_debug();
-        let message = format!("the entry mounts `{what}`, and a place on this machine is not its to choose");
+        let message = format!("the entry mounts `{what}`, but may not choose a path on this machine");
         Error::new(ErrorKind::Registry, message)
             .hint("set `volume` to what is to be mounted, or run in a terminal to confirm it")
     };

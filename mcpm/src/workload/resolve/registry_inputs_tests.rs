@@ -170,12 +170,17 @@ async fn lookup_errors_name_the_cause() {
         .await
     };
     for (server, registry, kind, words) in [
-        ("clock", "list", ErrorKind::InvalidOption, "names several servers"),
+        ("clock", "list", ErrorKind::InvalidOption, "matches several servers"),
         ("gone", "list", ErrorKind::Registry, "was withdrawn"),
-        ("nothing", "list", ErrorKind::Registry, "it comes as mcpb only"),
+        ("nothing", "list", ErrorKind::Registry, "it is only available as mcpb"),
         ("registry:absent", "list", ErrorKind::NotFound, "has no server `absent`"),
-        ("Not/An/Image", "list", ErrorKind::InvalidOption, "no server of the registry, and no image either"),
-        ("absent", "absent", ErrorKind::Registry, "`image:absent` is an image"),
+        (
+            "Not/An/Image",
+            "list",
+            ErrorKind::InvalidOption,
+            "neither a server in the registry nor a valid image",
+        ),
+        ("absent", "absent", ErrorKind::Registry, "use `image:absent` to run"),
     ] {
         let error = outcome(server, registry).await.unwrap_err();
         assert_eq!(error.kind(), kind, "{server}: {error}");

@@ -32,7 +32,7 @@ pub(in crate::workload) fn check(request: &WorkloadRequest) -> Result<()> {
         .collect();
     if !refused.is_empty() {
         let verb = if refused.len() == 1 && refused != ["`args`"] { "is" } else { "are" };
-        let message = format!("{} {verb} for containers, and a remote server has none", refused.join(", "));
+        let message = format!("{} {verb} for containers, but this server is remote", refused.join(", "));
         return Err(Error::new(ErrorKind::InvalidOption, message));
     }
     if options.transport == Some(Transport::Stdio) {

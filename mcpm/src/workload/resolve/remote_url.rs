@@ -25,13 +25,13 @@ impl RemoteUrl {
     /// `InvalidOption` for other schemes than `http` and `https`, and for a URL with credentials.
     pub(in crate::workload) fn parse(text: &str) -> Result<Self> {
         let mut url = Url::parse(text).map_err(|error| {
-            Error::new(ErrorKind::InvalidOption, format!("`{}` is no URL", redact_url_text(text)))
+            Error::new(ErrorKind::InvalidOption, format!("`{}` is not a valid URL", redact_url_text(text)))
                 .source(error)
         })?;
         if !url.username().is_empty() || url.password().is_some() {
             // The error does not repeat the URL, which would show the credentials.
-            return Err(Error::new(ErrorKind::InvalidOption, "the URL of the server holds credentials")
-                .hint("leave out what stands before `@`"));
+            return Err(Error::new(ErrorKind::InvalidOption, "the URL of the server contains credentials")
+                .hint("remove everything before `@` in the host"));
         }
         url.set_fragment(None);
         Target::parse(url.as_str())?;

@@ -59,12 +59,12 @@ impl WorkloadRequest {
             None => options,
         };
         let Some(server) = options.server.as_deref() else {
-            return Err(Error::new(ErrorKind::InvalidOption, "no server was named"));
+            return Err(Error::new(ErrorKind::InvalidOption, "the server is missing"));
         };
         let source = source::classify(server)?.resolved_against(&environment.working_dir);
         if options.registry.is_some() && !matches!(source, ServerSource::Named { .. }) {
             let message =
-                format!("`registry` is for names of servers, and `{}` is none", redact_url_text(server));
+                format!("`registry` is for server names, but `{}` is not one", redact_url_text(server));
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
         if let ServerSource::Package(package) = &source {

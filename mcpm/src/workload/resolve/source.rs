@@ -57,9 +57,8 @@ pub(in crate::workload) fn classify(server: &str) -> Result<ServerSource> {
     match server.split_once("://") {
         Some(("http" | "https", _)) => RemoteUrl::parse(server).map(ServerSource::Remote),
         Some((scheme, _)) => {
-            let message = format!("`{scheme}://` is no scheme that mcpm knows");
-            Err(Error::new(ErrorKind::InvalidOption, message)
-                .hint("there are `uvx://`, `npx://` and `go://`"))
+            let message = format!("`{scheme}://` is not a supported scheme");
+            Err(Error::new(ErrorKind::InvalidOption, message).hint("use `uvx://`, `npx://` or `go://`"))
         }
         None => named(server),
     }

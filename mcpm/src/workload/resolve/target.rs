@@ -29,8 +29,8 @@ pub(in crate::workload) fn reject_http_options(request: &WorkloadRequest) -> Res
         }
     }
     if request.options.is_given("token_exchange_url") {
-        let message = "`token_exchange_url` is for the transports `sse` and `streamable-http`: over `stdio`, a \
-                       server has no requests that could carry a token";
+        let message = "`token_exchange_url` is for the transports `sse` and `streamable-http`: a stdio \
+                       server receives no headers, and so no token";
         return Err(Error::new(ErrorKind::InvalidOption, message)
             .hint("give it credentials of its own, with `secret`"));
     }

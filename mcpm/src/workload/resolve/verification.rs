@@ -51,9 +51,11 @@ impl fmt::Display for PlannedVerification {
             (ImageVerification::Disabled, _) => f.write_str("none"),
             (_, None) => f.write_str("none: no key or identity of a signer is specified"),
             (ImageVerification::Warn, Some(signer)) => {
-                write!(f, "signed by {signer}, or it runs after a warning")
+                write!(f, "signed by {signer}; otherwise it runs after a warning")
             }
-            (ImageVerification::Enabled, Some(signer)) => write!(f, "signed by {signer}, or it is refused"),
+            (ImageVerification::Enabled, Some(signer)) => {
+                write!(f, "signed by {signer}; otherwise it is rejected")
+            }
         }
     }
 }
@@ -124,7 +126,8 @@ impl Verification {
             return Ok(None);
         };
         let outcome = if offline {
-            let message = format!("image `{image}` cannot be verified: its registry has the signature");
+            let message =
+                format!("image `{image}` cannot be verified offline: the signature is in its registry");
             Err(Error::new(ErrorKind::ImageUnverified, message).hint("run it without `offline`"))
         } else {
             let logins = CredentialStore::new(&environment.engine);
@@ -161,7 +164,7 @@ pub(in crate::workload) fn pinned(
 fn check(options: &WorkloadOptions, mode: ImageVerification, built: bool) -> Result<()> {
     if let Some(name) = SIGNER_OPTIONS.iter().find(|name| options.is_given(name)) {
         let why = if built {
-            "is for an image of others, not for one that is built for a package"
+            "is for published images, not for one that is built from a package"
         } else if mode == ImageVerification::Disabled {
             "has no effect with `image_verification` set to `disabled`"
         } else {
@@ -174,11 +177,11 @@ fn check(options: &WorkloadOptions, mode: ImageVerification, built: bool) -> Res
     match (&options.certificate_identity, &options.certificate_oidc_issuer) {
         (Some(_), None) => Err(Error::new(
             ErrorKind::InvalidOption,
-            "`certificate_identity` needs `certificate_oidc_issuer`: a name counts by who vouches for it",
+            "`certificate_identity` needs `certificate_oidc_issuer`: an identity is only meaningful with its issuer",
         )),
         (None, Some(_)) => Err(Error::new(
             ErrorKind::InvalidOption,
-            "`certificate_oidc_issuer` needs `certificate_identity`: an issuer vouches for many",
+            "`certificate_oidc_issuer` needs `certificate_identity`: an issuer attests many identities",
         )),
         _ => Ok(()),
     }
@@ -205,7 +208,7 @@ fn unknown_signer(source: &ServerSource, built: bool) -> Error {
     if built {
         return Error::new(
             ErrorKind::ImageUnverified,
-            "the image of a package is built here, so nobody can have signed it",
+            "the image of a package is built on this machine, so it has no signature",
         )
         .hint("run it with `image_verification` set to `warn`, or run an image that its publisher signs");
     }
