@@ -20,6 +20,8 @@ mod c_programs;
 mod installed_c;
 #[path = "bindings/operations.rs"]
 mod operations;
+#[path = "bindings/packages.rs"]
+mod packages;
 #[path = "bindings/programs.rs"]
 mod programs;
 #[path = "bindings/python_package.rs"]

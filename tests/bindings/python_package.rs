@@ -8,7 +8,9 @@ use std::{
 use mcpm_tests::harness::testbed;
 
 use super::{
-    EVERYTHING, Home, printed,
+    EVERYTHING, Home,
+    packages::build_packages,
+    printed,
     programs::{python, python_path},
     run,
 };
@@ -56,28 +58,23 @@ fn the_python_reference_is_built_without_warnings() {
     assert!(pages.join("mcpm/sync.html").exists());
 }
 
-/// The source distribution is built, a wheel from it, and the wheel is installed in a fresh environment.
+/// The packages are built, the wheel from the source distribution, and the wheel is installed in a fresh environment.
 #[test]
 #[ignore = "nightly: compiles the library again"]
 fn the_python_wheel_is_installed_and_used() {
     let folder = tempfile::tempdir().unwrap();
     let built = folder.path().join("dist");
-    let bin = testbed::path("MCPM_TEST_PYTHON").parent().unwrap().to_owned();
-    run(Command::new(bin.join("maturin"))
-        .args(["build", "--sdist", "--profile", "dev", "--out"])
-        .arg(&built)
-        .current_dir(mcpm_tests::root().join("bindings/python"))
-        .env("CARGO_TARGET_DIR", mcpm_tests::root().join("target/python-wheel"))
-        .env_remove("RUSTC_WORKSPACE_WRAPPER"));
-    let file = |suffix: &str| {
+    build_packages(&built, &["python", "sdist", "cli"]);
+    let file = |prefix: &str, suffix: &str| {
+        let is_wanted = |name: &str| name.starts_with(prefix) && name.ends_with(suffix);
         let files = std::fs::read_dir(&built).unwrap().map(|entry| entry.unwrap().path());
-        files.into_iter().find(|file| file.to_string_lossy().ends_with(suffix)).unwrap()
+        files.into_iter().find(|file| is_wanted(&file.file_name().unwrap().to_string_lossy())).unwrap()
     };
-    assert!(file(".tar.gz").file_name().unwrap().to_string_lossy().starts_with("mcpm_sdk-"));
+    assert!(file("mcpm_sdk-", ".tar.gz").exists());
     let environment = folder.path().join("environment");
     run(Command::new("python3").args(["-m", "venv"]).arg(&environment));
     let python = environment.join("bin/python");
-    run(Command::new(&python).args(["-m", "pip", "install", "--no-index"]).arg(file(".whl")));
+    run(Command::new(&python).args(["-m", "pip", "install", "--no-index"]).arg(file("mcpm_sdk-", ".whl")));
 
     let home = Home::new("python-wheel");
     let output = Command::new(&python)
