@@ -18,6 +18,8 @@ use programs::text;
 mod c_programs;
 #[path = "bindings/installed_c.rs"]
 mod installed_c;
+#[path = "bindings/macos.rs"]
+mod macos;
 #[path = "bindings/operations.rs"]
 mod operations;
 #[path = "bindings/packages.rs"]
