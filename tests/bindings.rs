@@ -16,6 +16,8 @@ use programs::text;
 
 #[path = "bindings/c_programs.rs"]
 mod c_programs;
+#[path = "bindings/c_reference.rs"]
+mod c_reference;
 #[path = "bindings/installed_c.rs"]
 mod installed_c;
 #[path = "bindings/macos.rs"]

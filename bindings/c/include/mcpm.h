@@ -37,10 +37,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the caller frees; the compiler does not check it. */
+/** What the caller frees; the compiler does not check it. */
 #define MCPM_OWNED
 
-/* The compiler warns if the result is ignored. */
+/** @def MCPM_MUST_USE
+ * The compiler warns if the result is ignored. */
 #if (defined(__cplusplus) && __cplusplus >= 201703L) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
 #define MCPM_MUST_USE [[nodiscard]]
 #elif defined(__GNUC__)
@@ -49,7 +50,8 @@
 #define MCPM_MUST_USE
 #endif
 
-/* The compiler warns if the result is freed by another function. */
+/** @def MCPM_FREED_BY
+ * The compiler warns if the result is freed by another function. */
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11
 #define MCPM_FREED_BY(function) __attribute__((malloc(function, 1)))
 #else
