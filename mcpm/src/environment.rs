@@ -113,16 +113,24 @@ pub(crate) enum Platform {
     /// Linux, and all others that have the folders of the XDG base directory specification.
     Linux,
     MacOs,
+    Windows,
 }
 
 impl Platform {
     /// The platform that this library was compiled for.
-    pub(crate) const CURRENT: Self = if cfg!(target_os = "macos") { Self::MacOs } else { Self::Linux };
+    pub(crate) const CURRENT: Self = if cfg!(target_os = "macos") {
+        Self::MacOs
+    } else if cfg!(windows) {
+        Self::Windows
+    } else {
+        Self::Linux
+    };
 }
 
 impl Environment {
     /// Reads the current folder and the variables of this process: `XDG_*`, `HOME`, `TMPDIR`, `DOCKER_*`,
-    /// `CONTAINER_HOST`, `DBUS_SESSION_BUS_ADDRESS`, `SSL_CERT_FILE`, `MCPM_*` and those of [`BuildSettings`].
+    /// `CONTAINER_HOST`, `DBUS_SESSION_BUS_ADDRESS`, `SSL_CERT_FILE`, `MCPM_*` and those of [`BuildSettings`]; on
+    /// Windows also `USERPROFILE`, `LOCALAPPDATA` and `APPDATA`.
     pub fn from_process() -> Self {
         let working_dir = std::env::current_dir().unwrap_or_default();
         let mut environment = Self::from_lookup(|name| std::env::var_os(name));
@@ -142,22 +150,31 @@ impl Environment {
         let path = |name: &str| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let text =
             |name: &str| lookup(name).and_then(|v| v.into_string().ok()).filter(|value| !value.is_empty());
-        let home = path("HOME");
+        let on_windows = |name: &str| path(name).filter(|_| platform == Platform::Windows);
+        let home = on_windows("USERPROFILE").or_else(|| path("HOME"));
         let below_home = |folder: &str| home.clone().unwrap_or_else(|| PathBuf::from("/")).join(folder);
         let [state, config, cache] = match platform {
-            Platform::Linux => [".local/state", ".config", ".cache"],
+            Platform::Linux => [".local/state/mcpm", ".config/mcpm", ".cache/mcpm"].map(below_home),
             // macOS has no folder for state, and its folder for configuration is for property lists.
             Platform::MacOs => {
-                ["Library/Application Support", "Library/Application Support", "Library/Caches"]
+                let support = below_home("Library/Application Support/mcpm");
+                [support.clone(), support, below_home("Library/Caches/mcpm")]
+            }
+            // Windows has no folder for caches. Only the folder for configuration follows users to other machines.
+            Platform::Windows => {
+                let local = on_windows("LOCALAPPDATA").unwrap_or_else(|| below_home("AppData/Local"));
+                let roaming = on_windows("APPDATA").unwrap_or_else(|| below_home("AppData/Roaming"));
+                [local.join("mcpm"), roaming.join("mcpm"), local.join("mcpm/cache")]
             }
         };
         // The XDG base directory specification requires that relative paths are ignored.
         let xdg = |name: &str| path(name).filter(|path| path.is_absolute());
+        let own = |folder: PathBuf| folder.join("mcpm");
         Self {
-            state_dir: xdg("XDG_STATE_HOME").unwrap_or_else(|| below_home(state)).join("mcpm"),
+            state_dir: xdg("XDG_STATE_HOME").map_or(state, own),
             working_dir: PathBuf::from("/"),
-            config_dir: xdg("XDG_CONFIG_HOME").unwrap_or_else(|| below_home(config)).join("mcpm"),
-            cache_dir: xdg("XDG_CACHE_HOME").unwrap_or_else(|| below_home(cache)).join("mcpm"),
+            config_dir: xdg("XDG_CONFIG_HOME").map_or(config, own),
+            cache_dir: xdg("XDG_CACHE_HOME").map_or(cache, own),
             engine: EngineSettings {
                 docker_host: text("DOCKER_HOST"),
                 docker_tls_verify: text("DOCKER_TLS_VERIFY").is_some(),
@@ -227,11 +244,29 @@ mod tests {
                 "/h/Library/Caches/mcpm"
             ]
         );
+        assert_eq!(
+            folders(Platform::Windows),
+            ["/h/AppData/Local/mcpm", "/h/AppData/Roaming/mcpm", "/h/AppData/Local/mcpm/cache"]
+        );
+    }
+
+    #[test]
+    fn windows_names_its_folders_in_variables() {
+        let variables =
+            [("HOME", "/other"), ("USERPROFILE", "/u"), ("LOCALAPPDATA", "/local"), ("APPDATA", "/roaming")];
+        let found = environment(Platform::Windows, &variables);
+        assert_eq!(
+            [found.state_dir, found.config_dir, found.cache_dir],
+            ["/local/mcpm", "/roaming/mcpm", "/local/mcpm/cache"].map(PathBuf::from)
+        );
+        assert_eq!(found.engine.docker_config_dir, Some("/u/.docker".into()));
+        let found = environment(Platform::Linux, &variables);
+        assert_eq!(found.state_dir, PathBuf::from("/other/.local/state/mcpm"));
     }
 
     #[test]
     fn absolute_xdg_variables_take_precedence_on_each_platform() {
-        for platform in [Platform::Linux, Platform::MacOs] {
+        for platform in [Platform::Linux, Platform::MacOs, Platform::Windows] {
             let variables = [
                 ("HOME", "/h"),
                 ("XDG_STATE_HOME", "/s"),

@@ -281,4 +281,5 @@ fn the_hint_names_what_runs_engines_on_the_platform() {
         assert!(!how_to_start(wanted, Platform::Linux).contains("machine"), "{wanted:?}");
     }
     assert!(!hint(Some(EngineName::Docker)).contains("podman"));
+    assert!(how_to_start(None, Platform::Windows).contains("`tcp://"));
 }

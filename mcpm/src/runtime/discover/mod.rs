@@ -202,7 +202,8 @@ fn nothing_found(wanted: Option<EngineName>, tried: &[(EngineEndpoint, Error)]) 
         .hint(hint.unwrap_or_else(|| how_to_start(wanted, Platform::CURRENT).to_owned()))
 }
 
-/// Returns how to get an engine. On macOS, each one runs in a virtual machine.
+/// Returns how to get an engine. On macOS, each one runs in a virtual machine. On Windows, mcpm does not connect to
+/// named pipes.
 fn how_to_start(wanted: Option<EngineName>, platform: Platform) -> &'static str {
     match (platform, wanted) {
         (Platform::Linux, None) => "install Docker Engine or Podman and start it",
@@ -218,6 +219,9 @@ fn how_to_start(wanted: Option<EngineName>, platform: Platform) -> &'static str 
         }
         (Platform::MacOs, Some(EngineName::Podman)) => {
             "install Podman and start its virtual machine with `podman machine start`"
+        }
+        (Platform::Windows, _) => {
+            "let Docker or Podman listen on TCP, and set `DOCKER_HOST` or `CONTAINER_HOST` to its address (`tcp://..`)"
         }
     }
 }

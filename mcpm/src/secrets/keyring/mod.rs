@@ -1,12 +1,17 @@
 //! The keyring of the desktop as a store of secrets: the Secret Service of Linux desktops, the Keychain of macOS.
 
+#[cfg(not(windows))]
 mod access;
 #[cfg(target_os = "macos")]
 mod keychain;
-#[cfg(not(target_os = "macos"))]
+#[cfg(not(any(target_os = "macos", windows)))]
 mod secret_service;
+#[cfg(windows)]
+mod windows;
 
 #[cfg(target_os = "macos")]
 pub(super) use keychain::open;
-#[cfg(not(target_os = "macos"))]
+#[cfg(not(any(target_os = "macos", windows)))]
 pub(super) use secret_service::open;
+#[cfg(windows)]
+pub(super) use windows::open;
