@@ -4,6 +4,7 @@ use std::{
     env,
     io::{BufRead as _, BufReader, Write as _},
     net::TcpStream,
+    path::PathBuf,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -17,7 +18,7 @@ use mcpm::{
     stdio::RestartPolicy,
     workload::{Launch, WorkloadEvent, Workloads},
 };
-use mcpm_tests::harness::poll;
+use mcpm_tests::harness::{poll, terminal::PseudoTerminal};
 use rmcp::{ServiceExt as _, model::CallToolRequestParams, transport::StreamableHttpClientTransport};
 
 const IMAGE: &str = "mcpm-test/everything:1";
@@ -173,12 +174,16 @@ async fn a_workload_without_a_port_is_used_by_its_program_alone() {
     workloads.remove(&name, Duration::ZERO).await.unwrap();
 }
 
+/// The program of the example; examples are beside the folder of the tests.
+fn dashboard() -> PathBuf {
+    let tests = env::current_exe().unwrap_or_default();
+    tests.parent().map(|folder| folder.with_file_name("examples/dashboard")).unwrap_or_default()
+}
+
 #[test]
 fn the_example_shows_servers_and_calls_their_tools() {
     let state = tempfile::tempdir().unwrap();
-    // Examples are beside the folder of the tests.
-    let built = env::current_exe().unwrap().parent().unwrap().with_file_name("examples/dashboard");
-    let mut example = Command::new(built);
+    let mut example = Command::new(dashboard());
     let example = example.args([IMAGE, IMAGE]).env("XDG_STATE_HOME", state.path());
     let mut example = example.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(example.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -204,4 +209,34 @@ fn the_example_shows_servers_and_calls_their_tools() {
         // It has been stopped, or this would be refused.
         assert!(listed.status.success(), "{listed:?}");
     }
+}
+
+#[test]
+fn the_example_draws_the_state_of_servers_on_a_terminal() {
+    /// Clears the screen and goes to its top; a green mark for a server that runs.
+    const DRAWN: &str = "\x1b[2J\x1b[H\x1b[32m●\x1b[0m ";
+
+    let state = tempfile::tempdir().unwrap();
+    let mut script = Command::new("script");
+    script.env("XDG_STATE_HOME", state.path());
+    // Names follow from images, and another test uses those of the other image.
+    let line = format!("{} mcpm-test/everything-http:1", dashboard().display());
+    let mut terminal = PseudoTerminal::spawn(script, &line);
+    let shown = terminal.expect(" tools\r\n> ").to_owned();
+    let (before, drawn) = shown.split_once(DRAWN).unwrap();
+    let name = drawn.split(' ').next().unwrap().to_owned();
+    let (server, below) = drawn.split_once("\r\n\r\n").unwrap();
+    let tools = below.strip_prefix(&format!("{name}: ")).unwrap().trim_end_matches("\r\n> ");
+    assert_eq!((before, server), ("", format!("{name:24} Running, {tools}, 0 restarts").as_str()));
+
+    terminal.expect_then_type("> ", &format!("{name} test_simple_text\n"));
+    let shown = terminal.expect("simple text response");
+    // The state is drawn anew above the result.
+    let (_, drawn) = shown.rsplit_once(DRAWN).unwrap();
+    assert!(drawn.contains(&format!(" Running, {tools}, 0 restarts\r\n\r\n[{{")), "{drawn:?}");
+    terminal.expect_then_type("> ", "\x03");
+    assert_eq!(terminal.wait().0, Some(0));
+    let removed = Command::new("docker").args(["rm", &name]).output().unwrap();
+    // It has been stopped, or this would be refused.
+    assert!(removed.status.success(), "{removed:?}");
 }

@@ -27,7 +27,8 @@ fn a_header_that_a_remote_server_requires_is_typed_once_and_sent_with_each_reque
     home.assert_nothing_left();
 
     let program = home.program();
-    let mut typing = PseudoTerminal::spawn(&home, &format!("{program} --debug {}", run.join(" ")));
+    let mut typing =
+        PseudoTerminal::spawn(home.command("script"), &format!("{program} --debug {}", run.join(" ")));
     typing.expect_then_type("token: ", &format!("{canary}\r"));
     let (code, shown) = typing.wait();
     assert_eq!((code, shown.contains(&canary)), (Some(0), false), "{shown}");
@@ -53,7 +54,7 @@ fn a_header_that_a_remote_server_requires_is_typed_once_and_sent_with_each_reque
     let refused = home.run(&["restart", &name]);
     assert_eq!(refused.code, Some(4), "{refused:?}");
     assert_eq!(home.status(&name)["status"], "running");
-    let mut typing = PseudoTerminal::spawn(&home, &format!("{program} restart {name}"));
+    let mut typing = PseudoTerminal::spawn(home.command("script"), &format!("{program} restart {name}"));
     typing.expect_then_type("the whole value of the header: ", &format!("Token {canary}\r"));
     let (code, shown) = typing.wait();
     assert_eq!((code, shown.contains(&canary)), (Some(0), false), "{shown}");

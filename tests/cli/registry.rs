@@ -130,7 +130,7 @@ fn missing_values_are_prompted_for_and_secrets_not_echoed() {
     let canary = format!("canary-{}", home.name("value"));
     let program = home.program();
     let run = format!("{program} run keyed --debug --registry {registry} --name {name}");
-    let mut typing = PseudoTerminal::spawn(&home, &run);
+    let mut typing = PseudoTerminal::spawn(home.command("script"), &run);
     // Ctrl-U and backspace edit.
     typing.expect_then_type("THE_KEY - Key of the service: ", &format!("wrong\u{15}{canary}t\u{7f}\r"));
     typing.expect_then_type("THE_REGION: ", "europe west\r");
@@ -154,7 +154,7 @@ fn missing_values_are_prompted_for_and_secrets_not_echoed() {
     assert_eq!(refused.code, Some(4), "{refused:?}");
     assert!(refused.stderr.contains(&format!("`mcpm secret set {name}/THE_KEY`")), "{refused:?}");
     assert_eq!(home.status(&name)["status"], "running");
-    let mut typing = PseudoTerminal::spawn(&home, &format!("{program} restart {name}"));
+    let mut typing = PseudoTerminal::spawn(home.command("script"), &format!("{program} restart {name}"));
     typing.expect_then_type(&format!("{name}/THE_KEY: "), &format!("{canary}-2\r"));
     let (code, shown) = typing.wait();
     assert_eq!((code, shown.contains(&canary)), (Some(0), false), "{shown}");
@@ -175,7 +175,7 @@ fn a_typed_secret_of_an_isolated_server_is_not_in_the_engine_either() {
     let name = home.name("held");
     let canary = format!("canary-{}", home.name("value"));
     let run = format!("{} run keyed --isolate-network --registry {registry} --name {name}", home.program());
-    let mut typing = PseudoTerminal::spawn(&home, &format!("{run} -e THE_REGION=eu"));
+    let mut typing = PseudoTerminal::spawn(home.command("script"), &format!("{run} -e THE_REGION=eu"));
     typing.expect_then_type("THE_KEY - Key of the service: ", &format!("{canary}\r"));
     let (code, shown) = typing.wait();
     assert_eq!((code, shown.contains(&canary)), (Some(0), false), "{shown}");
@@ -253,7 +253,7 @@ fn an_interrupted_question_leaves_the_terminal_as_it_was() {
     let program = home.mcpm(&[]).get_program().to_str().unwrap().to_owned();
     let line =
         format!("stty -a > before; {program} run keyed --registry {registry}; echo code=$?; stty -a > after");
-    let mut typing = PseudoTerminal::spawn(&home, &line);
+    let mut typing = PseudoTerminal::spawn(home.command("script"), &line);
     typing.expect_then_type("THE_KEY - Key of the service: ", "abc\u{3}");
     let (_, shown) = typing.wait();
     assert!(shown.contains("code=130"), "{shown}");

@@ -10,6 +10,7 @@ pub mod poll;
 pub mod registry;
 pub mod scripted_server;
 pub mod sse;
+pub mod terminal;
 pub mod testbed;
 pub mod tls_terminator;
 pub mod upstream;

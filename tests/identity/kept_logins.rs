@@ -37,7 +37,7 @@ async fn a_password_is_typed_once_and_keeps_what_the_supervisor_renews() {
         let name = home.name("far");
         let program = home.program();
         let line = format!("{program} run {url} --name {name} --remote-auth-callback-port 0");
-        let mut typing = PseudoTerminal::spawn(&home, &line);
+        let mut typing = PseudoTerminal::spawn(home.command("script"), &line);
         typing.expect_then_type("New password", "hush\r");
         typing.expect_then_type("Repeat", "hush\r");
         let (code, shown) = typing.wait();
@@ -49,7 +49,7 @@ async fn a_password_is_typed_once_and_keeps_what_the_supervisor_renews() {
             issuer.lock().unwrap().valid = None;
             assert_eq!(call(&home, &name), 200);
         }
-        let mut typing = PseudoTerminal::spawn(&home, &format!("{program} restart {name}"));
+        let mut typing = PseudoTerminal::spawn(home.command("script"), &format!("{program} restart {name}"));
         typing.expect_then_type("Password", "hush\r");
         let (code, shown) = typing.wait();
         assert_eq!(code, Some(0), "{shown}");

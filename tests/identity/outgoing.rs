@@ -429,7 +429,7 @@ async fn a_redirect_to_another_machine_is_pasted() {
         home.program()
     );
     let typing = tokio::task::spawn_blocking(move || {
-        let mut typing = PseudoTerminal::spawn(&home, &line);
+        let mut typing = PseudoTerminal::spawn(home.command("script"), &line);
         let shown = typing.expect("or paste the URL").to_owned();
         assert!(shown.contains("Log in to 127.0.0.1 within 120 s") && shown.contains(" s left"), "{shown}");
         let parameter =

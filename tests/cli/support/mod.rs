@@ -22,13 +22,12 @@ mod engine;
 mod program;
 mod redact;
 mod session;
-mod terminal;
 
 pub(crate) use engine::OwnEngine;
+pub(crate) use mcpm_tests::harness::terminal::PseudoTerminal;
 pub(crate) use program::Program;
 use redact::Redactions;
 pub(crate) use session::Session;
-pub(crate) use terminal::PseudoTerminal;
 
 /// Waits until something is so.
 #[track_caller]

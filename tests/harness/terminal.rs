@@ -2,27 +2,31 @@
 
 use std::{
     io::{Read as _, Write as _},
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
 };
 
-use super::Home;
-
 /// A command on a terminal, which `script` is: it shows what a terminal shows.
-pub(crate) struct PseudoTerminal {
+pub struct PseudoTerminal {
     child: Child,
     shown: String,
 }
 
 impl PseudoTerminal {
-    pub(crate) fn spawn(home: &Home, line: &str) -> Self {
-        let mut command = home.command("script");
-        command.args(["-q", "-e", "-c", line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        Self { child: command.spawn().unwrap(), shown: String::new() }
+    /// Starts a command line; `script` is the command `script`, with the variables that it is to have.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn spawn(mut script: Command, line: &str) -> Self {
+        script.args(["-q", "-e", "-c", line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Self { child: script.spawn().unwrap(), shown: String::new() }
     }
 
     /// Waits until something is shown, and returns all that was shown so far.
+    ///
+    /// # Panics
+    /// When the command ends before.
     #[track_caller]
-    pub(crate) fn expect(&mut self, prompt: &str) -> &str {
+    pub fn expect(&mut self, prompt: &str) -> &str {
         let mut buffer = [0; 1024];
         while !self.shown.contains(prompt) {
             let count = self.child.stdout.as_mut().unwrap().read(&mut buffer).unwrap();
@@ -33,14 +37,20 @@ impl PseudoTerminal {
     }
 
     /// Waits until something is shown, then types.
+    ///
+    /// # Panics
+    /// When the command ends before.
     #[track_caller]
-    pub(crate) fn expect_then_type(&mut self, prompt: &str, typed: &str) {
+    pub fn expect_then_type(&mut self, prompt: &str, typed: &str) {
         self.expect(prompt);
         self.child.stdin.as_mut().unwrap().write_all(typed.as_bytes()).unwrap();
     }
 
-    /// Waits for the end, and returns all that was shown.
-    pub(crate) fn wait(mut self) -> (Option<i32>, String) {
+    /// Waits for the end, and returns the exit code and all that was shown.
+    ///
+    /// # Panics
+    /// When what is shown is not UTF-8.
+    pub fn wait(mut self) -> (Option<i32>, String) {
         self.child.stdout.as_mut().unwrap().read_to_string(&mut self.shown).unwrap();
         (self.child.wait().unwrap().code(), self.shown.clone())
     }
