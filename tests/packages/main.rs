@@ -1,8 +1,9 @@
-//! The packages of a release, and what installs them: `mcpm-cli/packaging`.
+//! The packages of a release, what installs them, and the workflows that build them: `mcpm-cli/packaging`.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod bare_debian;
 mod installer;
+mod workflows;
 
 use std::{
     env, fs,
