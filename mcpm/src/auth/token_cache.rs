@@ -10,6 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use foldhash::quality::RandomState;
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
     time::Instant,
@@ -67,7 +68,7 @@ pub(super) struct TokenCache<T> {
 }
 
 struct TokenCacheState<T> {
-    by_key: HashMap<TokenDigest, (CachedToken<T>, Instant)>,
+    by_key: HashMap<TokenDigest, (CachedToken<T>, Instant), RandomState>,
     size: usize,
     swept: Instant,
     /// When tokens were last accepted.
@@ -77,7 +78,7 @@ struct TokenCacheState<T> {
 impl<T> Default for TokenCache<T> {
     fn default() -> Self {
         let state = TokenCacheState {
-            by_key: HashMap::new(),
+            by_key: HashMap::default(),
             size: 0,
             swept: Instant::now(),
             known_good: HashMap::new(),

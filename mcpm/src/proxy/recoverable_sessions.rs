@@ -10,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use foldhash::quality::RandomState;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use tokio::sync::Semaphore;
 
@@ -33,7 +34,7 @@ pub(super) struct RecoverableSessions {
 
 #[derive(Debug, Default)]
 struct RecoverableState {
-    by_client_session_id: HashMap<HeaderValue, RecoverableSession>,
+    by_client_session_id: HashMap<HeaderValue, RecoverableSession, RandomState>,
     /// For sessions that were opened again: the client's id by the server's id.
     client_session_by_server_session: HashMap<HeaderValue, HeaderValue>,
     bytes: usize,
@@ -188,14 +189,14 @@ impl RecoverableState {
 
     /// Whether the server has assigned an id to another session in this generation.
     fn belongs_to_another(&self, id: &HeaderValue, server: &HeaderValue, generation: u64) -> bool {
-        let (client, other) = match self.client_session_by_server_session.get(server) {
-            Some(client) => (client, self.by_client_session_id.get(client)),
-            None => (
-                server,
-                self.by_client_session_id.get(server).filter(|other| other.server_session_id == *server),
-            ),
-        };
-        client != id && other.is_some_and(|other| other.generation == generation)
+        let known = self.client_session_by_server_session.get(server);
+        let client = known.unwrap_or(server);
+        if client == id {
+            return false;
+        }
+        let other = self.by_client_session_id.get(client);
+        let other = other.filter(|other| known.is_some() || other.server_session_id == *server);
+        other.is_some_and(|other| other.generation == generation)
     }
 
     /// Removes sessions that were not used since the last sweep, if a sweep is due.

@@ -11,6 +11,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use foldhash::quality::RandomState;
 use url::Url;
 
 pub(crate) use crate::stdio::owner::Owner;
@@ -34,7 +35,7 @@ pub(crate) struct SessionOwners {
 
 #[derive(Debug, Default)]
 struct SessionOwnersState {
-    by_id: HashMap<Box<str>, OwnedSession>,
+    by_id: HashMap<Box<str>, OwnedSession, RandomState>,
     /// The number of sessions and open message endpoints of each caller.
     counts: HashMap<Arc<str>, OwnerCounts>,
     /// The owners of the open streams that named an endpoint.

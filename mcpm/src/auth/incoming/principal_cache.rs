@@ -7,13 +7,15 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
+use foldhash::fast::RandomState;
+
 use super::Principal;
 
 /// Maximum number of entries.
 const MAX_PRINCIPALS: usize = 4096;
 
 /// Values by the address of the principal. The weak reference keeps the allocation, so its address is not reused.
-pub(crate) struct PrincipalCache<T>(Mutex<HashMap<usize, (Weak<Principal>, T)>>);
+pub(crate) struct PrincipalCache<T>(Mutex<HashMap<usize, (Weak<Principal>, T), RandomState>>);
 
 impl<T> Default for PrincipalCache<T> {
     fn default() -> Self {

@@ -9,6 +9,8 @@ use std::{
     sync::{PoisonError, RwLock},
 };
 
+use foldhash::quality::RandomState;
+
 use super::{entities::AccessedEntity, values::Arguments};
 
 /// Most names that are kept for one caller, of tools and of prompts.
@@ -16,11 +18,13 @@ const MAX_ALLOWED_NAMES: usize = 64;
 /// Longest name that is kept.
 const MAX_ALLOWED_NAME_BYTES: usize = 128;
 
+type Names = HashSet<Box<str>, RandomState>;
+
 /// The tools and prompts that a caller may use.
 #[derive(Debug, Default)]
 pub(super) struct AllowedCalls {
-    tools: RwLock<HashSet<Box<str>>>,
-    prompts: RwLock<HashSet<Box<str>>>,
+    tools: RwLock<Names>,
+    prompts: RwLock<Names>,
 }
 
 impl AllowedCalls {
@@ -45,7 +49,7 @@ impl AllowedCalls {
         &self,
         used: &AccessedEntity<'a>,
         arguments: Option<&Arguments>,
-    ) -> Option<(&RwLock<HashSet<Box<str>>>, &'a str)> {
+    ) -> Option<(&RwLock<Names>, &'a str)> {
         if arguments.is_some_and(Arguments::are_read) {
             return None;
         }
