@@ -30,7 +30,7 @@ pub(crate) use {
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a line waits for others that are written with it, unless a caller waits for it: waking the thread for each
 /// line takes longer than writing it.
-const MAX_WRITE_DELAY: Duration = Duration::from_millis(1);
+const MAX_WRITE_DELAY: Duration = Duration::from_millis(10);
 /// Most bytes in the queue.
 const MAX_QUEUED_BYTES: usize = 16 << 20;
 /// Why a line is dropped that cannot be queued.
