@@ -18,16 +18,14 @@ fn lines(memory: &MemorySink) -> Vec<Value> {
 #[tokio::test]
 async fn a_refused_connection_names_the_calls_in_flight_and_no_others() {
     let (audit, memory) = open_in_memory(&AuditSpec::default());
-    let track = |audit_id: &str, method: &str, name: Option<&str>| {
-        audit.track_call(&Arc::new(CallInfo {
-            audit_id: audit_id.to_owned(),
-            method: method.to_owned(),
-            name: name.map(str::to_owned),
-        }))
+    let track = |method: &'static str, name: Option<&str>| {
+        let (audit_id, name) = (AuditId::random(), name.map(str::to_owned));
+        let call = CallInfo { audit_id, method: method.into(), name };
+        (audit.track_call(&Arc::new(call)), audit_id.as_str().to_owned())
     };
-    let over = track("id-0", "tools/call", Some("gone"));
-    let one = track("id-1", "tools/call", Some("fetch"));
-    let other = track("id-2", "tools/list", None);
+    let (over, _) = track("tools/call", Some("gone"));
+    let (one, id_of_one) = track("tools/call", Some("fetch"));
+    let (other, id_of_other) = track("tools/list", None);
     drop(over);
     audit.connection_denied(Map::new(), Map::new());
     drop((one, other));
@@ -36,8 +34,8 @@ async fn a_refused_connection_names_the_calls_in_flight_and_no_others() {
     let events = lines(&memory);
     let extra = |event: &Value| event["metadata"]["extra"].clone();
     let calls = json!([
-        { "audit_id": "id-1", "method": "tools/call", "name": "fetch" },
-        { "audit_id": "id-2", "method": "tools/list" },
+        { "audit_id": id_of_one, "method": "tools/call", "name": "fetch" },
+        { "audit_id": id_of_other, "method": "tools/list" },
     ]);
     assert_eq!(extra(&events[0]), json!({ "calls_in_flight": 2, "in_flight": calls }));
     assert_eq!(extra(&events[1]), json!({ "calls_in_flight": 0, "in_flight": [] }));
@@ -50,7 +48,7 @@ async fn lost_events_are_counted_in_the_log_whatever_types_it_takes() {
     let (audit, memory) = open_in_memory(&spec);
     assert!(audit.records(EventType::Ping) && !audit.records(EventType::ConnectionRefused));
     audit.connection_denied(Map::new(), Map::new());
-    let event = || audit.event(EventType::Ping, AuditOutcome::Success, new_id(), SystemTime::now());
+    let event = || audit.event(EventType::Ping, AuditOutcome::Success, AuditId::random(), SystemTime::now());
     memory.full.store(true, Ordering::Relaxed);
     audit.write(&event()).await.expect_err("it is full");
     memory.full.store(false, Ordering::Relaxed);

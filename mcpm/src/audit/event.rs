@@ -1,10 +1,15 @@
 //! Audit events and their format: one JSON object per line.
 
-use std::{io::Write as _, time::SystemTime};
+use std::{
+    cell::Cell,
+    io::Write as _,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::AuditId;
 use crate::redact::hex_digits;
 
 macro_rules! event_types {
@@ -109,8 +114,7 @@ impl EventType {
 }
 
 /// The outcome of the request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AuditOutcome {
     /// The response was successful.
     Success,
@@ -132,6 +136,22 @@ pub(crate) enum AuditOutcome {
     Pending,
 }
 
+impl AuditOutcome {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::ApplicationError => "application_error",
+            Self::Failure => "failure",
+            Self::Denied => "denied",
+            Self::Error => "error",
+            Self::ClientGone => "client_gone",
+            Self::Accepted => "accepted",
+            Self::Unanswered => "unanswered",
+            Self::Pending => "pending",
+        }
+    }
+}
+
 /// An audit event: a line of JSON, with a line feed.
 #[derive(Debug)]
 pub(crate) struct Event {
@@ -143,7 +163,7 @@ pub(crate) struct Event {
 pub(super) struct EventHead<'a> {
     pub(super) kind: EventType,
     pub(super) outcome: AuditOutcome,
-    pub(super) audit_id: &'a str,
+    pub(super) audit_id: &'a AuditId,
     /// When the request began.
     pub(super) since: SystemTime,
     pub(super) component: &'a str,
@@ -153,14 +173,22 @@ impl Event {
     /// Creates an event with the current time. `write` adds the fields that depend on its type.
     pub(super) fn new(head: &EventHead<'_>, write: impl FnOnce(&mut EventFields<'_>)) -> Self {
         let mut line = Vec::with_capacity(1024);
-        let mut event = EventFields::begin(&mut line);
-        event.time("time", SystemTime::now());
-        event.put_plain("level", "AUDIT");
-        event.put_plain("msg", "audit_event");
-        event.put_plain("audit_id", head.audit_id);
-        event.put_plain("type", head.kind.name());
-        event.time("logged_at", head.since);
-        event.put("outcome", Some(head.outcome));
+        line.extend_from_slice(br#"{"time":""#);
+        write_time(&mut line, SystemTime::now());
+        for part in [
+            r#"","level":"AUDIT","msg":"audit_event","audit_id":""#,
+            head.audit_id.as_str(),
+            r#"","type":""#,
+            head.kind.name(),
+            r#"","logged_at":""#,
+        ] {
+            line.extend_from_slice(part.as_bytes());
+        }
+        write_time(&mut line, head.since);
+        for part in [r#"","outcome":""#, head.outcome.name(), "\""] {
+            line.extend_from_slice(part.as_bytes());
+        }
+        let mut event = EventFields { line: &mut line, is_empty: false };
         event.put("component", Some(head.component));
         write(&mut event);
         event.end();
@@ -277,11 +305,28 @@ impl<'a> EventFields<'a> {
             self.is_empty = was_empty;
         }
     }
+}
 
-    fn time(&mut self, name: &str, time: SystemTime) {
-        self.name(name);
-        let _ = write!(self.line, "\"{}\"", humantime::format_rfc3339_millis(time));
+/// Writes a time in milliseconds (RFC 3339). The second is formatted once, since many events have the same one.
+fn write_time(line: &mut Vec<u8>, time: SystemTime) {
+    thread_local! {
+        static LAST_SECOND: Cell<(u64, [u8; 19])> =
+            const { Cell::new((u64::MAX, [0; 19])) };
     }
+    let since_epoch = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (mut second, mut text) = LAST_SECOND.get();
+    if second != since_epoch.as_secs() {
+        second = since_epoch.as_secs();
+        let mut formatted = Vec::with_capacity(text.len() + 1);
+        let start = UNIX_EPOCH + Duration::from_secs(second);
+        let _ = write!(formatted, "{}", humantime::format_rfc3339_seconds(start));
+        text = formatted.first_chunk().copied().unwrap_or(text);
+        LAST_SECOND.set((second, text));
+    }
+    line.extend_from_slice(&text);
+    let millis = since_epoch.subsec_millis() as u16;
+    let digit = |place: u16| b'0' + (millis / place % 10) as u8;
+    line.extend_from_slice(&[b'.', digit(100), digit(10), digit(1), b'Z']);
 }
 
 /// Inserts a field if it has a value.
@@ -296,6 +341,20 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+
+    #[test]
+    fn times_have_milliseconds() {
+        for (millis, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_399_999, "2000-02-28T23:59:59.999Z"),
+            (951_782_400_007, "2000-02-29T00:00:00.007Z"),
+            (951_782_400_120, "2000-02-29T00:00:00.120Z"),
+        ] {
+            let mut line = Vec::new();
+            write_time(&mut line, UNIX_EPOCH + Duration::from_millis(millis));
+            assert_eq!(String::from_utf8(line).expect("text"), text);
+        }
+    }
 
     #[test]
     fn every_type_has_a_name_of_its_own_by_which_it_is_found() {

@@ -6,12 +6,12 @@
 
 mod config;
 mod event;
+mod id;
 mod limit;
 mod sink;
 
 use std::{
     borrow::Cow,
-    cell::RefCell,
     collections::BTreeMap,
     path::PathBuf,
     sync::{
@@ -27,16 +27,18 @@ pub(crate) use config::AuditOwner;
 pub use config::{AuditSink, AuditSpec};
 pub use event::EventType;
 pub(crate) use event::{AuditOutcome, Event, EventFields, put};
+pub(crate) use id::{AuditId, SessionDigest};
 pub(crate) use limit::LimitedCause;
 
 use event::EventHead;
+use id::SessionDigests;
 use limit::{Limit, Suppressed};
 
 use crate::{
     Error, ErrorKind, Result,
     auth::incoming::{Principal, PrincipalCache},
     line_writer::{BackgroundLineWriter, LineSink, LossNotice, WriteError},
-    redact::{Redactor, extended::ExtendedRedactor, hex, truncate},
+    redact::{Redactor, extended::ExtendedRedactor, truncate},
 };
 
 /// Capacity of the queue of events.
@@ -45,8 +47,6 @@ const QUEUE: usize = 8192;
 const MAX_LISTED_CALLS: usize = 32;
 /// Message data beyond this size is recorded without being searched for secrets.
 const MAX_INSPECTED_BYTES: usize = 1 << 20;
-/// Random numbers that are fetched at once.
-const FETCHED_RANDOM_NUMBERS: usize = 64;
 /// Claims that identify an actor of a delegation.
 const ACTOR: [&str; 3] = ["sub", "iss", "client_id"];
 
@@ -60,6 +60,7 @@ pub(crate) struct Audit {
     journal: BackgroundLineWriter,
     limit: Limit,
     callers: PrincipalCache<Arc<CallerFields>>,
+    sessions: SessionDigests,
     calls: Mutex<BTreeMap<u64, Arc<CallInfo>>>,
     next: AtomicU64,
 }
@@ -76,8 +77,8 @@ pub(crate) struct CallerFields {
 /// A call, for its own event and for events that it may have caused.
 #[derive(Debug)]
 pub(crate) struct CallInfo {
-    pub(crate) audit_id: String,
-    pub(crate) method: String,
+    pub(crate) audit_id: AuditId,
+    pub(crate) method: Cow<'static, str>,
     /// The name of the tool, prompt or resource.
     pub(crate) name: Option<String>,
 }
@@ -130,6 +131,7 @@ impl Audit {
             journal,
             limit: Limit::new(spec.rotate_size),
             callers: PrincipalCache::default(),
+            sessions: SessionDigests::default(),
             calls: Mutex::default(),
             next: AtomicU64::new(0),
         }))
@@ -150,6 +152,11 @@ impl Audit {
         &self.masks
     }
 
+    /// Returns the digest of a session's id.
+    pub(crate) fn session_digest(&self, id: &str) -> SessionDigest {
+        self.sessions.get(id)
+    }
+
     /// Whether events of this type are recorded.
     pub(crate) fn records(&self, kind: EventType) -> bool {
         let among = self.spec.event_types.is_empty() || self.spec.event_types.contains(&kind);
@@ -158,7 +165,7 @@ impl Audit {
 
     /// Creates an event without other fields.
     #[cfg(test)]
-    fn event(&self, kind: EventType, outcome: AuditOutcome, audit_id: String, since: SystemTime) -> Event {
+    fn event(&self, kind: EventType, outcome: AuditOutcome, audit_id: AuditId, since: SystemTime) -> Event {
         self.event_with(kind, outcome, &audit_id, since, |event| {
             event.object("metadata", |metadata| {
                 metadata.object("extra", |_| ());
@@ -171,7 +178,7 @@ impl Audit {
         &self,
         kind: EventType,
         outcome: AuditOutcome,
-        audit_id: &str,
+        audit_id: &AuditId,
         since: SystemTime,
         write: impl FnOnce(&mut EventFields<'_>),
     ) -> Event {
@@ -237,7 +244,7 @@ impl Audit {
             let mut fields = Map::new();
             suppressed.describe(&mut fields);
             let (kind, outcome) = (EventType::EventsSuppressed, AuditOutcome::Error);
-            let event = self.event_with(kind, outcome, &new_id(), suppressed.since, |event| {
+            let event = self.event_with(kind, outcome, &AuditId::random(), suppressed.since, |event| {
                 event.object("metadata", |metadata| metadata.object("extra", |extra| extra.put_all(&fields)));
             });
             self.limit.spend(suppressed.cause, event.line.len() as u64);
@@ -268,8 +275,8 @@ impl Audit {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let named = calls.values().take(MAX_LISTED_CALLS).map(|call| {
             let mut shown = Map::new();
-            put(&mut shown, "audit_id", Some(call.audit_id.clone()));
-            put(&mut shown, "method", Some(call.method.clone()));
+            put(&mut shown, "audit_id", Some(call.audit_id.as_str()));
+            put(&mut shown, "method", Some(&*call.method));
             put(&mut shown, "name", call.name.clone());
             Value::from(shown)
         });
@@ -278,7 +285,7 @@ impl Audit {
         drop(calls);
         put(&mut extra, "in_flight", Some(named));
         let (kind, outcome) = (EventType::ConnectionRefused, AuditOutcome::Denied);
-        let event = self.event_with(kind, outcome, &new_id(), SystemTime::now(), |event| {
+        let event = self.event_with(kind, outcome, &AuditId::random(), SystemTime::now(), |event| {
             event.object_if_any("target", |fields| fields.put_all(&target));
             event.object("metadata", |metadata| metadata.object("extra", |fields| fields.put_all(&extra)));
         });
@@ -334,7 +341,7 @@ impl Audit {
 }
 
 fn lost_events(component: &str, lost: u64) -> Event {
-    let (id, now) = (new_id(), SystemTime::now());
+    let (id, now) = (AuditId::random(), SystemTime::now());
     let (kind, outcome) = (EventType::EventsLost, AuditOutcome::Error);
     let head = EventHead { kind, outcome, audit_id: &id, since: now, component };
     Event::new(&head, |event| {
@@ -342,31 +349,6 @@ fn lost_events(component: &str, lost: u64) -> Event {
             metadata.object("extra", |extra| extra.put("events", Some(lost)));
         })
     })
-}
-
-/// Random numbers, of which many are fetched at once, since each call of the operating system takes long.
-fn random_bytes() -> [u8; 16] {
-    thread_local! {
-        static FETCHED: RefCell<Vec<[u8; 16]>> = const { RefCell::new(Vec::new()) };
-    }
-    FETCHED.with_borrow_mut(|fetched| {
-        if fetched.is_empty() {
-            fetched.resize(FETCHED_RANDOM_NUMBERS, [0; 16]);
-            if getrandom::fill(fetched.as_flattened_mut()).is_err() {
-                tracing::error!("the operating system provides no random numbers");
-            }
-        }
-        fetched.pop().unwrap_or_default()
-    })
-}
-
-/// A random UUID (RFC 9562 section 5.4).
-pub(crate) fn new_id() -> String {
-    let mut bytes = random_bytes();
-    bytes[6] = (bytes[6] & 0x0f) | 0x40;
-    bytes[8] = (bytes[8] & 0x3f) | 0x80;
-    let digits = hex(&bytes);
-    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
 }
 
 #[cfg(test)]

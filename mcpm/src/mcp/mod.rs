@@ -7,6 +7,7 @@ pub(crate) mod era;
 pub(crate) mod event_reader;
 pub(crate) mod fields;
 pub(crate) mod message;
+pub(crate) mod methods;
 pub(crate) mod outline;
 pub(crate) mod param_headers;
 pub(crate) mod request_headers;

@@ -13,10 +13,29 @@ use super::{
 /// A future response.
 pub(crate) type ResponseFuture<'a> = Pin<Box<dyn Future<Output = Response> + Send + 'a>>;
 
-/// A layer of the stack: handles each request, and may change its response.
+/// A layer of the stack: inspects or handles each request, and may change its response.
 pub(crate) trait Layer: Send + Sync {
+    /// Decides what becomes of the request, which it may change. Most layers need no more; passing a request by value
+    /// from layer to layer, and boxing a future, takes longer than their decisions.
+    fn inspect(&self, request: &mut Request) -> Inspection {
+        let _ = request;
+        Inspection::Handle
+    }
+
     /// Responds to the request, or passes it to `next`.
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a>;
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
+        next.handle(request)
+    }
+}
+
+/// What becomes of a request in a layer.
+pub(crate) enum Inspection {
+    /// The next layer gets it.
+    Pass,
+    /// This is the response.
+    Respond(Box<Response>),
+    /// The layer has to [`handle`](Layer::handle) it.
+    Handle,
 }
 
 /// The end of the stack, which responds to requests that all layers pass on.
@@ -69,11 +88,16 @@ impl<'a> Next<'a> {
     }
 
     /// Passes the request to the rest of the stack.
-    pub(crate) fn handle(self, request: Request) -> ResponseFuture<'a> {
-        match self.layers.split_first() {
-            Some((layer, layers)) => layer.handle(request, Self { layers, ..self }),
-            None => self.endpoint.handle(request),
+    pub(crate) fn handle(mut self, mut request: Request) -> ResponseFuture<'a> {
+        while let Some((layer, layers)) = self.layers.split_first() {
+            self.layers = layers;
+            match layer.inspect(&mut request) {
+                Inspection::Pass => {}
+                Inspection::Respond(response) => return Box::pin(std::future::ready(*response)),
+                Inspection::Handle => return layer.handle(request, self),
+            }
         }
+        self.endpoint.handle(request)
     }
 
     /// The endpoint's health.

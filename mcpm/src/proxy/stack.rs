@@ -109,14 +109,15 @@ impl Stack {
         let Policy { tools, authorization } = policy;
         let decides = tools.is_some() || authorization.is_some();
         let records = audit.is_some();
+        let fails_closed = audit.as_ref().is_some_and(|audit| audit.spec().fail_closed);
         if decides || records || measured {
             mark(&mut layers, "receive");
-            // Before all layers that read messages. Without any, no body is parsed.
-            let all = audit.as_ref().is_some_and(|audit| audit.spec().fail_closed);
-            layers.push(Box::new(Parse::new(decides || all, Arc::clone(&denials))));
+            // Before all layers that read messages, and before names change: tools are recorded by the names that
+            // clients use. Without such layers, no body is parsed.
+            layers.push(Box::new(Parse::new(decides || fails_closed, Arc::clone(&denials))));
         }
-        if records {
-            // Before names change and anything is forwarded: tools are recorded by the names that clients use.
+        if fails_closed {
+            // Before anything is forwarded.
             layers.push(Box::new(AuditPreflight));
         }
         if decides {

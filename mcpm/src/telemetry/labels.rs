@@ -15,39 +15,6 @@ pub(crate) const OTHER: &str = "other";
 /// Maximum number of tool names, and of prompt names.
 const MAX_NAMES: usize = 100;
 
-/// Methods of MCP, in both eras.
-const METHODS: [&str; 29] = [
-    "completion/complete",
-    "elicitation/create",
-    "initialize",
-    "logging/setLevel",
-    "notifications/cancelled",
-    "notifications/elicitation/complete",
-    "notifications/initialized",
-    "notifications/message",
-    "notifications/progress",
-    "notifications/prompts/list_changed",
-    "notifications/resources/list_changed",
-    "notifications/resources/updated",
-    "notifications/roots/list_changed",
-    "notifications/tasks/status",
-    "notifications/tools/list_changed",
-    "ping",
-    "prompts/get",
-    "prompts/list",
-    "resources/list",
-    "resources/read",
-    "resources/subscribe",
-    "resources/templates/list",
-    "resources/unsubscribe",
-    "roots/list",
-    "sampling/createMessage",
-    "server/discover",
-    "subscriptions/listen",
-    "tools/call",
-    "tools/list",
-];
-
 /// Protocol versions.
 const VERSIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
@@ -56,11 +23,6 @@ where
     'static: 'a,
 {
     list.iter().find(|one| **one == value).copied().unwrap_or(OTHER)
-}
-
-/// The label of an MCP method.
-pub(crate) fn mcp_method(method: &str) -> &'static str {
-    known_or_other(&METHODS, method)
 }
 
 /// The label of an MCP version.
@@ -138,7 +100,6 @@ mod tests {
 
     #[test]
     fn what_clients_choose_is_known_or_other() {
-        assert_eq!((mcp_method("tools/call"), mcp_method("x")), ("tools/call", OTHER));
         assert_eq!((mcp_version("2025-11-25"), mcp_version("1")), ("2025-11-25", OTHER));
         assert_eq!([-32601, -32042, -32500, 7].map(rpc_code), ["-32601", "-32042", OTHER, OTHER]);
         assert_eq!(http_method(&Method::from_bytes(b"BREW").expect("a method")), "_OTHER");

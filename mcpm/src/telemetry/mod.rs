@@ -31,7 +31,7 @@ use prometheus::{Registry, TextEncoder};
 
 pub(crate) use cut::cut;
 pub(crate) use instruments::{HttpLabels, Instruments, Legacy, LegacyLabels, OperationLabels};
-pub(crate) use labels::{http_method, mcp_method, mcp_version, rpc_code};
+pub(crate) use labels::{OTHER, http_method, mcp_version, rpc_code};
 pub(crate) use spec::{OTLP_OPTIONS, SHARED_OPTIONS};
 pub use spec::{OtlpSpec, TelemetrySpec};
 pub(crate) use trace_context::{TraceContext, parent_and_link};

@@ -97,7 +97,7 @@ impl AnnotationCache {
             }
             let heard = Arc::new(Mutex::new(None));
             let hooks = Hooks::default();
-            hooks.add(ResponseCapture(Arc::clone(&heard), id(page)));
+            hooks.add(Arc::new(ResponseCapture(Arc::clone(&heard), id(page))));
             // Reading the body makes the hook capture the response.
             let mut body =
                 run_hooks(response, &hooks, None, None, true, true, LazyAccount::new(None)).await.into_body();
@@ -199,7 +199,7 @@ impl ToolsListRequest {
 struct ResponseCapture(Arc<Mutex<Option<String>>>, String);
 
 impl Hook for ResponseCapture {
-    fn on_message(&mut self, said: &ResponseMessage<'_>) -> HookVerdict {
+    fn on_message(&self, said: &ResponseMessage<'_>) -> HookVerdict {
         let is_response =
             serde_json::from_slice::<String>(said.message.id_text()).is_ok_and(|id| id == self.1);
         if is_response {

@@ -195,17 +195,17 @@ impl Authenticator {
             Ok(principal) => principal,
             Err(refusal) => return self.deny(&refusal, request.headers()),
         };
-        let (end, token) = (principal.expires_with_leeway(), principal.token.clone());
+        let end = principal.expires_with_leeway();
         if let Some(exchange) = Exchange::of(request.extensions()) {
             exchange.set_principal(&principal);
         }
         if let Err(refusal) = self.incoming.check_scopes(&principal) {
             return self.deny(&refusal, request.headers());
         }
-        request.extensions_mut().insert(principal);
+        request.extensions_mut().insert(Arc::clone(&principal));
         let mut response = next.handle(request).await;
         if let Some(denial) = response.extensions_mut().get_mut::<Denial>() {
-            denial.redact(&token);
+            denial.redact(&principal.token);
         }
         match end {
             Some(end) => with_expiry(response, end),

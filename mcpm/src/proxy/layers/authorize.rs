@@ -11,7 +11,7 @@ use std::{
 use http::StatusCode;
 use serde_json::{Map, Value};
 
-use super::annotations::{AnnotationCache, ToolsListRequest, caller_of};
+use super::annotations::{AnnotationCache, ToolsListRequest};
 use crate::{
     auth::incoming::{Principal, PrincipalCache},
     explain::Reason,
@@ -25,7 +25,7 @@ use crate::{
     },
     proxy::{
         denial::Denial,
-        layer::{Layer, Next, ResponseFuture},
+        layer::{Inspection, Layer, Next, ResponseFuture},
         message_errors,
         messages::{Hook, HookVerdict, Hooks, ListItem, RequestMessages, ResponseMessage, rewrite_lists},
         respond::{Request, Response},
@@ -37,9 +37,9 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Authorize {
     authorization: Arc<Authorization>,
-    authorizer_cache: PrincipalCache<Arc<CallerAuthorizer>>,
-    /// The authorizer of all callers when there is no authentication.
-    anonymous: OnceLock<Arc<CallerAuthorizer>>,
+    filters: PrincipalCache<Arc<ResultFilter>>,
+    /// The filter of all callers when there is no authentication.
+    anonymous: OnceLock<Arc<ResultFilter>>,
     annotations: Arc<AnnotationCache>,
 }
 
@@ -149,7 +149,7 @@ impl Authorize {
     pub(crate) fn new(authorization: Arc<Authorization>) -> Self {
         Self {
             authorization,
-            authorizer_cache: PrincipalCache::default(),
+            filters: PrincipalCache::default(),
             anonymous: OnceLock::new(),
             annotations: Arc::default(),
         }
@@ -158,7 +158,7 @@ impl Authorize {
     /// Authorizes by policies that read annotations of tools, which may have to be fetched from the server.
     async fn authorize_with_annotations(
         &self,
-        caller: Arc<CallerAuthorizer>,
+        filter: Arc<ResultFilter>,
         request: Request,
         next: Next<'_>,
     ) -> Response {
@@ -172,7 +172,7 @@ impl Authorize {
                     }
                     _ => Ok(None),
                 };
-                let verdict = said.and_then(|said| check(&caller, &access, said.as_deref()));
+                let verdict = said.and_then(|said| check(&filter.authorizer, &access, said.as_deref()));
                 if let Err(denial) = verdict {
                     return denied(&messages, message, denial.input("method", message.method()));
                 }
@@ -181,15 +181,22 @@ impl Authorize {
         next.handle(request).await
     }
 
-    /// The authorizer of the caller.
-    fn authorizer(&self, request: &Request) -> Arc<CallerAuthorizer> {
-        let prepare = |caller: &Caller| self.authorization.for_caller(caller);
+    /// The authorizer of the caller, and the filter of their responses.
+    fn filter(&self, request: &Request) -> Arc<ResultFilter> {
+        let prepare = |caller: &Caller, owner: Option<Owner>| {
+            Arc::new(ResultFilter {
+                authorizer: self.authorization.for_caller(caller),
+                owner: owner.filter(|_| self.authorization.uses_annotations()),
+                annotations: Arc::clone(&self.annotations),
+            })
+        };
         match request.extensions().get::<Arc<Principal>>() {
-            Some(principal) => self.authorizer_cache.get_or_insert(principal, || {
+            Some(principal) => self.filters.get_or_insert(principal, || {
                 let subject = Some(principal.subject.clone());
-                Arc::new(prepare(&Caller { subject, claims: principal.claims.clone() }))
+                let caller = Caller { subject, claims: principal.claims.clone() };
+                prepare(&caller, Some(Owner::of(principal)))
             }),
-            None => Arc::clone(self.anonymous.get_or_init(|| Arc::new(prepare(&Caller::default())))),
+            None => Arc::clone(self.anonymous.get_or_init(|| prepare(&Caller::default(), None))),
         }
     }
 
@@ -282,15 +289,16 @@ const LISTS: [(&str, &str); 4] =
     [("tools", "name"), ("prompts", "name"), ("resources", "uri"), ("resourceTemplates", "uriTemplate")];
 
 /// Filters responses by what the caller may use.
+#[derive(Debug)]
 struct ResultFilter {
-    authorizer: Arc<CallerAuthorizer>,
+    authorizer: CallerAuthorizer,
     /// The caller, if annotations matter.
     owner: Option<Owner>,
     annotations: Arc<AnnotationCache>,
 }
 
 impl Hook for ResultFilter {
-    fn on_message(&mut self, said: &ResponseMessage<'_>) -> HookVerdict {
+    fn on_message(&self, said: &ResponseMessage<'_>) -> HookVerdict {
         match said.message.method() {
             "notifications/tools/list_changed" => self.annotations.forget(),
             "notifications/resources/updated" => return self.filter_update(said.message),
@@ -379,27 +387,26 @@ fn force_private_cache_scope(message: &Message) -> HookVerdict {
 }
 
 impl Layer for Authorize {
-    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> ResponseFuture<'a> {
-        let caller = self.authorizer(&request);
-        let uses_annotations = self.authorization.uses_annotations();
-        Hooks::of_request(&mut request).add(ResultFilter {
-            authorizer: Arc::clone(&caller),
-            owner: uses_annotations.then(|| caller_of(&request)).flatten(),
-            annotations: Arc::clone(&self.annotations),
-        });
-        if uses_annotations {
-            return Box::pin(self.authorize_with_annotations(caller, request, next));
+    fn inspect(&self, request: &mut Request) -> Inspection {
+        let filter = self.filter(request);
+        Hooks::of_request(request).add(Arc::clone(&filter));
+        if self.authorization.uses_annotations() {
+            return Inspection::Handle;
         }
         if let Some(messages) = request.extensions().get::<Arc<RequestMessages>>() {
             for message in messages.messages() {
                 let access = RequestedAccess::of(message, &self.authorization);
-                if let Err(denial) = check(&caller, &access, None) {
+                if let Err(denial) = check(&filter.authorizer, &access, None) {
                     let denial = denial.input("method", message.method());
-                    return Box::pin(std::future::ready(denied(messages, message, denial)));
+                    return Inspection::Respond(Box::new(denied(messages, message, denial)));
                 }
             }
         }
-        next.handle(request)
+        Inspection::Pass
+    }
+
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
+        Box::pin(self.authorize_with_annotations(self.filter(&request), request, next))
     }
 }
 

@@ -236,8 +236,8 @@ async fn a_decision_does_not_depend_on_who_has_listed_tools_before() {
 
 #[tokio::test]
 async fn resource_updates_are_sent_to_permitted_readers_only() {
-    let authorizer = Arc::new(layer(&POLICIES).authorization.for_caller(&Caller::default()));
-    let mut hook = ResultFilter { authorizer, owner: None, annotations: Arc::default() };
+    let authorizer = layer(&POLICIES).authorization.for_caller(&Caller::default());
+    let hook = ResultFilter { authorizer, owner: None, annotations: Arc::default() };
     for (uri, verdict) in [
         ("file:///a", HookVerdict::Keep),
         ("file:///b", HookVerdict::Drop),

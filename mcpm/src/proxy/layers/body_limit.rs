@@ -19,7 +19,7 @@ use crate::{
     proxy::{
         body::{Body, BodyError, BodyLimitExceeded},
         body_errors,
-        layer::{Layer, Next, ResponseFuture},
+        layer::{Inspection, Layer, Next, ResponseFuture},
         respond::Request,
     },
 };
@@ -44,23 +44,27 @@ impl Default for BodyLimit {
 }
 
 impl Layer for BodyLimit {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
-        let size = request.body().size_hint();
-        if size.lower() > self.limit {
-            let past = BodyLimitExceeded(self.limit);
-            return Box::pin(async move {
-                // A client that waits for `100 Continue` has sent nothing of the body yet.
-                let expects_continue = request.headers().contains_key(header::EXPECT);
-                let prefix =
-                    if expects_continue { BytesMut::new() } else { read_prefix(request.into_body()).await };
-                body_errors::too_large(&past, &scan_request_id(&prefix))
-            });
+    fn inspect(&self, request: &mut Request) -> Inspection {
+        let (size, limit) = (request.body().size_hint(), self.limit);
+        if size.lower() > limit {
+            return Inspection::Handle;
         }
-        if size.exact().is_some() {
-            return next.handle(request);
+        if size.exact().is_none() {
+            let body = std::mem::replace(request.body_mut(), Body::empty());
+            *request.body_mut() = Body::stream(LimitedBody { body, left: limit, limit });
         }
-        let limit = self.limit;
-        next.handle(request.map(|body| Body::stream(LimitedBody { body, left: limit, limit })))
+        Inspection::Pass
+    }
+
+    fn handle<'a>(&'a self, request: Request, _next: Next<'a>) -> ResponseFuture<'a> {
+        let past = BodyLimitExceeded(self.limit);
+        Box::pin(async move {
+            // A client that waits for `100 Continue` has sent nothing of the body yet.
+            let expects_continue = request.headers().contains_key(header::EXPECT);
+            let prefix =
+                if expects_continue { BytesMut::new() } else { read_prefix(request.into_body()).await };
+            body_errors::too_large(&past, &scan_request_id(&prefix))
+        })
     }
 }
 

@@ -8,7 +8,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 use crate::proxy::{
-    layer::{Layer, Next, ResponseFuture},
+    layer::{Inspection, Layer, Next, ResponseFuture},
     respond::{self, Request, Response},
 };
 
@@ -63,6 +63,13 @@ fn allow_origin(headers: &mut HeaderMap, origin: HeaderValue) {
 }
 
 impl Layer for Cors {
+    fn inspect(&self, request: &mut Request) -> Inspection {
+        match request.headers().contains_key(header::ORIGIN) {
+            true => Inspection::Handle,
+            false => Inspection::Pass,
+        }
+    }
+
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
         let Some(origin) = request.headers().get(header::ORIGIN).cloned() else {
             return next.handle(request);

@@ -13,7 +13,7 @@ use crate::{
     mcp::error_code,
     proxy::{
         denial::Denial,
-        layer::{Layer, Next, ResponseFuture},
+        layer::{Inspection, Layer},
         message_errors,
         messages::RequestMessages,
         respond::{self, Request, Response},
@@ -75,15 +75,15 @@ fn is_well_known_path(path: &str) -> bool {
 }
 
 impl Layer for EndpointGuard {
-    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> ResponseFuture<'a> {
-        if let Some(response) = self.deny(&request) {
-            return Box::pin(std::future::ready(response));
+    fn inspect(&self, request: &mut Request) -> Inspection {
+        if let Some(response) = self.deny(request) {
+            return Inspection::Respond(Box::new(response));
         }
         if *request.method() == Method::GET && request.extensions().get::<EndpointRegistrar>().is_none() {
             // Without authentication, message endpoints have no individual owners.
             request.extensions_mut().insert(EndpointRegistrar::new(&self.owners, Owner::anonymous()));
         }
-        next.handle(request)
+        Inspection::Pass
     }
 }
 

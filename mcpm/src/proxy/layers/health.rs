@@ -11,7 +11,7 @@ use super::authenticate::{Authenticator, token_of};
 use crate::{
     options::Secret,
     proxy::{
-        layer::{Layer, Next, ResponseFuture},
+        layer::{Inspection, Layer, Next, ResponseFuture},
         respond::{self, Request},
     },
 };
@@ -33,13 +33,15 @@ impl Health {
 }
 
 impl Layer for Health {
+    fn inspect(&self, request: &mut Request) -> Inspection {
+        match *request.method() {
+            _ if request.uri().path() != PATH => Inspection::Pass,
+            Method::GET | Method::HEAD => Inspection::Handle,
+            _ => Inspection::Respond(Box::new(respond::method_not_allowed("GET, HEAD"))),
+        }
+    }
+
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
-        if request.uri().path() != PATH {
-            return next.handle(request);
-        }
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return Box::pin(std::future::ready(respond::method_not_allowed("GET, HEAD")));
-        }
         let token = token_of(&request).ok().map(Secret::from);
         Box::pin(async move {
             let tells_details = match (&self.authenticator, token) {

@@ -6,7 +6,7 @@
 use http::Method;
 
 use crate::proxy::{
-    layer::{Layer, Next, ResponseFuture},
+    layer::{Inspection, Layer},
     respond::{self, Request},
 };
 
@@ -18,10 +18,12 @@ const ALLOWED: &str = "GET, HEAD, POST, DELETE, OPTIONS";
 pub(crate) struct Methods;
 
 impl Layer for Methods {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
-        if matches!(*request.method(), Method::TRACE | Method::CONNECT) {
-            return Box::pin(std::future::ready(respond::method_not_allowed(ALLOWED)));
+    fn inspect(&self, request: &mut Request) -> Inspection {
+        match *request.method() {
+            Method::TRACE | Method::CONNECT => {
+                Inspection::Respond(Box::new(respond::method_not_allowed(ALLOWED)))
+            }
+            _ => Inspection::Pass,
         }
-        next.handle(request)
     }
 }

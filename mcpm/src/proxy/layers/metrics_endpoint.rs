@@ -9,7 +9,7 @@ use http::{HeaderValue, Method, StatusCode, header};
 use crate::{
     mcp::error_code,
     proxy::{
-        layer::{Layer, Next, ResponseFuture},
+        layer::{Inspection, Layer},
         respond::{self, Request, Response},
     },
     telemetry::Telemetry,
@@ -49,10 +49,10 @@ impl MetricsEndpoint {
 }
 
 impl Layer for MetricsEndpoint {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
+    fn inspect(&self, request: &mut Request) -> Inspection {
         if request.uri().path() != PATH {
-            return next.handle(request);
+            return Inspection::Pass;
         }
-        Box::pin(std::future::ready(self.answer(&request)))
+        Inspection::Respond(Box::new(self.answer(request)))
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     mcp::error_code,
     proxy::{
         denial::Denial,
-        layer::{Layer, Next, ResponseFuture},
+        layer::{Inspection, Layer},
         respond::{self, Request},
     },
 };
@@ -186,14 +186,14 @@ fn is_loopback(name: &str) -> bool {
 }
 
 impl Layer for OriginCheck {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
+    fn inspect(&self, request: &mut Request) -> Inspection {
         match self.disallowed_header(request.headers()) {
-            None => next.handle(request),
+            None => Inspection::Pass,
             Some(strange) => {
                 let (status, code) = (StatusCode::FORBIDDEN, error_code::INVALID_REQUEST);
                 let denial = strange.denial(self, request.headers());
                 let response = respond::deny(status, code, strange.message(), b"", denial);
-                Box::pin(std::future::ready(response))
+                Inspection::Respond(Box::new(response))
             }
         }
     }

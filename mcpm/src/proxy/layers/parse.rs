@@ -24,6 +24,7 @@ use crate::{
         header_check,
         layer::{Layer, Next, ResponseFuture},
         messages::{Hooks, RequestMessages, check_unambiguous, is_utf8, run_hooks},
+        observe::Exchange,
         respond::{self, Request, Response},
     },
     stdio::mux::RpcError,
@@ -100,6 +101,9 @@ impl Parse {
             RequestMessages::read(&parts.headers, body.clone()).ok().map(Arc::new)
         };
         if let Some(asked) = &asked {
+            if let Some(exchange) = Exchange::of(&parts.extensions) {
+                exchange.set_messages(asked);
+            }
             parts.extensions.insert(Arc::clone(asked));
         }
         Ok((Request::from_parts(parts, Body::from(body)), asked))

@@ -26,10 +26,10 @@ use crate::{
     proxy::{
         body::Body,
         denial::Denial,
-        layer::{Layer, Next, ResponseFuture},
+        layer::{Inspection, Layer},
         message_errors,
         messages::{Hook, HookVerdict, Hooks, ListItem, RequestMessages, ResponseMessage, rewrite_lists},
-        respond::{Request, Response},
+        respond::Request,
     },
 };
 
@@ -39,6 +39,7 @@ const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 #[derive(Debug)]
 pub(crate) struct ToolFilter {
     tools: Arc<tools::ToolPolicy>,
+    lists: Arc<ToolListFilter>,
 }
 
 /// The decision about a client's message.
@@ -54,7 +55,7 @@ enum CallDecision {
 
 impl ToolFilter {
     pub(crate) fn new(tools: Arc<tools::ToolPolicy>) -> Self {
-        Self { tools }
+        Self { lists: Arc::new(ToolListFilter(Arc::clone(&tools))), tools }
     }
 
     fn classify(&self, message: &Message) -> CallDecision {
@@ -100,7 +101,7 @@ impl ToolFilter {
     }
 
     /// Decides about a request and rewrites it to the server's names.
-    fn decide(&self, request: Request, messages: &RequestMessages) -> Result<Request, Box<Response>> {
+    fn decide(&self, request: &mut Request, messages: &RequestMessages) -> Inspection {
         let mut rewritten = BTreeMap::new();
         let mut name = None;
         for (place, message) in messages.messages().iter().enumerate() {
@@ -112,36 +113,25 @@ impl ToolFilter {
                 }
                 CallDecision::UnknownTool(text) => {
                     let denial = self.unknown_tool_denial(message);
-                    return Err(Box::new(refuse(
-                        &request,
-                        messages,
-                        message,
-                        error_code::INVALID_PARAMS,
-                        &text,
-                        denial,
-                    )));
+                    let code = error_code::INVALID_PARAMS;
+                    return refuse(request, messages, message, code, &text, denial);
                 }
                 CallDecision::UnknownMethod => {
                     let denial = Denial::new(Reason::ToolsUnknownMethod).input("method", message.method());
                     let text = format!("`{}` is not known to the tool filter", message.method());
-                    return Err(Box::new(refuse(
-                        &request,
-                        messages,
-                        message,
-                        error_code::METHOD_NOT_FOUND,
-                        &text,
-                        denial,
-                    )));
+                    let code = error_code::METHOD_NOT_FOUND;
+                    return refuse(request, messages, message, code, &text, denial);
                 }
             }
         }
-        let Some(name) = name else { return Ok(request) };
+        let Some(name) = name else { return Inspection::Pass };
         let unchanged = messages.messages().iter().map(Message::bytes);
         let texts = unchanged
             .enumerate()
             .map(|(place, text)| rewritten.remove(&place).unwrap_or_else(|| text.clone()));
         let texts: Vec<Bytes> = texts.collect();
-        Ok(with_messages(request, messages, &texts, &name))
+        set_messages(request, messages.is_batch(), &texts, &name);
+        Inspection::Pass
     }
 }
 
@@ -152,30 +142,31 @@ fn refuse(
     code: i64,
     text: &str,
     denial: Denial,
-) -> Response {
+) -> Inspection {
     let status = message_errors::error_status(asked, request.headers());
-    message_errors::deny_message(asked, message, status, (code, text), denial)
+    let response = message_errors::deny_message(asked, message, status, (code, text), denial);
+    Inspection::Respond(Box::new(response))
 }
 
-/// The request with other messages; `name` is the tool of the last renamed call.
-fn with_messages(request: Request, messages: &RequestMessages, texts: &[Bytes], name: &str) -> Request {
-    let body = match texts {
-        [text] if !messages.is_batch() => text.clone(),
+/// Replaces the messages of a request; `name` is the tool of the last renamed call.
+fn set_messages(request: &mut Request, is_batch: bool, texts: &[Bytes], name: &str) {
+    let body: Bytes = match texts {
+        [text] if !is_batch => text.clone(),
         texts => [b"[", texts.join(&b',').as_slice(), b"]"].concat().into(),
     };
-    let (mut parts, _) = request.into_parts();
-    if parts.headers.contains_key(MCP_NAME) {
+    let headers = request.headers_mut();
+    if headers.contains_key(MCP_NAME) {
         // Headers that repeat the body must match it (MCP 2026-07-28, "Standard Request Headers").
-        parts.headers.insert(MCP_NAME, encode_header_value(name));
+        headers.insert(MCP_NAME, encode_header_value(name));
     }
-    if parts.headers.contains_key(header::CONTENT_LENGTH) {
-        parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+    if headers.contains_key(header::CONTENT_LENGTH) {
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
     }
     // It was parsed before, and only a name has changed.
-    if let Ok(messages) = RequestMessages::read(&parts.headers, body.clone()) {
-        parts.extensions.insert(Arc::new(messages));
+    if let Ok(messages) = RequestMessages::read(headers, body.clone()) {
+        request.extensions_mut().insert(Arc::new(messages));
     }
-    Request::from_parts(parts, Body::from(body))
+    *request.body_mut() = Body::from(body);
 }
 
 /// A text as a header value: unchanged, or encoded if it is not allowed in headers.
@@ -191,10 +182,11 @@ fn encode_header_value(text: &str) -> HeaderValue {
 }
 
 /// Filters tool lists in responses.
+#[derive(Debug)]
 struct ToolListFilter(Arc<tools::ToolPolicy>);
 
 impl Hook for ToolListFilter {
-    fn on_message(&mut self, said: &ResponseMessage<'_>) -> HookVerdict {
+    fn on_message(&self, said: &ResponseMessage<'_>) -> HookVerdict {
         rewrite_lists(said.message, ["tools"], |_, item| self.item(item))
     }
 }
@@ -202,27 +194,28 @@ impl Hook for ToolListFilter {
 /// Finds names in the options that match no tool. It runs inside of all layers that remove tools from lists, so
 /// that it sees the server's own lists.
 #[derive(Debug)]
-pub(crate) struct UnknownTools(Arc<tools::ToolPolicy>);
+pub(crate) struct UnknownTools(Arc<ServerLists>);
 
 impl UnknownTools {
     pub(crate) fn new(tools: Arc<tools::ToolPolicy>) -> Self {
-        Self(tools)
+        Self(Arc::new(ServerLists(tools)))
     }
 }
 
 impl Layer for UnknownTools {
-    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> ResponseFuture<'a> {
-        if self.0.awaits_list() {
-            Hooks::of_request(&mut request).add(ServerLists(Arc::clone(&self.0)));
+    fn inspect(&self, request: &mut Request) -> Inspection {
+        if self.0.0.awaits_list() {
+            Hooks::of_request(request).add(Arc::clone(&self.0));
         }
-        next.handle(request)
+        Inspection::Pass
     }
 }
 
+#[derive(Debug)]
 struct ServerLists(Arc<tools::ToolPolicy>);
 
 impl Hook for ServerLists {
-    fn on_message(&mut self, said: &ResponseMessage<'_>) -> HookVerdict {
+    fn on_message(&self, said: &ResponseMessage<'_>) -> HookVerdict {
         self.note(said.message);
         HookVerdict::Keep
     }
@@ -296,16 +289,11 @@ impl ToolListFilter {
 }
 
 impl Layer for ToolFilter {
-    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> ResponseFuture<'a> {
-        Hooks::of_request(&mut request).add(ToolListFilter(Arc::clone(&self.tools)));
-        let messages = request.extensions().get::<Arc<RequestMessages>>().cloned();
-        let decided = match messages {
+    fn inspect(&self, request: &mut Request) -> Inspection {
+        Hooks::of_request(request).add(Arc::clone(&self.lists));
+        match request.extensions().get::<Arc<RequestMessages>>().cloned() {
             Some(messages) => self.decide(request, &messages),
-            None => Ok(request),
-        };
-        match decided {
-            Ok(request) => next.handle(request),
-            Err(response) => Box::pin(std::future::ready(*response)),
+            None => Inspection::Pass,
         }
     }
 }

@@ -8,7 +8,10 @@ use serde_json::json;
 use super::*;
 use crate::{
     policy::ToolOverride,
-    proxy::layers::policy_tests::{Server, json_of, modern, post, read, run},
+    proxy::{
+        layers::policy_tests::{Server, json_of, modern, post, read, run},
+        respond::Response,
+    },
 };
 
 /// A layer with those options; an override is the name, the new name and the new description.

@@ -6,7 +6,7 @@ use http::{HeaderValue, Method, StatusCode, header};
 
 use super::authenticate::Authenticator;
 use crate::proxy::{
-    layer::{Layer, Next, ResponseFuture},
+    layer::{Inspection, Layer},
     protected_resource::WELL_KNOWN,
     respond::{self, Request, Response},
 };
@@ -42,11 +42,11 @@ impl WellKnown {
 }
 
 impl Layer for WellKnown {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
+    fn inspect(&self, request: &mut Request) -> Inspection {
         let below = request.uri().path().strip_prefix(WELL_KNOWN);
         match below.filter(|below| below.is_empty() || below.starts_with('/')) {
-            Some(suffix) => Box::pin(std::future::ready(self.answer(&request, suffix))),
-            None => next.handle(request),
+            Some(suffix) => Inspection::Respond(Box::new(self.answer(request, suffix))),
+            None => Inspection::Pass,
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::{
 
 /// The hooks of one answer, and what they need to know.
 pub(super) struct HookChain {
-    pub(super) hooks: Vec<Box<dyn Hook>>,
+    pub(super) hooks: Vec<Arc<dyn Hook>>,
     pub(super) request: Option<Arc<RequestMessages>>,
     /// Whether what cannot be read must not go on.
     pub(super) strict: bool,
@@ -92,7 +92,7 @@ impl HookChain {
         }
         let asked = self.request.as_deref();
         let (mut replaced, mut denial) = (false, None);
-        for hook in &mut self.hooks {
+        for hook in &self.hooks {
             let asked = asked.and_then(|asked| asked.request_for(&message));
             let said = ResponseMessage { message: &message, request: asked, denial: denial.as_deref() };
             let other = match hook.on_message(&said) {
@@ -124,7 +124,7 @@ impl HookChain {
 
     /// Tells the hooks that no more comes.
     pub(super) fn end(&mut self, broken: bool) {
-        for hook in &mut self.hooks {
+        for hook in &self.hooks {
             hook.on_end(broken);
         }
         self.hooks.clear();

@@ -169,7 +169,8 @@ async fn content(
         return Ok((declared, response));
     }
     let (parts, body) = response.into_parts();
-    match sniff(body, account).await {
+    // Boxed, because it is rare and large.
+    match Box::pin(sniff(body, account)).await {
         Ok((ContentKind::Other, body)) if listens => {
             Ok((ContentKind::Events, Response::from_parts(parts, body)))
         }

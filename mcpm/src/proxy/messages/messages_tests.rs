@@ -25,7 +25,7 @@ use crate::{
 struct RedactingHook(Arc<Mutex<Vec<String>>>);
 
 impl Hook for RedactingHook {
-    fn on_message(&mut self, said: &ResponseMessage<'_>) -> HookVerdict {
+    fn on_message(&self, said: &ResponseMessage<'_>) -> HookVerdict {
         let text = String::from_utf8_lossy(said.message.bytes()).into_owned();
         let method = said.request.map(Message::method).unwrap_or_default();
         self.0.lock().expect("a lock").push(format!("{method} {text}"));
@@ -36,7 +36,7 @@ impl Hook for RedactingHook {
         }
     }
 
-    fn on_end(&mut self, broken: bool) {
+    fn on_end(&self, broken: bool) {
         self.0.lock().expect("a lock").push(format!("end {broken}"));
     }
 }
@@ -75,7 +75,7 @@ async fn run(
 ) -> (StatusCode, String, String) {
     let censor = RedactingHook::default();
     let hooks = Hooks::default();
-    hooks.add(censor.clone());
+    hooks.add(Arc::new(censor.clone()));
     let response = run_hooks(response, &hooks, asked, None, strict, strict, LazyAccount::new(None)).await;
     let (status, length) = (response.status(), response.headers().get(header::CONTENT_LENGTH).cloned());
     let body = response.into_body().collect(Account::new).await.expect("a body");
@@ -271,7 +271,7 @@ fn an_event_beyond_the_limit_ends_the_stream_or_passes_unread() {
     let text =
         format!("data: {A}\n\ndata: {{\"jsonrpc\":\"2.0\",\ndata: {long}\ndata: }}\n\ndata: {OLD}\n\n");
     let run = |strict| {
-        let hooks: Vec<Box<dyn Hook>> = vec![Box::new(RedactingHook::default())];
+        let hooks: Vec<Arc<dyn Hook>> = vec![Arc::new(RedactingHook::default())];
         let asked = asked(r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":2,"method":"b"}]"#);
         let passage = hook_chain::HookChain {
             hooks,
@@ -304,7 +304,7 @@ fn an_event_beyond_the_limit_ends_the_stream_or_passes_unread() {
 async fn the_hook_of_the_innermost_layer_sees_a_message_first() {
     struct Appends(&'static str);
     impl Hook for Appends {
-        fn on_message(&mut self, said: &ResponseMessage<'_>) -> HookVerdict {
+        fn on_message(&self, said: &ResponseMessage<'_>) -> HookVerdict {
             let text =
                 String::from_utf8_lossy(said.message.bytes()).replace("\"}", &format!("{}\"}}", self.0));
             HookVerdict::Replace(text.into())
@@ -312,8 +312,8 @@ async fn the_hook_of_the_innermost_layer_sees_a_message_first() {
     }
     let mut request = http::Request::new(Body::empty());
     let hooks = Hooks::of_request(&mut request);
-    hooks.add(Appends(" outer"));
-    Hooks::of_request(&mut request).add(Appends(" inner"));
+    hooks.add(Arc::new(Appends(" outer")));
+    Hooks::of_request(&mut request).add(Arc::new(Appends(" inner")));
     let response = run_hooks(
         answer("application/json", OLD, 5),
         &hooks,
@@ -349,7 +349,7 @@ fn a_response_is_matched_by_id_unless_two_requests_share_it() {
 struct Noop;
 
 impl Hook for Noop {
-    fn on_message(&mut self, _: &ResponseMessage<'_>) -> HookVerdict {
+    fn on_message(&self, _: &ResponseMessage<'_>) -> HookVerdict {
         HookVerdict::Keep
     }
 }
@@ -368,7 +368,7 @@ proptest! {
     ) {
         let text = parts.concat();
         let hooks = Hooks::default();
-        hooks.add(Noop);
+        hooks.add(Arc::new(Noop));
         let response = answer("text/event-stream", &text, size);
         let passed = futures_util::FutureExt::now_or_never(async {
             run_hooks(response, &hooks, None, None, false, false, LazyAccount::new(None))
@@ -390,7 +390,7 @@ async fn a_large_answer_that_is_there_already_is_neither_copied_nor_booked_again
     let begin = body.as_ptr();
     let response = crate::proxy::respond::json(StatusCode::OK, body);
     let hooks = Hooks::default();
-    hooks.add(RedactingHook::default());
+    hooks.add(Arc::new(RedactingHook::default()));
     let response = run_hooks(response, &hooks, Some(asked), None, true, false, LazyAccount::new(None)).await;
     assert_eq!(response.status(), StatusCode::OK);
     let body = response.into_body().collect(Account::new).await.expect("a body");

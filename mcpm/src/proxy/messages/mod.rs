@@ -37,12 +37,12 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 32 << 20;
 const NO_ROOM: &str = "the memory budget has no room for the server's response; try again later";
 
 /// Looks at the messages of one answer. Dropped when the answer is over or its client has gone.
-pub(crate) trait Hook: Send {
+pub(crate) trait Hook: Send + Sync {
     /// Decides about a message on its way to the client.
-    fn on_message(&mut self, said: &ResponseMessage<'_>) -> HookVerdict;
+    fn on_message(&self, said: &ResponseMessage<'_>) -> HookVerdict;
 
     /// Is told that the answer is over: to its end, or `broken` off before. Not called when the client has gone.
-    fn on_end(&mut self, broken: bool) {
+    fn on_end(&self, broken: bool) {
         let _ = broken;
     }
 }
@@ -84,7 +84,7 @@ pub(crate) enum HookVerdict {
 /// The hooks of a request. A clone is the same list, so that a layer outside of the one that reads messages can add
 /// to it as well.
 #[derive(Clone, Default)]
-pub(crate) struct Hooks(Arc<Mutex<Vec<Box<dyn Hook>>>>);
+pub(crate) struct Hooks(Arc<Mutex<Vec<Arc<dyn Hook>>>>);
 
 impl Hooks {
     /// The list of a request.
@@ -93,12 +93,12 @@ impl Hooks {
     }
 
     /// Adds one, which sees messages before those that are there already.
-    pub(crate) fn add(&self, hook: impl Hook + 'static) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(hook));
+    pub(crate) fn add(&self, hook: Arc<impl Hook + 'static>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(hook);
     }
 
     /// All of them, in the order in which they see a message.
-    fn take(&self) -> Vec<Box<dyn Hook>> {
+    fn take(&self) -> Vec<Arc<dyn Hook>> {
         let mut hooks = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         hooks.reverse();
         hooks

@@ -8,10 +8,11 @@ use memchr::memmem::Finder;
 use serde_json::Value;
 
 use crate::{
-    audit::{Audit, CallInfo, EventFields, EventType, InFlightGuard, new_id},
+    audit::{Audit, AuditId, CallInfo, EventFields, EventType, InFlightGuard},
     mcp::{
         fields::{FieldValue, Fields},
         message::{Message, MessageKind, same_id},
+        methods::known_method,
     },
     proxy::denial::Denial,
     redact::{extended::ExtendedRedactor, strip_query, truncate},
@@ -98,7 +99,11 @@ impl AuditedMessage {
         let shown = if message.kind() == MessageKind::Response { message.result() } else { message.params() };
         let data = (audit.spec().include_request_data && !shown.is_empty()).then(|| audit.data(shown, masks));
         let (target, name) = of.unzip();
-        let call = Arc::new(CallInfo { audit_id: new_id(), method: plain(message.method()), name });
+        let method = match known_method(message.method()) {
+            Some(known) => known.into(),
+            None => plain(message.method()).into(),
+        };
+        let call = Arc::new(CallInfo { audit_id: AuditId::random(), method, name });
         let in_flight = is_request.then(|| audit.track_call(&call));
         Self {
             kind,
@@ -124,8 +129,8 @@ impl AuditedMessage {
         Self {
             kind,
             call: Arc::new(CallInfo {
-                audit_id: new_id(),
-                method: truncate(method.as_str(), MAX_TEXT_BYTES).into_owned(),
+                audit_id: AuditId::random(),
+                method: truncate(method.as_str(), MAX_TEXT_BYTES).into_owned().into(),
                 name: None,
             }),
             is_request: false,
@@ -164,7 +169,7 @@ impl AuditedMessage {
     }
 
     pub(super) fn write_target(&self, target: &mut EventFields<'_>) {
-        target.put("method", Some(&self.call.method));
+        target.put("method", Some(&*self.call.method));
         target.put("name", self.call.name.as_ref());
         if let Some(kind) = self.target {
             target.put_plain("type", kind);

@@ -78,7 +78,7 @@ impl Exchange {
     }
 
     /// Records the messages of the request, before they are changed.
-    pub(super) fn set_messages(&self, messages: &RequestMessages) {
+    pub(crate) fn set_messages(&self, messages: &RequestMessages) {
         // First, since the audit log names the request's span, whose parent may be named in the message.
         if let Some(telemetry) = &self.telemetry {
             telemetry.set_messages(messages);
@@ -89,22 +89,15 @@ impl Exchange {
     }
 
     /// Records that another phase of the request begins.
-    pub(super) fn begin_phase(&self, phase: &'static str, messages: Option<&RequestMessages>) {
+    pub(super) fn begin_phase(&self, phase: &'static str) {
         if let Some(telemetry) = &self.telemetry {
             telemetry.begin_phase(phase);
-            if let Some(messages) = messages {
-                telemetry.set_messages(messages);
-            }
         }
     }
 
     /// Records that the request goes to the server. Returns the trace context to send with it.
-    pub(super) fn begin_backend_span(&self, messages: Option<&RequestMessages>) -> Option<TraceContext> {
-        let telemetry = self.telemetry.as_ref()?;
-        if let Some(messages) = messages {
-            telemetry.set_messages(messages);
-        }
-        telemetry.begin_backend_span()
+    pub(super) fn begin_backend_span(&self) -> Option<TraceContext> {
+        self.telemetry.as_ref()?.begin_backend_span()
     }
 
     /// Whether the spans of the request are exported.
@@ -146,7 +139,7 @@ pub(crate) fn mark_sent(extensions: &Extensions) {
 pub(super) struct ExchangeHook(pub(super) Exchange);
 
 impl Hook for ExchangeHook {
-    fn on_message(&mut self, response: &ResponseMessage<'_>) -> HookVerdict {
+    fn on_message(&self, response: &ResponseMessage<'_>) -> HookVerdict {
         if let Some(audit) = &self.0.audit {
             audit.on_message(response.message, response.denial);
         }
@@ -156,7 +149,7 @@ impl Hook for ExchangeHook {
         HookVerdict::Keep
     }
 
-    fn on_end(&mut self, broken: bool) {
+    fn on_end(&self, broken: bool) {
         if let Some(audit) = &self.0.audit {
             audit.on_messages_end(broken);
         }

@@ -41,23 +41,16 @@ pub(super) struct RequestFacts {
     /// When the request arrived, on both clocks.
     pub(super) began: (SystemTime, Instant),
     pub(super) method: Method,
-    /// Path and query, which may hold the id of a session.
-    pub(super) path_and_query: String,
+    texts: HeadTexts,
     /// The scheme as clients see it, in front of all trusted proxies.
     pub(super) scheme: &'static str,
-    /// The host as clients see it; only for spans.
-    pub(super) host: Option<String>,
     pub(super) version: &'static str,
     /// The other end of the connection, if it is known.
     pub(super) peer: Option<Peer>,
     /// The client of a trusted proxy in front.
     pub(super) forwarded: Option<IpAddr>,
-    /// Only for spans.
-    pub(super) user_agent: Option<String>,
     /// Size of the body, if known in advance.
     pub(super) size: Option<u64>,
-    pub(super) session: Option<String>,
-    pub(super) protocol: Option<String>,
     /// Only for spans.
     pub(super) trace_context: TraceContext,
     /// Whether `Accept` names event streams, and whether it allows them.
@@ -65,23 +58,87 @@ pub(super) struct RequestFacts {
     pub(super) accepts_events: bool,
 }
 
+/// Texts of the head in one allocation: one after the other, and where each of them ends.
+#[derive(Debug, Default)]
+struct HeadTexts {
+    text: String,
+    ends: [usize; 5],
+}
+
+/// A text of the head.
+#[derive(Debug, Clone, Copy)]
+enum HeadText {
+    /// Path and query, which may hold the id of a session.
+    Target,
+    /// The host as clients see it; only for spans.
+    Host,
+    /// Only for spans.
+    UserAgent,
+    Session,
+    Protocol,
+}
+
+impl HeadTexts {
+    fn new(texts: [Option<&str>; 5]) -> Self {
+        let length = texts.iter().flatten().map(|text| text.len()).sum();
+        let mut all = Self { text: String::with_capacity(length), ..Self::default() };
+        for (text, end) in texts.into_iter().zip(&mut all.ends) {
+            all.text += text.unwrap_or_default();
+            *end = all.text.len();
+        }
+        all
+    }
+
+    /// The text; empty if it is missing.
+    fn get(&self, which: HeadText) -> &str {
+        let which = which as usize;
+        let start = which.checked_sub(1).map_or(0, |before| self.ends[before]);
+        self.text.get(start..self.ends[which]).unwrap_or_default()
+    }
+
+    fn some(&self, which: HeadText) -> Option<&str> {
+        Some(self.get(which)).filter(|text| !text.is_empty())
+    }
+}
+
+#[cfg_attr(not(feature = "telemetry"), expect(dead_code, reason = "the audit log reads a part of it"))]
 impl RequestFacts {
+    /// Path and query, which may hold the id of a session.
+    pub(super) fn path_and_query(&self) -> &str {
+        self.texts.get(HeadText::Target)
+    }
+
     /// The path, without the query, which may hold secrets.
     pub(super) fn path(&self) -> &str {
-        self.path_and_query.split_once('?').map_or(&*self.path_and_query, |(path, _)| path)
+        let target = self.path_and_query();
+        target.split_once('?').map_or(target, |(path, _)| path)
+    }
+
+    pub(super) fn host(&self) -> Option<&str> {
+        self.texts.some(HeadText::Host)
+    }
+
+    pub(super) fn user_agent(&self) -> Option<&str> {
+        self.texts.some(HeadText::UserAgent)
+    }
+
+    pub(super) fn session(&self) -> Option<&str> {
+        self.texts.some(HeadText::Session)
+    }
+
+    pub(super) fn protocol(&self) -> Option<&str> {
+        self.texts.some(HeadText::Protocol)
     }
 
     /// Reads the head of a request. What only spans show is left out unless the request `is_traced`.
     pub(super) fn from_request(request: &Request, external_url: &ExternalUrlConfig, is_traced: bool) -> Self {
         let headers = request.headers();
-        let text = |name: HeaderName| {
-            headers.get(name).and_then(|value| value.to_str().ok()).map(|value| cut(value).to_owned())
-        };
+        let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(cut);
         let trusted = external_url.trust_proxy_headers;
         let origin = if trusted { external_url.resolve(headers).origin } else { None };
         let (scheme, host) = match origin.as_deref().and_then(|origin| origin.split_once("://")) {
-            Some(("https", host)) => ("https", Some(cut(host).to_owned())),
-            Some((_, host)) => ("http", Some(cut(host).to_owned())),
+            Some(("https", host)) => ("https", Some(cut(host))),
+            Some((_, host)) => ("http", Some(cut(host))),
             None => ("http", if is_traced { text(header::HOST) } else { None }),
         };
         let uri = request.uri();
@@ -89,16 +146,18 @@ impl RequestFacts {
         Self {
             began: (SystemTime::now(), Instant::now()),
             method: request.method().clone(),
-            path_and_query: uri.path_and_query().map_or_else(String::new, |path| path.as_str().to_owned()),
+            texts: HeadTexts::new([
+                uri.path_and_query().map(|path| path.as_str()),
+                host,
+                if is_traced { text(header::USER_AGENT) } else { None },
+                text(MCP_SESSION_ID),
+                text(MCP_PROTOCOL_VERSION),
+            ]),
             scheme,
-            host,
             version: if request.version() == Version::HTTP_10 { "1.0" } else { "1.1" },
             peer: request.extensions().get::<Peer>().copied(),
             forwarded: if trusted { forwarded_client(headers) } else { None },
-            user_agent: if is_traced { text(header::USER_AGENT) } else { None },
             size: request.body().size_hint().exact(),
-            session: text(MCP_SESSION_ID),
-            protocol: text(MCP_PROTOCOL_VERSION),
             trace_context: if is_traced {
                 TraceContext::from_headers(headers)
             } else {

@@ -20,7 +20,7 @@ use crate::{
     proxy::{
         denial::Denial,
         external_url::ExternalUrlConfig,
-        layer::{Layer, Next, ResponseFuture},
+        layer::{Inspection, Layer, Next, ResponseFuture},
         messages::{Hooks, RequestMessages},
         respond::{Request, Response},
     },
@@ -67,7 +67,7 @@ impl ObserveLayer {
         let guard = ExchangeGuard::new(exchange.clone());
         if exchange.reads_messages() {
             // Added first, it sees messages last: as the client gets them.
-            Hooks::of_request(&mut request).add(ExchangeHook(exchange.clone()));
+            Hooks::of_request(&mut request).add(Arc::new(ExchangeHook(exchange.clone())));
         }
         request.extensions_mut().insert(exchange);
         guard.respond(next.handle(request).await).await
@@ -102,29 +102,23 @@ impl Layer for ObserveLayer {
 pub(crate) struct PhaseMarker(pub(crate) &'static str);
 
 impl Layer for PhaseMarker {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
+    fn inspect(&self, request: &mut Request) -> Inspection {
         if let Some(exchange) = Exchange::of(request.extensions()) {
-            exchange.begin_phase(self.0, messages_of(&request));
+            exchange.begin_phase(self.0);
         }
-        next.handle(request)
+        Inspection::Pass
     }
 }
 
-/// Records the messages of a request before it is forwarded.
+/// Records a request before it is forwarded; present only if none may be forwarded unrecorded.
 #[derive(Debug)]
 pub(crate) struct AuditPreflight;
 
 impl Layer for AuditPreflight {
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
-        let Some(exchange) = Exchange::of(request.extensions()) else { return next.handle(request) };
-        let messages = messages_of(&request);
-        if let Some(messages) = messages {
-            exchange.set_messages(messages);
-        }
-        let Some(audit) = exchange.audit.as_ref().filter(|audit| audit.must_record_pending()) else {
-            return next.handle(request);
-        };
-        let (audit, id) = (Arc::clone(audit), messages.and_then(RequestMessages::single).map(Message::id));
+        let audit = Exchange::of(request.extensions()).and_then(|exchange| exchange.audit.clone());
+        let Some(audit) = audit else { return next.handle(request) };
+        let id = messages_of(&request).and_then(RequestMessages::single).map(Message::id);
         Box::pin(async move {
             match audit.record_pending(&id.unwrap_or_default()).await {
                 Ok(()) => next.handle(request).await,
@@ -142,23 +136,24 @@ pub(crate) struct PropagateContext {
 }
 
 impl Layer for PropagateContext {
-    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> ResponseFuture<'a> {
-        let Some(exchange) = Exchange::of(request.extensions()).cloned() else {
-            return next.handle(request);
-        };
-        let messages = messages_of(&request);
-        if let Some(context) = exchange.begin_backend_span(messages) {
+    fn inspect(&self, request: &mut Request) -> Inspection {
+        let Some(exchange) = Exchange::of(request.extensions()) else { return Inspection::Pass };
+        let context = exchange.begin_backend_span();
+        let is_recording = exchange.is_recording();
+        if let Some(context) = context {
             if !self.is_stdio {
                 context.write_headers(request.headers_mut());
             } else if let Some(body) =
-                messages.and_then(|messages| meta::with_trace_context(messages, &context))
+                messages_of(request).and_then(|messages| meta::with_trace_context(messages, &context))
             {
-                request = meta::with_body(request, body);
+                meta::set_body(request, body);
             }
         }
-        if !exchange.is_recording() {
-            return next.handle(request);
-        }
+        if is_recording { Inspection::Handle } else { Inspection::Pass }
+    }
+
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
+        let Some(exchange) = Exchange::of(request.extensions()).cloned() else { return next.handle(request) };
         Box::pin(async move {
             let response = next.handle(request).await;
             exchange.mark_response_started();

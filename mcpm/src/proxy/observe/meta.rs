@@ -87,12 +87,12 @@ fn insert_fields(message: &Message, params: &str, object: &str, fields: &str) ->
 }
 
 /// Replaces the body of a request.
-pub(super) fn with_body(request: Request, body: Bytes) -> Request {
-    let (mut parts, _) = request.into_parts();
-    if parts.headers.contains_key(header::CONTENT_LENGTH) {
-        parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+pub(super) fn set_body(request: &mut Request, body: Bytes) {
+    let headers = request.headers_mut();
+    if headers.contains_key(header::CONTENT_LENGTH) {
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
     }
-    Request::from_parts(parts, Body::from(body))
+    *request.body_mut() = Body::from(body);
 }
 
 #[cfg(test)]

@@ -142,7 +142,7 @@ fn count_operation(
     let failure = record.operation_error_type(operation, outcome);
     let is_success = failure.is_none();
     let took = operation.outcome.as_ref().map_or(took, |outcome| outcome.duration_seconds);
-    let (mcp_version, target) = (record.version.as_deref().map(mcp_version), operation.target.name());
+    let (mcp_version, target) = (record.version(facts).map(mcp_version), operation.target.name());
     let is_same = |labels: &OperationLabels| {
         (labels.method, labels.http_version, labels.mcp_version, labels.target.as_deref())
             == (operation.label, facts.version, mcp_version, target)
@@ -206,7 +206,7 @@ fn count_legacy_call(legacy: &Legacy, tool: &str, status: &'static str) {
 
 /// The labels of operations and sessions.
 fn transport_attributes(facts: &RequestFacts, record: &RequestRecord) -> impl Iterator<Item = KeyValue> {
-    let version = record.version.as_deref().map(mcp_version);
+    let version = record.version(facts).map(mcp_version);
     let version = version.map(|version| attribute("mcp.protocol.version", version));
     let transport = [
         attribute("network.transport", "tcp"),
@@ -222,7 +222,7 @@ fn count_session(facts: &RequestFacts, record: &RequestRecord, instruments: &Ins
     if let Some(session) = head.session.as_ref().filter(|_| opens && head.status.is_success()) {
         instruments.session_opened(session.as_bytes(), transport_attributes(facts, record).collect());
     }
-    let Some(session) = &facts.session else { return };
+    let Some(session) = facts.session() else { return };
     let is_closed = facts.method == Method::DELETE && head.status.is_success();
     if is_closed || head.status == StatusCode::NOT_FOUND {
         instruments.session_closed(session.as_bytes(), !is_closed);

@@ -10,14 +10,18 @@ use memchr::memmem::Finder;
 use serde::Deserialize;
 use url::Url;
 
-use super::outcome::{RequestOutcome, ResponseHead};
+use super::{
+    facts::RequestFacts,
+    outcome::{RequestOutcome, ResponseHead},
+};
 use crate::{
     mcp::{
         era::ModernMeta,
         message::{Message, MessageKind, same_id},
+        methods::known_method,
     },
     proxy::messages::RequestMessages,
-    telemetry::{TraceContext, cut, mcp_method, rpc_code},
+    telemetry::{OTHER, TraceContext, cut, rpc_code},
 };
 
 /// What metrics and spans say of a request's messages and of its response.
@@ -25,8 +29,8 @@ use crate::{
 pub(super) struct RequestRecord {
     pub(super) operations: Vec<Operation>,
     pub(super) is_batch: bool,
-    /// The protocol version.
-    pub(super) version: Option<String>,
+    /// The protocol version that a message names.
+    version: Option<String>,
     /// The name of the client.
     pub(super) client: Option<String>,
     pub(super) response: Option<Arc<ResponseHead>>,
@@ -43,7 +47,7 @@ impl RequestRecord {
         if message.may_have_meta() {
             carried = TraceContext::from_params(message.params());
             let version = ModernMeta::of(message).and_then(|meta| meta.version());
-            self.version = version.map(|version| cut(&version).to_owned()).or(self.version.take());
+            self.version = version.map(|version| cut(&version).to_owned());
         }
         if message.method() == "initialize" {
             let hello = InitializeParams::of(message);
@@ -51,6 +55,11 @@ impl RequestRecord {
             self.version = hello.protocol_version.map(|version| cut(&version).to_owned());
         }
         carried
+    }
+
+    /// The protocol version: that of the message, or that of the request's head.
+    pub(super) fn version<'a>(&'a self, facts: &'a RequestFacts) -> Option<&'a str> {
+        self.version.as_deref().or(facts.protocol())
     }
 
     /// The operation, if the request has exactly one message.
@@ -169,7 +178,7 @@ impl Operation {
         if message.kind() == MessageKind::Response {
             return None;
         }
-        let label = mcp_method(message.method());
+        let label = known_method(message.method()).unwrap_or(OTHER);
         let is_known = label == message.method();
         Some(Self {
             method: if is_known { label.into() } else { cut(message.method()).to_owned().into() },

@@ -4,6 +4,7 @@
 //! outcome is known: by the head of the response, by a message in it, or when the request ends without either.
 
 use std::{
+    borrow::Cow,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::SystemTime,
 };
@@ -18,7 +19,7 @@ use super::{
     spans::RequestTelemetry,
 };
 use crate::{
-    audit::{Audit, AuditOutcome, Event, EventFields, EventType, LimitedCause},
+    audit::{Audit, AuditOutcome, Event, EventFields, EventType, LimitedCause, SessionDigest},
     auth::incoming::Principal,
     explain::Reason,
     mcp::{
@@ -31,14 +32,12 @@ use crate::{
         messages::RequestMessages,
         respond::{self, Request, Response},
     },
-    redact::{extended::ExtendedRedactor, hex, is_secret_name, truncate},
+    redact::{extended::ExtendedRedactor, is_secret_name, truncate},
     telemetry::traceparent_header,
 };
 
 /// Longest path that is recorded.
 const MAX_PATH_BYTES: usize = 1024;
-/// Digits of a session's digest.
-const SESSION_DIGEST_DIGITS: usize = 16;
 
 /// One request in the audit log.
 #[derive(Debug)]
@@ -50,7 +49,7 @@ pub(super) struct RequestAudit {
     /// Whether callers have to authenticate.
     requires_auth: bool,
     source: RequestSource,
-    session: Option<String>,
+    session: Option<SessionDigest>,
     posts_json: bool,
     traceparent: Option<String>,
     state: Mutex<AuditState>,
@@ -62,7 +61,7 @@ struct AuditState {
     /// The token that replaces the caller's, and the header that holds it.
     exchanged_token: Option<(HeaderName, Secret)>,
     /// The names of the credentials that the server was sent.
-    credential: Option<String>,
+    credential: Option<Cow<'static, str>>,
     messages: Vec<AuditedMessage>,
     head: Option<Arc<ResponseHead>>,
     /// Whether all messages of the response were seen, and whether it broke off.
@@ -87,6 +86,7 @@ impl RequestAudit {
         let is_json = |value: &HeaderValue| {
             value.as_bytes().windows(4).any(|letters| letters.eq_ignore_ascii_case(b"json"))
         };
+        let digest = |id: &str| audit.session_digest(id);
         let query = request.uri().query().unwrap_or_default();
         let in_query = || {
             let mut pairs = url::form_urlencoded::parse(query.as_bytes());
@@ -137,7 +137,7 @@ impl RequestAudit {
             // The proxy does not authenticate callers, so the server checks their credentials.
             names.push("caller");
         }
-        let credential = if names.is_empty() { "none".to_owned() } else { names.join(",") };
+        let credential = if names.is_empty() { "none".into() } else { names.join(",").into() };
         state.credential = Some(credential);
     }
 
@@ -155,11 +155,6 @@ impl RequestAudit {
         });
         let audited = audited.collect();
         state.messages = audited;
-    }
-
-    /// Whether the request must not be forwarded unrecorded.
-    pub(super) fn must_record_pending(&self) -> bool {
-        self.audit.spec().fail_closed
     }
 
     /// Writes that the request is about to be forwarded.
@@ -391,10 +386,10 @@ impl RequestAudit {
             }
         }
         extra.put("credential", state.credential.as_deref());
-        let opened = || head.and_then(|head| head.session.as_deref()).map(digest);
-        match &self.session {
-            Some(session) => extra.put_plain("session", session),
-            None => extra.put("session", opened()),
+        let opened = || head.and_then(|head| head.session.as_deref());
+        let session = self.session.or_else(|| opened().map(|id| self.audit.session_digest(id)));
+        if let Some(SessionDigest(digest)) = &session {
+            extra.put_hex("session", digest);
         }
         // The span of a request without messages begins here, if not before.
         let own = self.telemetry.as_deref().and_then(RequestTelemetry::trace_ids);
@@ -476,12 +471,6 @@ fn cannot_record(id: &[u8], cause: &str) -> Box<Response> {
     let denial = Denial::new(Reason::AuditNotWritten).input("cause", cause);
     let message = "the request cannot be recorded; try again later";
     Box::new(respond::deny(status, error_code::INTERNAL_ERROR, message, id, denial))
-}
-
-/// A digest that tells sessions apart. The id itself would let readers of the log use the session.
-fn digest(id: &str) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, id.as_bytes());
-    hex(&digest.as_ref()[..SESSION_DIGEST_DIGITS / 2])
 }
 
 #[cfg(test)]

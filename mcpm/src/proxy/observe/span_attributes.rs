@@ -28,7 +28,8 @@ pub(super) fn http_attributes(
     sent: SentBody,
     now: Instant,
 ) -> Vec<KeyValue> {
-    let RequestFacts { scheme, host, user_agent: agent, size, method, version, .. } = facts;
+    let RequestFacts { scheme, size, method, version, .. } = facts;
+    let (host, agent) = (facts.host(), facts.user_agent().map(str::to_owned));
     let (method, path) = (http_method(method), cut(facts.path()));
     let mut all = vec![
         attribute("http.request.method", method),
@@ -38,13 +39,13 @@ pub(super) fn http_attributes(
         attribute("network.protocol.version", *version),
         attribute("http.response.body.size", count_of(sent.size)),
     ];
-    let full = host.as_ref().map(|host| format!("{scheme}://{host}{path}"));
+    let full = host.map(|host| format!("{scheme}://{host}{path}"));
     let status = record.status(outcome);
     all.extend(status.map(|status| attribute("http.response.status_code", i64::from(status))));
     all.extend(size.map(|size| attribute("http.request.body.size", count_of(size))));
     all.extend(agent.clone().map(|agent| attribute("user_agent.original", agent)));
     all.extend(full.clone().map(|full| attribute("url.full", full)));
-    if let Some((name, port)) = host.as_deref().map(name_and_port) {
+    if let Some((name, port)) = host.map(name_and_port) {
         all.push(attribute("server.address", name.to_owned()));
         all.extend(port.map(|port| attribute("server.port", i64::from(port))));
     }
@@ -61,7 +62,7 @@ pub(super) fn http_attributes(
         all.extend(size.map(|size| attribute("http.request_content_length", count_of(size))));
         all.extend(agent.clone().map(|agent| attribute("http.user_agent", agent)));
         all.extend(full.map(|full| attribute("http.url", full)));
-        all.extend(host.clone().map(|host| attribute("http.host", host)));
+        all.extend(host.map(|host| attribute("http.host", host.to_owned())));
     }
     if let Some(denial) = record.response.as_ref().and_then(|head| head.denial.as_ref()) {
         all.extend([
@@ -114,9 +115,9 @@ pub(super) fn mcp_attributes(
     let (is_legacy, name) = (telemetry.legacy, telemetry.server.clone());
     let mut all = vec![attribute("network.transport", "tcp"), attribute("mcp.server.name", name)];
     let opened = || record.response.as_ref().and_then(|head| head.session.clone());
-    let session = facts.session.clone().or_else(opened);
+    let session = facts.session().map(str::to_owned).or_else(opened);
     all.extend(session.map(|session| attribute("mcp.session.id", session)));
-    all.extend(record.version.clone().map(|version| attribute("mcp.protocol.version", version)));
+    all.extend(record.version(facts).map(|version| attribute("mcp.protocol.version", version.to_owned())));
     all.extend(record.client.clone().map(|client| attribute("mcp.client.name", client)));
     if is_legacy {
         let transport = if is_stdio { "stdio" } else { "http" };

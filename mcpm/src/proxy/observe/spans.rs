@@ -36,6 +36,9 @@ use crate::{
 
 pub(super) use super::sse_pending::SsePending;
 
+/// Most phases of a request before the server's work; the stack marks as many.
+const MAX_PHASES: usize = 5;
+
 /// One request in metrics and traces.
 #[derive(Debug)]
 pub(super) struct RequestTelemetry {
@@ -51,13 +54,13 @@ struct TelemetryState {
     record: RequestRecord,
     is_parsed: bool,
     /// Phases, and when each began.
-    phases: Vec<(&'static str, Instant)>,
-    /// The span of the whole request.
-    span: Option<Span>,
-    /// The context of that span, also after the span has ended.
+    phases: [Option<(&'static str, Instant)>; MAX_PHASES],
+    /// The span of the whole request, if it is sampled. Boxed, since it is large and most are not.
+    span: Option<Box<Span>>,
+    /// The context of that span, once the request has one.
     span_context: Option<SpanContext>,
-    /// The span of the server's work, and when it began.
-    backend_span: Option<(Span, Instant)>,
+    /// The span of the server's work, if it is sampled, and when it began.
+    backend_span: Option<(Box<Span>, Instant)>,
     /// When the server had received the request.
     sent_at: Option<Instant>,
     /// When the head of the server's response arrived.
@@ -83,8 +86,7 @@ impl RequestTelemetry {
         requires_auth: bool,
     ) -> Self {
         metrics::request_started(&telemetry, &facts);
-        let record = RequestRecord { version: facts.protocol.clone(), ..RequestRecord::default() };
-        let state = TelemetryState { record, is_unauthenticated: requires_auth, ..TelemetryState::default() };
+        let state = TelemetryState { is_unauthenticated: requires_auth, ..TelemetryState::default() };
         Self { telemetry, facts, sse_pending, is_stdio, state: Mutex::new(state) }
     }
 
@@ -104,12 +106,14 @@ impl RequestTelemetry {
 
     /// Begins a phase, which ends the one before.
     pub(super) fn begin_phase(&self, phase: &'static str) {
-        if self.telemetry.tracer.is_none() {
+        if !self.telemetry.traces() {
             return;
         }
         let mut state = self.state();
-        if state.span.as_ref().is_none_or(Span::is_recording) {
-            state.phases.push((phase, Instant::now()));
+        if (state.span_context.is_none() || state.span.is_some())
+            && let Some(free) = state.phases.iter_mut().find(|phase| phase.is_none())
+        {
+            *free = Some((phase, Instant::now()));
         }
     }
 
@@ -125,7 +129,7 @@ impl RequestTelemetry {
         state.awaits_sse_response = state.record.operations.iter().any(Operation::is_request);
         let awaits = state.awaits_sse_response;
         drop(state);
-        if awaits && !self.sse_pending.register(&self.facts.path_and_query, || Arc::<Self>::clone(self)) {
+        if awaits && !self.sse_pending.register(self.facts.path_and_query(), || Arc::<Self>::clone(self)) {
             self.state().awaits_sse_response = false;
         }
     }
@@ -152,27 +156,29 @@ impl RequestTelemetry {
         let builder =
             SpanBuilder::from_name(name).with_kind(SpanKind::Server).with_start_time(self.facts.began.0);
         let mut span = tracer.build_with_context(builder, &child_context(parent));
-        if let Some(one) = single.filter(|_| span.is_recording()) {
-            // Only now, since most requests are not sampled.
+        state.span_context = Some(span.span_context().clone());
+        if !span.is_recording() {
+            // Most requests are not sampled.
+            return;
+        }
+        if let Some(one) = single {
             span.update_name(one.span_name());
         }
         if let Some(link) = link {
             span.add_link(link, Vec::new());
         }
-        state.span_context = Some(span.span_context().clone());
-        state.span = Some(span);
+        state.span = Some(Box::new(span));
     }
 
     /// Begins the span of the server's work. Returns its trace context; `None` if requests are not traced.
     pub(super) fn begin_backend_span(&self) -> Option<TraceContext> {
         let mut state = self.state();
-        if state.span.is_none() {
+        if state.span_context.is_none() {
             self.begin_span(&mut state, &TraceContext::default());
         }
-        let span = state.span.as_ref()?;
-        let parent = span.span_context().clone();
-        if !span.is_recording() {
-            // Most requests are not sampled. Of their spans the server gets the ids.
+        let parent = state.span_context.clone()?;
+        if state.span.is_none() {
+            // Of spans that are not sampled, the server gets the ids.
             let id = RandomIdGenerator::default().new_span_id();
             let state = parent.trace_state().clone();
             let span = SpanContext::new(parent.trace_id(), id, TraceFlags::default(), false, state);
@@ -184,13 +190,13 @@ impl RequestTelemetry {
             .with_start_time(self.facts.to_system_time(now));
         let span = self.telemetry.tracer.as_ref()?.build_with_context(builder, &child_context(Some(parent)));
         let context = TraceContext::from_span(span.span_context());
-        state.backend_span = Some((span, now));
+        state.backend_span = Some((Box::new(span), now));
         Some(context)
     }
 
     /// Whether the spans of the request are exported.
     pub(super) fn is_recording(&self) -> bool {
-        self.state().span.as_ref().is_some_and(Span::is_recording)
+        self.state().span.is_some()
     }
 
     pub(super) fn mark_sent(&self) {
@@ -243,7 +249,7 @@ impl RequestTelemetry {
 
     pub(super) fn on_response(&self, head: Arc<ResponseHead>) {
         let mut state = self.state();
-        if state.span.is_none() {
+        if state.span_context.is_none() {
             self.begin_span(&mut state, &TraceContext::default());
         }
         state.record.response = Some(head);
@@ -271,7 +277,7 @@ impl RequestTelemetry {
         self.end(&mut state, outcome, sent);
         drop(state);
         if was_pending {
-            self.sse_pending.forget(&self.facts.path_and_query, self);
+            self.sse_pending.forget(self.facts.path_and_query(), self);
         }
         if let Some(endpoint) = endpoint {
             self.sse_pending.close(&endpoint);
@@ -282,8 +288,8 @@ impl RequestTelemetry {
         state.is_finished = true;
         let now = Instant::now();
         metrics::operations_finished(&self.telemetry, &self.facts, &state.record, outcome, now);
-        if state.span.as_ref().is_some_and(Span::is_recording) {
-            self.end_spans(state, outcome, sent, now);
+        if let Some(span) = state.span.take() {
+            self.end_spans(state, *span, outcome, sent, now);
         }
     }
 
@@ -295,8 +301,14 @@ impl RequestTelemetry {
     }
 
     /// Ends the span of the request and the span of the server's work, and makes those of the phases.
-    fn end_spans(&self, state: &mut TelemetryState, outcome: RequestOutcome, sent: SentBody, now: Instant) {
-        let Some(mut span) = state.span.take() else { return };
+    fn end_spans(
+        &self,
+        state: &mut TelemetryState,
+        mut span: Span,
+        outcome: RequestOutcome,
+        sent: SentBody,
+        now: Instant,
+    ) {
         self.phase_spans(state, &span.span_context().clone(), now);
         self.end_backend_span(state, outcome, sent, now);
         let (facts, record, telemetry) = (&*self.facts, &state.record, &*self.telemetry);
@@ -337,9 +349,10 @@ impl RequestTelemetry {
         let head = state.record.response.as_deref();
         let last = state.backend_span.as_ref().map(|(_, at)| *at);
         let last = last.or(head.map(|head| head.at)).unwrap_or(now);
-        for (number, (name, from)) in state.phases.iter().enumerate() {
-            let to = state.phases.get(number + 1).map_or(last, |(_, next)| *next);
-            let is_last = number + 1 == state.phases.len() && state.backend_span.is_none();
+        let mut phases = state.phases.iter().flatten().peekable();
+        while let Some((name, from)) = phases.next() {
+            let next = phases.peek().map(|(_, next)| *next);
+            let (to, is_last) = (next.unwrap_or(last), next.is_none() && state.backend_span.is_none());
             let denial = head.and_then(|head| head.denial.as_ref()).filter(|_| is_last);
             let attributes = denial.map(|denial| vec![attribute("mcpm.denial.reason", denial.reason.id())]);
             self.child_span(name, parent, *from, to, attributes.unwrap_or_default());
@@ -465,7 +478,7 @@ mod tests {
             );
             observed.on_response(Arc::new(ResponseHead::of(&respond::empty(StatusCode::UNAUTHORIZED))));
             let state = observed.state();
-            let span = state.span.as_ref().expect("a span").span_context();
+            let span = state.span_context.as_ref().expect("a span");
             assert_eq!(span.is_sampled(), !is_unauthenticated);
             assert_eq!(span.trace_id().to_string() == parent[3..35], !is_unauthenticated);
         }
