@@ -19,14 +19,14 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, header};
 use http_body_util::{BodyExt as _, Limited};
 use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
 use opentelemetry_http::{HttpClient as OtelHttpClient, HttpError};
 use opentelemetry_otlp::{
-    ExporterBuildError, MetricExporter, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
-    WithTonicConfig as _,
+    ExporterBuildError, MetricExporter, SpanExporter as GrpcSpanExporter, WithExportConfig as _,
+    WithHttpConfig as _, WithTonicConfig as _,
 };
 use opentelemetry_sdk::{
     Resource,
@@ -43,7 +43,10 @@ use tonic::{
 use tower_service::Service;
 use url::Url;
 
-use super::OtlpSpec;
+use super::{
+    OtlpSpec,
+    span_encoding::{encode_resource, encode_spans},
+};
 use crate::{
     Error, ErrorKind, Result,
     http_client::{self, HttpClient, http2, request_for_url},
@@ -53,6 +56,7 @@ use crate::{
 
 /// Timeout of one export.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
+const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");
 /// Maximum size of a response in bytes.
 const MAX_RESPONSE_BYTES: usize = 1 << 20;
 
@@ -113,22 +117,20 @@ impl<'a> ExporterFactory<'a> {
     pub(super) fn spans(&self) -> Result<TimedExporter<SpanExporter>> {
         // The exporter captures the current runtime.
         let _entered = self.runtime.enter();
-        let built = match self.spec.protocol {
-            OtlpProtocol::Http => SpanExporter::builder()
-                .with_http()
-                .with_http_client(OtlpHttpClient::new(self))
-                .with_protocol(opentelemetry_otlp::Protocol::HttpBinary)
-                .with_endpoint(format!("{}/v1/traces", self.spec.endpoint))
-                .with_timeout(EXPORT_TIMEOUT)
-                .build(),
-            OtlpProtocol::Grpc => SpanExporter::builder()
-                .with_tonic()
-                .with_channel(self.channel()?)
-                .with_interceptor(self.metadata())
-                .with_timeout(EXPORT_TIMEOUT)
-                .build(),
+        let exporter = match self.spec.protocol {
+            OtlpProtocol::Http => {
+                let endpoint = format!("{}/v1/traces", self.spec.endpoint);
+                let endpoint = endpoint.parse().map_err(|error| no_endpoint(&endpoint, error))?;
+                let (client, resource) = (OtlpHttpClient::new(self), Vec::new());
+                SpanExporter::Http(HttpSpanExporter { client, endpoint, resource })
+            }
+            OtlpProtocol::Grpc => {
+                let builder = GrpcSpanExporter::builder().with_tonic().with_channel(self.channel()?);
+                let builder = builder.with_interceptor(self.metadata()).with_timeout(EXPORT_TIMEOUT);
+                SpanExporter::Grpc(builder.build().map_err(|error| exporter_error(&error))?)
+            }
         };
-        Ok(self.sender(built.map_err(|error| exporter_error(&error))?))
+        Ok(self.sender(exporter))
     }
 
     /// Creates the exporter of metrics.
@@ -242,6 +244,60 @@ impl OtelHttpClient for OtlpHttpClient {
         let (parts, body) = sent?.into_parts();
         let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await?.to_bytes();
         Ok(Response::from_parts(parts, body))
+    }
+}
+
+/// Exports spans by the collector's protocol.
+#[derive(Debug)]
+pub(super) enum SpanExporter {
+    Http(HttpSpanExporter),
+    Grpc(GrpcSpanExporter),
+}
+
+/// Exports spans over HTTP.
+#[derive(Debug)]
+pub(super) struct HttpSpanExporter {
+    client: OtlpHttpClient,
+    endpoint: Uri,
+    /// The resource of the spans, as it is sent.
+    resource: Vec<u8>,
+}
+
+impl HttpSpanExporter {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let mut request = Request::new(Bytes::from(encode_spans(&self.resource, &batch)));
+        drop(batch);
+        (*request.method_mut(), *request.uri_mut()) = (Method::POST, self.endpoint.clone());
+        request.headers_mut().insert(header::CONTENT_TYPE, PROTOBUF);
+        let failed = |reason: String| OTelSdkError::InternalFailure(reason);
+        let response = self.client.send_bytes(request).await.map_err(|error| failed(error.to_string()))?;
+        match response.status() {
+            status if status.is_success() => Ok(()),
+            status => Err(failed(format!("HTTP export failed with status code: {}", status.as_u16()))),
+        }
+    }
+}
+
+impl SendSpans for SpanExporter {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        match self {
+            Self::Http(exporter) => exporter.export(batch).await,
+            Self::Grpc(exporter) => exporter.export(batch).await,
+        }
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        match self {
+            Self::Http(_) => Ok(()),
+            Self::Grpc(exporter) => exporter.shutdown_with_timeout(timeout),
+        }
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        match self {
+            Self::Http(exporter) => exporter.resource = encode_resource(resource),
+            Self::Grpc(exporter) => exporter.set_resource(resource),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod instruments;
 mod label_sets;
 mod labels;
 mod otel_variables;
+mod span_encoding;
 mod spec;
 mod trace_context;
 mod traceparent;
