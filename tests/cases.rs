@@ -2,7 +2,8 @@
 //!
 //! A case is a file in `data/cases`. Each line is a verb and its words, for example `call test_simple_text simple text`,
 //! which calls a tool and expects a text in the result. `$IMAGE` is the image of the everything-server, `$SILENT` one that
-//! never responds, `$PREFIX` what names of workloads begin with, and `$REMOTE` a remote server that requires a login.
+//! never responds, `$PREFIX` what names of workloads begin with, `$FOLDER` an empty folder, `$REGISTRY` the registry beside
+//! the cases, and `$REMOTE` a remote server that requires a login.
 //! A program per language runs them: `cases/rust.rs`, `cases/case.c`, `cases/case.py` and, with the tests of the Swift
 //! package, `bindings/swift/Tests/McpmTests/CaseTests.swift`.
 //! Events of other kinds than an expected one are skipped.
@@ -27,21 +28,26 @@ fn folder() -> PathBuf {
     mcpm_tests::root().join("tests/data/cases")
 }
 
-/// A case, a state directory of its own, and the variables.
+/// A case, a state directory and a folder of its own, and the variables.
 struct Run {
     file: PathBuf,
     state: tempfile::TempDir,
+    _folder: tempfile::TempDir,
     variables: HashMap<&'static str, String>,
 }
 
 impl Run {
     fn new(case: &str, language: &str) -> Self {
+        let empty = tempfile::tempdir().unwrap();
         let variables = HashMap::from([
             ("IMAGE", "mcpm-test/everything:1".to_owned()),
             ("SILENT", "mcpm-test/silent:1".to_owned()),
+            ("FOLDER", empty.path().display().to_string()),
+            ("REGISTRY", folder().join("registry.json").display().to_string()),
             ("PREFIX", format!("case-{language}-{}", std::process::id())),
         ]);
-        Self { file: folder().join(format!("{case}.case")), state: tempfile::tempdir().unwrap(), variables }
+        let file = folder().join(format!("{case}.case"));
+        Self { file, state: tempfile::tempdir().unwrap(), _folder: empty, variables }
     }
 
     /// Runs the case with a program.
@@ -91,6 +97,7 @@ cases! {
     cancel: "cancel",
     deny: "deny",
     errors: "errors",
+    ignore: "ignore",
     manage: "manage",
     no_port: "no-port",
     used: "use",
@@ -125,8 +132,9 @@ fn the_memory_of_every_case_is_checked_in_c() {
 #[test]
 fn every_case_is_run() {
     let files = std::fs::read_dir(folder()).unwrap().map(|file| file.unwrap().file_name());
+    let names = files.map(|name| name.into_string().unwrap());
     let kept: BTreeSet<String> =
-        files.map(|name| name.to_str().unwrap().strip_suffix(".case").unwrap().to_owned()).collect();
+        names.filter_map(|name| Some(name.strip_suffix(".case")?.to_owned())).collect();
     // The identity tests run it: it needs a server that requires a login.
     let run = CASES.iter().copied().chain(["login"]).map(str::to_owned).collect();
     assert_eq!(kept, run);

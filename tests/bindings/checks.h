@@ -1,5 +1,8 @@
 /* What the C programs share: checks of conditions and of the library's answers. */
 
+#ifndef CHECKS_H
+#define CHECKS_H
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -40,3 +43,5 @@ static inline void done(mcpm_status status, mcpm_error *const *error, const char
         exit(1);
     }
 }
+
+#endif

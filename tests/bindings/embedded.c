@@ -2,11 +2,10 @@
  * prefix; the second image never answers; options are exported to the file. */
 
 #define _POSIX_C_SOURCE 200809L
-#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "checks.h"
+#include "outcome.h"
 
 /* Whether a value is present and this text. */
 static int is(const char *value, const char *text)
@@ -15,54 +14,6 @@ static int is(const char *value, const char *text)
 }
 
 static mcpm_error *error = NULL;
-
-/* What a callback has brought, and whether it was called. */
-struct outcome {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    int called;
-    mcpm_workload *workload;
-    char *message;
-    mcpm_error *error;
-};
-
-#define OUTCOME {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, NULL, NULL, NULL}
-
-static void deliver(struct outcome *outcome, mcpm_workload *workload, char *message, mcpm_error *failure)
-{
-    pthread_mutex_lock(&outcome->lock);
-    outcome->called += 1;
-    outcome->workload = workload;
-    outcome->message = message;
-    outcome->error = failure;
-    pthread_cond_signal(&outcome->changed);
-    pthread_mutex_unlock(&outcome->lock);
-}
-
-static void on_started(void *user_data, mcpm_workload *workload, mcpm_error *failure)
-{
-    deliver((struct outcome *)user_data, workload, NULL, failure);
-}
-
-static void on_message(void *user_data, char *message, mcpm_error *failure)
-{
-    deliver((struct outcome *)user_data, NULL, message, failure);
-}
-
-static void on_end(void *user_data, mcpm_error *failure)
-{
-    deliver((struct outcome *)user_data, NULL, NULL, failure);
-}
-
-/* Waits until a callback was called this often. */
-static void await_calls(struct outcome *outcome, int calls)
-{
-    pthread_mutex_lock(&outcome->lock);
-    while (outcome->called < calls) {
-        pthread_cond_wait(&outcome->changed, &outcome->lock);
-    }
-    pthread_mutex_unlock(&outcome->lock);
-}
 
 /* The kinds of the events, in their order. */
 struct events {
@@ -143,21 +94,21 @@ static void the_server_is_used(mcpm_workload *workload)
 
     struct outcome received = OUTCOME;
     mcpm_operation *operation = NULL;
-    DONE(mcpm_connection_receive_async(connection, on_message, &received, &operation, &error));
+    DONE(mcpm_connection_receive_async(connection, on_text, &received, &operation, &error));
     mcpm_operation_cancel(operation);
     mcpm_operation_free(operation);
     await_calls(&received, 1);
     CHECK(mcpm_error_status(received.error) == MCPM_STATUS_INTERRUPTED);
     mcpm_error_free(received.error);
-    DONE(mcpm_connection_receive_async(connection, on_message, &received, NULL, &error));
+    DONE(mcpm_connection_receive_async(connection, on_text, &received, NULL, &error));
     struct outcome sent = OUTCOME;
     DONE(mcpm_connection_send_async(connection, "{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"ping\"}", on_end, &sent,
                                     &error));
     await_calls(&sent, 1);
     CHECK(sent.error == NULL);
     await_calls(&received, 2);
-    CHECK(received.error == NULL && strstr(received.message, "\"id\":4") != NULL);
-    mcpm_string_free(received.message);
+    CHECK(received.error == NULL && strstr((char *)received.result, "\"id\":4") != NULL);
+    mcpm_string_free((char *)received.result);
 
     DONE(mcpm_connection_close(connection, &error));
     answer = NULL;
@@ -169,44 +120,116 @@ static void the_server_is_used(mcpm_workload *workload)
     mcpm_connection_free(connection);
 }
 
+/* A connection is closed with a callback, too. */
+static void another_connection_is_closed(mcpm_workload *workload)
+{
+    mcpm_connection *connection = NULL;
+    DONE(mcpm_workload_connect(workload, NULL, &connection, &error));
+    struct outcome closed = OUTCOME;
+    DONE(mcpm_connection_close_async(connection, on_end, &closed, &error));
+    CHECK(await_result(&closed) == NULL);
+    char *message = NULL;
+    DONE(mcpm_connection_receive(connection, &message, &error));
+    CHECK(message == NULL);
+    mcpm_connection_free(connection);
+}
+
+/* The output of a server, and the end of reading it. */
+struct output {
+    struct outcome end;
+    size_t bytes;
+    int parts;
+    /* How many parts are read. */
+    int wanted;
+};
+
 static bool count_output(void *user_data, mcpm_log_stream stream, const uint8_t *bytes, size_t length)
 {
+    struct output *output = (struct output *)user_data;
     CHECK((stream == MCPM_LOG_STREAM_STDOUT || stream == MCPM_LOG_STREAM_STDERR) && bytes != NULL);
-    *(size_t *)user_data += length;
-    return true;
+    output->bytes += length;
+    output->parts += 1;
+    return output->parts < output->wanted;
+}
+
+static void on_output_end(void *user_data, mcpm_error *failure)
+{
+    on_end(&((struct output *)user_data)->end, failure);
+}
+
+static void its_output_is_read(const char *name)
+{
+    struct output all = {OUTCOME, 0, 0, 1000}, same = {OUTCOME, 0, 0, 1000}, first = {OUTCOME, 0, 0, 1};
+    DONE(mcpm_workloads_logs(name, false, -1, count_output, &all, &error));
+    CHECK(all.bytes > 0);
+    DONE(mcpm_workloads_logs_async(name, false, -1, count_output, on_output_end, &same, NULL, &error));
+    CHECK(await_result(&same.end) == NULL && same.bytes == all.bytes);
+    /* The callback ends it, although the server runs. */
+    DONE(mcpm_workloads_logs_async(name, true, -1, count_output, on_output_end, &first, NULL, &error));
+    CHECK(await_result(&first.end) == NULL && first.parts == 1);
+    /* The program ends it. */
+    struct output followed = {OUTCOME, 0, 0, 1000};
+    mcpm_operation *operation = NULL;
+    DONE(mcpm_workloads_logs_async(name, true, 0, count_output, on_output_end, &followed, &operation, &error));
+    mcpm_operation_cancel(operation);
+    mcpm_operation_free(operation);
+    await_failure(&followed.end, MCPM_STATUS_INTERRUPTED);
+}
+
+static void check_list(mcpm_record_list *list, const char *name)
+{
+    CHECK(mcpm_record_list_length(list) == 1 && mcpm_record_list_get(list, 1) == NULL);
+    const mcpm_record *listed = mcpm_record_list_get(list, 0);
+    CHECK(is(mcpm_record_get(listed, "name"), name));
+    CHECK(is(mcpm_record_get(listed, "status"), "running") && mcpm_record_get(listed, "url") == NULL);
+    mcpm_record_list_free(list);
+}
+
+static void check_info(mcpm_record *info)
+{
+    CHECK(is(mcpm_record_get(info, "transport"), "stdio") && mcpm_record_get(info, "colour") == NULL);
+    mcpm_record_free(info);
 }
 
 static void its_record_is_read(const char *name, const char *file)
 {
     mcpm_record_list *list = NULL;
     DONE(mcpm_workloads_list(&list, &error));
-    CHECK(mcpm_record_list_length(list) == 1 && mcpm_record_list_get(list, 1) == NULL);
-    const mcpm_record *listed = mcpm_record_list_get(list, 0);
-    CHECK(is(mcpm_record_get(listed, "name"), name));
-    CHECK(is(mcpm_record_get(listed, "status"), "running") && mcpm_record_get(listed, "url") == NULL);
-    mcpm_record_list_free(list);
+    check_list(list, name);
+    struct outcome listed = OUTCOME, found = OUTCOME, unknown = OUTCOME;
+    DONE(mcpm_workloads_list_async(on_record_list, &listed, NULL, &error));
+    check_list((mcpm_record_list *)await_result(&listed), name);
     mcpm_record *info = NULL;
     DONE(mcpm_workloads_info(name, &info, &error));
-    CHECK(is(mcpm_record_get(info, "transport"), "stdio") && mcpm_record_get(info, "colour") == NULL);
-    mcpm_record_free(info);
-    size_t bytes = 0;
-    DONE(mcpm_workloads_logs(name, false, -1, count_output, &bytes, &error));
-    CHECK(bytes > 0);
+    check_info(info);
+    DONE(mcpm_workloads_info_async(name, on_record, &found, NULL, &error));
+    check_info((mcpm_record *)await_result(&found));
     DONE(mcpm_workloads_export_to(name, file, &error));
     mcpm_error *missing = NULL;
     CHECK(mcpm_workloads_info("nobody", &info, &missing) == MCPM_STATUS_NOT_FOUND);
     mcpm_error_free(missing);
+    DONE(mcpm_workloads_info_async("nobody", on_record, &unknown, NULL, &error));
+    await_failure(&unknown, MCPM_STATUS_NOT_FOUND);
 }
 
-static void it_is_stopped_and_removed(mcpm_workload *workload, const char *name)
+/* Checks that a record is the status of a stopped workload, and frees it. */
+static void check_stopped(mcpm_record *status)
+{
+    CHECK(is(mcpm_record_get(status, "phase"), "stopped") && is(mcpm_record_get(status, "restarts"), "0"));
+    mcpm_record_free(status);
+}
+
+static void it_is_stopped(mcpm_workload *workload)
 {
     struct outcome stopped = OUTCOME, ended = OUTCOME;
-    DONE(mcpm_workload_wait_async(workload, on_end, &ended, NULL, &error));
+    DONE(mcpm_workload_wait_async(workload, on_record, &ended, NULL, &error));
     DONE(mcpm_workload_stop_async(workload, 5, on_end, &stopped, &error));
-    await_calls(&stopped, 1);
-    await_calls(&ended, 1);
-    CHECK(stopped.error == NULL && ended.error == NULL);
-    DONE(mcpm_workload_wait(workload, &error));
+    CHECK(await_result(&stopped) == NULL);
+    check_stopped((mcpm_record *)await_result(&ended));
+    mcpm_record *status = NULL;
+    DONE(mcpm_workload_wait(workload, &status, &error));
+    check_stopped(status);
+    DONE(mcpm_workload_wait(workload, NULL, &error));
     mcpm_phase phase = MCPM_PHASE_RUNNING;
     DONE(mcpm_workload_status(workload, &phase, NULL, &error));
     CHECK(phase == MCPM_PHASE_STOPPED);
@@ -223,8 +246,19 @@ static void it_is_stopped_and_removed(mcpm_workload *workload, const char *name)
     CHECK(heard.freed == 1 && heard.count >= 3);
     CHECK(heard.kinds[0] == MCPM_EVENT_KIND_STARTING && heard.kinds[1] == MCPM_EVENT_KIND_READY);
     CHECK(heard.kinds[heard.count - 1] == MCPM_EVENT_KIND_ENDED);
+}
+
+static void it_is_removed(const char *name)
+{
+    struct outcome stopped = OUTCOME, removed = OUTCOME;
     DONE(mcpm_workloads_stop(name, 5, &error));
-    DONE(mcpm_workloads_remove(name, 5, &error));
+    DONE(mcpm_workloads_stop_async(name, 5, on_end, &stopped, &error));
+    CHECK(await_result(&stopped) == NULL);
+    DONE(mcpm_workloads_remove_async(name, 5, on_end, &removed, &error));
+    CHECK(await_result(&removed) == NULL);
+    mcpm_error *missing = NULL;
+    CHECK(mcpm_workloads_remove(name, 5, &missing) == MCPM_STATUS_NOT_FOUND);
+    mcpm_error_free(missing);
     mcpm_record_list *list = NULL;
     DONE(mcpm_workloads_list(&list, &error));
     CHECK(mcpm_record_list_length(list) == 0);
@@ -236,13 +270,11 @@ static void a_start_is_cancelled(const char *image, const char *name)
     mcpm_workload_builder *options = builder(image, name);
     struct outcome started = OUTCOME;
     mcpm_operation *operation = NULL;
-    DONE(mcpm_workload_start_async(options, on_started, &started, &operation, &error));
+    DONE(mcpm_workload_start_async(options, on_workload_started, &started, &operation, &error));
     mcpm_workload_builder_free(options);
     mcpm_operation_cancel(operation);
     mcpm_operation_free(operation);
-    await_calls(&started, 1);
-    CHECK(started.workload == NULL && mcpm_error_status(started.error) == MCPM_STATUS_INTERRUPTED);
-    mcpm_error_free(started.error);
+    await_failure(&started, MCPM_STATUS_INTERRUPTED);
 }
 
 static void errors_tell_their_parts(void)
@@ -251,9 +283,9 @@ static void errors_tell_their_parts(void)
     mcpm_workload_builder_server(options, "http://127.0.0.1:1/mcp");
     mcpm_workload_builder_remote_auth_bearer_token(options, "two\nlines");
     struct outcome started = OUTCOME;
-    DONE(mcpm_workload_start_async(options, on_started, &started, NULL, &error));
+    DONE(mcpm_workload_start_async(options, on_workload_started, &started, NULL, &error));
     await_calls(&started, 1);
-    CHECK(started.workload == NULL && started.error != NULL);
+    CHECK(started.result == NULL && started.error != NULL);
     CHECK(mcpm_error_status(started.error) == MCPM_STATUS_INVALID_OPTION);
     const char *option = mcpm_error_context(started.error, "option");
     CHECK(is(option, "remote_auth_bearer_token"));
@@ -281,14 +313,17 @@ int main(int count, char **arguments)
     mcpm_workload_builder *options = builder(arguments[1], name);
     mcpm_workload_builder_on_event(options, on_event, &heard, free_events);
     struct outcome started = OUTCOME;
-    DONE(mcpm_workload_start_async(options, on_started, &started, NULL, &error));
+    DONE(mcpm_workload_start_async(options, on_workload_started, &started, NULL, &error));
     mcpm_workload_builder_free(options);
-    await_calls(&started, 1);
-    CHECK(started.error == NULL && is(mcpm_workload_url(started.workload), ""));
+    mcpm_workload *workload = (mcpm_workload *)await_result(&started);
+    CHECK(is(mcpm_workload_url(workload), ""));
 
-    the_server_is_used(started.workload);
+    the_server_is_used(workload);
+    another_connection_is_closed(workload);
     its_record_is_read(name, arguments[4]);
-    it_is_stopped_and_removed(started.workload, name);
+    its_output_is_read(name);
+    it_is_stopped(workload);
+    it_is_removed(name);
     a_start_is_cancelled(arguments[2], cancelled);
     errors_tell_their_parts();
     DONE(mcpm_shutdown(&error));

@@ -2,6 +2,7 @@
 
 #define _POSIX_C_SOURCE 200809L
 #include "client.h"
+#include "outcome.h"
 
 static mcpm_error *error = NULL;
 static const char *target;
@@ -62,7 +63,10 @@ static void warnings_and_a_check_are_told(void)
 {
     mcpm_proxy *proxy = start();
     CHECK(mcpm_proxy_warning(proxy, 0) == NULL);
-    DONE(mcpm_proxy_check(proxy, &error));
+    char nothing[] = "", *remark = nothing;
+    DONE(mcpm_proxy_check(proxy, &remark, &error));
+    CHECK(remark == NULL);
+    DONE(mcpm_proxy_check(proxy, NULL, &error));
     mcpm_proxy_free(proxy);
 
     mcpm_proxy_builder *options = mcpm_proxy_builder_new();
@@ -74,8 +78,32 @@ static void warnings_and_a_check_are_told(void)
     CHECK(strstr(mcpm_proxy_warning(proxy, 0), "`oidc_audience` has no effect") != NULL);
     CHECK(mcpm_proxy_warning(proxy, 1) == NULL && mcpm_proxy_warning(NULL, 0) == NULL);
     mcpm_error *failed = NULL;
-    CHECK(mcpm_proxy_check(proxy, &failed) == MCPM_STATUS_START_FAILED);
+    CHECK(mcpm_proxy_check(proxy, NULL, &failed) == MCPM_STATUS_START_FAILED);
     mcpm_error_free(failed);
+    mcpm_proxy_free(proxy);
+}
+
+static void operations_call_back(void)
+{
+    mcpm_proxy_builder *options = builder();
+    struct outcome started = OUTCOME, checked = OUTCOME, stopped = OUTCOME, failed = OUTCOME;
+    DONE(mcpm_proxy_start_async(options, on_proxy_started, &started, NULL, &error));
+    mcpm_proxy_builder_free(options);
+    mcpm_proxy *proxy = (mcpm_proxy *)await_result(&started);
+    use(mcpm_proxy_url(proxy));
+    DONE(mcpm_proxy_check_async(proxy, on_text, &checked, NULL, &error));
+    CHECK(await_result(&checked) == NULL);
+    DONE(mcpm_proxy_stop_async(proxy, on_end, &stopped, &error));
+    CHECK(await_result(&stopped) == NULL && phase_of(proxy) == MCPM_PHASE_STOPPED);
+    mcpm_proxy_free(proxy);
+
+    options = builder();
+    mcpm_proxy_builder_target_uri(options, "http://127.0.0.1:1/mcp");
+    mcpm_proxy_builder_in_process_only(options, true);
+    DONE(mcpm_proxy_start(options, &proxy, &error));
+    mcpm_proxy_builder_free(options);
+    DONE(mcpm_proxy_check_async(proxy, on_text, &failed, NULL, &error));
+    await_failure(&failed, MCPM_STATUS_START_FAILED);
     mcpm_proxy_free(proxy);
 }
 
@@ -183,6 +211,7 @@ int main(int count, char **arguments)
     target = arguments[1];
     a_proxy_is_used_and_stopped();
     warnings_and_a_check_are_told();
+    operations_call_back();
     mistakes_are_told();
     a_refusal_is_explained();
     a_shutdown_ends_proxies_and_a_start_begins_anew();

@@ -271,6 +271,27 @@ static void expect_listed(const char *name, const char *status)
     mcpm_record_list_free(list);
 }
 
+static void write_file(const char *path, const char *text)
+{
+    FILE *written = fopen(path, "w");
+    expect(written != NULL && fputs(text, written) >= 0 && fclose(written) == 0, "the file cannot be written");
+}
+
+/* Accepts the ignore files of a folder; the one with this name must have changed, or none. */
+static void accept_ignore_files(const char *folder, const char *name)
+{
+    mcpm_record_list *changed = NULL;
+    mcpm_error *error = NULL;
+    expect_status(mcpm_workloads_accept_ignore_files(folder, &changed, &error), &error, NULL, NULL);
+    size_t count = strcmp(name, "none") == 0 ? 0 : 1;
+    expect(mcpm_record_list_length(changed) == count, "another number of files has changed");
+    if (count == 1) {
+        const char *path = mcpm_record_get(mcpm_record_list_get(changed, 0), "path");
+        expect(path != NULL && strcmp(strrchr(path, '/') + 1, name) == 0, "another file has changed");
+    }
+    mcpm_record_list_free(changed);
+}
+
 static const char *phase(void)
 {
     static const char *const names[] = {"starting", "running", "restarting", "stopping", "stopped", "failed"};
@@ -357,7 +378,7 @@ static void carry_out(const char *verb, char *rest)
         expect_status(mcpm_connection_close(connection, &error), &error, NULL, NULL);
     } else if (strcmp(verb, "check") == 0) {
         fails(&rest, &kind, &message);
-        mcpm_status status = mcpm_proxy_check(proxy, &error);
+        mcpm_status status = mcpm_proxy_check(proxy, NULL, &error);
         expect_status(status, &error, kind, message);
     } else if (strcmp(verb, "prompted") == 0) {
         expect(prompted == atoi(rest), "the user was prompted another number of times");
@@ -371,6 +392,16 @@ static void carry_out(const char *verb, char *rest)
         fails(&rest, &kind, &message);
         mcpm_status status = mcpm_workloads_remove(name, 5, &error);
         expect_status(status, &error, kind, message);
+    } else if (strcmp(verb, "write") == 0) {
+        const char *path = word(&rest);
+        write_file(path, rest);
+    } else if (strcmp(verb, "accept-ignore-files") == 0) {
+        const char *folder = word(&rest);
+        if (fails(&rest, &kind, &message)) {
+            expect_status(mcpm_workloads_accept_ignore_files(folder, NULL, &error), &error, kind, message);
+        } else {
+            accept_ignore_files(folder, rest);
+        }
     } else {
         expect(0, "an unknown verb");
     }

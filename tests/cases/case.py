@@ -8,6 +8,7 @@ import re
 import sys
 import urllib.request
 from collections.abc import Awaitable
+from pathlib import Path
 from typing import Any
 
 import mcpm
@@ -61,6 +62,9 @@ class Case:
         match verb:
             case "option":
                 value: Any = [tail] if first == "tools" else BOOLEANS.get(tail, tail)
+                if first == "volume":
+                    source, _, target = tail.partition(":")
+                    value = [mcpm.VolumeSpec(host_path=source, container_path=target)]
                 self.options[first] = int(tail) if tail.isdigit() else value
             case "prompt":
                 self.prompt = {"none": None, "cancel": Cancels(), "follow": Follows()}[rest]
@@ -109,6 +113,13 @@ class Case:
                 await self.running.stop()
             case "remove":
                 await expect(mcpm.Workloads().remove(first, 5), tail)
+            case "write":
+                Path(first).write_text(tail)
+            case "accept-ignore-files":
+                outcome = asyncio.to_thread(mcpm.Workloads().accept_ignore_files, first)
+                changed = await expect(outcome, tail if tail.startswith("fails ") else "")
+                if changed is not None:
+                    assert [path.name for path in changed] == ([] if tail == "none" else [tail]), changed
             case _:
                 raise AssertionError(f"unknown verb {verb}")
 

@@ -199,6 +199,16 @@ impl Case {
                 let workloads = Workloads::new(self.environment.clone());
                 _ = expect(workloads.remove(first, Duration::from_secs(5)).await, tail);
             }
+            "write" => std::fs::write(first, tail).unwrap(),
+            "accept-ignore-files" => {
+                let accepted = Workloads::new(self.environment.clone()).accept_ignore_files(Path::new(first));
+                let rest = if tail.starts_with("fails ") { tail } else { "" };
+                if let Some(changed) = expect(accepted, rest) {
+                    let names: Vec<_> =
+                        changed.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+                    assert_eq!(names, if tail == "none" { vec![] } else { vec![tail] });
+                }
+            }
             _ => panic!("unknown verb `{verb}`"),
         }
     }

@@ -376,6 +376,15 @@ typedef void (*mcpm_on_proxy_started)(void *user_data,
                                       MCPM_OWNED mcpm_error *error);
 
 /**
+ * Receives the outcome of a check. `remark` is null if there is none, and must be freed with `mcpm_string_free`
+ * otherwise. If the check has failed, `remark` is null, and `error` must be freed.
+ *
+ * It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
+ * that block; they return `MCPM_STATUS_NOT_HERE` there.
+ */
+typedef void (*mcpm_on_checked)(void *user_data, MCPM_OWNED char *remark, MCPM_OWNED mcpm_error *error);
+
+/**
  * Receives an event. `event` is valid only during the call; its values, which the kind names, are read with
  * `mcpm_record_get`.
  *
@@ -396,8 +405,26 @@ typedef void (*mcpm_on_workload_started)(void *user_data,
                                          MCPM_OWNED mcpm_error *error);
 
 /**
- * Receives a part of a server's output, which is valid only during the call; returns whether to go on. It is called on
- * the thread that reads the output.
+ * Receives a record, which must be freed with `mcpm_record_free`. If the operation has failed, `record` is null, and
+ * `error` must be freed.
+ *
+ * It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
+ * that block; they return `MCPM_STATUS_NOT_HERE` there.
+ */
+typedef void (*mcpm_on_record)(void *user_data, MCPM_OWNED mcpm_record *record, MCPM_OWNED mcpm_error *error);
+
+/**
+ * Receives a list of records, which must be freed with `mcpm_record_list_free`. If the operation has failed, `list` is
+ * null, and `error` must be freed. It is called as `mcpm_on_record` is.
+ */
+typedef void (*mcpm_on_record_list)(void *user_data,
+                                    MCPM_OWNED mcpm_record_list *list,
+                                    MCPM_OWNED mcpm_error *error);
+
+/**
+ * Receives a part of a server's output, which is valid only during the call; returns whether to go on.
+ * `mcpm_workloads_logs` calls it on the calling thread, `mcpm_workloads_logs_async` on threads of mcpm, for one part after
+ * another; it must not call functions that block there.
  */
 typedef bool (*mcpm_on_output)(void *user_data, mcpm_log_stream stream, const uint8_t *bytes, size_t length);
 
@@ -451,6 +478,16 @@ mcpm_status mcpm_connection_receive_async(const mcpm_connection *connection,
  */
 mcpm_status mcpm_connection_close(const mcpm_connection *connection,
                                   MCPM_OWNED mcpm_error **error);
+
+/**
+ * Ends a connection as `mcpm_connection_close` does, but returns at once, and calls `on_end` when it has ended. It cannot
+ * be cancelled.
+ */
+MCPM_MUST_USE
+mcpm_status mcpm_connection_close_async(const mcpm_connection *connection,
+                                        mcpm_on_end on_end,
+                                        void *user_data,
+                                        MCPM_OWNED mcpm_error **error);
 
 /**
  * Frees a connection, which closes it; null is allowed.
@@ -753,18 +790,24 @@ const char *mcpm_proxy_warning(const mcpm_proxy *proxy,
 /**
  * Checks with one MCP exchange whether the target is an MCP server. Starting does not check this, because the
  * target need not be up then.
+ *
+ * `remark` may be null. Otherwise it is set to a remark about a server that passes, for example that it requires a
+ * login, and must be freed with `mcpm_string_free`; it is set to null if there is none.
  */
-MCPM_MUST_USE mcpm_status mcpm_proxy_check(const mcpm_proxy *proxy, MCPM_OWNED mcpm_error **error);
+MCPM_MUST_USE
+mcpm_status mcpm_proxy_check(const mcpm_proxy *proxy,
+                             MCPM_OWNED char **remark,
+                             MCPM_OWNED mcpm_error **error);
 
 /**
- * Checks the target as `mcpm_proxy_check` does, but returns at once, and calls `on_end` with the outcome.
+ * Checks the target as `mcpm_proxy_check` does, but returns at once, and calls `on_checked` with the outcome.
  *
  * `operation` may be null. Otherwise it is set to a handle that can cancel the check; free it with
  * `mcpm_operation_free`.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_proxy_check_async(const mcpm_proxy *proxy,
-                                   mcpm_on_end on_end,
+                                   mcpm_on_checked on_checked,
                                    void *user_data,
                                    MCPM_OWNED mcpm_operation **operation,
                                    MCPM_OWNED mcpm_error **error);
@@ -2107,18 +2150,25 @@ mcpm_status mcpm_workload_connect(const mcpm_workload *workload,
 
 /**
  * Waits until the server has exited and is not restarted, or the workload was stopped.
+ *
+ * `status` may be null. Otherwise it is set to the record that `mcpm_workload_status` returns; free it with
+ * `mcpm_record_free`.
  */
-MCPM_MUST_USE mcpm_status mcpm_workload_wait(const mcpm_workload *workload, MCPM_OWNED mcpm_error **error);
+MCPM_MUST_USE
+mcpm_status mcpm_workload_wait(const mcpm_workload *workload,
+                               MCPM_OWNED mcpm_record **status,
+                               MCPM_OWNED mcpm_error **error);
 
 /**
- * Calls `on_end` when the server has exited and is not restarted, or the workload was stopped.
+ * Calls `on_status` with the record that `mcpm_workload_status` returns when the server has exited and is not restarted,
+ * or the workload was stopped.
  *
  * `operation` may be null. Otherwise it is set to a handle that can cancel the wait; free it with
  * `mcpm_operation_free`.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workload_wait_async(const mcpm_workload *workload,
-                                     mcpm_on_end on_end,
+                                     mcpm_on_record on_status,
                                      void *user_data,
                                      MCPM_OWNED mcpm_operation **operation,
                                      MCPM_OWNED mcpm_error **error);
@@ -2161,6 +2211,17 @@ mcpm_status mcpm_workloads_list(MCPM_OWNED mcpm_record_list **list,
                                 MCPM_OWNED mcpm_error **error);
 
 /**
+ * Lists the workloads as `mcpm_workloads_list` does, but returns at once, and calls `on_list` with the list.
+ *
+ * `operation` may be null. Otherwise it is set to a handle that can cancel this; free it with `mcpm_operation_free`.
+ */
+MCPM_MUST_USE
+mcpm_status mcpm_workloads_list_async(mcpm_on_record_list on_list,
+                                      void *user_data,
+                                      MCPM_OWNED mcpm_operation **operation,
+                                      MCPM_OWNED mcpm_error **error);
+
+/**
  * Returns the status of one recorded workload. The values are those of `mcpm list --format json`. Free it with
  * `mcpm_record_free`.
  */
@@ -2168,6 +2229,18 @@ MCPM_MUST_USE
 mcpm_status mcpm_workloads_info(const char *name,
                                 MCPM_OWNED mcpm_record **info,
                                 MCPM_OWNED mcpm_error **error);
+
+/**
+ * Returns the status as `mcpm_workloads_info` does, but returns at once, and calls `on_info` with it.
+ *
+ * `operation` may be null. Otherwise it is set to a handle that can cancel this; free it with `mcpm_operation_free`.
+ */
+MCPM_MUST_USE
+mcpm_status mcpm_workloads_info_async(const char *name,
+                                      mcpm_on_record on_info,
+                                      void *user_data,
+                                      MCPM_OWNED mcpm_operation **operation,
+                                      MCPM_OWNED mcpm_error **error);
 
 /**
  * Stops a workload, whichever process runs it: the server is killed after this many seconds. Does nothing if it has
@@ -2179,12 +2252,34 @@ mcpm_status mcpm_workloads_stop(const char *name,
                                 MCPM_OWNED mcpm_error **error);
 
 /**
+ * Stops a workload as `mcpm_workloads_stop` does, but returns at once, and calls `on_end` when it has stopped. It cannot be
+ * cancelled.
+ */
+MCPM_MUST_USE
+mcpm_status mcpm_workloads_stop_async(const char *name,
+                                      uint32_t grace_seconds,
+                                      mcpm_on_end on_end,
+                                      void *user_data,
+                                      MCPM_OWNED mcpm_error **error);
+
+/**
  * Stops a workload as `mcpm_workloads_stop` does, and removes its containers and its record.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workloads_remove(const char *name,
                                   uint32_t grace_seconds,
                                   MCPM_OWNED mcpm_error **error);
+
+/**
+ * Removes a workload as `mcpm_workloads_remove` does, but returns at once, and calls `on_end` when it is removed. It cannot
+ * be cancelled.
+ */
+MCPM_MUST_USE
+mcpm_status mcpm_workloads_remove_async(const char *name,
+                                        uint32_t grace_seconds,
+                                        mcpm_on_end on_end,
+                                        void *user_data,
+                                        MCPM_OWNED mcpm_error **error);
 
 /**
  * Reads the output of a workload's server: the last `tail` lines, or all if that is negative; with `follow`, also what
@@ -2199,6 +2294,22 @@ mcpm_status mcpm_workloads_logs(const char *name,
                                 MCPM_OWNED mcpm_error **error);
 
 /**
+ * Reads the output as `mcpm_workloads_logs` does, but returns at once. Calls `on_output` for each part, and `on_end` at the
+ * end, both with `user_data`.
+ *
+ * `operation` may be null. Otherwise it is set to a handle that can cancel reading; free it with `mcpm_operation_free`.
+ */
+MCPM_MUST_USE
+mcpm_status mcpm_workloads_logs_async(const char *name,
+                                      bool follow,
+                                      int64_t tail,
+                                      mcpm_on_output on_output,
+                                      mcpm_on_end on_end,
+                                      void *user_data,
+                                      MCPM_OWNED mcpm_operation **operation,
+                                      MCPM_OWNED mcpm_error **error);
+
+/**
  * Writes the options of a workload to a file for the option `from-config`. Secrets are left out.
  */
 MCPM_MUST_USE
@@ -2209,9 +2320,13 @@ mcpm_status mcpm_workloads_export_to(const char *name,
 /**
  * Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are visible
  * after the next start.
+ *
+ * `changed` may be null. Otherwise it is set to a list of the ignore files whose text has changed, each a record with the
+ * value `path`; free it with `mcpm_record_list_free`.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workloads_accept_ignore_files(const char *folder,
+                                               MCPM_OWNED mcpm_record_list **changed,
                                                MCPM_OWNED mcpm_error **error);
 
 #ifdef __cplusplus

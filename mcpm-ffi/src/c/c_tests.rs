@@ -137,7 +137,7 @@ fn null_handles_do_no_harm() {
             mcpm_workload_stop(ptr::null_mut(), 1, none),
             mcpm_proxy_status(ptr::null(), &raw mut phase, none),
             mcpm_proxy_stop(ptr::null_mut(), none),
-            mcpm_workload_wait(ptr::null(), none),
+            mcpm_workload_wait(ptr::null(), ptr::null_mut(), none),
             mcpm_connection_send(ptr::null(), c"{}".as_ptr(), none),
             mcpm_connection_close(ptr::null(), none),
             mcpm_workloads_info(ptr::null(), &raw mut record, none),

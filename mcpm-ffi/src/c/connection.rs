@@ -7,7 +7,6 @@ use std::{
 };
 
 use super::{
-    callback::UserData,
     error::{CError, Status},
     handle::{self, Out, Owned},
     operation::{self, COnEnd, COperation},
@@ -95,7 +94,7 @@ pub unsafe extern "C" fn mcpm_connection_receive(
             let out = Out::new(message, "message")?;
             let held = Arc::clone(&handle::required_ref(connection, "connection")?.0);
             let received = executor::spawn_cancellable(async move { held.receive().await })?.block_on()?;
-            out.put(received.map_or(ptr::null_mut(), |message| handle::string_into_raw(&message)));
+            out.put(handle::string_into_raw(received));
             Ok(())
         })
     }
@@ -117,16 +116,8 @@ pub unsafe extern "C" fn mcpm_connection_receive_async(
         handle::guard(error, || {
             let on_message = handle::required_callback(on_message, "on_message")?;
             let held = Arc::clone(&handle::required_ref(connection, "connection")?.0);
-            let user_data = UserData::new(user_data, None);
-            operation::start(operation, async move { held.receive().await }, move |received| {
-                let (message, error) = match received {
-                    Ok(Some(message)) => (handle::string_into_raw(&message), ptr::null_mut()),
-                    Ok(None) => (ptr::null_mut(), ptr::null_mut()),
-                    Err(error) => (ptr::null_mut(), handle::into_raw(error)),
-                };
-                // SAFETY: the program guarantees the callback and its user data.
-                on_message(user_data.pointer(), message, error);
-            })
+            let received = async move { held.receive().await };
+            operation::start_with_result(operation, received, handle::string_into_raw, on_message, user_data)
         })
     }
 }
@@ -144,6 +135,26 @@ pub unsafe extern "C" fn mcpm_connection_close(
             executor::ensure_outside_runtime()?;
             let held = Arc::clone(&handle::required_ref(connection, "connection")?.0);
             Ok(executor::spawn_cancellable(async move { held.close().await })?.block_on()?)
+        })
+    }
+}
+
+/// Ends a connection as `mcpm_connection_close` does, but returns at once, and calls `on_end` when it has ended. It cannot
+/// be cancelled.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_connection_close_async(
+    connection: *const CConnection,
+    on_end: COnEnd,
+    user_data: *mut c_void,
+    error: *mut *mut Owned<CError>,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let held = Arc::clone(&handle::required_ref(connection, "connection")?.0);
+            let closed = async move { held.close().await };
+            operation::start_to_completion(closed, on_end, user_data)
         })
     }
 }

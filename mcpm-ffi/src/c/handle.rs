@@ -42,9 +42,9 @@ pub(super) unsafe fn free_catching_panics<T>(pointer: *mut T) {
     });
 }
 
-/// Passes ownership of a string to C, which returns it with [`free_string`].
-pub(super) fn string_into_raw(text: &str) -> *mut c_char {
-    c_text(text).into_raw()
+/// Passes ownership of a string to C, which returns it with [`free_string`]; null for none.
+pub(super) fn string_into_raw(text: Option<String>) -> *mut c_char {
+    text.map_or(ptr::null_mut(), |text| c_text(&text).into_raw())
 }
 
 /// Frees a string that [`string_into_raw`] passed to C. Null is allowed.

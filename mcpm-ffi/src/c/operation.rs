@@ -26,7 +26,7 @@ pub struct COperation(CancellationToken);
 ///
 /// # Safety
 /// `operation` is null, or may be written to.
-pub(super) unsafe fn start<T: Send + 'static>(
+unsafe fn start<T: Send + 'static>(
     operation: *mut *mut COperation,
     task: impl Future<Output = Result<T>> + Send + 'static,
     end: impl FnOnce(Result<T, CError>) + Send + 'static,
@@ -41,6 +41,34 @@ pub(super) unsafe fn start<T: Send + 'static>(
         operation.put(handle::into_raw(COperation(cancelled)));
     }
     Ok(())
+}
+
+/// A callback for a result, which is null if there is none, and an error, which is null if there is none.
+pub(super) type ResultCallback<R> =
+    unsafe extern "C" fn(user_data: *mut c_void, result: *mut R, error: *mut CError);
+
+/// Starts an operation that passes its result to a callback, converted by `into_raw`.
+///
+/// # Safety
+/// As for [`start`]; the callback and its user data are as its documentation requires.
+pub(super) unsafe fn start_with_result<T: Send + 'static, R: 'static>(
+    operation: *mut *mut COperation,
+    task: impl Future<Output = Result<T>> + Send + 'static,
+    into_raw: impl FnOnce(T) -> *mut R + Send + 'static,
+    callback: ResultCallback<R>,
+    user_data: *mut c_void,
+) -> Result<(), CError> {
+    let user_data = UserData::new(user_data, None);
+    let end = move |outcome| {
+        let (result, error) = match outcome {
+            Ok(result) => (into_raw(result), ptr::null_mut()),
+            Err(error) => (ptr::null_mut(), handle::into_raw(error)),
+        };
+        // SAFETY: guaranteed by the caller.
+        unsafe { callback(user_data.pointer(), result, error) };
+    };
+    // SAFETY: guaranteed by the caller.
+    unsafe { start(operation, task, end) }
 }
 
 /// Starts an operation without a result that calls a callback when it ends.

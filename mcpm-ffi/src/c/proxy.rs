@@ -14,7 +14,6 @@ use mcpm::{
 
 use super::{
     builder::{self, CBuilder, Extras, OptionCollector},
-    callback::UserData,
     connection::CConnection,
     error::{CError, Status},
     handle::{self, Out, Owned},
@@ -169,15 +168,8 @@ pub unsafe extern "C" fn mcpm_proxy_start_async(
     unsafe {
         handle::guard(error, || {
             let on_started = handle::required_callback(on_started, "on_started")?;
-            let user_data = UserData::new(user_data, None);
-            operation::start(operation, start(builder)?, move |started| {
-                let (proxy, error) = match started {
-                    Ok(started) => (handle::into_raw(CProxy::from(started)), ptr::null_mut()),
-                    Err(error) => (ptr::null_mut(), handle::into_raw(error)),
-                };
-                // SAFETY: the program guarantees the callback and its user data.
-                on_started(user_data.pointer(), proxy, error);
-            })
+            let into_raw = |started| handle::into_raw(CProxy::from(started));
+            operation::start_with_result(operation, start(builder)?, into_raw, on_started, user_data)
         })
     }
 }
@@ -207,23 +199,42 @@ pub unsafe extern "C" fn mcpm_proxy_warning(proxy: *const CProxy, number: usize)
     warning.map_or(ptr::null(), |warning| warning.as_ptr())
 }
 
+/// Receives the outcome of a check. `remark` is null if there is none, and must be freed with `mcpm_string_free`
+/// otherwise. If the check has failed, `remark` is null, and `error` must be freed.
+///
+/// It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
+/// that block; they return `MCPM_STATUS_NOT_HERE` there.
+pub type COnChecked = Option<
+    unsafe extern "C" fn(user_data: *mut c_void, remark: *mut Owned<c_char>, error: *mut Owned<CError>),
+>;
+
 /// Checks with one MCP exchange whether the target is an MCP server. Starting does not check this, because the
 /// target need not be up then.
+///
+/// `remark` may be null. Otherwise it is set to a remark about a server that passes, for example that it requires a
+/// login, and must be freed with `mcpm_string_free`; it is set to null if there is none.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_proxy_check(proxy: *const CProxy, error: *mut *mut Owned<CError>) -> Status {
+pub unsafe extern "C" fn mcpm_proxy_check(
+    proxy: *const CProxy,
+    remark: *mut *mut Owned<c_char>,
+    error: *mut *mut Owned<CError>,
+) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
         handle::guard(error, || {
             executor::ensure_outside_runtime()?;
             let running = Arc::clone(&handle::required_ref(proxy, "proxy")?.running);
-            executor::spawn_cancellable(async move { running.check().await })?.block_on()?;
+            let passed = executor::spawn_cancellable(async move { running.check().await })?.block_on()?;
+            if let Ok(remark) = Out::new(remark, "remark") {
+                remark.put(handle::string_into_raw(passed));
+            }
             Ok(())
         })
     }
 }
 
-/// Checks the target as `mcpm_proxy_check` does, but returns at once, and calls `on_end` with the outcome.
+/// Checks the target as `mcpm_proxy_check` does, but returns at once, and calls `on_checked` with the outcome.
 ///
 /// `operation` may be null. Otherwise it is set to a handle that can cancel the check; free it with
 /// `mcpm_operation_free`.
@@ -231,7 +242,7 @@ pub unsafe extern "C" fn mcpm_proxy_check(proxy: *const CProxy, error: *mut *mut
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_check_async(
     proxy: *const CProxy,
-    on_end: COnEnd,
+    on_checked: COnChecked,
     user_data: *mut c_void,
     operation: *mut *mut Owned<COperation>,
     error: *mut *mut Owned<CError>,
@@ -239,9 +250,10 @@ pub unsafe extern "C" fn mcpm_proxy_check_async(
     // SAFETY: the conventions in the header.
     unsafe {
         handle::guard(error, || {
+            let on_checked = handle::required_callback(on_checked, "on_checked")?;
             let running = Arc::clone(&handle::required_ref(proxy, "proxy")?.running);
-            let checked = async move { running.check().await.map(drop) };
-            operation::start_with_end(operation, checked, on_end, user_data)
+            let checked = async move { running.check().await };
+            operation::start_with_result(operation, checked, handle::string_into_raw, on_checked, user_data)
         })
     }
 }

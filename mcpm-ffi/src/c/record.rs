@@ -1,14 +1,17 @@
 //! Records: named values for C, for example an event or the status of a workload.
 
 use std::{
-    ffi::{CString, c_char},
+    ffi::{CString, c_char, c_void},
     ptr,
 };
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::handle::{self, Owned};
+use super::{
+    error::CError,
+    handle::{self, Owned},
+};
 
 /// Named values: an event, the status of a workload, or the description of a recorded one.
 #[derive(Debug)]
@@ -33,7 +36,20 @@ impl CRecord {
         });
         Self { fields: fields.collect(), json }
     }
+
+    pub(super) fn into_raw(value: &impl Serialize) -> *mut Self {
+        handle::into_raw(Self::new(value))
+    }
 }
+
+/// Receives a record, which must be freed with `mcpm_record_free`. If the operation has failed, `record` is null, and
+/// `error` must be freed.
+///
+/// It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
+/// that block; they return `MCPM_STATUS_NOT_HERE` there.
+pub type COnRecord = Option<
+    unsafe extern "C" fn(user_data: *mut c_void, record: *mut Owned<CRecord>, error: *mut Owned<CError>),
+>;
 
 /// Returns a value by its name, in text form: numbers in decimal, objects and lists as JSON. It is valid as long as the
 /// record. Returns null if the record has no such value, and for null pointers.
@@ -62,7 +78,19 @@ pub unsafe extern "C" fn mcpm_record_free(record: *mut Owned<CRecord>) {
 
 /// A list of records.
 #[derive(Debug)]
-pub struct CRecordList(pub(super) Vec<CRecord>);
+pub struct CRecordList(Vec<CRecord>);
+
+impl CRecordList {
+    pub(super) fn into_raw<T: Serialize>(values: impl IntoIterator<Item = T>) -> *mut Self {
+        handle::into_raw(Self(values.into_iter().map(|value| CRecord::new(&value)).collect()))
+    }
+}
+
+/// Receives a list of records, which must be freed with `mcpm_record_list_free`. If the operation has failed, `list` is
+/// null, and `error` must be freed. It is called as `mcpm_on_record` is.
+pub type COnRecordList = Option<
+    unsafe extern "C" fn(user_data: *mut c_void, list: *mut Owned<CRecordList>, error: *mut Owned<CError>),
+>;
 
 /// Returns the number of records; 0 for null.
 #[unsafe(no_mangle)]

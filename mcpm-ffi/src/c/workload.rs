@@ -11,7 +11,7 @@ use mcpm::options::{Secret, WorkloadOptions};
 
 use super::{
     builder::{self, CBuilder, Extras, OptionCollector},
-    callback::{CFreeUserData, UserData},
+    callback::CFreeUserData,
     connection::CConnection,
     error::{CError, Status},
     event::{COnEvent, EventCallback},
@@ -19,9 +19,12 @@ use super::{
     operation::{self, COnEnd, COperation},
     phase::CPhase,
     prompt::CUserPrompt,
-    record::CRecord,
+    record::{COnRecord, CRecord},
 };
-use crate::{executor, workload_handle::WorkloadHandle};
+use crate::{
+    executor,
+    workload_handle::{StatusSnapshot, WorkloadHandle},
+};
 
 /// Collects the options of a workload.
 #[derive(Debug, Default)]
@@ -103,10 +106,10 @@ pub struct CWorkload {
     url: CString,
 }
 
-impl From<Arc<WorkloadHandle>> for CWorkload {
-    fn from(handle: Arc<WorkloadHandle>) -> Self {
+impl CWorkload {
+    pub(super) fn into_raw(handle: Arc<WorkloadHandle>) -> *mut Self {
         let (name, url) = (handle::c_text(handle.name()), handle::c_text(handle.url()));
-        Self { handle, name, url }
+        handle::into_raw(Self { handle, name, url })
     }
 }
 
@@ -153,7 +156,7 @@ pub unsafe extern "C" fn mcpm_workload_start(
             executor::ensure_outside_runtime()?;
             let out = Out::new(workload, "workload")?;
             let started = executor::spawn_cancellable(start(builder)?)?.block_on()?;
-            out.put(handle::into_raw(CWorkload::from(started)));
+            out.put(CWorkload::into_raw(started));
             Ok(())
         })
     }
@@ -177,15 +180,13 @@ pub unsafe extern "C" fn mcpm_workload_start_async(
     unsafe {
         handle::guard(error, || {
             let on_started = handle::required_callback(on_started, "on_started")?;
-            let user_data = UserData::new(user_data, None);
-            operation::start(operation, start(builder)?, move |started| {
-                let (workload, error) = match started {
-                    Ok(started) => (handle::into_raw(CWorkload::from(started)), ptr::null_mut()),
-                    Err(error) => (ptr::null_mut(), handle::into_raw(error)),
-                };
-                // SAFETY: the program guarantees the callback and its user data.
-                on_started(user_data.pointer(), workload, error);
-            })
+            operation::start_with_result(
+                operation,
+                start(builder)?,
+                CWorkload::into_raw,
+                on_started,
+                user_data,
+            )
         })
     }
 }
@@ -224,7 +225,7 @@ pub unsafe extern "C" fn mcpm_workload_status(
             let snapshot = workload.handle.status();
             phase.put(snapshot.phase.into());
             if let Ok(status) = Out::new(status, "status") {
-                status.put(handle::into_raw(CRecord::new(&snapshot)));
+                status.put(CRecord::into_raw(&snapshot));
             }
             Ok(())
         })
@@ -284,10 +285,14 @@ pub unsafe extern "C" fn mcpm_workload_connect(
 }
 
 /// Waits until the server has exited and is not restarted, or the workload was stopped.
+///
+/// `status` may be null. Otherwise it is set to the record that `mcpm_workload_status` returns; free it with
+/// `mcpm_record_free`.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_wait(
     workload: *const CWorkload,
+    status: *mut *mut Owned<CRecord>,
     error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
@@ -295,17 +300,22 @@ pub unsafe extern "C" fn mcpm_workload_wait(
         handle::guard(error, || {
             executor::ensure_outside_runtime()?;
             let held = Arc::clone(&handle::required_ref(workload, "workload")?.handle);
-            Ok(executor::spawn_cancellable(waited(held))?.block_on()?)
+            let ended = executor::spawn_cancellable(waited(held))?.block_on()?;
+            if let Ok(status) = Out::new(status, "status") {
+                status.put(CRecord::into_raw(&ended));
+            }
+            Ok(())
         })
     }
 }
 
-async fn waited(workload: Arc<WorkloadHandle>) -> mcpm::Result<()> {
+async fn waited(workload: Arc<WorkloadHandle>) -> mcpm::Result<StatusSnapshot> {
     workload.wait().await;
-    Ok(())
+    Ok(workload.status())
 }
 
-/// Calls `on_end` when the server has exited and is not restarted, or the workload was stopped.
+/// Calls `on_status` with the record that `mcpm_workload_status` returns when the server has exited and is not restarted,
+/// or the workload was stopped.
 ///
 /// `operation` may be null. Otherwise it is set to a handle that can cancel the wait; free it with
 /// `mcpm_operation_free`.
@@ -313,7 +323,7 @@ async fn waited(workload: Arc<WorkloadHandle>) -> mcpm::Result<()> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_wait_async(
     workload: *const CWorkload,
-    on_end: COnEnd,
+    on_status: COnRecord,
     user_data: *mut c_void,
     operation: *mut *mut Owned<COperation>,
     error: *mut *mut Owned<CError>,
@@ -321,8 +331,10 @@ pub unsafe extern "C" fn mcpm_workload_wait_async(
     // SAFETY: the conventions in the header.
     unsafe {
         handle::guard(error, || {
+            let on_status = handle::required_callback(on_status, "on_status")?;
             let held = Arc::clone(&handle::required_ref(workload, "workload")?.handle);
-            operation::start_with_end(operation, waited(held), on_end, user_data)
+            let into_raw = |status| CRecord::into_raw(&status);
+            operation::start_with_result(operation, waited(held), into_raw, on_status, user_data)
         })
     }
 }

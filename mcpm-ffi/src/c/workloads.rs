@@ -3,16 +3,23 @@
 use std::{
     ffi::{c_char, c_void},
     path::PathBuf,
+    sync::Arc,
     time::Duration,
 };
 
 use futures_util::TryStreamExt as _;
-use mcpm::{Environment, runtime::LogStream, workload::Workloads};
+use mcpm::{
+    Environment,
+    runtime::{LogChunk, LogStream},
+    workload::{Logs, Workloads},
+};
 
 use super::{
+    callback::UserData,
     error::{CError, Status},
     handle::{self, Out, Owned},
-    record::{CRecord, CRecordList},
+    operation::{self, COnEnd, COperation},
+    record::{COnRecord, COnRecordList, CRecord, CRecordList},
 };
 use crate::executor;
 
@@ -26,8 +33,9 @@ pub enum CLogStream {
     Stderr = 2,
 }
 
-/// Receives a part of a server's output, which is valid only during the call; returns whether to go on. It is called on
-/// the thread that reads the output.
+/// Receives a part of a server's output, which is valid only during the call; returns whether to go on.
+/// `mcpm_workloads_logs` calls it on the calling thread, `mcpm_workloads_logs_async` on threads of mcpm, for one part after
+/// another; it must not call functions that block there.
 pub type COnOutput = Option<
     unsafe extern "C" fn(user_data: *mut c_void, stream: CLogStream, bytes: *const u8, length: usize) -> bool,
 >;
@@ -50,8 +58,29 @@ pub unsafe extern "C" fn mcpm_workloads_list(
             executor::ensure_outside_runtime()?;
             let out = Out::new(list, "list")?;
             let all = executor::spawn_cancellable(async { workloads().list().await })?.block_on()?;
-            out.put(handle::into_raw(CRecordList(all.iter().map(CRecord::new).collect())));
+            out.put(CRecordList::into_raw(all));
             Ok(())
+        })
+    }
+}
+
+/// Lists the workloads as `mcpm_workloads_list` does, but returns at once, and calls `on_list` with the list.
+///
+/// `operation` may be null. Otherwise it is set to a handle that can cancel this; free it with `mcpm_operation_free`.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workloads_list_async(
+    on_list: COnRecordList,
+    user_data: *mut c_void,
+    operation: *mut *mut Owned<COperation>,
+    error: *mut *mut Owned<CError>,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let on_list = handle::required_callback(on_list, "on_list")?;
+            let listed = async { workloads().list().await };
+            operation::start_with_result(operation, listed, CRecordList::into_raw, on_list, user_data)
         })
     }
 }
@@ -73,8 +102,32 @@ pub unsafe extern "C" fn mcpm_workloads_info(
             let name = handle::text(name, "name")?.to_owned();
             let found =
                 executor::spawn_cancellable(async move { workloads().info(&name).await })?.block_on()?;
-            out.put(handle::into_raw(CRecord::new(&found)));
+            out.put(CRecord::into_raw(&found));
             Ok(())
+        })
+    }
+}
+
+/// Returns the status as `mcpm_workloads_info` does, but returns at once, and calls `on_info` with it.
+///
+/// `operation` may be null. Otherwise it is set to a handle that can cancel this; free it with `mcpm_operation_free`.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workloads_info_async(
+    name: *const c_char,
+    on_info: COnRecord,
+    user_data: *mut c_void,
+    operation: *mut *mut Owned<COperation>,
+    error: *mut *mut Owned<CError>,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let on_info = handle::required_callback(on_info, "on_info")?;
+            let name = handle::text(name, "name")?.to_owned();
+            let found = async move { workloads().info(&name).await };
+            let into_raw = |info| CRecord::into_raw(&info);
+            operation::start_with_result(operation, found, into_raw, on_info, user_data)
         })
     }
 }
@@ -100,6 +153,28 @@ pub unsafe extern "C" fn mcpm_workloads_stop(
     }
 }
 
+/// Stops a workload as `mcpm_workloads_stop` does, but returns at once, and calls `on_end` when it has stopped. It cannot be
+/// cancelled.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workloads_stop_async(
+    name: *const c_char,
+    grace_seconds: u32,
+    on_end: COnEnd,
+    user_data: *mut c_void,
+    error: *mut *mut Owned<CError>,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let name = handle::text(name, "name")?.to_owned();
+            let grace = Duration::from_secs(grace_seconds.into());
+            let stopped = async move { workloads().stop(&name, grace).await };
+            operation::start_to_completion(stopped, on_end, user_data)
+        })
+    }
+}
+
 /// Stops a workload as `mcpm_workloads_stop` does, and removes its containers and its record.
 #[must_use]
 #[unsafe(no_mangle)]
@@ -116,6 +191,28 @@ pub unsafe extern "C" fn mcpm_workloads_remove(
             let grace = Duration::from_secs(grace_seconds.into());
             let removed = async move { workloads().remove(&name, grace).await };
             Ok(executor::spawn_to_completion(removed)?.block_on()?)
+        })
+    }
+}
+
+/// Removes a workload as `mcpm_workloads_remove` does, but returns at once, and calls `on_end` when it is removed. It cannot
+/// be cancelled.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workloads_remove_async(
+    name: *const c_char,
+    grace_seconds: u32,
+    on_end: COnEnd,
+    user_data: *mut c_void,
+    error: *mut *mut Owned<CError>,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let name = handle::text(name, "name")?.to_owned();
+            let grace = Duration::from_secs(grace_seconds.into());
+            let removed = async move { workloads().remove(&name, grace).await };
+            operation::start_to_completion(removed, on_end, user_data)
         })
     }
 }
@@ -146,16 +243,79 @@ pub unsafe extern "C" fn mcpm_workloads_logs(
                 let (chunk, rest) = executor::spawn_cancellable(read)?.block_on()?;
                 logs = rest;
                 let Some(chunk) = chunk else { return Ok(()) };
-                let stream = match chunk.stream {
-                    LogStream::Stdout => CLogStream::Stdout,
-                    LogStream::Stderr => CLogStream::Stderr,
-                };
-                if !on_output(user_data, stream, chunk.bytes.as_ptr(), chunk.bytes.len()) {
+                if !pass_output(on_output, user_data, &chunk) {
                     return Ok(());
                 }
             }
         })
     }
+}
+
+/// Reads the output as `mcpm_workloads_logs` does, but returns at once. Calls `on_output` for each part, and `on_end` at the
+/// end, both with `user_data`.
+///
+/// `operation` may be null. Otherwise it is set to a handle that can cancel reading; free it with `mcpm_operation_free`.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workloads_logs_async(
+    name: *const c_char,
+    follow: bool,
+    tail: i64,
+    on_output: COnOutput,
+    on_end: COnEnd,
+    user_data: *mut c_void,
+    operation: *mut *mut Owned<COperation>,
+    error: *mut *mut Owned<CError>,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let on_output = handle::required_callback(on_output, "on_output")?;
+            let name = handle::text(name, "name")?.to_owned();
+            let tail = usize::try_from(tail).ok();
+            let output_data = Arc::new(UserData::new(user_data, None));
+            let read = async move {
+                let logs = workloads().logs(&name, follow, tail).await?;
+                pass_all_output(logs, on_output, output_data).await
+            };
+            operation::start_with_end(operation, read, on_end, user_data)
+        })
+    }
+}
+
+/// A callback for a part of a server's output.
+type OutputCallback = unsafe extern "C" fn(*mut c_void, CLogStream, *const u8, usize) -> bool;
+
+/// Passes a part of a server's output to a callback; returns whether to go on.
+///
+/// # Safety
+/// The callback and its user data are as the documentation of [`COnOutput`] requires.
+unsafe fn pass_output(on_output: OutputCallback, user_data: *mut c_void, chunk: &LogChunk) -> bool {
+    let stream = match chunk.stream {
+        LogStream::Stdout => CLogStream::Stdout,
+        LogStream::Stderr => CLogStream::Stderr,
+    };
+    // SAFETY: guaranteed by the caller; the bytes live during the call.
+    unsafe { on_output(user_data, stream, chunk.bytes.as_ptr(), chunk.bytes.len()) }
+}
+
+/// Passes a server's output to a callback on threads that may block.
+async fn pass_all_output(
+    mut logs: Logs,
+    on_output: OutputCallback,
+    user_data: Arc<UserData>,
+) -> mcpm::Result<()> {
+    while let Some(chunk) = logs.try_next().await? {
+        let user_data = Arc::clone(&user_data);
+        let passed = tokio::task::spawn_blocking(move || {
+            // SAFETY: the program guarantees the callback and its user data.
+            unsafe { pass_output(on_output, user_data.pointer(), &chunk) }
+        });
+        if !passed.await.unwrap_or(false) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Writes the options of a workload to a file for the option `from-config`. Secrets are left out.
@@ -177,17 +337,26 @@ pub unsafe extern "C" fn mcpm_workloads_export_to(
 
 /// Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are visible
 /// after the next start.
+///
+/// `changed` may be null. Otherwise it is set to a list of the ignore files whose text has changed, each a record with the
+/// value `path`; free it with `mcpm_record_list_free`.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_accept_ignore_files(
     folder: *const c_char,
+    changed: *mut *mut Owned<CRecordList>,
     error: *mut *mut Owned<CError>,
 ) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
         handle::guard(error, || {
             let folder = PathBuf::from(handle::text(folder, "folder")?);
-            workloads().accept_ignore_files(&folder)?;
+            let accepted = workloads().accept_ignore_files(&folder)?;
+            if let Ok(changed) = Out::new(changed, "changed") {
+                let records =
+                    accepted.iter().map(|path| serde_json::json!({ "path": path.to_string_lossy() }));
+                changed.put(CRecordList::into_raw(records));
+            }
             Ok(())
         })
     }

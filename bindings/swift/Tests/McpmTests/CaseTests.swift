@@ -11,10 +11,18 @@ private let folder = ProcessInfo.processInfo.environment["MCPM_TEST_CASES"] ?? "
 /// A remote server that requires a login.
 private let remote = ProcessInfo.processInfo.environment["MCPM_TEST_REMOTE"] ?? ""
 
+/// An empty folder that the engine can mount: the path of the home folder is the same for it.
+private func emptyFolder() throws -> String {
+    let home = ProcessInfo.processInfo.environment["HOME"] ?? NSHomeDirectory()
+    let path = "\(home)/case-\(UUID())"
+    try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
+    return path
+}
+
 /// All cases; without a remote server, all but the one that needs it.
 private func cases() throws -> [String] {
     try FileManager.default.contentsOfDirectory(atPath: folder)
-        .filter { $0 != "login.case" || !remote.isEmpty }.sorted()
+        .filter { $0.hasSuffix(".case") && ($0 != "login.case" || !remote.isEmpty) }.sorted()
 }
 
 /// A user who follows logins, or cancels them.
@@ -35,10 +43,16 @@ private final class User: UserPrompt {
 
 @Test(.timeLimit(.minutes(1)), arguments: try cases()) func caseHolds(file: String) async throws {
     let run = CaseRun()
+    let empty = try emptyFolder()
+    defer { try? FileManager.default.removeItem(atPath: empty) }
     for line in try String(contentsOfFile: "\(folder)/\(file)", encoding: .utf8).split(separator: "\n") {
         guard !line.hasPrefix("#") else { continue }
         var expanded = String(line)
-        for (name, value) in ["IMAGE": everything, "SILENT": silent, "PREFIX": "\(prefix)-case", "REMOTE": remote] {
+        let variables = [
+            "IMAGE": everything, "SILENT": silent, "PREFIX": "\(prefix)-case", "REMOTE": remote,
+            "REGISTRY": "\(folder)/registry.json", "FOLDER": empty,
+        ]
+        for (name, value) in variables {
             expanded = expanded.replacingOccurrences(of: "$\(name)", with: value)
         }
         let words = expanded.split(separator: " ", maxSplits: 1).map(String.init)
@@ -105,6 +119,14 @@ private actor CaseRun {
         case "stop":
             if let workload { try await workload.stop() } else { try await #require(proxy).stop() }
         case "remove": await expect(tail) { try await Workloads().remove(first) }
+        case "write": try tail.write(toFile: first, atomically: true, encoding: .utf8)
+        case "accept-ignore-files":
+            let changed = await expect(tail.hasPrefix("fails ") ? tail : "") {
+                try Workloads().acceptIgnoreFiles(in: first)
+            }
+            if let changed {
+                #expect(changed.map { URL(fileURLWithPath: $0).lastPathComponent } == (tail == "none" ? [] : [tail]))
+            }
         default: Issue.record("unknown verb `\(verb)`")
         }
     }
@@ -137,6 +159,9 @@ private actor CaseRun {
             case "server": workload.server = value
             case "name": workload.name = value
             case "tools": workload.tools = [value]
+            case "volume":
+                let paths = value.split(separator: ":").map(String.init)
+                workload.volume = [VolumeSpec(hostPath: paths[0], containerPath: paths[1])]
             case "in_process_only": inProcessOnly = value == "true"
             default: Issue.record("unknown option `\(name)`")
             }
