@@ -167,8 +167,7 @@ async fn a_workload_without_a_port_is_used_by_its_program_alone() {
     running.stop(Duration::from_secs(5)).await.unwrap();
 
     // Started from its record, it gets a port, since others use it then.
-    let spec = workloads.spec(&name).unwrap();
-    let again = Box::pin(Launch::new(spec, environment(&state)).recorded().start()).await.unwrap();
+    let again = workloads.start(&name).await.unwrap();
     assert!(again.url().starts_with("http://127.0.0.1:"), "{}", again.url());
     again.stop(Duration::from_secs(5)).await.unwrap();
     workloads.remove(&name, Duration::ZERO).await.unwrap();

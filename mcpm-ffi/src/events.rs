@@ -59,10 +59,21 @@ impl Events {
     }
 
     /// Returns the sender for the stream, once.
-    pub(crate) fn take_sender(&self) -> Result<oneshot::Sender<EventStream>, Error> {
+    fn take_sender(&self) -> Result<oneshot::Sender<EventStream>, Error> {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
         sender.ok_or_else(|| Error::new(ErrorKind::InvalidOption, "the events belong to another workload"))
     }
+}
+
+/// Returns what receives the events of a start.
+pub(crate) fn listener(events: Option<Arc<Events>>) -> Result<impl FnOnce(EventStream) + Send, Error> {
+    let sender = events.map(|events| events.take_sender()).transpose()?;
+    Ok(move |stream| {
+        if let Some(sender) = sender {
+            // The receiver may have been dropped.
+            let _ = sender.send(stream);
+        }
+    })
 }
 
 impl From<EventStream> for Events {

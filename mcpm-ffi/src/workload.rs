@@ -8,7 +8,7 @@ use mcpm::{
 };
 
 use crate::{
-    Connection, Events, McpmError, UserPrompt, executor, user_prompt,
+    Connection, Events, McpmError, UserPrompt, events, executor, user_prompt,
     workload_handle::{StatusSnapshot, WorkloadHandle},
 };
 
@@ -40,6 +40,12 @@ impl From<StatusSnapshot> for WorkloadStatus {
     }
 }
 
+impl Workload {
+    pub(crate) fn new(handle: Arc<WorkloadHandle>) -> Arc<Self> {
+        Arc::new(Self(handle))
+    }
+}
+
 #[uniffi::export]
 impl Workload {
     /// Starts a workload and returns once clients can connect. Its record and the engine are located by the
@@ -59,18 +65,9 @@ impl Workload {
         prompt: Option<Arc<dyn UserPrompt>>,
         in_process_only: bool,
     ) -> Result<Arc<Self>, McpmError> {
-        let listen = match events {
-            Some(events) => Some(events.take_sender()?),
-            None => None,
-        };
-        let started =
-            WorkloadHandle::start(options, in_process_only, user_prompt::adapt(prompt), move |stream| {
-                if let Some(sender) = listen {
-                    // The receiver may have been dropped.
-                    let _ = sender.send(stream);
-                }
-            });
-        Ok(Arc::new(Self(executor::spawn_cancellable(started)?.join_or_abort().await?)))
+        let listen = events::listener(events)?;
+        let started = WorkloadHandle::start(options, in_process_only, user_prompt::adapt(prompt), listen);
+        Ok(Self::new(executor::spawn_cancellable(started)?.join_or_abort().await?))
     }
 
     /// Returns the name.
@@ -109,9 +106,9 @@ impl Workload {
         Arc::new(self.0.events().map_or_else(Events::ended, Events::from))
     }
 
-    /// Stops the workload: the server is killed after `grace`. The container and the record remain, so that the
-    /// command line can start the workload again. Stopping twice is allowed; if the caller is cancelled, stopping
-    /// continues.
+    /// Stops the workload: the server is killed after `grace`. The container and the record remain, so that
+    /// `Workloads.start` and the command line can start the workload again. Stopping twice is allowed; if the caller is
+    /// cancelled, stopping continues.
     pub async fn stop(&self, grace: Duration) -> Result<(), McpmError> {
         let handle = Arc::clone(&self.0);
         Ok(executor::spawn_to_completion(async move { handle.stop(grace).await })?.join().await?)

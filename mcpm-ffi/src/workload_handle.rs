@@ -12,7 +12,7 @@ use mcpm::{
     state::{LoginState, Phase, Status},
     stdio_bridge::ConnectOptions,
     user_prompt::UserPrompt,
-    workload::{EventStream, WorkloadEvent},
+    workload::{EventStream, WorkloadEvent, Workloads},
 };
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -82,7 +82,27 @@ impl WorkloadHandle {
         }
         let workload = builder.build()?;
         listen(workload.events());
-        let running = Box::pin(workload.start()).await?;
+        Ok(Self::register(Box::pin(workload.start()).await?))
+    }
+
+    /// Starts a workload again from its record, and returns once clients can connect; `listen` receives its events from
+    /// the beginning.
+    pub(crate) async fn start_recorded(
+        name: &str,
+        in_process_only: bool,
+        prompt: Option<Arc<dyn UserPrompt>>,
+        listen: impl FnOnce(EventStream),
+    ) -> Result<Arc<Self>> {
+        let mut launch = Box::pin(Workloads::new(environment(prompt)).launch(name)).await?;
+        if in_process_only {
+            launch = launch.in_process_only();
+        }
+        listen(launch.events());
+        Ok(Self::register(Box::pin(launch.start()).await?))
+    }
+
+    /// Returns the handle of a workload, which a shutdown stops.
+    fn register(running: RunningWorkload) -> Arc<Self> {
         let handle = Arc::new(Self {
             name: running.name().to_owned(),
             url: running.url().to_owned(),
@@ -92,7 +112,7 @@ impl WorkloadHandle {
         let mut all = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|other| other.strong_count() > 0);
         all.push(Arc::downgrade(&handle));
-        Ok(handle)
+        handle
     }
 
     /// Returns the name.

@@ -16,7 +16,9 @@ use mcpm::{
     workload::Logs,
 };
 
-use crate::{McpmError, executor};
+use crate::{
+    Events, McpmError, UserPrompt, Workload, events, executor, user_prompt, workload_handle::WorkloadHandle,
+};
 
 /// The recorded workloads of this machine, whichever process runs them. Records are located by the environment
 /// variables of this process, as by the command line.
@@ -116,6 +118,25 @@ impl Workloads {
         let workloads = self.0.clone();
         let info = executor::spawn_cancellable(async move { workloads.info(&name).await })?;
         Ok(info.join_or_abort().await?.into())
+    }
+
+    /// Starts a workload again, with the options on its record, and returns once clients can connect. What a process that
+    /// was killed has left running is stopped first. Fails with `NameTaken` if the workload is running.
+    ///
+    /// `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves the
+    /// record as it is.
+    #[uniffi::method(default(events = None, prompt = None, in_process_only = false))]
+    pub async fn start(
+        &self,
+        name: String,
+        events: Option<Arc<Events>>,
+        prompt: Option<Arc<dyn UserPrompt>>,
+        in_process_only: bool,
+    ) -> Result<Arc<Workload>, McpmError> {
+        let (listen, prompt) = (events::listener(events)?, user_prompt::adapt(prompt));
+        let started =
+            async move { WorkloadHandle::start_recorded(&name, in_process_only, prompt, listen).await };
+        Ok(Workload::new(executor::spawn_cancellable(started)?.join_or_abort().await?))
     }
 
     /// Stops a workload, whichever process runs it: the server is killed after `grace`. Does nothing if it has stopped

@@ -72,7 +72,11 @@ fn use_a_server_without_a_port(check: MemoryCheck) {
         .env("XDG_STATE_HOME", home.folder.path())
         .output()
         .unwrap();
-    let lines = format!("1 `on_started` is null\n{}\n", env!("CARGO_PKG_VERSION"));
+    let lines = format!(
+        "1 `builder` has options; a recorded workload starts with those on its record\n\
+         1 `on_started` is null\n{}\n",
+        env!("CARGO_PKG_VERSION")
+    );
     assert_eq!(printed(&output), lines);
     assert!(fs::read_to_string(exported).unwrap().contains(EVERYTHING));
     home.assert_ended(&["-left"]);

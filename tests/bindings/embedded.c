@@ -248,9 +248,46 @@ static void it_is_stopped(mcpm_workload *workload)
     CHECK(heard.kinds[heard.count - 1] == MCPM_EVENT_KIND_ENDED);
 }
 
-static void it_is_removed(const char *name)
+/* Its events are heard from now on. */
+static void its_events_are_heard(mcpm_workload *workload)
 {
-    struct outcome stopped = OUTCOME, removed = OUTCOME;
+    heard.count = heard.freed = 0;
+    DONE(mcpm_workload_on_event(workload, on_event, &heard, free_events, &error));
+}
+
+static void it_is_started_again_and_removed(const char *name)
+{
+    mcpm_workload *workload = NULL;
+    mcpm_workload_builder *options = builder("image", name);
+    REFUSED(mcpm_workloads_start(name, options, &workload, &error), MCPM_STATUS_BAD_ARGUMENT);
+    mcpm_workload_builder_free(options);
+    options = mcpm_workload_builder_new();
+    mcpm_workload_builder_in_process_only(options, true);
+    struct outcome started = OUTCOME, second = OUTCOME, unknown = OUTCOME;
+    DONE(mcpm_workloads_start_async(name, options, on_workload_started, &started, NULL, &error));
+    mcpm_workload_builder_free(options);
+    workload = (mcpm_workload *)await_result(&started);
+    CHECK(is(mcpm_workload_name(workload), name) && is(mcpm_workload_url(workload), ""));
+    its_events_are_heard(workload);
+    DONE(mcpm_workloads_start_async(name, NULL, on_workload_started, &second, NULL, &error));
+    await_failure(&second, MCPM_STATUS_NAME_TAKEN);
+    DONE(mcpm_workload_stop(workload, 5, &error));
+    mcpm_workload_free(workload);
+    pthread_mutex_lock(&heard.lock);
+    while (!heard.freed) {
+        pthread_cond_wait(&heard.changed, &heard.lock);
+    }
+    pthread_mutex_unlock(&heard.lock);
+    CHECK(heard.count > 0 && heard.kinds[heard.count - 1] == MCPM_EVENT_KIND_ENDED);
+
+    DONE(mcpm_workloads_start(name, NULL, &workload, &error));
+    CHECK(strstr(mcpm_workload_url(workload), "http://127.0.0.1:") != NULL);
+    /* Another process could stop it. */
+    struct outcome own = OUTCOME, stopped = OUTCOME, removed = OUTCOME;
+    DONE(mcpm_workloads_stop_async(name, 5, on_end, &own, &error));
+    await_failure(&own, MCPM_STATUS_INVALID_OPTION);
+    DONE(mcpm_workload_stop(workload, 5, &error));
+    mcpm_workload_free(workload);
     DONE(mcpm_workloads_stop(name, 5, &error));
     DONE(mcpm_workloads_stop_async(name, 5, on_end, &stopped, &error));
     CHECK(await_result(&stopped) == NULL);
@@ -259,6 +296,8 @@ static void it_is_removed(const char *name)
     mcpm_error *missing = NULL;
     CHECK(mcpm_workloads_remove(name, 5, &missing) == MCPM_STATUS_NOT_FOUND);
     mcpm_error_free(missing);
+    DONE(mcpm_workloads_start_async(name, NULL, on_workload_started, &unknown, NULL, &error));
+    await_failure(&unknown, MCPM_STATUS_NOT_FOUND);
     mcpm_record_list *list = NULL;
     DONE(mcpm_workloads_list(&list, &error));
     CHECK(mcpm_record_list_length(list) == 0);
@@ -323,7 +362,7 @@ int main(int count, char **arguments)
     its_record_is_read(name, arguments[4]);
     its_output_is_read(name);
     it_is_stopped(workload);
-    it_is_removed(name);
+    it_is_started_again_and_removed(name);
     a_start_is_cancelled(arguments[2], cancelled);
     errors_tell_their_parts();
     DONE(mcpm_shutdown(&error));

@@ -31,6 +31,7 @@ const OPERATIONS: &[Operation] = &[
     Operation("Connection::poll_shutdown", "mcpm_connection_close", "method_connection_close"),
     Operation("Workloads::list", "mcpm_workloads_list", "method_workloads_list"),
     Operation("Workloads::info", "mcpm_workloads_info", "method_workloads_info"),
+    Operation("Workloads::start", "mcpm_workloads_start", "method_workloads_start"),
     Operation("Workloads::stop", "mcpm_workloads_stop", "method_workloads_stop"),
     Operation("Workloads::remove", "mcpm_workloads_remove", "method_workloads_remove"),
     Operation("Workloads::logs", "mcpm_workloads_logs", "method_workloads_logs"),
@@ -67,6 +68,7 @@ const ONLY_IN_RUST: &[(&str, &str)] = &[
     ("Workloads::tunnel_target", "tunnels are opened by the command line"),
     ("Workloads::log_path", "a file of the command line's supervisor"),
     ("Workloads::export_text", "`export` to a file"),
+    ("Workloads::launch", "`Workloads::start`, whose parameters are those of `Launch`"),
 ];
 
 /// What only Python and Swift have, because they pull.

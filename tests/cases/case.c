@@ -99,6 +99,9 @@ static void show_login(void *user_data, const mcpm_login_prompt *login, mcpm_pro
 
 static mcpm_user_prompt *new_prompt(void)
 {
+    if (strcmp(prompt, "none") == 0) {
+        return NULL;
+    }
     mcpm_user_prompt *made = mcpm_user_prompt_new(NULL, NULL);
     mcpm_user_prompt_show_login(made, show_login);
     return made;
@@ -125,23 +128,32 @@ static void set_option(const char *name, const char *value)
     }
 }
 
-static void start_workload(const char *kind, const char *text)
+/* Starts a workload with the options, or the one with this name again. */
+static void start_workload(const char *recorded, const char *kind, const char *text)
 {
     mcpm_workload_builder *options = workload_options == NULL ? mcpm_workload_builder_new() : workload_options;
     workload_options = NULL;
     mcpm_workload_builder_on_event(options, on_event, NULL, NULL);
+    mcpm_user_prompt *asks = new_prompt();
+    if (asks != NULL) {
+        mcpm_workload_builder_user_prompt(options, asks);
+    }
     mcpm_workload *started = NULL;
     mcpm_error *error = NULL;
-    expect_status(mcpm_workload_start(options, &started, &error), &error, kind, text);
+    mcpm_status status = recorded == NULL ? mcpm_workload_start(options, &started, &error)
+                                          : mcpm_workloads_start(recorded, options, &started, &error);
+    expect_status(status, &error, kind, text);
+    mcpm_user_prompt_free(asks);
     mcpm_workload_builder_free(options);
     if (started != NULL) {
+        mcpm_workload_free(workload);
         workload = started;
     }
 }
 
 static void start_proxy(const char *kind, const char *text)
 {
-    mcpm_user_prompt *asks = strcmp(prompt, "none") == 0 ? NULL : new_prompt();
+    mcpm_user_prompt *asks = new_prompt();
     if (asks != NULL) {
         mcpm_proxy_builder_user_prompt(proxy_options, asks);
     }
@@ -346,7 +358,15 @@ static void carry_out(const char *verb, char *rest)
     } else if (strcmp(verb, "start") == 0) {
         int is_workload = strcmp(word(&rest), "workload") == 0;
         fails(&rest, &kind, &message);
-        (is_workload ? start_workload : start_proxy)(kind, message);
+        if (is_workload) {
+            start_workload(NULL, kind, message);
+        } else {
+            start_proxy(kind, message);
+        }
+    } else if (strcmp(verb, "start-recorded") == 0) {
+        const char *name = word(&rest);
+        fails(&rest, &kind, &message);
+        start_workload(name, kind, message);
     } else if (strcmp(verb, "start-and-cancel") == 0) {
         start_and_cancel();
     } else if (strcmp(verb, "event") == 0) {

@@ -70,6 +70,9 @@ class Case:
                 self.prompt = {"none": None, "cancel": Cancels(), "follow": Follows()}[rest]
             case "start":
                 self.running = await expect(self.start(first), tail) or self.running
+            case "start-recorded":
+                started = mcpm.Workloads().start(first, on_event=self.events.put_nowait, prompt=self.prompt)
+                self.running = await expect(started, tail) or self.running
             case "start-and-cancel":
                 await self.start_and_cancel()
             case "event":

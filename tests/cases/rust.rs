@@ -138,6 +138,12 @@ impl Case {
                 let started = self.start_proxy().await;
                 self.proxy = expect(started, tail);
             }
+            "start-recorded" => {
+                let started = self.start_recorded(first).await;
+                if let Some(workload) = expect(started, tail) {
+                    self.workload = Some(workload);
+                }
+            }
             "start-and-cancel" => self.start_and_cancel().await,
             "event" => while self.next_event().await["event"] != rest {},
             "phase" => assert_eq!(self.phase(), rest),
@@ -230,6 +236,14 @@ impl Case {
         let workload = builder.build()?;
         self.events = Some(workload.events());
         Box::pin(workload.start()).await
+    }
+
+    async fn start_recorded(&mut self, name: &str) -> Result<RunningWorkload> {
+        let launch = Box::pin(Workloads::new(self.environment()).launch(name)).await?;
+        let events = launch.events();
+        let running = Box::pin(launch.start()).await?;
+        self.events = Some(events);
+        Ok(running)
     }
 
     async fn start_proxy(&mut self) -> Result<RunningProxy> {

@@ -2176,8 +2176,8 @@ mcpm_status mcpm_workload_wait_async(const mcpm_workload *workload,
 /**
  * Stops a workload and waits until it has stopped: the server is killed after this many seconds.
  *
- * The container and the record remain, so that the command line can start the workload again. Stopping twice is
- * allowed. The handle must still be freed.
+ * The container and the record remain, so that `mcpm_workloads_start` and the command line can start the workload again.
+ * Stopping twice is allowed. The handle must still be freed.
  */
 mcpm_status mcpm_workload_stop(mcpm_workload *workload,
                                uint32_t grace_seconds,
@@ -2241,6 +2241,34 @@ mcpm_status mcpm_workloads_info_async(const char *name,
                                       void *user_data,
                                       MCPM_OWNED mcpm_operation **operation,
                                       MCPM_OWNED mcpm_error **error);
+
+/**
+ * Starts a workload again, with the options on its record, and waits until clients can connect. What a process that was
+ * killed has left running is stopped first. Returns `MCPM_STATUS_NAME_TAKEN` if the workload is running.
+ *
+ * `builder` may be null. Otherwise its prompt, its callback for events, and whether it opens no port are used; it must
+ * have no options. It must still be freed. On success, `workload` is set to a handle; free it with `mcpm_workload_free`.
+ */
+MCPM_MUST_USE
+mcpm_status mcpm_workloads_start(const char *name,
+                                 mcpm_workload_builder *builder,
+                                 MCPM_OWNED mcpm_workload **workload,
+                                 MCPM_OWNED mcpm_error **error);
+
+/**
+ * Starts a workload as `mcpm_workloads_start` does, but returns at once, and calls `on_started` when clients can connect
+ * or the start has failed.
+ *
+ * `operation` may be null. Otherwise it is set to a handle that can cancel the start; free it with
+ * `mcpm_operation_free`.
+ */
+MCPM_MUST_USE
+mcpm_status mcpm_workloads_start_async(const char *name,
+                                       mcpm_workload_builder *builder,
+                                       mcpm_on_workload_started on_started,
+                                       void *user_data,
+                                       MCPM_OWNED mcpm_operation **operation,
+                                       MCPM_OWNED mcpm_error **error);
 
 /**
  * Stops a workload, whichever process runs it: the server is killed after this many seconds. Does nothing if it has

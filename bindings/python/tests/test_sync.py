@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import queue
+import threading
 
 import pytest
 
@@ -25,6 +27,41 @@ def test_workload_is_used_without_a_loop(name: str) -> None:
     assert any(isinstance(event, mcpm.WorkloadEvent.ENDED) for event in events)
     assert containers(name) == ["exited"]
     assert all(chunk.bytes for chunk in records.logs(name))
+
+
+def test_events_are_heard_from_the_start_on(name: str) -> None:
+    heard: queue.Queue[mcpm.WorkloadEvent] = queue.Queue()
+    workload = sync.Workload.start(EVERYTHING, name=name, in_process_only=True, on_event=heard.put)
+    workload.stop()
+    assert isinstance(heard.get(timeout=30), mcpm.WorkloadEvent.STARTING)
+    assert isinstance(heard.get(timeout=30), mcpm.WorkloadEvent.READY)
+    while not isinstance(heard.get(timeout=30), mcpm.WorkloadEvent.ENDED):
+        pass
+    # It is started again from its record.
+    with sync.Workloads().start(name, on_event=heard.put) as again:
+        assert again.url is not None
+        assert isinstance(heard.get(timeout=30), mcpm.WorkloadEvent.STARTING)
+        with pytest.raises(mcpm.NameTakenError):
+            sync.Workloads().start(name)
+    with pytest.raises(mcpm.ImageUnavailableError):
+        sync.Workload.start("127.0.0.1:1/missing:1", name=f"{name}-missing", on_event=heard.put)
+
+
+def test_error_of_an_event_callback_is_reported(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[str] = []
+    monkeypatch.setattr(threading, "excepthook", lambda hook: reported.append(str(hook.exc_value)))
+    last = threading.Event()
+
+    def fail(event: mcpm.WorkloadEvent) -> None:
+        if isinstance(event, mcpm.WorkloadEvent.ENDED):
+            last.set()
+            return
+        raise ZeroDivisionError(type(event).__name__)
+
+    with sync.Workload.start(EVERYTHING, name=name, in_process_only=True, on_event=fail):
+        pass
+    assert last.wait(30)
+    assert reported[:2] == ["WorkloadEvent.STARTING", "WorkloadEvent.READY"]
 
 
 def test_proxy_is_used_without_a_loop(name: str) -> None:

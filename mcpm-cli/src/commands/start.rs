@@ -61,12 +61,11 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
                 let message = format!("`--foreground` is for one workload, not for {}", names.len());
                 return Err(Error::new(ErrorKind::InvalidOption, message));
             };
-            // Read before the running workload is stopped: if secrets are missing, it keeps running.
-            let secrets = workloads.secrets(name).await?;
+            // Reads the secrets before the running workload is stopped: if some are missing, it keeps running.
+            let launch = workloads.launch(name).await?;
             if again {
                 workloads.stop(name, grace).await?;
             }
-            let launch = Launch::new(workloads.spec(name)?, environment).secrets(secrets).recorded();
             return Box::pin(run::in_foreground(launch.restarts(RestartPolicy::NEVER), form)).await;
         }
         let one = async |name: String| {

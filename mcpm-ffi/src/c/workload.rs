@@ -138,6 +138,34 @@ unsafe fn start(
     }))
 }
 
+/// Starts a workload again from its record, with what the builder has collected besides options.
+///
+/// # Safety
+/// `builder` is null, or as for [`builder::take`].
+pub(super) unsafe fn start_recorded(
+    name: &str,
+    builder: *mut WorkloadBuilder,
+) -> Result<impl Future<Output = mcpm::Result<Arc<WorkloadHandle>>> + Send + use<>, CError> {
+    let (options, Extras { prompt, in_process_only, on_event }) = match builder.is_null() {
+        true => Default::default(),
+        // SAFETY: not null, and guaranteed by the caller.
+        false => unsafe { builder::take(builder) }?,
+    };
+    if options != WorkloadOptions::default() {
+        let message = "`builder` has options; a recorded workload starts with those on its record";
+        return Err(CError::bad_argument(message.to_owned()));
+    }
+    let name = name.to_owned();
+    Ok(async move {
+        let listen = |events| {
+            if let Some(on_event) = on_event {
+                on_event.receive(events);
+            }
+        };
+        WorkloadHandle::start_recorded(&name, in_process_only, prompt, listen).await
+    })
+}
+
 /// Starts a workload and waits until clients can connect.
 ///
 /// Consumes the options of the builder, which must still be freed. Records and the engine are located by the
@@ -341,8 +369,8 @@ pub unsafe extern "C" fn mcpm_workload_wait_async(
 
 /// Stops a workload and waits until it has stopped: the server is killed after this many seconds.
 ///
-/// The container and the record remain, so that the command line can start the workload again. Stopping twice is
-/// allowed. The handle must still be freed.
+/// The container and the record remain, so that `mcpm_workloads_start` and the command line can start the workload again.
+/// Stopping twice is allowed. The handle must still be freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_stop(
     workload: *mut CWorkload,

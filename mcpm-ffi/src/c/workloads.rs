@@ -20,6 +20,7 @@ use super::{
     handle::{self, Out, Owned},
     operation::{self, COnEnd, COperation},
     record::{COnRecord, COnRecordList, CRecord, CRecordList},
+    workload::{self, COnWorkloadStarted, CWorkload, WorkloadBuilder},
 };
 use crate::executor;
 
@@ -128,6 +129,59 @@ pub unsafe extern "C" fn mcpm_workloads_info_async(
             let found = async move { workloads().info(&name).await };
             let into_raw = |info| CRecord::into_raw(&info);
             operation::start_with_result(operation, found, into_raw, on_info, user_data)
+        })
+    }
+}
+
+/// Starts a workload again, with the options on its record, and waits until clients can connect. What a process that was
+/// killed has left running is stopped first. Returns `MCPM_STATUS_NAME_TAKEN` if the workload is running.
+///
+/// `builder` may be null. Otherwise its prompt, its callback for events, and whether it opens no port are used; it must
+/// have no options. It must still be freed. On success, `workload` is set to a handle; free it with `mcpm_workload_free`.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workloads_start(
+    name: *const c_char,
+    builder: *mut WorkloadBuilder,
+    workload: *mut *mut Owned<CWorkload>,
+    error: *mut *mut Owned<CError>,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            executor::ensure_outside_runtime()?;
+            let out = Out::new(workload, "workload")?;
+            let name = handle::text(name, "name")?;
+            let started =
+                executor::spawn_cancellable(workload::start_recorded(name, builder)?)?.block_on()?;
+            out.put(CWorkload::into_raw(started));
+            Ok(())
+        })
+    }
+}
+
+/// Starts a workload as `mcpm_workloads_start` does, but returns at once, and calls `on_started` when clients can connect
+/// or the start has failed.
+///
+/// `operation` may be null. Otherwise it is set to a handle that can cancel the start; free it with
+/// `mcpm_operation_free`.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workloads_start_async(
+    name: *const c_char,
+    builder: *mut WorkloadBuilder,
+    on_started: COnWorkloadStarted,
+    user_data: *mut c_void,
+    operation: *mut *mut Owned<COperation>,
+    error: *mut *mut Owned<CError>,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let on_started = handle::required_callback(on_started, "on_started")?;
+            let name = handle::text(name, "name")?;
+            let started = workload::start_recorded(name, builder)?;
+            operation::start_with_result(operation, started, CWorkload::into_raw, on_started, user_data)
         })
     }
 }

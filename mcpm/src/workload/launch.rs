@@ -41,6 +41,9 @@ use crate::{
     transport::tls::TrustStore,
 };
 
+/// Grace period of servers that a killed supervisor has left running.
+const LEFTOVER_GRACE: Duration = Duration::from_secs(2);
+
 /// A resolved workload that is being started.
 #[derive(Debug)]
 pub struct Launch {
@@ -307,6 +310,11 @@ impl Launch {
         }
         let delivery = SecretDelivery::new(&self.spec.name, &self.spec.secrets, values, &self.environment)?;
         containers = containers.with_secrets(delivery);
+        if self.recorded || self.spec.isolation.is_some() {
+            // A supervisor that was killed left them behind. They have the same published ports, and with isolation the
+            // same socket, whatever their slot.
+            containers.stop_all(LEFTOVER_GRACE).await?;
+        }
         containers.isolation = self.isolate(&containers, denial_reporter).await?;
         let mut tidy = CleanupOnDrop { launch: self, creations: containers.creations.clone(), armed: true };
         let event_record = Arc::clone(record);
@@ -368,8 +376,6 @@ impl Launch {
         let begin = if self.recorded { ProfileRecorder::resume } else { ProfileRecorder::create };
         let learner = spec.learn.as_ref().map(|path| begin(path, base)).transpose()?;
         let on_decision = Arc::new(move |decision: EgressDecision| denial_reporter.on_decision(&decision));
-        // Containers that a killed supervisor left behind have the same socket, whatever their slot.
-        containers.stop_all(Duration::from_secs(2)).await?;
         let folder = isolation_folder(&store, &self.spec.name);
         let port = self.spec.target.as_ref().map(|target| target.port);
         let carried = containers.spec.entry.as_ref().is_some_and(|entry| entry.volume.is_some());

@@ -59,10 +59,7 @@ class Workload:
         """
 
         async def start() -> Workload:
-            events = None
-            if on_event is not None:
-                events = _native.Events()
-                _deliver(events, on_event)
+            events = listen(on_event)
             asks = adapt(prompt, asyncio.get_running_loop())
             record = _options.workload_options(server, options)
             return cls(await _native.Workload.start(record, events, asks, in_process_only))
@@ -95,8 +92,8 @@ class Workload:
     async def stop(self, grace: timedelta | float = GRACE) -> None:
         """Stops the workload; the server is killed after `grace`, which may be given in seconds.
 
-        The container and the record remain, so that the command line can start the workload again. Stopping twice
-        is allowed; if the caller is cancelled, stopping continues.
+        The container and the record remain, so that `Workloads.start` and the command line can start the workload
+        again. Stopping twice is allowed; if the caller is cancelled, stopping continues.
         """
         await self._native.stop(duration(grace))
 
@@ -126,8 +123,14 @@ class Workload:
 _deliveries: set[asyncio.Task[None]] = set()
 
 
-def _deliver(events: _native.Events, on_event: Callable[[WorkloadEvent], object]) -> None:
-    """Calls back for each event; an error of the callback is reported by the loop."""
+def listen(on_event: Callable[[WorkloadEvent], object] | None) -> _native.Events | None:
+    """Returns what is passed to a start so that it calls back for each event.
+
+    An error of the callback is reported by the loop.
+    """
+    if on_event is None:
+        return None
+    events = _native.Events()
     loop = asyncio.get_running_loop()
 
     async def deliver() -> None:
@@ -142,3 +145,4 @@ def _deliver(events: _native.Events, on_event: Callable[[WorkloadEvent], object]
     task = loop.create_task(deliver())
     _deliveries.add(task)
     task.add_done_callback(_deliveries.discard)
+    return events

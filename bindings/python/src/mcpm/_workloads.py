@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ._native import mcpm as _native
+from ._starting import Starting
 from ._stream import Stream
+from ._user_prompt import adapt
 from ._values import duration
-from ._workload import GRACE
+from ._workload import GRACE, Workload, listen
 
 if TYPE_CHECKING:
-    from ._native.mcpm import LogChunk, WorkloadInfo
+    from ._native.mcpm import LogChunk, WorkloadEvent, WorkloadInfo
+    from ._user_prompt import AnyPrompt
 
 
 class Workloads:
@@ -37,6 +41,28 @@ class Workloads:
     async def info(self, name: str) -> WorkloadInfo:
         """Returns the status of one workload."""
         return await self._native.info(name)
+
+    def start(
+        self,
+        name: str,
+        *,
+        on_event: Callable[[WorkloadEvent], object] | None = None,
+        prompt: AnyPrompt | None = None,
+        in_process_only: bool = False,
+    ) -> Starting[Workload]:
+        """Starts a workload again, with the options on its record; it is ready when clients can connect.
+
+        `await` it, or enter it with `async with`, which also stops it. What a process that was killed has left running
+        is stopped first. A workload that is running raises `NameTakenError`. The keywords are those of
+        `Workload.start`.
+        """
+
+        async def start() -> Workload:
+            events = listen(on_event)
+            asks = adapt(prompt, asyncio.get_running_loop())
+            return Workload(await self._native.start(name, events, asks, in_process_only))
+
+        return Starting(start, lambda workload: workload.stop())
 
     async def stop(self, name: str, grace: timedelta | float = GRACE) -> None:
         """Stops a workload, whichever process runs it; the server is killed after `grace`.

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import builtins
 import os
-from collections.abc import Coroutine, Iterator, Mapping
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -104,13 +106,18 @@ class Workload(_Ends):
         cls,
         server: str | None = None,
         *,
+        on_event: Callable[[WorkloadEvent], object] | None = None,
         prompt: AnyPrompt | None = None,
         in_process_only: bool = False,
         **options: Unpack[WorkloadKeywords],
     ) -> Workload:
-        """Starts a workload and returns once clients can connect. Prompts have no coroutine functions."""
-        record = _options.workload_options(server, options)
-        started = _native.Workload.start(record, None, adapt(prompt, None), in_process_only)
+        """Starts a workload and returns once clients can connect. Prompts have no coroutine functions.
+
+        `on_event` is called on a thread of its own with each event from the start on, including those of the image
+        pull.
+        """
+        record, asks = _options.workload_options(server, options), adapt(prompt, None)
+        started = _native.Workload.start(record, _listen(on_event), asks, in_process_only)
         return cls(_workload.Workload(_run(started)))
 
     @property
@@ -152,6 +159,27 @@ class Workload(_Ends):
 def _events(events: _native.Events) -> Iterator[WorkloadEvent]:
     while (event := _run(events.next())) is not None:
         yield event
+
+
+def _listen(on_event: Callable[[WorkloadEvent], object] | None) -> _native.Events | None:
+    """Returns what is passed to a start so that it calls back for each event.
+
+    An error of the callback is reported by `threading.excepthook`.
+    """
+    if on_event is None:
+        return None
+    events = _native.Events()
+
+    def deliver() -> None:
+        for event in _events(events):
+            try:
+                on_event(event)
+            except Exception:  # noqa: BLE001
+                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+
+    # The exit of the program does not wait for it: the events end when mcpm is shut down.
+    threading.Thread(target=deliver, name="mcpm-events", daemon=True).start()
+    return events
 
 
 class Proxy(_Ends):
@@ -229,6 +257,19 @@ class Workloads:
     def info(self, name: str) -> WorkloadInfo:
         """Returns the status of one workload."""
         return _run(self._workloads.info(name))
+
+    def start(
+        self,
+        name: str,
+        *,
+        on_event: Callable[[WorkloadEvent], object] | None = None,
+        prompt: AnyPrompt | None = None,
+        in_process_only: bool = False,
+    ) -> Workload:
+        """Starts a workload again, with the options on its record; the keywords are those of `Workload.start`."""
+        asks = adapt(prompt, None)
+        started = self._workloads._native.start(name, _listen(on_event), asks, in_process_only)
+        return Workload(_workload.Workload(_run(started)))
 
     def stop(self, name: str, grace: timedelta | float = GRACE) -> None:
         """Stops a workload, whichever process runs it."""

@@ -36,6 +36,17 @@ public final class Workload: Sendable {
         prompt: (any UserPrompt)? = nil,
         onEvent: (@Sendable (WorkloadEvent) -> Void)? = nil
     ) async throws(McpmError) -> Workload {
+        try await start(onEvent: onEvent) { events in
+            try await McpmGenerated.Workload.start(
+                options: options, events: events, prompt: prompt, inProcessOnly: inProcessOnly)
+        }
+    }
+
+    /// Starts a workload with a generated function, which gets the events.
+    static func start(
+        onEvent: (@Sendable (WorkloadEvent) -> Void)?,
+        _ operation: (McpmGenerated.Events) async throws -> McpmGenerated.Workload
+    ) async throws(McpmError) -> Workload {
         _ = exitHook
         let events = McpmGenerated.Events()
         let delivery = onEvent.map { onEvent in
@@ -44,9 +55,7 @@ public final class Workload: Sendable {
             }
         }
         do {
-            let core = try await McpmGenerated.Workload.start(
-                options: options, events: events, prompt: prompt, inProcessOnly: inProcessOnly)
-            return Workload(core, delivery)
+            return Workload(try await operation(events), delivery)
         } catch {
             await rolledBack(events, delivery)
             throw McpmError(error)
@@ -100,9 +109,9 @@ public final class Workload: Sendable {
         try await call { try await core.wait() }
     }
 
-    /// Stops the workload: the server is killed after `grace`. The container and the record remain, so that the
-    /// command line can start the workload again. Stopping twice is allowed; if the task is cancelled, stopping
-    /// continues.
+    /// Stops the workload: the server is killed after `grace`. The container and the record remain, so that
+    /// `Workloads.start` and the command line can start the workload again. Stopping twice is allowed; if the task is
+    /// cancelled, stopping continues.
     public func stop(grace: Duration = defaultGrace) async throws(McpmError) {
         try await callToCompletion { [core, delivery] in
             try await core.stop(grace: grace.seconds)

@@ -19,6 +19,28 @@ public final class Workloads: Sendable {
         try await call { try await core.info(name: name) }
     }
 
+    /// Starts a workload again, with the options on its record, and returns once clients can connect. What a process that
+    /// was killed has left running is stopped first. A workload that is running throws `McpmError.NameTaken`.
+    ///
+    /// If the task is cancelled, the start ends, the record stays, and `McpmError.Interrupted` is thrown.
+    ///
+    /// - Parameters:
+    ///   - name: The name of the workload.
+    ///   - inProcessOnly: Opens no port: only `connect` reaches the server.
+    ///   - prompt: Prompts the user, for example to log in to a remote server, at the start and later; without it,
+    ///     nobody can be prompted.
+    ///   - onEvent: Called with each event, one at a time.
+    public func start(
+        _ name: String,
+        inProcessOnly: Bool = false,
+        prompt: (any UserPrompt)? = nil,
+        onEvent: (@Sendable (WorkloadEvent) -> Void)? = nil
+    ) async throws(McpmError) -> Workload {
+        try await Workload.start(onEvent: onEvent) { events in
+            try await core.start(name: name, events: events, prompt: prompt, inProcessOnly: inProcessOnly)
+        }
+    }
+
     /// Stops a workload, whichever process runs it: the server is killed after `grace`. Does nothing if it has stopped
     /// already. If the task is cancelled, stopping continues.
     public func stop(_ name: String, grace: Duration = Workload.defaultGrace) async throws(McpmError) {

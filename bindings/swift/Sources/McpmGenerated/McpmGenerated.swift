@@ -1857,9 +1857,9 @@ public protocol WorkloadProtocol: AnyObject, Sendable {
     func status()  -> WorkloadStatus
     
     /**
-     * Stops the workload: the server is killed after `grace`. The container and the record remain, so that the
-     * command line can start the workload again. Stopping twice is allowed; if the caller is cancelled, stopping
-     * continues.
+     * Stops the workload: the server is killed after `grace`. The container and the record remain, so that
+     * `Workloads.start` and the command line can start the workload again. Stopping twice is allowed; if the caller is
+     * cancelled, stopping continues.
      */
     func stop(grace: TimeInterval) async throws 
     
@@ -2019,9 +2019,9 @@ open func status() -> WorkloadStatus  {
 }
     
     /**
-     * Stops the workload: the server is killed after `grace`. The container and the record remain, so that the
-     * command line can start the workload again. Stopping twice is allowed; if the caller is cancelled, stopping
-     * continues.
+     * Stops the workload: the server is killed after `grace`. The container and the record remain, so that
+     * `Workloads.start` and the command line can start the workload again. Stopping twice is allowed; if the caller is
+     * cancelled, stopping continues.
      */
 open func stop(grace: TimeInterval)async throws   {
     return
@@ -2161,6 +2161,15 @@ public protocol WorkloadsProtocol: AnyObject, Sendable {
      * Stops a workload, and removes its containers and its record. If the caller is cancelled, removing continues.
      */
     func remove(name: String, grace: TimeInterval) async throws 
+    
+    /**
+     * Starts a workload again, with the options on its record, and returns once clients can connect. What a process that
+     * was killed has left running is stopped first. Fails with `NameTaken` if the workload is running.
+     *
+     * `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves the
+     * record as it is.
+     */
+    func start(name: String, events: Events?, prompt: UserPrompt?, inProcessOnly: Bool) async throws  -> Workload
     
     /**
      * Stops a workload, whichever process runs it: the server is killed after `grace`. Does nothing if it has stopped
@@ -2342,6 +2351,30 @@ open func remove(name: String, grace: TimeInterval)async throws   {
             cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_void($0) },
             freeFunc: ffi_mcpm_ffi_rust_future_free_void,
             liftFunc: { $0 },
+            errorHandler: FfiConverterTypeMcpmError_lift
+        )
+}
+    
+    /**
+     * Starts a workload again, with the options on its record, and returns once clients can connect. What a process that
+     * was killed has left running is stopped first. Fails with `NameTaken` if the workload is running.
+     *
+     * `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves the
+     * record as it is.
+     */
+open func start(name: String, events: Events? = nil, prompt: UserPrompt? = nil, inProcessOnly: Bool = false)async throws  -> Workload  {
+    return
+        try  await uniffiRustCallAsync(
+            rustFutureFunc: {
+                uniffi_mcpm_ffi_fn_method_workloads_start(
+                        self.uniffiCloneHandle(),FfiConverterString.lower(name),FfiConverterOptionTypeEvents.lower(events),FfiConverterOptionTypeUserPrompt.lower(prompt),FfiConverterBool.lower(inProcessOnly)
+                )
+            },
+            pollFunc: ffi_mcpm_ffi_rust_future_poll_u64,
+            completeFunc: ffi_mcpm_ffi_rust_future_complete_u64,
+            cancelFunc: { ffi_mcpm_ffi_rust_future_cancel_u64($0) },
+            freeFunc: ffi_mcpm_ffi_rust_future_free_u64,
+            liftFunc: FfiConverterTypeWorkload_lift,
             errorHandler: FfiConverterTypeMcpmError_lift
         )
 }
@@ -9372,7 +9405,7 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_method_workload_status() != 25232) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_workload_stop() != 57720) {
+    if (uniffi_mcpm_ffi_checksum_method_workload_stop() != 42490) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_workload_url() != 58438) {
@@ -9400,6 +9433,9 @@ private let initializationResult: InitializationResult = {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_workloads_remove() != 54200) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_workloads_start() != 32808) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_workloads_stop() != 18429) {

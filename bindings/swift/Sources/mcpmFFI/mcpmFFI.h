@@ -530,6 +530,11 @@ uint64_t uniffi_mcpm_ffi_fn_method_workloads_logs(uint64_t ptr, RustBuffer name,
 uint64_t uniffi_mcpm_ffi_fn_method_workloads_remove(uint64_t ptr, RustBuffer name, RustBuffer grace
 );
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOADS_START
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOADS_START
+uint64_t uniffi_mcpm_ffi_fn_method_workloads_start(uint64_t ptr, RustBuffer name, RustBuffer events, RustBuffer prompt, int8_t in_process_only
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOADS_STOP
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOADS_STOP
 uint64_t uniffi_mcpm_ffi_fn_method_workloads_stop(uint64_t ptr, RustBuffer name, RustBuffer grace
@@ -1037,6 +1042,12 @@ uint16_t uniffi_mcpm_ffi_checksum_method_workloads_logs(void
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOADS_REMOVE
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOADS_REMOVE
 uint16_t uniffi_mcpm_ffi_checksum_method_workloads_remove(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOADS_START
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOADS_START
+uint16_t uniffi_mcpm_ffi_checksum_method_workloads_start(void
     
 );
 #endif

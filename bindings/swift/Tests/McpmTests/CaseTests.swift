@@ -79,6 +79,12 @@ private actor CaseRun {
         case "start" where first == "workload":
             workload = await expect(tail) { try await self.startWorkload() } ?? workload
         case "start": proxy = await expect(tail) { try await self.startProxy() } ?? proxy
+        case "start-recorded":
+            let (continuation, user) = (events.continuation, user)
+            workload =
+                await expect(tail) {
+                    try await Workloads().start(first, prompt: user, onEvent: { continuation.yield($0) })
+                } ?? workload
         case "start-and-cancel":
             let start = Task { try await self.startWorkload() }
             await skipEvents(to: "starting")

@@ -578,7 +578,7 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workload_status() != 25232:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_workload_stop() != 57720:
+    if lib.uniffi_mcpm_ffi_checksum_method_workload_stop() != 42490:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workload_url() != 58438:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -597,6 +597,8 @@ def _uniffi_check_api_checksums(lib):
     if lib.uniffi_mcpm_ffi_checksum_method_workloads_logs() != 52611:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workloads_remove() != 54200:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_workloads_start() != 32808:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workloads_stop() != 18429:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -739,6 +741,9 @@ _UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_logs.restype = ctypes.c_uin
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_remove.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_remove.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_start.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_start.restype = ctypes.c_uint16
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_stop.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_workloads_stop.restype = ctypes.c_uint16
@@ -929,6 +934,14 @@ _UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_remove.argtypes = (
     _UniffiRustBuffer,
 )
 _UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_remove.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_start.argtypes = (
+    ctypes.c_uint64,
+    _UniffiRustBuffer,
+    _UniffiRustBuffer,
+    _UniffiRustBuffer,
+    ctypes.c_int8,
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_start.restype = ctypes.c_uint64
 _UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_stop.argtypes = (
     ctypes.c_uint64,
     _UniffiRustBuffer,
@@ -7960,9 +7973,9 @@ class WorkloadProtocol(typing.Protocol):
         raise NotImplementedError
     async def stop(self, grace: Duration) -> None:
         """
-        Stops the workload: the server is killed after `grace`. The container and the record remain, so that the
-        command line can start the workload again. Stopping twice is allowed; if the caller is cancelled, stopping
-        continues.
+        Stops the workload: the server is killed after `grace`. The container and the record remain, so that
+        `Workloads.start` and the command line can start the workload again. Stopping twice is allowed; if the caller is
+        cancelled, stopping continues.
 """
         raise NotImplementedError
     def url(self, ) -> str:
@@ -8118,9 +8131,9 @@ class Workload(WorkloadProtocol):
         return _uniffi_lift_return(_uniffi_ffi_result)
     async def stop(self, grace: Duration) -> None:
         """
-        Stops the workload: the server is killed after `grace`. The container and the record remain, so that the
-        command line can start the workload again. Stopping twice is allowed; if the caller is cancelled, stopping
-        continues.
+        Stops the workload: the server is killed after `grace`. The container and the record remain, so that
+        `Workloads.start` and the command line can start the workload again. Stopping twice is allowed; if the caller is
+        cancelled, stopping continues.
 """
         
         _UniffiFfiConverterDuration.check_lower(grace)
@@ -8271,6 +8284,56 @@ class _UniffiFfiConverterOptionalUInt64(_UniffiConverterRustBuffer):
         else:
             raise InternalError("Unexpected flag byte for optional type")
 
+class _UniffiFfiConverterOptionalTypeEvents(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        if value is not None:
+            _UniffiFfiConverterTypeEvents.check_lower(value)
+
+    @classmethod
+    def write(cls, value, buf):
+        if value is None:
+            buf.write_u8(0)
+            return
+
+        buf.write_u8(1)
+        _UniffiFfiConverterTypeEvents.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        flag = buf.read_u8()
+        if flag == 0:
+            return None
+        elif flag == 1:
+            return _UniffiFfiConverterTypeEvents.read(buf)
+        else:
+            raise InternalError("Unexpected flag byte for optional type")
+
+class _UniffiFfiConverterOptionalTypeUserPrompt(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        if value is not None:
+            _UniffiFfiConverterTypeUserPrompt.check_lower(value)
+
+    @classmethod
+    def write(cls, value, buf):
+        if value is None:
+            buf.write_u8(0)
+            return
+
+        buf.write_u8(1)
+        _UniffiFfiConverterTypeUserPrompt.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        flag = buf.read_u8()
+        if flag == 0:
+            return None
+        elif flag == 1:
+            return _UniffiFfiConverterTypeUserPrompt.read(buf)
+        else:
+            raise InternalError("Unexpected flag byte for optional type")
+
 
 class WorkloadsProtocol(typing.Protocol):
     """
@@ -8309,6 +8372,15 @@ class WorkloadsProtocol(typing.Protocol):
     async def remove(self, name: str,grace: Duration) -> None:
         """
         Stops a workload, and removes its containers and its record. If the caller is cancelled, removing continues.
+"""
+        raise NotImplementedError
+    async def start(self, name: str,events: typing.Union[object, typing.Optional[Events]] = _DEFAULT,prompt: typing.Union[object, typing.Optional[UserPrompt]] = _DEFAULT,in_process_only: bool = False) -> Workload:
+        """
+        Starts a workload again, with the options on its record, and returns once clients can connect. What a process that
+        was killed has left running is stopped first. Fails with `NameTaken` if the workload is running.
+
+        `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves the
+        record as it is.
 """
         raise NotImplementedError
     async def stop(self, name: str,grace: Duration) -> None:
@@ -8487,6 +8559,43 @@ class Workloads(WorkloadsProtocol):
             _uniffi_lift_return,
             _uniffi_error_converter,
         )
+    async def start(self, name: str,events: typing.Union[object, typing.Optional[Events]] = _DEFAULT,prompt: typing.Union[object, typing.Optional[UserPrompt]] = _DEFAULT,in_process_only: bool = False) -> Workload:
+        """
+        Starts a workload again, with the options on its record, and returns once clients can connect. What a process that
+        was killed has left running is stopped first. Fails with `NameTaken` if the workload is running.
+
+        `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves the
+        record as it is.
+"""
+        
+        _UniffiFfiConverterString.check_lower(name)
+
+        if events is _DEFAULT:
+            events = None
+        _UniffiFfiConverterOptionalTypeEvents.check_lower(events)
+
+        if prompt is _DEFAULT:
+            prompt = None
+        _UniffiFfiConverterOptionalTypeUserPrompt.check_lower(prompt)
+
+        _UniffiFfiConverterBoolean.check_lower(in_process_only)
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+            _UniffiFfiConverterString.lower(name),
+            _UniffiFfiConverterOptionalTypeEvents.lower(events),
+            _UniffiFfiConverterOptionalTypeUserPrompt.lower(prompt),
+            _UniffiFfiConverterBoolean.lower(in_process_only),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterTypeWorkload.lift
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        return await _uniffi_rust_call_async(
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_workloads_start(*_uniffi_lowered_args),
+            _UniffiLib.ffi_mcpm_ffi_rust_future_poll_u64,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_complete_u64,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_free_u64,
+            _uniffi_lift_return,
+            _uniffi_error_converter,
+        )
     async def stop(self, name: str,grace: Duration) -> None:
         """
         Stops a workload, whichever process runs it: the server is killed after `grace`. Does nothing if it has stopped
@@ -8540,56 +8649,6 @@ class _UniffiFfiConverterTypeWorkloads:
     @classmethod
     def write(cls, value: Workloads, buf: _UniffiRustBuffer):
         buf.write_u64(cls.lower(value))
-
-class _UniffiFfiConverterOptionalTypeUserPrompt(_UniffiConverterRustBuffer):
-    @classmethod
-    def check_lower(cls, value):
-        if value is not None:
-            _UniffiFfiConverterTypeUserPrompt.check_lower(value)
-
-    @classmethod
-    def write(cls, value, buf):
-        if value is None:
-            buf.write_u8(0)
-            return
-
-        buf.write_u8(1)
-        _UniffiFfiConverterTypeUserPrompt.write(value, buf)
-
-    @classmethod
-    def read(cls, buf):
-        flag = buf.read_u8()
-        if flag == 0:
-            return None
-        elif flag == 1:
-            return _UniffiFfiConverterTypeUserPrompt.read(buf)
-        else:
-            raise InternalError("Unexpected flag byte for optional type")
-
-class _UniffiFfiConverterOptionalTypeEvents(_UniffiConverterRustBuffer):
-    @classmethod
-    def check_lower(cls, value):
-        if value is not None:
-            _UniffiFfiConverterTypeEvents.check_lower(value)
-
-    @classmethod
-    def write(cls, value, buf):
-        if value is None:
-            buf.write_u8(0)
-            return
-
-        buf.write_u8(1)
-        _UniffiFfiConverterTypeEvents.write(value, buf)
-
-    @classmethod
-    def read(cls, buf):
-        flag = buf.read_u8()
-        if flag == 0:
-            return None
-        elif flag == 1:
-            return _UniffiFfiConverterTypeEvents.read(buf)
-        else:
-            raise InternalError("Unexpected flag byte for optional type")
 def explain(id: str) -> Explanation:
     """
     Explains a reason, such as `tools.not_listed`, or a recorded denial of a workload or of `mcpm proxy`, by its
