@@ -94,6 +94,7 @@ macro_rules! cases {
 }
 
 cases! {
+    approve: "approve",
     cancel: "cancel",
     deny: "deny",
     errors: "errors",

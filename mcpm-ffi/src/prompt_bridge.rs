@@ -22,6 +22,7 @@ static CALLBACKS: Semaphore = Semaphore::const_new(MAX_CALLBACKS);
 pub(crate) trait BlockingPrompt: Send + Sync + fmt::Debug + 'static {
     fn ask_secret(&self, question: &str) -> Result<Option<Secret>>;
     fn ask_text(&self, question: &str) -> Result<Option<String>>;
+    fn approve(&self, question: &str) -> Result<bool>;
     fn show_login(&self, login: &LoginPrompt) -> Result<()>;
     fn ask_redirect(&self, login: &LoginPrompt) -> Result<Option<String>>;
 }
@@ -61,6 +62,11 @@ impl<P: BlockingPrompt> UserPrompt for PromptBridge<P> {
     async fn ask_text(&self, question: &str) -> Result<Option<String>> {
         let question = question.to_owned();
         self.call(move |prompt| prompt.ask_text(&question)).await
+    }
+
+    async fn approve(&self, question: &str) -> Result<bool> {
+        let question = question.to_owned();
+        self.call(move |prompt| prompt.approve(&question)).await
     }
 
     async fn show_login(&self, login: &LoginPrompt) -> Result<()> {

@@ -26,6 +26,10 @@ pub trait UserPrompt: Send + Sync + fmt::Debug {
     /// Prompts for text that may be echoed; none if the user cannot be prompted. The default calls `ask_secret`.
     fn ask_text(&self, question: String) -> Result<Option<String>, McpmError>;
 
+    /// Asks the user to allow access to this machine, such as a mount that a registry entry requests; `question`
+    /// names the access. The default asks for the text `yes` with `ask_text`; without an answer, the access is denied.
+    fn approve(&self, question: String) -> Result<bool, McpmError>;
+
     /// Asks the user to log in to a remote server, and returns once the user knows: the login itself goes on in
     /// the browser. The program opens the browser. The default fails with `McpmError.LoginRequired`.
     fn show_login(&self, login: LoginPrompt) -> Result<(), McpmError>;
@@ -123,6 +127,10 @@ impl BlockingPrompt for ForeignPrompt {
 
     fn ask_text(&self, question: &str) -> Result<Option<String>> {
         Ok(self.0.ask_text(question.to_owned())?)
+    }
+
+    fn approve(&self, question: &str) -> Result<bool> {
+        Ok(self.0.approve(question.to_owned())?)
     }
 
     fn show_login(&self, login: &mcpm::user_prompt::LoginPrompt) -> Result<()> {

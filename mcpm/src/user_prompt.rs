@@ -26,6 +26,16 @@ pub trait UserPrompt: Send + Sync + fmt::Debug {
         Ok(self.ask_secret(question).await?.map(|answer| answer.expose().to_owned()))
     }
 
+    /// Asks the user to allow access to this machine, such as a mount that a registry entry requests. `question` names the
+    /// access. Without an answer it is denied. The default asks for the text `yes` with [`ask_text`](Self::ask_text).
+    ///
+    /// # Errors
+    /// As for [`ask_secret`](Self::ask_secret).
+    async fn approve(&self, question: &str) -> Result<bool> {
+        let answer = self.ask_text(&format!("{question} [yes, no]")).await?;
+        Ok(answer.is_some_and(|answer| answer.trim() == "yes"))
+    }
+
     /// Asks the user to log in to a remote server, and returns once the user knows: the login itself goes on in the
     /// browser. The URL is for the user alone; it does not belong into logs.
     ///

@@ -43,6 +43,7 @@ const OPERATIONS: &[Operation] = &[
     ),
     Operation("UserPrompt::ask_secret", "mcpm_user_prompt_ask_secret", "method_userprompt_ask_secret"),
     Operation("UserPrompt::ask_text", "mcpm_user_prompt_ask_text", "method_userprompt_ask_text"),
+    Operation("UserPrompt::approve", "mcpm_user_prompt_approve", "method_userprompt_approve"),
     Operation("UserPrompt::show_login", "mcpm_user_prompt_show_login", "method_userprompt_show_login"),
     Operation("UserPrompt::ask_redirect", "mcpm_user_prompt_ask_redirect", "method_userprompt_ask_redirect"),
     Operation("Error::kind", "mcpm_error_status", "method_mcpmerror_kind"),

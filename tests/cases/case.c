@@ -45,6 +45,7 @@ static void expect_status(mcpm_status status, mcpm_error **failure, const char *
         {"name_taken", MCPM_STATUS_NAME_TAKEN},         {"image_unavailable", MCPM_STATUS_IMAGE_UNAVAILABLE},
         {"start_failed", MCPM_STATUS_START_FAILED},     {"upstream", MCPM_STATUS_UPSTREAM},
         {"interrupted", MCPM_STATUS_INTERRUPTED},       {"login_required", MCPM_STATUS_LOGIN_REQUIRED},
+        {"registry", MCPM_STATUS_REGISTRY},
     };
     mcpm_status wanted = MCPM_STATUS_OK;
     for (size_t at = 0; kind != NULL && at < sizeof known / sizeof *known; at++) {
@@ -97,6 +98,15 @@ static void show_login(void *user_data, const mcpm_login_prompt *login, mcpm_pro
     follow_redirect(mcpm_login_prompt_url(login));
 }
 
+static void approve(void *user_data, const char *question, mcpm_prompt_answer *answer)
+{
+    (void)user_data;
+    (void)question;
+    prompted++;
+    mcpm_prompt_answer_approval(answer, strcmp(prompt, "approve") == 0);
+}
+
+/* Returns the prompt of a start; null if there is no user. */
 static mcpm_user_prompt *new_prompt(void)
 {
     if (strcmp(prompt, "none") == 0) {
@@ -104,6 +114,7 @@ static mcpm_user_prompt *new_prompt(void)
     }
     mcpm_user_prompt *made = mcpm_user_prompt_new(NULL, NULL);
     mcpm_user_prompt_show_login(made, show_login);
+    mcpm_user_prompt_approve(made, approve);
     return made;
 }
 
@@ -355,6 +366,7 @@ static void carry_out(const char *verb, char *rest)
         static char chosen[16];
         snprintf(chosen, sizeof chosen, "%s", rest);
         prompt = chosen;
+        prompted = 0;
     } else if (strcmp(verb, "start") == 0) {
         int is_workload = strcmp(word(&rest), "workload") == 0;
         fails(&rest, &kind, &message);

@@ -34,6 +34,18 @@ class Cancels(mcpm.UserPrompt):
         raise mcpm.OperationInterruptedError("the user cancelled the prompt")
 
 
+class Approves(mcpm.UserPrompt):
+    """A user who allows access to this machine, or denies it."""
+
+    def __init__(self, allows: bool) -> None:
+        self.allows = allows
+        self.prompted = 0
+
+    def approve(self, question: str) -> bool:
+        self.prompted += 1
+        return self.allows
+
+
 async def expect(outcome: Awaitable[Any], rest: str) -> Any:
     """Checks an outcome: after `fails`, its kind and a text of its message; otherwise that there is no error."""
     if not rest.startswith("fails "):
@@ -67,7 +79,13 @@ class Case:
                     value = [mcpm.VolumeSpec(host_path=source, container_path=target)]
                 self.options[first] = int(tail) if tail.isdigit() else value
             case "prompt":
-                self.prompt = {"none": None, "cancel": Cancels(), "follow": Follows()}[rest]
+                self.prompt = {
+                    "none": None,
+                    "cancel": Cancels(),
+                    "follow": Follows(),
+                    "approve": Approves(True),
+                    "deny": Approves(False),
+                }[rest]
             case "start":
                 self.running = await expect(self.start(first), tail) or self.running
             case "start-recorded":
@@ -107,7 +125,7 @@ class Case:
             case "check":
                 await expect(self.running.check(), rest)
             case "prompted":
-                assert isinstance(self.prompt, Follows) and self.prompt.prompted == int(rest)
+                assert isinstance(self.prompt, Follows | Approves) and self.prompt.prompted == int(rest)
             case "listed":
                 listed = {workload.name: workload for workload in await mcpm.Workloads().list()}
                 found = listed[first].status.name.lower() if first in listed else "missing"

@@ -56,10 +56,11 @@ struct Case {
     stopped: bool,
 }
 
-/// A user who follows the login, or cancels it.
+/// A user who follows the login or cancels it, and who allows access to this machine or denies it.
 #[derive(Debug)]
 struct Prompt {
-    cancels: bool,
+    /// The word of the case.
+    behaviour: String,
     prompted: AtomicUsize,
 }
 
@@ -69,8 +70,13 @@ impl UserPrompt for Prompt {
         Ok(None)
     }
 
+    async fn approve(&self, _: &str) -> Result<bool> {
+        self.prompted.fetch_add(1, Ordering::Relaxed);
+        Ok(self.behaviour == "approve")
+    }
+
     async fn show_login(&self, login: &LoginPrompt) -> Result<()> {
-        if self.cancels {
+        if self.behaviour == "cancel" {
             return Err(Error::new(ErrorKind::Interrupted, "the user cancelled the prompt"));
         }
         self.prompted.fetch_add(1, Ordering::Relaxed);
@@ -125,8 +131,8 @@ impl Case {
         match verb {
             "option" => self.options.push((first.to_owned(), tail.to_owned())),
             "prompt" => {
-                let prompt = |cancels| Arc::new(Prompt { cancels, prompted: AtomicUsize::new(0) });
-                self.prompt = (rest != "none").then(|| prompt(rest == "cancel"));
+                let prompt = || Prompt { behaviour: rest.to_owned(), prompted: AtomicUsize::new(0) };
+                self.prompt = (rest != "none").then(|| Arc::new(prompt()));
             }
             "start" if first == "workload" => {
                 let started = self.start_workload().await;

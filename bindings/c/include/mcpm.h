@@ -355,7 +355,7 @@ typedef void (*mcpm_on_message)(void *user_data, MCPM_OWNED char *message, MCPM_
 typedef void (*mcpm_free_user_data)(void *user_data);
 
 /**
- * Prompts for text, and puts it into `answer`; without that, the user cannot be prompted.
+ * Prompts for text or an approval, and puts it into `answer`; without that, the user cannot be prompted.
  */
 typedef void (*mcpm_ask_question)(void *user_data, const char *question, mcpm_prompt_answer *answer);
 
@@ -645,6 +645,14 @@ void mcpm_user_prompt_ask_secret(mcpm_user_prompt *prompt, mcpm_ask_question cal
 void mcpm_user_prompt_ask_text(mcpm_user_prompt *prompt, mcpm_ask_question callback);
 
 /**
+ * Sets the callback that asks the user to allow access to this machine, such as a mount that a registry entry requests;
+ * the question names the access. It answers with `mcpm_prompt_answer_approval`; without an answer, the access is denied.
+ * By default, the callback for text that may be echoed is called, and `yes` is the answer that allows it.
+ */
+void mcpm_user_prompt_approve(mcpm_user_prompt *prompt,
+                              mcpm_ask_question callback);
+
+/**
  * Sets the callback that asks the user to log in to a remote server, and returns once the user knows: the login
  * itself goes on in the browser, which the callback opens. It needs no answer, except if it fails.
  */
@@ -664,6 +672,11 @@ void mcpm_user_prompt_ask_redirect(mcpm_user_prompt *prompt,
  * Answers with a text, which is copied.
  */
 void mcpm_prompt_answer_text(mcpm_prompt_answer *answer, const char *text);
+
+/**
+ * Answers whether the user allows the access.
+ */
+void mcpm_prompt_answer_approval(mcpm_prompt_answer *answer, bool allowed);
 
 /**
  * Answers that the user has cancelled, which ends what the answer is needed for with `MCPM_STATUS_INTERRUPTED`.

@@ -76,7 +76,29 @@ async def test_prompt_of_a_wrong_type_is_refused() -> None:
 def test_defaults_ask_nobody() -> None:
     prompt = mcpm.UserPrompt()
     assert prompt.ask_secret("password") is None and prompt.ask_text("name") is None
+    assert prompt.approve("mount") is False
     assert Answers.ask_text is mcpm.UserPrompt.ask_text
+
+
+def test_approval_is_asked_as_a_text_by_default() -> None:
+    class Says(mcpm.UserPrompt):
+        def __init__(self, answer: str) -> None:
+            self.answer = answer
+
+        def ask_text(self, question: str) -> str:
+            assert question == "mount? [yes, no]"
+            return self.answer
+
+    assert [Says(answer).approve("mount?") for answer in ("yes", " yes\n", "no", "")] == [True, True, False, False]
+
+
+async def test_approval_may_be_asked_on_the_loop() -> None:
+    class Says(mcpm.UserPrompt):
+        async def ask_text(self, question: str) -> str:
+            return "yes"
+
+    answer = Says().approve("mount?")
+    assert not isinstance(answer, bool) and await answer is True
 
 
 async def test_error_of_an_event_callback_stays_in_the_callback(name: str) -> None:

@@ -184,6 +184,36 @@ fn text_is_asked_like_a_secret_by_default() {
     unsafe { mcpm_user_prompt_free(prompt) };
 }
 
+/// Answers a question with a word.
+unsafe extern "C" fn say(word: *mut c_void, _: *const c_char, answer: *mut CPromptAnswer) {
+    // SAFETY: the word is a C string, and the answer is valid during the call.
+    unsafe { mcpm_prompt_answer_text(answer, word.cast_const().cast()) }
+}
+
+/// Allows what it is asked.
+unsafe extern "C" fn allow(_: *mut c_void, _: *const c_char, answer: *mut CPromptAnswer) {
+    // SAFETY: the answer is valid during the call.
+    unsafe { mcpm_prompt_answer_approval(answer, true) }
+}
+
+#[test]
+fn an_approval_is_asked_as_a_text_by_default() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for (word, approve, allowed) in
+        [(c"yes", None, true), (c"no", None, false), (c"no", Some(allow as _), true)]
+    {
+        let prompt = mcpm_user_prompt_new(word.as_ptr().cast_mut().cast(), None);
+        // SAFETY: the prompt is alive, and freed once.
+        unsafe {
+            mcpm_user_prompt_ask_text(prompt, Some(say));
+            mcpm_user_prompt_approve(prompt, approve);
+            let adapted = handle::as_ref(prompt).unwrap().adapt();
+            assert_eq!(runtime.block_on(async { adapted.approve("mount").await }).unwrap(), allowed);
+            mcpm_user_prompt_free(prompt);
+        }
+    }
+}
+
 #[test]
 fn a_builder_is_good_for_one_start() {
     let builder = proxy_builder();

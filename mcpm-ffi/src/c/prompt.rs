@@ -18,7 +18,10 @@ use super::{
 };
 use crate::prompt_bridge::{self, BlockingPrompt, PromptBridge};
 
-/// Prompts for text, and puts it into `answer`; without that, the user cannot be prompted.
+/// The text of an approval.
+const YES: &str = "yes";
+
+/// Prompts for text or an approval, and puts it into `answer`; without that, the user cannot be prompted.
 pub type CAskQuestion =
     Option<unsafe extern "C" fn(user_data: *mut c_void, question: *const c_char, answer: *mut CPromptAnswer)>;
 
@@ -47,6 +50,7 @@ pub struct CUserPrompt {
 struct Callbacks {
     ask_secret: CAskQuestion,
     ask_text: CAskQuestion,
+    approve: CAskQuestion,
     show_login: CAskLogin,
     ask_redirect: CAskLogin,
 }
@@ -130,6 +134,14 @@ impl BlockingPrompt for CallbackPrompt {
         self.ask(callback, question).map(exposed)
     }
 
+    fn approve(&self, question: &str) -> Result<bool> {
+        let answer = match self.callbacks.approve {
+            None => self.ask_text(&format!("{question} [yes, no]"))?,
+            callback => self.ask(callback, question).map(exposed)?,
+        };
+        Ok(answer.is_some_and(|answer| answer.trim() == YES))
+    }
+
     fn show_login(&self, login: &LoginPrompt) -> Result<()> {
         if self.callbacks.show_login.is_none() {
             let message = format!("the remote server `{}` requires a login", login.server);
@@ -191,6 +203,15 @@ pub unsafe extern "C" fn mcpm_user_prompt_ask_text(prompt: *mut CUserPrompt, cal
     unsafe { set(prompt, |callbacks| callbacks.ask_text = callback) }
 }
 
+/// Sets the callback that asks the user to allow access to this machine, such as a mount that a registry entry requests;
+/// the question names the access. It answers with `mcpm_prompt_answer_approval`; without an answer, the access is denied.
+/// By default, the callback for text that may be echoed is called, and `yes` is the answer that allows it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_user_prompt_approve(prompt: *mut CUserPrompt, callback: CAskQuestion) {
+    // SAFETY: the conventions in the header.
+    unsafe { set(prompt, |callbacks| callbacks.approve = callback) }
+}
+
 /// Sets the callback that asks the user to log in to a remote server, and returns once the user knows: the login
 /// itself goes on in the browser, which the callback opens. It needs no answer, except if it fails.
 #[unsafe(no_mangle)]
@@ -217,6 +238,15 @@ pub unsafe extern "C" fn mcpm_prompt_answer_text(answer: *mut CPromptAnswer, tex
     if let Some(answer) = answer {
         let invalid = |_| prompt_bridge::failed("its answer is null or not valid UTF-8");
         answer.0 = Some(text.map(Secret::from).map_err(invalid));
+    }
+}
+
+/// Answers whether the user allows the access.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_prompt_answer_approval(answer: *mut CPromptAnswer, allowed: bool) {
+    // SAFETY: the conventions in the header.
+    if let Some(answer) = unsafe { handle::as_mut(answer) } {
+        answer.0 = Some(Ok(Secret::from(if allowed { YES } else { "no" })));
     }
 }
 

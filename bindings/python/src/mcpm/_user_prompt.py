@@ -39,6 +39,15 @@ class UserPrompt:
             return _exposed(secret)
         return None if secret is None else secret.expose()
 
+    def approve(self, question: str) -> bool | Awaitable[bool]:
+        """Asks the user to allow access to this machine, such as a mount that a registry entry requests.
+
+        `question` names the access. The default asks for the text `yes` with `ask_text`; without an answer, the
+        access is denied.
+        """
+        answer = self.ask_text(f"{question} [yes, no]")
+        return _approved(answer) if inspect.isawaitable(answer) else _is_yes(answer)
+
     def show_login(self, login: LoginPrompt) -> Awaitable[None] | None:
         """Asks the user to log in to a remote server, and returns once the user knows.
 
@@ -64,6 +73,14 @@ async def _exposed(secret: Awaitable[Secret | None]) -> str | None:
     return None if answer is None else answer.expose()
 
 
+def _is_yes(answer: str | None) -> bool:
+    return answer is not None and answer.strip() == "yes"
+
+
+async def _approved(answer: Awaitable[str | None]) -> bool:
+    return _is_yes(await answer)
+
+
 class _Adapter(_native.UserPrompt):
     """Calls a prompt from threads of the library."""
 
@@ -84,6 +101,9 @@ class _Adapter(_native.UserPrompt):
 
     def ask_text(self, question: str) -> Any:
         return self._call(self._prompt.ask_text, question)
+
+    def approve(self, question: str) -> Any:
+        return self._call(self._prompt.approve, question)
 
     def show_login(self, login: LoginPrompt) -> Any:
         return self._call(self._prompt.show_login, login)

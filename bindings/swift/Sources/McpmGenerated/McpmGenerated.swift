@@ -1487,6 +1487,12 @@ public protocol UserPrompt: AnyObject, Sendable {
     func askText(question: String) throws  -> String?
     
     /**
+     * Asks the user to allow access to this machine, such as a mount that a registry entry requests; `question`
+     * names the access. The default asks for the text `yes` with `ask_text`; without an answer, the access is denied.
+     */
+    func approve(question: String) throws  -> Bool
+    
+    /**
      * Asks the user to log in to a remote server, and returns once the user knows: the login itself goes on in
      * the browser. The program opens the browser. The default fails with `McpmError.LoginRequired`.
      */
@@ -1584,6 +1590,20 @@ open func askText(question: String)throws  -> String?  {
     return try  FfiConverterOptionString.lift(try rustCallWithError(FfiConverterTypeMcpmError_lift) {
         uniffiCallStatus in
     uniffi_mcpm_ffi_fn_method_userprompt_ask_text(
+            self.uniffiCloneHandle(),
+        FfiConverterString.lower(question),uniffiCallStatus
+    )
+})
+}
+    
+    /**
+     * Asks the user to allow access to this machine, such as a mount that a registry entry requests; `question`
+     * names the access. The default asks for the text `yes` with `ask_text`; without an answer, the access is denied.
+     */
+open func approve(question: String)throws  -> Bool  {
+    return try  FfiConverterBool.lift(try rustCallWithError(FfiConverterTypeMcpmError_lift) {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_userprompt_approve(
             self.uniffiCloneHandle(),
         FfiConverterString.lower(question),uniffiCallStatus
     )
@@ -1691,6 +1711,31 @@ fileprivate struct UniffiCallbackInterfaceUserPrompt {
 
             
             let writeReturn = { uniffiOutReturn.pointee = FfiConverterOptionString.lower($0) }
+            uniffiTraitInterfaceCallWithError(
+                callStatus: uniffiCallStatus,
+                makeCall: makeCall,
+                writeReturn: writeReturn,
+                lowerError: FfiConverterTypeMcpmError_lower
+            )
+        },
+        approve: { (
+            uniffiHandle: UInt64,
+            question: RustBuffer,
+            uniffiOutReturn: UnsafeMutablePointer<Int8>,
+            uniffiCallStatus: UnsafeMutablePointer<RustCallStatus>
+        ) in
+            let makeCall = {
+                () throws -> Bool in
+                guard let uniffiObj = try? FfiConverterTypeUserPrompt.handleMap.get(handle: uniffiHandle) else {
+                    throw UniffiInternalError.unexpectedStaleHandle
+                }
+                return try uniffiObj.approve(
+                     question: try FfiConverterString.lift(question)
+                )
+            }
+
+            
+            let writeReturn = { uniffiOutReturn.pointee = FfiConverterBool.lower($0) }
             uniffiTraitInterfaceCallWithError(
                 callStatus: uniffiCallStatus,
                 makeCall: makeCall,
@@ -9387,10 +9432,13 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_method_userprompt_ask_text() != 20879) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_userprompt_show_login() != 896) {
+    if (uniffi_mcpm_ffi_checksum_method_userprompt_approve() != 10838) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect() != 5609) {
+    if (uniffi_mcpm_ffi_checksum_method_userprompt_show_login() != 41165) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect() != 64061) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_workload_connect() != 42430) {

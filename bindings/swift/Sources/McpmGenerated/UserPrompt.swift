@@ -8,6 +8,11 @@ public extension UserPrompt {
         try askSecret(question: question)?.expose()
     }
 
+    func approve(question: String) throws -> Bool {
+        let answer = try askText(question: "\(question) [yes, no]")
+        return answer?.split(whereSeparator: \.isWhitespace) == ["yes"]
+    }
+
     func showLogin(login: LoginPrompt) throws {
         throw McpmError.LoginRequired(
             message: "the remote server `\(login.server)` requires a login", hint: nil, context: [:])

@@ -259,14 +259,21 @@ typedef void (*UniffiCallbackInterfaceUserPromptMethod1)(uint64_t, RustBuffer, R
 #endif
 #ifndef UNIFFI_FFIDEF_CALLBACK_INTERFACE_USER_PROMPT_METHOD2
 #define UNIFFI_FFIDEF_CALLBACK_INTERFACE_USER_PROMPT_METHOD2
-typedef void (*UniffiCallbackInterfaceUserPromptMethod2)(uint64_t, RustBuffer, void* _Nonnull, 
+typedef void (*UniffiCallbackInterfaceUserPromptMethod2)(uint64_t, RustBuffer, int8_t* _Nonnull, 
         RustCallStatus *_Nonnull uniffiCallStatus
     );
 
 #endif
 #ifndef UNIFFI_FFIDEF_CALLBACK_INTERFACE_USER_PROMPT_METHOD3
 #define UNIFFI_FFIDEF_CALLBACK_INTERFACE_USER_PROMPT_METHOD3
-typedef void (*UniffiCallbackInterfaceUserPromptMethod3)(uint64_t, RustBuffer, RustBuffer* _Nonnull, 
+typedef void (*UniffiCallbackInterfaceUserPromptMethod3)(uint64_t, RustBuffer, void* _Nonnull, 
+        RustCallStatus *_Nonnull uniffiCallStatus
+    );
+
+#endif
+#ifndef UNIFFI_FFIDEF_CALLBACK_INTERFACE_USER_PROMPT_METHOD4
+#define UNIFFI_FFIDEF_CALLBACK_INTERFACE_USER_PROMPT_METHOD4
+typedef void (*UniffiCallbackInterfaceUserPromptMethod4)(uint64_t, RustBuffer, RustBuffer* _Nonnull, 
         RustCallStatus *_Nonnull uniffiCallStatus
     );
 
@@ -278,8 +285,9 @@ typedef struct UniffiVTableCallbackInterfaceUserPrompt {
     UniffiCallbackInterfaceClone _Nonnull uniffiClone;
     UniffiCallbackInterfaceUserPromptMethod0 _Nonnull askSecret;
     UniffiCallbackInterfaceUserPromptMethod1 _Nonnull askText;
-    UniffiCallbackInterfaceUserPromptMethod2 _Nonnull showLogin;
-    UniffiCallbackInterfaceUserPromptMethod3 _Nonnull askRedirect;
+    UniffiCallbackInterfaceUserPromptMethod2 _Nonnull approve;
+    UniffiCallbackInterfaceUserPromptMethod3 _Nonnull showLogin;
+    UniffiCallbackInterfaceUserPromptMethod4 _Nonnull askRedirect;
 } UniffiVTableCallbackInterfaceUserPrompt;
 
 #endif
@@ -407,6 +415,11 @@ RustBuffer uniffi_mcpm_ffi_fn_method_userprompt_ask_secret(uint64_t ptr, RustBuf
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_USERPROMPT_ASK_TEXT
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_USERPROMPT_ASK_TEXT
 RustBuffer uniffi_mcpm_ffi_fn_method_userprompt_ask_text(uint64_t ptr, RustBuffer question, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_USERPROMPT_APPROVE
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_USERPROMPT_APPROVE
+int8_t uniffi_mcpm_ffi_fn_method_userprompt_approve(uint64_t ptr, RustBuffer question, RustCallStatus *_Nonnull out_status
 );
 #endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_USERPROMPT_SHOW_LOGIN
@@ -946,6 +959,12 @@ uint16_t uniffi_mcpm_ffi_checksum_method_userprompt_ask_secret(void
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_USERPROMPT_ASK_TEXT
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_USERPROMPT_ASK_TEXT
 uint16_t uniffi_mcpm_ffi_checksum_method_userprompt_ask_text(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_USERPROMPT_APPROVE
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_USERPROMPT_APPROVE
+uint16_t uniffi_mcpm_ffi_checksum_method_userprompt_approve(void
     
 );
 #endif

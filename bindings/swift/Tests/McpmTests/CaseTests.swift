@@ -25,18 +25,24 @@ private func cases() throws -> [String] {
         .filter { $0.hasSuffix(".case") && ($0 != "login.case" || !remote.isEmpty) }.sorted()
 }
 
-/// A user who follows logins, or cancels them.
+/// A user who follows logins or cancels them, and who allows access to this machine or denies it.
 private final class User: UserPrompt {
-    let follows: Bool
-    let logins = Recorder<String>()
+    /// The word of the case.
+    let behaviour: String
+    let prompts = Recorder<String>()
 
-    init(follows: Bool) { self.follows = follows }
+    init(behaviour: String) { self.behaviour = behaviour }
+
+    func approve(question: String) throws -> Bool {
+        prompts.add(question)
+        return behaviour == "approve"
+    }
 
     func showLogin(login: LoginPrompt) throws {
-        guard follows, let url = URL(string: login.url) else {
+        guard behaviour == "follow", let url = URL(string: login.url) else {
             throw McpmError.Interrupted(message: "the user cancelled the prompt", hint: nil, context: [:])
         }
-        logins.add(login.server)
+        prompts.add(login.server)
         _ = try Data(contentsOf: url)
     }
 }
@@ -74,8 +80,8 @@ private actor CaseRun {
         let (first, tail) = (words.first ?? "", words.count > 1 ? words[1] : "")
         switch verb {
         case "option": options.append((first, tail))
-        case "prompt": user = rest == "none" ? nil : User(follows: rest == "follow")
-        case "prompted": #expect(try #require(user).logins.all.count == Int(rest))
+        case "prompt": user = rest == "none" ? nil : User(behaviour: rest)
+        case "prompted": #expect(try #require(user).prompts.all.count == Int(rest))
         case "start" where first == "workload":
             workload = await expect(tail) { try await self.startWorkload() } ?? workload
         case "start": proxy = await expect(tail) { try await self.startProxy() } ?? proxy
@@ -164,6 +170,7 @@ private actor CaseRun {
             switch name {
             case "server": workload.server = value
             case "name": workload.name = value
+            case "registry": workload.registry = value
             case "tools": workload.tools = [value]
             case "volume":
                 let paths = value.split(separator: ":").map(String.init)

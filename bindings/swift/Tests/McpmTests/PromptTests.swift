@@ -32,6 +32,22 @@ private func options(_ name: String) throws -> WorkloadOptions {
         }
     }
 
+    @Test func approvalIsAskedAsATextByDefault() throws {
+        final class Answers: UserPrompt {
+            let answer: String?
+
+            init(_ answer: String?) { self.answer = answer }
+
+            func askText(question: String) throws -> String? {
+                #expect(question == "mount? [yes, no]")
+                return answer
+            }
+        }
+        for (answer, allows) in [("yes", true), (" yes\n", true), ("no", false), ("", false), (nil, false)] {
+            #expect(try Answers(answer).approve(question: "mount?") == allows)
+        }
+    }
+
     @Test func errorOfAPromptFailsTheStart() async throws {
         struct Failure: Error, CustomStringConvertible {
             let description = "no terminal"

@@ -109,8 +109,7 @@ impl InputMode<'_> {
             Self::Interactive(Some(prompt)) => prompt,
             Self::Interactive(None) => return Ok(false),
         };
-        let question = format!("the registry's entry asks for {opening} - allow it? [yes, no]");
-        Ok(prompt.ask_text(&question).await?.is_some_and(|answer| answer.trim() == "yes"))
+        prompt.approve(&format!("the registry's entry asks for {opening} - allow it?")).await
     }
 
     async fn prompt(&self, input: &RegistryInput) -> Result<Option<InputValue>> {

@@ -566,9 +566,11 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_text() != 20879:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_show_login() != 896:
+    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_approve() != 10838:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect() != 5609:
+    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_show_login() != 41165:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect() != 64061:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workload_connect() != 42430:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -693,6 +695,9 @@ _UniffiLib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_secret.restype = ctype
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_text.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_text.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_userprompt_approve.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_userprompt_approve.restype = ctypes.c_uint16
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_userprompt_show_login.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_userprompt_show_login.restype = ctypes.c_uint16
@@ -846,6 +851,12 @@ _UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_ask_text.argtypes = (
     ctypes.POINTER(_UniffiRustCallStatus),
 )
 _UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_ask_text.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_approve.argtypes = (
+    ctypes.c_uint64,
+    _UniffiRustBuffer,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_approve.restype = ctypes.c_int8
 _UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_show_login.argtypes = (
     ctypes.c_uint64,
     _UniffiRustBuffer,
@@ -1058,10 +1069,13 @@ _UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD0 = ctypes.CFUNCTYPE(None,ctyp
 _UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD1 = ctypes.CFUNCTYPE(None,ctypes.c_uint64,_UniffiRustBuffer,ctypes.POINTER(_UniffiRustBuffer),
     ctypes.POINTER(_UniffiRustCallStatus),
 )
-_UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD2 = ctypes.CFUNCTYPE(None,ctypes.c_uint64,_UniffiRustBuffer,ctypes.c_void_p,
+_UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD2 = ctypes.CFUNCTYPE(None,ctypes.c_uint64,_UniffiRustBuffer,ctypes.POINTER(ctypes.c_int8),
     ctypes.POINTER(_UniffiRustCallStatus),
 )
-_UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD3 = ctypes.CFUNCTYPE(None,ctypes.c_uint64,_UniffiRustBuffer,ctypes.POINTER(_UniffiRustBuffer),
+_UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD3 = ctypes.CFUNCTYPE(None,ctypes.c_uint64,_UniffiRustBuffer,ctypes.c_void_p,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD4 = ctypes.CFUNCTYPE(None,ctypes.c_uint64,_UniffiRustBuffer,ctypes.POINTER(_UniffiRustBuffer),
     ctypes.POINTER(_UniffiRustCallStatus),
 )
 _UNIFFI_CALLBACK_INTERFACE_CLONE_MCPM_USER_PROMPT = ctypes.CFUNCTYPE(ctypes.c_uint64,ctypes.c_uint64,
@@ -1074,8 +1088,9 @@ class _UniffiVTableCallbackInterfaceMcpmUserPrompt(ctypes.Structure):
         ("uniffi_clone", _UNIFFI_CALLBACK_INTERFACE_CLONE_MCPM_USER_PROMPT),
         ("ask_secret", _UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD0),
         ("ask_text", _UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD1),
-        ("show_login", _UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD2),
-        ("ask_redirect", _UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD3),
+        ("approve", _UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD2),
+        ("show_login", _UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD3),
+        ("ask_redirect", _UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD4),
     ]
 _UniffiLib.uniffi_mcpm_ffi_fn_init_callback_vtable_userprompt.argtypes = (
     ctypes.POINTER(_UniffiVTableCallbackInterfaceMcpmUserPrompt),
@@ -7661,6 +7676,12 @@ class UserPrompt():
         Prompts for text that may be echoed; none if the user cannot be prompted. The default calls `ask_secret`.
 """
         raise NotImplementedError
+    def approve(self, question: str) -> bool:
+        """
+        Asks the user to allow access to this machine, such as a mount that a registry entry requests; `question`
+        names the access. The default asks for the text `yes` with `ask_text`; without an answer, the access is denied.
+"""
+        raise NotImplementedError
     def show_login(self, login: LoginPrompt) -> None:
         """
         Asks the user to log in to a remote server, and returns once the user knows: the login itself goes on in
@@ -7743,6 +7764,25 @@ class UserPromptImpl(UserPrompt):
         _uniffi_ffi_result = _uniffi_rust_call_with_error(
             _uniffi_error_converter,
             _UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_ask_text,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
+    def approve(self, question: str) -> bool:
+        """
+        Asks the user to allow access to this machine, such as a mount that a registry entry requests; `question`
+        names the access. The default asks for the text `yes` with `ask_text`; without an answer, the access is denied.
+"""
+        
+        _UniffiFfiConverterString.check_lower(question)
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+            _UniffiFfiConverterString.lower(question),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterBoolean.lift
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_userprompt_approve,
             *_uniffi_lowered_args,
         )
         return _uniffi_lift_return(_uniffi_ffi_result)
@@ -7840,6 +7880,28 @@ class _UniffiTraitImplUserPromptImpl:
         )
 
     @_UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD2
+    def approve(
+            uniffi_handle,
+            question,
+            uniffi_out_return,
+            uniffi_call_status_ptr,
+        ):
+        uniffi_obj = _UniffiFfiConverterTypeUserPrompt._handle_map.get(uniffi_handle)
+        def make_call():
+            uniffi_args = (_UniffiFfiConverterString.lift(question), )
+            uniffi_method = uniffi_obj.approve
+            return uniffi_method(*uniffi_args)
+        def write_return_value(v):
+            uniffi_out_return[0] = _UniffiFfiConverterBoolean.lower(v)
+        _uniffi_trait_interface_call_with_error(
+                uniffi_call_status_ptr.contents,
+                make_call,
+                write_return_value,
+                McpmError,
+                _UniffiFfiConverterTypeMcpmError.lower,
+        )
+
+    @_UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD3
     def show_login(
             uniffi_handle,
             login,
@@ -7860,7 +7922,7 @@ class _UniffiTraitImplUserPromptImpl:
                 _UniffiFfiConverterTypeMcpmError.lower,
         )
 
-    @_UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD3
+    @_UNIFFI_CALLBACK_INTERFACE_MCPM_USER_PROMPT_METHOD4
     def ask_redirect(
             uniffi_handle,
             login,
@@ -7896,6 +7958,7 @@ class _UniffiTraitImplUserPromptImpl:
         _uniffi_clone,
         ask_secret,
         ask_text,
+        approve,
         show_login,
         ask_redirect,
     )
