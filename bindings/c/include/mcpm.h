@@ -13,8 +13,8 @@
  *   `_free` function accepts null. Results without the mark are not freed.
  * - `MCPM_MUST_USE` marks the functions whose result must not be ignored: those that return something to free, and
  *   those that return a status, except those that only end something.
- * - A builder is used by one thread at a time, and for one start. All other handles may be used by several threads at a
- *   time, until one of them frees it.
+ * - A builder, and a prompt while its callbacks are set, is used by one thread at a time; a builder is for one start. All
+ *   other handles may be used by several threads at a time, until one of them frees it.
  * - A setter returns nothing. A builder records the first invalid value (null, not UTF-8, not valid for the option),
  *   and the start reports it. Each call of a setter for a repeatable option adds a value. A setter does nothing for
  *   null in place of the builder.
