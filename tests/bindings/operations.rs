@@ -5,57 +5,91 @@ use std::{collections::BTreeSet, fs};
 use mcpm::options::{OptionSet as _, OptionSpec, ProxyOptions, WorkloadOptions};
 
 /// An operation in Rust, in C, and in Python and Swift, whose name uniffi puts together.
-struct Operation(&'static str, &'static str, &'static str);
+struct Operation {
+    rust: &'static str,
+    c: &'static str,
+    native: &'static str,
+}
+
+const fn operation(rust: &'static str, c: &'static str, native: &'static str) -> Operation {
+    Operation { rust, c, native }
+}
 
 const OPERATIONS: &[Operation] = &[
-    Operation("Workload::start", "mcpm_workload_start", "constructor_workload_start"),
-    Operation("RunningWorkload::name", "mcpm_workload_name", "method_workload_name"),
-    Operation("RunningWorkload::url", "mcpm_workload_url", "method_workload_url"),
-    Operation("RunningWorkload::status", "mcpm_workload_status", "method_workload_status"),
-    Operation("RunningWorkload::events", "mcpm_workload_on_event", "method_workload_events"),
-    Operation("RunningWorkload::connect_with", "mcpm_workload_connect", "method_workload_connect"),
-    Operation("RunningWorkload::wait", "mcpm_workload_wait", "method_workload_wait"),
-    Operation("RunningWorkload::stop", "mcpm_workload_stop", "method_workload_stop"),
-    Operation("RunningWorkload::logs", "mcpm_workloads_logs", "method_workloads_logs"),
-    Operation("Proxy::start", "mcpm_proxy_start", "constructor_proxy_start"),
-    Operation("RunningProxy::name", "mcpm_proxy_name", "method_proxy_name"),
-    Operation("RunningProxy::url", "mcpm_proxy_url", "method_proxy_url"),
-    Operation("RunningProxy::warnings", "mcpm_proxy_warning", "method_proxy_warnings"),
-    Operation("RunningProxy::status", "mcpm_proxy_status", "method_proxy_status"),
-    Operation("RunningProxy::check", "mcpm_proxy_check", "method_proxy_check"),
-    Operation("RunningProxy::explain", "mcpm_proxy_explain", "method_proxy_explain"),
-    Operation("RunningProxy::connect_with", "mcpm_proxy_connect", "method_proxy_connect"),
-    Operation("RunningProxy::stop", "mcpm_proxy_stop", "method_proxy_stop"),
-    Operation("Connection::poll_write", "mcpm_connection_send", "method_connection_send"),
-    Operation("Connection::poll_read", "mcpm_connection_receive", "method_connection_receive"),
-    Operation("Connection::poll_shutdown", "mcpm_connection_close", "method_connection_close"),
-    Operation("Workloads::list", "mcpm_workloads_list", "method_workloads_list"),
-    Operation("Workloads::info", "mcpm_workloads_info", "method_workloads_info"),
-    Operation("Workloads::start", "mcpm_workloads_start", "method_workloads_start"),
-    Operation("Workloads::stop", "mcpm_workloads_stop", "method_workloads_stop"),
-    Operation("Workloads::remove", "mcpm_workloads_remove", "method_workloads_remove"),
-    Operation("Workloads::logs", "mcpm_workloads_logs", "method_workloads_logs"),
-    Operation("Workloads::export", "mcpm_workloads_export_to", "method_workloads_export_to"),
-    Operation(
+    operation("Workload::start", "mcpm_workload_start", "constructor_workload_start"),
+    operation("RunningWorkload::name", "mcpm_workload_name", "method_workload_name"),
+    operation("RunningWorkload::url", "mcpm_workload_url", "method_workload_url"),
+    operation("RunningWorkload::status", "mcpm_workload_status", "method_workload_status"),
+    operation("RunningWorkload::events", "mcpm_workload_on_event", "method_workload_events"),
+    operation("RunningWorkload::connect_with", "mcpm_workload_connect", "method_workload_connect"),
+    operation("RunningWorkload::wait", "mcpm_workload_wait", "method_workload_wait"),
+    operation("RunningWorkload::stop", "mcpm_workload_stop", "method_workload_stop"),
+    operation("Proxy::start", "mcpm_proxy_start", "constructor_proxy_start"),
+    operation("RunningProxy::name", "mcpm_proxy_name", "method_proxy_name"),
+    operation("RunningProxy::url", "mcpm_proxy_url", "method_proxy_url"),
+    operation("RunningProxy::warnings", "mcpm_proxy_warning", "method_proxy_warnings"),
+    operation("RunningProxy::status", "mcpm_proxy_status", "method_proxy_status"),
+    operation("RunningProxy::check", "mcpm_proxy_check", "method_proxy_check"),
+    operation("RunningProxy::explain", "mcpm_proxy_explain", "method_proxy_explain"),
+    operation("RunningProxy::connect_with", "mcpm_proxy_connect", "method_proxy_connect"),
+    operation("RunningProxy::stop", "mcpm_proxy_stop", "method_proxy_stop"),
+    operation("Connection::poll_write", "mcpm_connection_send", "method_connection_send"),
+    operation("Connection::poll_read", "mcpm_connection_receive", "method_connection_receive"),
+    operation("Connection::poll_shutdown", "mcpm_connection_close", "method_connection_close"),
+    operation("Workloads::list", "mcpm_workloads_list", "method_workloads_list"),
+    operation("Workloads::info", "mcpm_workloads_info", "method_workloads_info"),
+    operation("Workloads::start", "mcpm_workloads_start", "method_workloads_start"),
+    operation("Workloads::stop", "mcpm_workloads_stop", "method_workloads_stop"),
+    operation("Workloads::remove", "mcpm_workloads_remove", "method_workloads_remove"),
+    operation("Workloads::logs", "mcpm_workloads_logs", "method_workloads_logs"),
+    operation("Workloads::export", "mcpm_workloads_export_to", "method_workloads_export_to"),
+    operation(
         "Workloads::accept_ignore_files",
         "mcpm_workloads_accept_ignore_files",
         "method_workloads_accept_ignore_files",
     ),
-    Operation("UserPrompt::ask_secret", "mcpm_user_prompt_ask_secret", "method_userprompt_ask_secret"),
-    Operation("UserPrompt::ask_text", "mcpm_user_prompt_ask_text", "method_userprompt_ask_text"),
-    Operation("UserPrompt::approve", "mcpm_user_prompt_approve", "method_userprompt_approve"),
-    Operation("UserPrompt::show_login", "mcpm_user_prompt_show_login", "method_userprompt_show_login"),
-    Operation("UserPrompt::ask_redirect", "mcpm_user_prompt_ask_redirect", "method_userprompt_ask_redirect"),
-    Operation("Error::kind", "mcpm_error_status", "method_mcpmerror_kind"),
-    Operation("explain", "mcpm_explain", "func_explain"),
-    Operation("end of the runtime", "mcpm_shutdown", "func_shutdown"),
-    Operation("version of the crate", "mcpm_version", "func_version"),
+    operation("UserPrompt::ask_secret", "mcpm_user_prompt_ask_secret", "method_userprompt_ask_secret"),
+    operation("UserPrompt::ask_text", "mcpm_user_prompt_ask_text", "method_userprompt_ask_text"),
+    operation("UserPrompt::approve", "mcpm_user_prompt_approve", "method_userprompt_approve"),
+    operation("UserPrompt::show_login", "mcpm_user_prompt_show_login", "method_userprompt_show_login"),
+    operation("UserPrompt::ask_redirect", "mcpm_user_prompt_ask_redirect", "method_userprompt_ask_redirect"),
+    operation("Error::kind", "mcpm_error_status", "method_mcpmerror_kind"),
+    operation("explain", "mcpm_explain", "func_explain"),
+    operation("end of the runtime", "mcpm_shutdown", "func_shutdown"),
+    operation("version of the crate", "mcpm_version", "func_version"),
+];
+
+/// What a start takes besides options: a method of Rust's builders or of `Launch`, a function of C's builders, and the
+/// keyword of a start in Python and in Swift.
+struct StartParameter(&'static [&'static str], &'static [&'static str], &'static str, &'static str);
+
+const START_PARAMETERS: &[StartParameter] = &[
+    StartParameter(
+        &["WorkloadBuilder::in_process_only", "ProxyBuilder::in_process_only", "Launch::in_process_only"],
+        &["mcpm_workload_builder_in_process_only", "mcpm_proxy_builder_in_process_only"],
+        "in_process_only",
+        "inProcessOnly",
+    ),
+    // The environment has the prompt.
+    StartParameter(
+        &["WorkloadBuilder::environment", "ProxyBuilder::environment"],
+        &["mcpm_workload_builder_user_prompt", "mcpm_proxy_builder_user_prompt"],
+        "prompt",
+        "prompt",
+    ),
+    StartParameter(
+        &["Workload::events", "Launch::events"],
+        &["mcpm_workload_builder_on_event"],
+        "on_event",
+        "onEvent",
+    ),
 ];
 
 /// What only Rust has, and why.
 const ONLY_IN_RUST: &[(&str, &str)] = &[
     ("RunningWorkload::connect", "`connect_with` without options"),
     ("RunningWorkload::spec", "types of the library's internals"),
+    ("RunningWorkload::logs", "`Workloads::logs` with its name"),
     ("RunningWorkload::detach", "the process of a program in another language ends its workloads"),
     ("RunningProxy::connect", "`connect_with` without options"),
     ("RunningProxy::address", "part of the URL"),
@@ -70,6 +104,28 @@ const ONLY_IN_RUST: &[(&str, &str)] = &[
     ("Workloads::log_path", "a file of the command line's supervisor"),
     ("Workloads::export_text", "`export` to a file"),
     ("Workloads::launch", "`Workloads::start`, whose parameters are those of `Launch`"),
+    ("WorkloadBuilder::set", "`mcpm_workload_builder_set` in C; options are typed in Python and Swift"),
+    ("WorkloadBuilder::build", "part of the start"),
+    ("ProxyBuilder::set", "`mcpm_proxy_builder_set` in C; options are typed in Python and Swift"),
+    ("ProxyBuilder::build", "part of the start"),
+    ("Workload::builder", "a builder, a record or keywords collect the options"),
+    ("Workload::options", "the program has collected them"),
+    ("Workload::plan", "types of the library's internals"),
+    ("Workload::resolve", "part of the start"),
+    ("Workload::secrets", "part of the start"),
+    ("Workload::with_prompted_secrets", "part of the start"),
+    ("Workload::would_rename", "part of the start"),
+    ("Proxy::builder", "a builder, a record or keywords collect the options"),
+    ("Proxy::options", "the program has collected them"),
+    ("Launch::new", "`Workloads::start` for recorded workloads"),
+    ("Launch::recorded", "`Workloads::start`"),
+    ("Launch::secrets", "the start reads them"),
+    ("Launch::restarts", "for the command line, whose supervisor restarts servers"),
+    ("Launch::ephemeral", "for the command line's workloads in the foreground"),
+    ("Launch::start", "`Workload::start` and `Workloads::start`"),
+    ("Launch::log_in", "for processes that cannot ask the user"),
+    ("Launch::renew_login", "`mcpm login`"),
+    ("Launch::log_out", "`mcpm logout`"),
 ];
 
 /// What only Python and Swift have, because they pull.
@@ -94,9 +150,18 @@ fn functions_of(kind: &str, path: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_operation_of_rust_is_in_every_language() {
-    let known: BTreeSet<&str> =
-        OPERATIONS.iter().map(|row| row.0).chain(ONLY_IN_RUST.iter().map(|row| row.0)).collect();
+    let known: BTreeSet<&str> = OPERATIONS
+        .iter()
+        .map(|row| row.rust)
+        .chain(START_PARAMETERS.iter().flat_map(|row| row.0).copied())
+        .chain(ONLY_IN_RUST.iter().map(|row| row.0))
+        .collect();
     for (kind, path) in [
+        ("WorkloadBuilder", "mcpm/src/workload/builder.rs"),
+        ("Workload", "mcpm/src/workload/builder.rs"),
+        ("Launch", "mcpm/src/workload/launch.rs"),
+        ("ProxyBuilder", "mcpm/src/proxy/builder.rs"),
+        ("Proxy", "mcpm/src/proxy/builder.rs"),
         ("RunningWorkload", "mcpm/src/workload/running.rs"),
         ("RunningProxy", "mcpm/src/proxy/running.rs"),
         ("RunningProxy", "mcpm/src/stdio_bridge/connection.rs"),
@@ -118,17 +183,120 @@ fn every_operation_of_python_and_swift_is_in_the_table() {
         .filter(|name| ["constructor_", "func_", "method_"].iter().any(|kind| name.starts_with(kind)))
         .filter(|name| !name.contains("_uniffi_trait_"))
         .collect();
-    let known = OPERATIONS.iter().map(|row| row.2).chain(PULLED.iter().copied()).collect();
+    let known = OPERATIONS.iter().map(|row| row.native).chain(PULLED.iter().copied()).collect();
     assert_eq!(exported, known);
+}
+
+/// The classes whose methods the module `mcpm.sync` has, too, and which a file of the Swift package wraps.
+const CLASSES: [&str; 4] = ["Workload", "Proxy", "Connection", "Workloads"];
+
+impl Operation {
+    /// The class and the function in Python; a function of the module has no class.
+    fn python(&self) -> (Option<&'static str>, &'static str) {
+        let (kind, name) = self.native.split_once('_').unwrap();
+        if kind == "func" {
+            return (None, name);
+        }
+        let (class, name) = name.split_once('_').unwrap();
+        let classes = CLASSES.into_iter().chain(["UserPrompt", "McpmError"]);
+        let class = classes.into_iter().find(|known| known.to_lowercase() == class).unwrap();
+        // Python names the argument.
+        (Some(class), if name == "export_to" { "export" } else { name })
+    }
+
+    /// The file of the Swift package that has the operation, and what it calls or exports.
+    fn swift(&self) -> (&'static str, String) {
+        // After the kind and the class.
+        let name = camel_case(self.native.splitn(3, '_').last().unwrap());
+        match self.python() {
+            (None, name) => ("Process", format!("McpmGenerated.{name}(")),
+            (Some(class), _) if !CLASSES.contains(&class) => ("Exports", format!(" McpmGenerated.{class}\n")),
+            (Some(class), "start") if class != "Workloads" => {
+                (class, format!("McpmGenerated.{class}.start("))
+            }
+            (Some(class), _) => (class, format!("core.{name}(")),
+        }
+    }
+}
+
+/// A name as Swift writes it.
+fn camel_case(name: &str) -> String {
+    let words = name.split('_').enumerate();
+    words
+        .map(|(place, word)| if place == 0 { word.to_owned() } else { word[..1].to_uppercase() + &word[1..] })
+        .collect()
+}
+
+#[test]
+fn every_operation_is_in_the_python_package() {
+    let api = read("bindings/python/api.txt");
+    let has = |name: &str| {
+        let rest = |line: &'_ str| line.strip_prefix(name).map(str::to_owned);
+        api.lines().filter_map(rest).any(|rest| rest.is_empty() || rest.starts_with('('))
+    };
+    for operation in OPERATIONS {
+        match operation.python() {
+            (None, name) => assert!(has(&format!("mcpm.{name}")), "Python has no `{name}`"),
+            // The classes of errors have its members.
+            (Some("McpmError"), name) => assert!(has(&format!("mcpm.InternalError.{name}"))),
+            (Some(class), name) => {
+                assert!(has(&format!("mcpm.{class}.{name}")), "`mcpm.{class}` has no `{name}`");
+                let is_sync = has(&format!("mcpm.sync.{class}.{name}"));
+                assert!(is_sync || !CLASSES.contains(&class), "`mcpm.sync.{class}` has no `{name}`");
+            }
+        }
+    }
+    for StartParameter(rust, _, keyword, _) in START_PARAMETERS {
+        for class in starts_with_parameter(rust) {
+            for module in ["mcpm", "mcpm.sync"] {
+                let start = format!("{module}.{class}.start(");
+                let line = api.lines().find(|line| line.starts_with(&start)).unwrap();
+                assert!(line.contains(&format!(" {keyword}: ")), "`{keyword}` is missing in {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_operation_is_in_the_swift_package() {
+    let source = |name: &str| read(&format!("bindings/swift/Sources/Mcpm/{name}.swift"));
+    for operation in OPERATIONS {
+        let (file, used) = operation.swift();
+        assert!(source(file).contains(&used), "{file}.swift does not use `{used}`");
+    }
+    for StartParameter(rust, _, _, label) in START_PARAMETERS {
+        for class in starts_with_parameter(rust) {
+            let source = source(class);
+            let heads = source.split("func start(").skip(1).map(|rest| rest.split(" async ").next().unwrap());
+            // The first argument of those that programs call has no label.
+            for head in heads.filter(|head| head.trim_start().starts_with('_')) {
+                assert!(
+                    head.contains(&format!("{label}: ")),
+                    "`{label}` is missing in `{class}.start({head}`"
+                );
+            }
+        }
+    }
+}
+
+/// The classes whose starts in Python and Swift take what these methods of Rust set.
+fn starts_with_parameter(rust: &[&str]) -> Vec<&'static str> {
+    let starts = [
+        ("Workload::", "Workload"),
+        ("WorkloadBuilder::", "Workload"),
+        ("WorkloadBuilder::", "Workloads"),
+        ("Launch::", "Workloads"),
+        ("ProxyBuilder::", "Proxy"),
+    ];
+    let taken = starts.iter().filter(|(kind, _)| rust.iter().any(|name| name.starts_with(kind)));
+    taken.map(|(_, class)| *class).collect()
 }
 
 #[test]
 fn every_operation_of_c_is_in_the_table() {
     let symbols = read("bindings/c/mcpm.symbols");
-    // Builders have the options; the others return or free what operations return.
+    // The others return or free what operations return.
     let helpers = [
-        "mcpm_workload_builder_",
-        "mcpm_proxy_builder_",
         "mcpm_error_",
         "mcpm_explanation_",
         "mcpm_login_prompt_",
@@ -139,17 +307,44 @@ fn every_operation_of_c_is_in_the_table() {
     ];
     let is_operation = |name: &&str| {
         let name = name.strip_suffix("_async").unwrap_or(name);
-        OPERATIONS.iter().any(|row| row.1 == name)
+        OPERATIONS.iter().any(|row| row.c == name) || START_PARAMETERS.iter().any(|row| row.1.contains(&name))
     };
+    let is_builder =
+        |name: &&str| ["_builder_new", "_builder_set", "_prompt_new"].iter().any(|end| name.ends_with(end));
+    let setters = setters();
     let missing: Vec<&str> = symbols
         .lines()
         .filter(|name| !helpers.iter().any(|prefix| name.starts_with(prefix)))
-        .filter(|name| !name.ends_with("_free") && !name.ends_with("_prompt_new") && !is_operation(name))
+        .filter(|name| !setters.contains(*name) && !name.ends_with("_free"))
+        .filter(|name| !is_builder(name) && !is_operation(name))
         .collect();
     assert!(missing.is_empty(), "{missing:?}: add them to the table here");
-    for row in OPERATIONS {
-        assert!(symbols.lines().any(|name| name == row.1), "C has no `{}`", row.1);
+    let expected =
+        OPERATIONS.iter().map(|row| row.c).chain(START_PARAMETERS.iter().flat_map(|row| row.1).copied());
+    for name in expected {
+        assert!(symbols.lines().any(|symbol| symbol == name), "C has no `{name}`");
     }
+}
+
+/// The setters of options.
+fn setters() -> BTreeSet<String> {
+    let of = |kind: &str, specs: &[OptionSpec]| {
+        specs.iter().map(|spec| format!("mcpm_{kind}_builder_{}", spec.name)).collect::<Vec<_>>()
+    };
+    of("workload", WorkloadOptions::SPECS).into_iter().chain(of("proxy", ProxyOptions::SPECS)).collect()
+}
+
+#[test]
+fn every_function_of_c_is_called_in_a_tested_program() {
+    let programs = ["tests/bindings", "tests/cases", "bindings/c/examples"].map(|folder| {
+        let files = fs::read_dir(mcpm_tests::root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+        let sources = files.filter(|file| file.extension().is_some_and(|end| end == "c" || end == "h"));
+        sources.map(|file| fs::read_to_string(file).unwrap()).collect::<String>()
+    });
+    let (programs, symbols, setters) = (programs.concat(), read("bindings/c/mcpm.symbols"), setters());
+    let functions = symbols.lines().filter(|name| !setters.contains(*name));
+    let uncalled: Vec<&str> = functions.filter(|name| !programs.contains(&format!("{name}("))).collect();
+    assert!(uncalled.is_empty(), "{uncalled:?}: call them in tests/bindings/*.c");
 }
 
 #[test]
@@ -157,24 +352,31 @@ fn every_option_is_in_every_language() {
     let symbols = read("bindings/c/mcpm.symbols");
     let python = read("bindings/python/src/mcpm/_native/mcpm.py");
     let swift = crate::generated_swift();
-    let kinds: [(&str, &[OptionSpec]); 2] =
-        [("workload", WorkloadOptions::SPECS), ("proxy", ProxyOptions::SPECS)];
-    for (kind, specs) in kinds {
+    let kinds: [(&str, &str, &[OptionSpec]); 2] = [
+        ("workload", "WorkloadOptions", WorkloadOptions::SPECS),
+        ("proxy", "ProxyOptions", ProxyOptions::SPECS),
+    ];
+    for (kind, record, specs) in kinds {
+        let fields = between(&python, &format!("\nclass {record}:\n"), "\nclass ");
+        let properties = between(&swift, &format!("\npublic struct {record}: "), "\n}\n");
         for spec in specs {
             let name = spec.name;
             let setter = format!("mcpm_{kind}_builder_{name}");
             assert!(symbols.lines().any(|symbol| symbol == setter), "C has no `{setter}`");
             let field = format!("self.{name} = {name}");
-            assert!(python.lines().any(|line| line.trim_start() == field), "Python has no `{name}`");
-            let camel: String = name
-                .split('_')
-                .enumerate()
-                .map(|(place, word)| match place {
-                    0 => word.to_owned(),
-                    _ => word[..1].to_uppercase() + &word[1..],
-                })
-                .collect();
-            assert!(swift.contains(&format!("public var {camel}:")), "Swift has no `{camel}`");
+            assert!(
+                fields.lines().any(|line| line.trim_start() == field),
+                "{record} of Python has no `{name}`"
+            );
+            let camel = camel_case(name);
+            let property = format!("public var {camel}:");
+            assert!(properties.contains(&property), "{record} of Swift has no `{camel}`");
         }
     }
+}
+
+/// The text between two others.
+fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
+    let (_, rest) = text.split_once(begin).unwrap();
+    rest.split_once(end).map_or(rest, |(found, _)| found)
 }
