@@ -32,6 +32,8 @@ mod programs;
 mod python_package;
 #[path = "bindings/rust_api.rs"]
 mod rust_api;
+#[path = "bindings/swift_api.rs"]
+mod swift_api;
 
 /// An image that speaks MCP on a pipe.
 const EVERYTHING: &str = "mcpm-test/everything:1";
