@@ -1,7 +1,12 @@
 //! What policies in Cedar allow those whom a real identity provider vouches for.
 
-use mcpm::ProxyBuilder;
+use mcpm::{ConnectOptions, ProxyBuilder, stdio_bridge::Connection};
+use mcpm_tests::harness::{
+    mcp::{LEGACY, initialize, notification, request},
+    with_timeout,
+};
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
 use crate::{protected_server::ProtectedServer, provider::IdentityProvider};
 
@@ -62,6 +67,37 @@ async fn each_principal_sees_and_does_what_policies_allow_it() {
             let prompts = caller.listed("prompts/list", "prompts", "name").await;
             assert_eq!(prompts.is_empty(), !is_other, "{who}: {prompts:?}");
             assert!(caller.listed("resources/list", "resources", "uri").await.is_empty(), "{who}");
+        }
+    }
+
+    // The policies apply to a caller in the process, too.
+    let token = provider.token("other", served.proxy.url()).await;
+    let options = ConnectOptions { bearer_token: Some(token.into()), ..ConnectOptions::default() };
+    let mut connection = BufReader::new(served.proxy.connect_with(options).unwrap());
+    let opened = exchange(&mut connection, &initialize(LEGACY, json!({}))).await;
+    assert!(opened["result"]["serverInfo"].is_object(), "{opened}");
+    send(&mut connection, &notification("notifications/initialized", json!({}))).await;
+    let calls = request(2, "tools/call", call("test_error_handling", json!({})));
+    let allowed = exchange(&mut connection, &calls).await;
+    assert!(allowed["result"]["content"].is_array(), "{allowed}");
+    let calls = request(3, "tools/call", call("test_simple_text", json!({})));
+    let refused = exchange(&mut connection, &calls).await;
+    assert_eq!(refused["error"]["data"]["reason"], denied, "{refused}");
+}
+
+async fn send(connection: &mut BufReader<Connection>, message: &Value) {
+    connection.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+}
+
+/// Sends a request and returns its response.
+async fn exchange(connection: &mut BufReader<Connection>, message: &Value) -> Value {
+    send(connection, message).await;
+    loop {
+        let mut line = String::new();
+        with_timeout("a response", connection.read_line(&mut line)).await.unwrap();
+        let response: Value = serde_json::from_str(&line).unwrap();
+        if response["id"] == message["id"] {
+            return response;
         }
     }
 }
