@@ -17,7 +17,9 @@ struct Block {
 fn blocks() -> Vec<Block> {
     let root = mcpm_tests::root();
     let guides = fs::read_dir(root.join("docs/guides")).unwrap().map(|entry| entry.unwrap().path());
-    let files: Vec<PathBuf> = guides.chain([root.join("README.md")]).collect();
+    let packages =
+        ["c", "python", "swift"].map(|folder| root.join("bindings").join(folder).join("README.md"));
+    let files: Vec<PathBuf> = guides.chain(packages).chain([root.join("README.md")]).collect();
     let mut blocks = Vec::new();
     for file in files {
         let text = fs::read_to_string(&file).unwrap();
@@ -26,7 +28,7 @@ fn blocks() -> Vec<Block> {
             match (line.strip_prefix("```"), &mut open) {
                 (Some(_), Some(_)) => blocks.extend(open.take()),
                 (Some(language), None) => {
-                    let place = format!("{}:{}", file.file_name().unwrap().display(), number + 1);
+                    let place = format!("{}:{}", file.strip_prefix(&root).unwrap().display(), number + 1);
                     open = Some(Block { place, language: language.to_owned(), text: String::new() });
                 }
                 (None, Some(block)) => block.text += &format!("{line}\n"),
