@@ -1,6 +1,8 @@
 //! The Python package: its tests, its style, its reference, the wheel, and its examples.
 
 use std::{
+    collections::BTreeSet,
+    fs,
     io::Write as _,
     process::{Command, Stdio},
 };
@@ -56,6 +58,24 @@ fn the_python_reference_is_built_without_warnings() {
     let mut pdoc = python_tool("pdoc", &path);
     run(pdoc.env("PYTHONWARNINGS", "error").arg("-o").arg(&pages).args(["mcpm", "mcpm.sync"]));
     assert!(pages.join("mcpm/sync.html").exists());
+}
+
+/// The names in the first list after `key`.
+fn listed(file: &str, key: &str) -> BTreeSet<String> {
+    let text = fs::read_to_string(mcpm_tests::root().join(file)).unwrap();
+    let (_, rest) = text.split_once(&format!("\n{key} = [")).unwrap();
+    let (list, _) = rest.split_once(']').unwrap();
+    list.split(',')
+        .map(|name| name.trim().trim_matches('"').to_owned())
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+#[test]
+fn the_python_package_has_the_features_of_the_library_without_those_of_c() {
+    let mut features = listed("mcpm-ffi/Cargo.toml", "default");
+    assert!(features.remove("capi"));
+    assert_eq!(listed("bindings/python/pyproject.toml", "features"), features);
 }
 
 /// The packages are built, the wheel from the source distribution, and the wheel is installed in a fresh environment.
