@@ -4,6 +4,7 @@ use std::{
     collections::BTreeSet,
     fs,
     io::Write as _,
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -78,23 +79,30 @@ fn the_python_package_has_the_features_of_the_library_without_those_of_c() {
     assert_eq!(listed("bindings/python/pyproject.toml", "features"), features);
 }
 
-/// The packages are built, the wheel from the source distribution, and the wheel is installed in a fresh environment.
+/// The packages are built, the wheel from the source distribution, and it is installed in a fresh environment together
+/// with the wheel of the command. The package's tests and the types of its examples are checked with what is installed.
 #[test]
 #[ignore = "nightly: compiles the library again"]
 fn the_python_wheel_is_installed_and_used() {
     let folder = tempfile::tempdir().unwrap();
     let built = folder.path().join("dist");
     build_packages(&built, &["python", "sdist", "cli"]);
-    let file = |prefix: &str, suffix: &str| {
-        let is_wanted = |name: &str| name.starts_with(prefix) && name.ends_with(suffix);
-        let files = std::fs::read_dir(&built).unwrap().map(|entry| entry.unwrap().path());
-        files.into_iter().find(|file| is_wanted(&file.file_name().unwrap().to_string_lossy())).unwrap()
-    };
-    assert!(file("mcpm_sdk-", ".tar.gz").exists());
+    let files = fs::read_dir(&built).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut files: Vec<String> = files.filter(|name| name.starts_with("mcpm_")).collect();
+    files.sort_unstable();
+    let [command, wheel, sources] = files.as_slice() else { panic!("{files:?}") };
+    assert!(command.starts_with("mcpm_cli-") && command.contains("-py3-none-"), "{command}");
+    // One for all versions of Python.
+    assert!(wheel.starts_with("mcpm_sdk-") && wheel.contains("-py3-none-"), "{wheel}");
+    assert!(sources.starts_with("mcpm_sdk-") && sources.ends_with(".tar.gz"), "{sources}");
     let environment = folder.path().join("environment");
     run(Command::new("python3").args(["-m", "venv"]).arg(&environment));
     let python = environment.join("bin/python");
-    run(Command::new(&python).args(["-m", "pip", "install", "--no-index"]).arg(file("mcpm_sdk-", ".whl")));
+    let mut pip = Command::new(&python);
+    pip.args(["-m", "pip", "install", "--no-index", "--find-links"]).arg(&built).arg("mcpm-sdk[cli]");
+    run(&mut pip);
+    let version = run(Command::new(environment.join("bin/mcpm")).arg("--version"));
+    assert_eq!(version.trim_end(), concat!("mcpm ", env!("CARGO_PKG_VERSION")));
 
     let home = Home::new("python-wheel");
     let output = Command::new(&python)
@@ -106,6 +114,31 @@ fn the_python_wheel_is_installed_and_used() {
         .unwrap();
     assert!(printed(&output).starts_with(&format!("{} http://127.0.0.1:", home.prefix)));
     home.assert_ended(&[""]);
+
+    let find = "import mcpm, pathlib; print(pathlib.Path(mcpm.__file__).parent.parent)";
+    let installed = run(Command::new(&python).args(["-c", find]).current_dir(folder.path()));
+    assert!(Path::new(installed.trim_end()).starts_with(&environment), "{installed}");
+    let home = Home::new("python-wheel-tests");
+    let mut pytest = Command::new(testbed::path("MCPM_TEST_PYTHON"));
+    pytest.args(["-m", "pytest", "-p", "no:cacheprovider"]);
+    pytest.current_dir(mcpm_tests::root().join("bindings/python")).env("PYTHONPATH", installed.trim_end());
+    run(pytest.env("PYTHONDONTWRITEBYTECODE", "1").env("MCPM_TEST_PREFIX", &home.prefix));
+    home.assert_ended(&[]);
+    // Not those of the checkout, which the settings of the package name.
+    let mut mypy = Command::new(testbed::path("MCPM_TEST_PYTHON"));
+    mypy.args([
+        "-m",
+        "mypy",
+        "--strict",
+        "--config-file=",
+        "--ignore-missing-imports",
+        "--python-executable",
+    ]);
+    mypy.arg(&python).arg("--cache-dir").arg(folder.path().join("mypy")).current_dir(folder.path());
+    for example in ["login", "run", "tools"] {
+        mypy.arg(mcpm_tests::root().join(format!("bindings/python/examples/{example}.py")));
+    }
+    run(&mut mypy);
 }
 
 #[test]
