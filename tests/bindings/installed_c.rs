@@ -12,8 +12,14 @@ use std::{
 
 use super::{programs::text, run};
 
-const COMPILERS: [(&str, &str); 4] =
-    [("gcc", "c11"), ("clang", "c17"), ("g++", "c++17"), ("clang++", "c++20")];
+const COMPILERS: [(&str, &str); 6] = [
+    ("gcc", "c11"),
+    ("clang", "c11"),
+    ("clang", "c17"),
+    ("g++", "c++17"),
+    ("clang++", "c++17"),
+    ("clang++", "c++20"),
+];
 
 /// Returns the command of a strict compiler, up to its input.
 fn strict(compiler: &str, standard: &str) -> Command {
@@ -80,17 +86,29 @@ fn the_installed_c_library_is_used_with_pkg_config() {
     install(&prefix, &["libmcpm_ffi.so"]);
     assert_eq!(pkg_config(&prefix, &["--validate"]), "");
     assert_eq!(pkg_config(&prefix, &["--modversion"]).trim_end(), env!("CARGO_PKG_VERSION"));
+    // While the major version is 0, each minor version has an ABI of its own.
+    let soname = format!("libmcpm.so.{}", env!("CARGO_PKG_VERSION").rsplit_once('.').unwrap().0);
+    assert_eq!(dynamic_entries(&prefix.join("lib/libmcpm.so"), "SONAME"), [soname.as_str()]);
     let flags = pkg_config(&prefix, &["--cflags", "--libs"]);
     for (compiler, standard) in COMPILERS {
         for name in ["run", "tools"] {
-            let program = folder.path().join(format!("{name}-{compiler}"));
+            let program = folder.path().join(format!("{name}-{compiler}-{standard}"));
             let mut command = strict(compiler, standard);
             command.arg(mcpm_tests::root().join(format!("bindings/c/examples/{name}.c")));
             command.args(["-x", "none"]).args(flags.split_whitespace()).arg("-o").arg(&program);
             run(&mut command);
         }
-        assert_starts(&folder.path().join(format!("run-{compiler}")), prefix.join("lib"));
+        let program = folder.path().join(format!("run-{compiler}-{standard}"));
+        assert_starts(&program, prefix.join("lib"));
+        assert_eq!(dynamic_entries(&program, "NEEDED").iter().filter(|name| **name == soname).count(), 1);
     }
+}
+
+/// Returns the values of a kind of entry in the dynamic section of a library or a program.
+fn dynamic_entries(file: &Path, kind: &str) -> Vec<String> {
+    let section = run(Command::new("readelf").arg("--dynamic").arg("--wide").arg(file));
+    let entries = section.lines().filter(|line| line.contains(&format!("({kind})")));
+    entries.map(|line| line.rsplit_once('[').unwrap().1.trim_end_matches(']').to_owned()).collect()
 }
 
 #[test]
