@@ -1,8 +1,10 @@
-//! The configuration of the shim: records of a letter, a length in four bytes, and that many bytes.
+//! The configuration of the shim, in records.
 //!
 //! mcpm serializes it in `isolation/config.rs`, and a test there parses it with this file.
 
 use alloc::vec::Vec;
+
+use super::records::{next_record, nul_terminated};
 
 /// The configuration of the shim.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -34,10 +36,7 @@ impl Config {
     pub(crate) fn parse(mut bytes: &[u8]) -> Option<Self> {
         let mut config = Self::default();
         loop {
-            let (head, rest) = bytes.split_first_chunk::<5>()?;
-            let [letter, length @ ..] = *head;
-            let (value, rest) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(length)).ok()?)?;
-            bytes = rest;
+            let (letter, value) = next_record(&mut bytes)?;
             let port = || Some(u16::from_le_bytes(value.try_into().ok()?));
             match letter {
                 b'a' => config.args.push(nul_terminated(value)?),
@@ -55,15 +54,4 @@ impl Config {
             }
         }
     }
-}
-
-/// Checks that a text has a zero byte at its end and nowhere else.
-fn nul_terminated(value: &[u8]) -> Option<Vec<u8>> {
-    if value.contains(&0) {
-        return None;
-    }
-    let mut text = Vec::with_capacity(value.len() + 1);
-    text.extend_from_slice(value);
-    text.push(0);
-    Some(text)
 }

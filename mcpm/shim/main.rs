@@ -24,6 +24,7 @@ mod dns;
 mod event_loop;
 mod frames;
 mod names;
+mod records;
 mod relay;
 mod reverse_connections;
 mod splice;

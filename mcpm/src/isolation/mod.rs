@@ -36,6 +36,9 @@ mod reverse_connections;
 mod shim_connections;
 mod shim_mount;
 #[cfg(test)]
+#[path = "../../shim/records.rs"]
+pub(crate) mod shim_records;
+#[cfg(test)]
 mod shim_tests;
 mod sniff;
 mod spec;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::{HostMap, config::encode};
+use super::{HostMap, config::encode, shim_records as records};
 
 #[path = "../../shim/config.rs"]
 mod config;
