@@ -20,13 +20,13 @@ pub(crate) fn environment<'a>(engine: &'a [&'a [u8]], given: &'a [Vec<u8>]) -> V
 pub(crate) fn start(args: &[Vec<u8>], env: &[&[u8]], prepare: impl FnOnce()) -> sys::Result<i32> {
     sys::fork(|| {
         prepare();
-        run(args, env)
+        explain_failure(args.first().map_or(b"", Vec::as_slice), execute(args, env))
     })
 }
 
-/// Replaces this process by the program; returns the exit code if that fails.
-fn run(args: &[Vec<u8>], env: &[&[u8]]) -> i32 {
-    let Some(program) = args.first() else { return NOT_FOUND };
+/// Replaces this process by the program, which is looked up in `PATH`; returns why that fails.
+pub(crate) fn execute(args: &[Vec<u8>], env: &[&[u8]]) -> Errno {
+    let Some(program) = args.first() else { return Errno::NOT_FOUND };
     let mut failure = Errno::NOT_FOUND;
     if program.contains(&b'/') {
         failure = sys::execute(program, args, env);
@@ -47,6 +47,11 @@ fn run(args: &[Vec<u8>], env: &[&[u8]]) -> i32 {
             }
         }
     }
+    failure
+}
+
+/// Prints why a program cannot be run; returns the exit code for that.
+pub(crate) fn explain_failure(program: &[u8], failure: Errno) -> i32 {
     let shown = program.strip_suffix(&[0]).unwrap_or(program);
     let (reason, code): (&[u8], i32) = match failure {
         Errno::NOT_FOUND | Errno::NOT_A_FOLDER => (b"not found", NOT_FOUND),

@@ -49,8 +49,13 @@ enum ShimConnection {
     Idle(Fd),
 }
 
-/// Runs the server until it ends; returns its exit code.
-pub(crate) fn run(way: Uplink, config: Config, engine_env: &[&[u8]]) -> Result<i32, &'static [u8]> {
+/// Runs the server until it ends; returns its exit code. `confine` runs in the server's process first.
+pub(crate) fn run(
+    way: Uplink,
+    config: Config,
+    engine_env: &[&[u8]],
+    confine: impl FnOnce(),
+) -> Result<i32, &'static [u8]> {
     let Config {
         args,
         env,
@@ -83,6 +88,8 @@ pub(crate) fn run(way: Uplink, config: Config, engine_env: &[&[u8]]) -> Result<i
     let variables = child::environment(engine_env, &env);
     let watcher = if watch { sys::SeccompSetup::prepare() } else { None };
     let started = child::start(&args, &variables, || {
+        confine();
+        // Last, so that other filters can deny a call before it is reported.
         if let Some(watcher) = &watcher {
             watcher.install_filter();
         }

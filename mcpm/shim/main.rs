@@ -1,5 +1,5 @@
 //! The first process of an isolated container: it relays connections on the container's loopback to mcpm's socket,
-//! and starts the server.
+//! and starts the server. With `sandbox` it also makes the container, without an engine.
 //!
 //! The container has no network. mcpm's socket is mounted at `/.mcpm/link.sock` or, where engines share no sockets, a
 //! second process of this program (`carry`) relays to mcpm. The first line of each connection states its purpose:
@@ -20,13 +20,19 @@ extern crate alloc;
 mod allocator;
 mod child;
 mod config;
+mod confinement;
 mod dns;
 mod event_loop;
+mod failure;
 mod frames;
+mod mounts;
 mod names;
+mod plan;
 mod records;
 mod relay;
+mod report;
 mod reverse_connections;
+mod sandbox;
 mod splice;
 mod sys;
 mod uplink;
@@ -42,29 +48,37 @@ use uplink::Uplink;
 const START_FAILED: i32 = 125;
 
 /// The entry point, with the kernel's stack: count, arguments, null, variables, null.
+///
+/// With `sandbox` it makes a container; with `carry` it is the relay; with `carried SLOT` it uses the relay; with
+/// `SLOT` alone it uses the mounted socket.
 extern "C" fn entry(stack: *const usize) -> ! {
     let (args, env) = sys::args_and_env(stack);
-    match begin(&args, &env) {
-        Ok(code) => sys::exit(code),
-        Err(reason) => {
-            print_error(&[reason]);
-            sys::exit(START_FAILED)
-        }
-    }
+    let word = |at: usize| args.get(at).and_then(|word| word.strip_suffix(&[0])).unwrap_or(b"0");
+    sys::exit(match word(1) {
+        b"carry" => exit_code(relay::run()),
+        b"sandbox" => sandbox::run(),
+        b"carried" => serve(uplink::RELAYED, word(2), &env, || {}),
+        slot => serve(uplink::MOUNTED, slot, &env, || {}),
+    })
 }
 
-/// With `carry` it is the relay; with `carried SLOT` it uses the relay; with `SLOT` alone it uses the mounted socket.
-fn begin(args: &[&[u8]], env: &[&[u8]]) -> Result<i32, &'static [u8]> {
-    let word = |at: usize| args.get(at).and_then(|word| word.strip_suffix(&[0])).unwrap_or(b"0");
-    let (way, slot) = match word(1) {
-        b"carry" => return relay::run(),
-        b"carried" => (uplink::RELAYED, word(2)),
-        slot => (uplink::MOUNTED, slot),
-    };
+fn exit_code(outcome: Result<i32, &'static [u8]>) -> i32 {
+    outcome.unwrap_or_else(|reason| {
+        print_error(&[reason]);
+        START_FAILED
+    })
+}
+
+/// Runs the server of a slot until it ends, and returns its exit code; `confine` runs in the server's process first.
+fn serve(way: Uplink, slot: &[u8], env: &[&[u8]], confine: impl FnOnce()) -> i32 {
+    exit_code(try_serve(way, slot, env, confine))
+}
+
+fn try_serve(way: Uplink, slot: &[u8], env: &[&[u8]], confine: impl FnOnce()) -> Result<i32, &'static [u8]> {
     let config = fetch_config(way, slot)
         .ok_or(b"mcpm does not answer: start this workload with `mcpm start`" as &[u8])?;
     let config = Config::parse(&config).ok_or(b"mcpm's configuration is of another version" as &[u8])?;
-    event_loop::run(way, config, env)
+    event_loop::run(way, config, env, confine)
 }
 
 /// Requests the configuration from mcpm.

@@ -10,7 +10,7 @@ use crate::{
 const PAGE: &str = include_str!("../../docs/request.md");
 
 /// Constants that bound nothing which a client, a server, a container or a caller can make mcpm hold, start or write.
-const EXEMPT_CONSTANTS: [&str; 50] = [
+const EXEMPT_CONSTANTS: [&str; 60] = [
     "auth/outgoing/kept_login.rs VERSION",
     "auth/outgoing/spec.rs CALLBACK_PORT",
     "explain/denial_log.rs ID_BYTES",
@@ -57,6 +57,16 @@ const EXEMPT_CONSTANTS: [&str; 50] = [
     "shim/event_loop.rs PROXY_TOKEN",
     "shim/event_loop.rs SIGNAL_TOKEN",
     "shim/event_loop.rs SECCOMP_TOKEN",
+    "shim/mounts.rs USUAL",
+    "shim/report.rs FAILED",
+    "shim/report.rs PROCESS",
+    "shim/report.rs READY",
+    "shim/report.rs REPORT_HEADER_BYTES",
+    "shim/sandbox.rs GROUPS_ALLOWED",
+    "shim/sandbox.rs GROUPS_DENIED",
+    "shim/sandbox.rs KILL",
+    "shim/sandbox.rs LIFELINES",
+    "shim/sandbox.rs SIGNALS",
     "state/document.rs FORMAT_VERSION",
     "state/document.rs SPEC_VERSION",
     "state/status.rs MAX_RFC3339_TIME",

@@ -53,7 +53,44 @@ pub(super) mod number {
     pub(crate) const PPOLL: usize = 73;
     pub(crate) const CLOCK_GETTIME: usize = 113;
     pub(crate) const SECCOMP: usize = 277;
+    pub(crate) const DUP3: usize = 24;
+    pub(crate) const FCNTL: usize = 25;
+    pub(crate) const CHDIR: usize = 49;
+    pub(crate) const FCHDIR: usize = 50;
+    pub(crate) const MKDIRAT: usize = 34;
+    pub(crate) const UNLINKAT: usize = 35;
+    pub(crate) const SYMLINKAT: usize = 36;
+    pub(crate) const FCHMOD: usize = 52;
+    pub(crate) const UMASK: usize = 166;
+    pub(crate) const SETSID: usize = 157;
+    pub(crate) const RT_SIGACTION: usize = 134;
+    pub(crate) const SETRESUID: usize = 147;
+    pub(crate) const SETRESGID: usize = 149;
+    pub(crate) const SETGROUPS: usize = 159;
+    pub(crate) const CAPSET: usize = 91;
+    pub(crate) const PIVOT_ROOT: usize = 41;
+    pub(crate) const MOUNT: usize = 40;
+    pub(crate) const UMOUNT2: usize = 39;
+    pub(crate) const SETHOSTNAME: usize = 161;
+    pub(crate) const UNSHARE: usize = 97;
+    pub(crate) const PRLIMIT64: usize = 261;
+    pub(crate) const STATX: usize = 291;
+    pub(crate) const OPEN_TREE: usize = 428;
+    pub(crate) const MOVE_MOUNT: usize = 429;
+    pub(crate) const FSOPEN: usize = 430;
+    pub(crate) const FSCONFIG: usize = 431;
+    pub(crate) const FSMOUNT: usize = 432;
+    pub(crate) const CLOSE_RANGE: usize = 436;
+    pub(crate) const OPENAT2: usize = 437;
+    pub(crate) const MOUNT_SETATTR: usize = 442;
+    pub(crate) const LANDLOCK_CREATE_RULESET: usize = 444;
+    pub(crate) const LANDLOCK_ADD_RULE: usize = 445;
+    pub(crate) const LANDLOCK_RESTRICT_SELF: usize = 446;
 }
+
+/// Flags of open files whose values depend on the processor: the file is a folder; symbolic links are not followed.
+pub(super) const FOLDER: u64 = 0x4000;
+pub(super) const NO_FOLLOW: u64 = 0x8000;
 
 /// What the kernel calls this processor in a filter of system calls.
 pub(super) const AUDIT_ARCH: u32 = 0xc000_00b7;

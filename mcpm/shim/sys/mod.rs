@@ -6,13 +6,27 @@ mod arch;
 #[cfg(target_arch = "x86_64")]
 #[path = "x86_64.rs"]
 mod arch;
+mod credentials;
+mod files;
+mod landlock;
+mod message;
+mod mount;
+mod namespace;
 mod process;
 mod seccomp;
 mod socket;
 
+pub(crate) use credentials::*;
+pub(crate) use files::*;
+pub(crate) use landlock::*;
+pub(crate) use message::*;
+pub(crate) use mount::*;
+pub(crate) use namespace::*;
 pub(crate) use process::*;
 pub(crate) use seccomp::*;
 pub(crate) use socket::*;
+
+use alloc::vec::Vec;
 
 use arch::{number, syscall};
 
@@ -21,13 +35,40 @@ use arch::{number, syscall};
 pub(crate) struct Errno(pub(crate) i32);
 
 impl Errno {
+    pub(crate) const NOT_PERMITTED: Self = Self(1);
     pub(crate) const NOT_FOUND: Self = Self(2);
     pub(crate) const NO_PROCESS: Self = Self(3);
     pub(crate) const INTERRUPTED: Self = Self(4);
     pub(crate) const AGAIN: Self = Self(11);
     pub(crate) const ACCESS: Self = Self(13);
+    pub(crate) const EXISTS: Self = Self(17);
     pub(crate) const NOT_A_FOLDER: Self = Self(20);
+    pub(crate) const INVALID: Self = Self(22);
     pub(crate) const IN_PROGRESS: Self = Self(115);
+
+    /// Returns the usual text of the errors that the setup of a sandbox can meet.
+    pub(crate) fn text(self) -> &'static [u8] {
+        match self.0 {
+            1 => b"operation not permitted",
+            2 => b"no such file or directory",
+            3 => b"no such process",
+            11 => b"resource temporarily unavailable",
+            12 => b"out of memory",
+            13 => b"permission denied",
+            16 => b"device or resource busy",
+            17 => b"file exists",
+            19 => b"no such device",
+            20 => b"not a directory",
+            21 => b"is a directory",
+            22 => b"invalid argument",
+            28 => b"no space left on device",
+            30 => b"read-only file system",
+            38 => b"the kernel does not support it",
+            40 => b"too many levels of symbolic links",
+            87 => b"too many users",
+            _ => b"the kernel refused it",
+        }
+    }
 }
 
 pub(crate) type Result<T> = core::result::Result<T, Errno>;
@@ -95,6 +136,14 @@ pub(crate) fn print_error(parts: &[&[u8]]) {
         // SAFETY: the kernel reads that many bytes there.
         unsafe { syscall(number::WRITE, [2, part.as_ptr() as usize, part.len(), 0, 0, 0]) };
     }
+}
+
+/// Appends a number in digits.
+pub(crate) fn decimal(text: &mut Vec<u8>, number: u32) {
+    if number >= 10 {
+        decimal(text, number / 10);
+    }
+    text.push(b'0' + (number % 10) as u8);
 }
 
 /// Requests zeroed memory from the kernel; null if there is none.

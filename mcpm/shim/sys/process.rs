@@ -95,6 +95,11 @@ pub(crate) fn close_standard_stream(number: i32) {
     drop(Fd(number));
 }
 
+/// Takes over a file from the process that forked this one. Only that process drops its own.
+pub(crate) fn take_copy(file: &Fd) -> Fd {
+    Fd(file.0)
+}
+
 /// Returns the arguments and variables of the program, each with its zero byte.
 pub(crate) fn args_and_env(stack: *const usize) -> (Vec<&'static [u8]>, Vec<&'static [u8]>) {
     let list = |at: usize| {

@@ -12,11 +12,9 @@ use core::cell::Cell;
 use super::{
     Errno, Fd, Result,
     arch::AUDIT_ARCH,
-    call,
-    number::{
-        CONNECT, GETXATTR, IOCTL, OPENAT, PRCTL, PREAD64, PWRITE64, RECVMSG, SECCOMP, SENDMSG, SENDTO,
-        SOCKETPAIR,
-    },
+    call, decimal,
+    message::{IoVec, MessageHeader},
+    number::{CONNECT, GETXATTR, IOCTL, OPENAT, PRCTL, PREAD64, PWRITE64, RECVMSG, SECCOMP, SENDMSG, SENDTO},
     opened, print_error,
 };
 use crate::names;
@@ -74,30 +72,23 @@ static FILTER: [Instruction; 11] = [
 #[repr(C)]
 struct FilterProgram {
     length: u16,
-    filter: *const Instruction,
+    filter: usize,
+}
+
+/// Installs a filter of system calls on this process, which gains no privileges from programs. The instructions are
+/// the kernel's, which checks them.
+pub(crate) fn install_filter(instructions: &[u8]) -> Result<()> {
+    const SET_FILTER: usize = 1;
+    let length = u16::try_from(instructions.len() / size_of::<Instruction>()).map_err(|_| Errno::INVALID)?;
+    let program = FilterProgram { length, filter: instructions.as_ptr() as usize };
+    // SAFETY: the kernel reads that many instructions there.
+    unsafe { call(SECCOMP, [SET_FILTER, 0, &raw const program as usize, 0, 0, 0]) }.map(drop)
 }
 
 /// A socket pair, over which the server's process passes the notification file.
 pub(crate) struct SeccompSetup {
     ours: Fd,
     childs: Fd,
-}
-
-#[repr(C)]
-struct IoVec {
-    start: usize,
-    length: usize,
-}
-
-#[repr(C)]
-struct MessageHeader {
-    name: usize,
-    name_length: u32,
-    pieces: *const IoVec,
-    piece_count: usize,
-    control: *mut ControlMessage,
-    control_length: usize,
-    flags: i32,
 }
 
 /// The open file in a message.
@@ -126,7 +117,7 @@ fn with_message<T>(byte: &mut u8, control: &mut ControlMessage, use_it: impl FnO
         name_length: 0,
         pieces: &raw const piece,
         piece_count: 1,
-        control: &raw mut *control,
+        control: &raw mut *control as usize,
         control_length: size_of::<ControlMessage>(),
         flags: 0,
     };
@@ -136,12 +127,8 @@ fn with_message<T>(byte: &mut u8, control: &mut ControlMessage, use_it: impl FnO
 impl SeccompSetup {
     /// Creates the socket pair, before the server's process is forked.
     pub(crate) fn prepare() -> Option<Self> {
-        const UNIX: usize = 1;
-        const STREAM_CLOEXEC: usize = 1 | 0x8_0000;
-        let mut ends = [0_i32; 2];
-        // SAFETY: the kernel writes two numbers there.
-        unsafe { call(SOCKETPAIR, [UNIX, STREAM_CLOEXEC, 0, ends.as_mut_ptr() as usize, 0, 0]) }.ok()?;
-        Some(Self { ours: Fd(ends[0]), childs: Fd(ends[1]) })
+        let (ours, childs) = super::socket_pair().ok()?;
+        Some(Self { ours, childs })
     }
 
     /// Installs the filter on the current process, which is the server's, and passes the notification file.
@@ -149,7 +136,7 @@ impl SeccompSetup {
         const NO_NEW_PRIVILEGES: usize = 38;
         const SET_FILTER: usize = 1;
         const NEW_LISTENER: usize = 8;
-        let program = FilterProgram { length: FILTER.len() as u16, filter: FILTER.as_ptr() };
+        let program = FilterProgram { length: FILTER.len() as u16, filter: FILTER.as_ptr() as usize };
         // SAFETY: it names no memory. Where it fails the filter does, too.
         let _ = unsafe { call(PRCTL, [NO_NEW_PRIVILEGES, 1, 0, 0, 0, 0]) };
         // SAFETY: the kernel reads that many instructions there.
@@ -328,13 +315,6 @@ fn is_tcp(process: u32, file: u64) -> bool {
     let found = unsafe { call(GETXATTR, [path, attribute, to, protocol.len(), 0, 0]) };
     let protocol = found.ok().and_then(|count| protocol.get(..count)).unwrap_or_default();
     protocol.windows(3).any(|part| part == b"TCP")
-}
-
-fn decimal(text: &mut Vec<u8>, number: u32) {
-    if number >= 10 {
-        decimal(text, number / 10);
-    }
-    text.push(b'0' + (number % 10) as u8);
 }
 
 /// Returns the offset of an IPv4 address in a socket address, which may be an IPv4-mapped IPv6 address.

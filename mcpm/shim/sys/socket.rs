@@ -252,6 +252,24 @@ pub(crate) fn send_to(fd: &Fd, bytes: &[u8], place: SocketAddress) -> Result<()>
     .map(drop)
 }
 
+/// Creates two connected sockets.
+pub(crate) fn socket_pair() -> Result<(Fd, Fd)> {
+    let mut ends = [0_i32; 2];
+    // SAFETY: the kernel writes two numbers there.
+    unsafe { call(number::SOCKETPAIR, [UNIX, STREAM | CLOEXEC, 0, ends.as_mut_ptr() as usize, 0, 0]) }?;
+    Ok((Fd(ends[0]), Fd(ends[1])))
+}
+
+/// Whether the other end of a socket is closed and all of its bytes were received.
+pub(crate) fn is_closed_by_peer(socket: &Fd) -> bool {
+    const PEEK_WITHOUT_WAITING: usize = 0x2 | 0x40;
+    let mut byte = [0_u8];
+    let to = byte.as_mut_ptr() as usize;
+    // SAFETY: the kernel writes at most one byte there.
+    let count = unsafe { call(number::RECVFROM, [socket.arg(), to, 1, PEEK_WITHOUT_WAITING, 0, 0]) };
+    count == Ok(0)
+}
+
 /// Ends the sending direction.
 pub(crate) fn shutdown_write(fd: &Fd) {
     // SAFETY: it names no memory. A connection that is gone needs no end.

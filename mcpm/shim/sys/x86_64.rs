@@ -53,7 +53,44 @@ pub(super) mod number {
     pub(crate) const PPOLL: usize = 271;
     pub(crate) const CLOCK_GETTIME: usize = 228;
     pub(crate) const SECCOMP: usize = 317;
+    pub(crate) const DUP3: usize = 292;
+    pub(crate) const FCNTL: usize = 72;
+    pub(crate) const CHDIR: usize = 80;
+    pub(crate) const FCHDIR: usize = 81;
+    pub(crate) const MKDIRAT: usize = 258;
+    pub(crate) const UNLINKAT: usize = 263;
+    pub(crate) const SYMLINKAT: usize = 266;
+    pub(crate) const FCHMOD: usize = 91;
+    pub(crate) const UMASK: usize = 95;
+    pub(crate) const SETSID: usize = 112;
+    pub(crate) const RT_SIGACTION: usize = 13;
+    pub(crate) const SETRESUID: usize = 117;
+    pub(crate) const SETRESGID: usize = 119;
+    pub(crate) const SETGROUPS: usize = 116;
+    pub(crate) const CAPSET: usize = 126;
+    pub(crate) const PIVOT_ROOT: usize = 155;
+    pub(crate) const MOUNT: usize = 165;
+    pub(crate) const UMOUNT2: usize = 166;
+    pub(crate) const SETHOSTNAME: usize = 170;
+    pub(crate) const UNSHARE: usize = 272;
+    pub(crate) const PRLIMIT64: usize = 302;
+    pub(crate) const STATX: usize = 332;
+    pub(crate) const OPEN_TREE: usize = 428;
+    pub(crate) const MOVE_MOUNT: usize = 429;
+    pub(crate) const FSOPEN: usize = 430;
+    pub(crate) const FSCONFIG: usize = 431;
+    pub(crate) const FSMOUNT: usize = 432;
+    pub(crate) const CLOSE_RANGE: usize = 436;
+    pub(crate) const OPENAT2: usize = 437;
+    pub(crate) const MOUNT_SETATTR: usize = 442;
+    pub(crate) const LANDLOCK_CREATE_RULESET: usize = 444;
+    pub(crate) const LANDLOCK_ADD_RULE: usize = 445;
+    pub(crate) const LANDLOCK_RESTRICT_SELF: usize = 446;
 }
+
+/// Flags of open files whose values depend on the processor: the file is a folder; symbolic links are not followed.
+pub(super) const FOLDER: u64 = 0x10000;
+pub(super) const NO_FOLLOW: u64 = 0x20000;
 
 /// What the kernel calls this processor in a filter of system calls.
 pub(super) const AUDIT_ARCH: u32 = 0xc000_003e;

@@ -1,0 +1,58 @@
+//! Restrictions of the server's process beyond those of its sandbox: Landlock and filters of system calls.
+//!
+//! They are installed in the server's process directly before its program starts, because the shim itself inspects
+//! the server's connections with calls that the filters deny.
+
+use alloc::vec::Vec;
+
+use crate::{
+    failure::{Result, failed},
+    report::Step,
+    sys::{self, Errno, Landlock},
+};
+
+/// The restrictions of a server.
+pub(crate) struct Confinement<'a> {
+    landlock: Option<Landlock>,
+    writable: &'a [Vec<u8>],
+    filters: &'a [Vec<u8>],
+}
+
+impl<'a> Confinement<'a> {
+    pub(crate) fn new(writable: &'a [Vec<u8>], filters: &'a [Vec<u8>]) -> Self {
+        Self { landlock: Landlock::detect(), writable, filters }
+    }
+
+    /// Returns the version of Landlock that restricts the server; 0 if the kernel has none.
+    pub(crate) fn landlock_version(&self) -> u32 {
+        self.landlock.map_or(0, Landlock::version)
+    }
+
+    /// Restricts this process. If that fails, the server must not run.
+    pub(crate) fn install(&self) -> Result<()> {
+        // The shim, whose memory this is a copy of, cannot be inspected; it redirects the server's connections.
+        sys::set_inspectable(true).map_err(failed(Step::Start, b""))?;
+        if let Some(landlock) = self.landlock {
+            self.restrict_files(landlock)?;
+        }
+        for filter in self.filters {
+            sys::install_filter(filter).map_err(failed(Step::RestrictCalls, b""))?;
+        }
+        Ok(())
+    }
+
+    fn restrict_files(&self, landlock: Landlock) -> Result<()> {
+        let step = |path| failed(Step::RestrictFiles, path);
+        let rules = landlock.create().map_err(step(b""))?;
+        let root = sys::open_place(b"/\0").map_err(step(b"/"))?;
+        rules.allow_reading(&root).map_err(step(b"/"))?;
+        for path in self.writable {
+            let place = match sys::open_place(path) {
+                Err(Errno::NOT_FOUND) => continue,
+                place => place.map_err(step(path))?,
+            };
+            rules.allow_writing(&place).map_err(step(path))?;
+        }
+        rules.restrict_process().map_err(step(b""))
+    }
+}
