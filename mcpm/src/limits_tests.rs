@@ -10,7 +10,7 @@ use crate::{
 const PAGE: &str = include_str!("../../docs/request.md");
 
 /// Constants that bound nothing which a client, a server, a container or a caller can make mcpm hold, start or write.
-const EXEMPT_CONSTANTS: [&str; 60] = [
+const EXEMPT_CONSTANTS: [&str; 67] = [
     "auth/outgoing/kept_login.rs VERSION",
     "auth/outgoing/spec.rs CALLBACK_PORT",
     "explain/denial_log.rs ID_BYTES",
@@ -26,6 +26,13 @@ const EXEMPT_CONSTANTS: [&str; 60] = [
     "platform/windows.rs FILE_FLAG_BACKUP_SEMANTICS",
     "proxy/last_seen.rs FAILED",
     "proxy/last_seen.rs NO_EXCHANGE",
+    "runtime/builtin/sandbox/encode.rs CORE_BYTES",
+    "runtime/builtin/sandbox/encode.rs FILE_BYTES",
+    "runtime/builtin/sandbox/encode.rs NO_DEVICES",
+    "runtime/builtin/sandbox/encode.rs NO_EXEC",
+    "runtime/builtin/sandbox/encode.rs OPEN_FILES",
+    "runtime/builtin/sandbox/encode.rs PROCESSES",
+    "runtime/builtin/sandbox/encode.rs READ_ONLY",
     "runtime/docker/create_body.rs OOM_SCORE",
     "runtime/docker/endpoint.rs PLAIN_PORT",
     "runtime/docker/endpoint.rs TLS_PORT",

@@ -23,6 +23,8 @@ use crate::{Result, image::ImageReference};
 pub use build::{BuildProgress, BuildRequest, UntaggedImage};
 
 mod build;
+#[cfg(all(feature = "builtin", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod builtin;
 #[cfg_attr(not(feature = "docker"), path = "discover/off.rs")]
 pub mod discover;
 #[cfg(feature = "docker")]

@@ -1,0 +1,54 @@
+//! Which users and groups of this machine those of a sandbox are.
+
+use std::{fs, io};
+
+/// Ids inside, the first one of this machine, and their number.
+type IdRange = (u32, u32, u32);
+
+/// The users and groups of a sandbox. Others do not exist in it; their files belong to nobody.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct IdMap {
+    pub(crate) users: Vec<IdRange>,
+    pub(crate) groups: Vec<IdRange>,
+}
+
+impl IdMap {
+    /// Maps one user and one group, which must be those of this process: what an ordinary user may do.
+    pub(crate) fn single(user_inside: u32, user_outside: u32, group_inside: u32, group_outside: u32) -> Self {
+        Self { users: vec![(user_inside, user_outside, 1)], groups: vec![(group_inside, group_outside, 1)] }
+    }
+
+    /// Maps every user and group of this process's namespace to itself, which only root may do.
+    pub(crate) fn identity() -> io::Result<Self> {
+        let read = |path| fs::read_to_string(path).map(|map| identity_of(&map));
+        Ok(Self { users: read("/proc/self/uid_map")?, groups: read("/proc/self/gid_map")? })
+    }
+
+    /// Returns ranges in the format of the kernel.
+    pub(super) fn format(ranges: &[IdRange]) -> String {
+        let lines = ranges.iter().map(|(inside, outside, count)| format!("{inside} {outside} {count}"));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Maps the ids that a map of the kernel has inside.
+fn identity_of(map: &str) -> Vec<IdRange> {
+    let range = |line: &str| {
+        let mut words = line.split_whitespace();
+        let first = words.next()?.parse().ok()?;
+        Some((first, first, words.nth(1)?.parse().ok()?))
+    };
+    map.lines().filter_map(range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_id_of_a_namespace_is_mapped_to_itself() {
+        assert_eq!(identity_of("         0          0 4294967295\n"), [(0, 0, u32::MAX)]);
+        assert_eq!(identity_of("0 1000 1\n1 100000 65536\n"), [(0, 0, 1), (1, 1, 65536)]);
+        assert_eq!(IdMap::format(&[(0, 0, 1), (1, 1, 65536)]), "0 0 1\n1 1 65536");
+    }
+}

@@ -1,0 +1,37 @@
+//! Sandboxes: processes in namespaces of their own, with a file system of their own and without privileges, as an
+//! ordinary user.
+//!
+//! [`SandboxPlan`] describes a sandbox and [`spawn`] starts it. The work is done by the shim (`mcpm/shim/sandbox.rs`),
+//! which mcpm starts as a program, because only a process with a single thread can enter namespaces safely. One
+//! process of the shim stays outside as the monitor; its child is the first process of the sandbox.
+//!
+//! The server runs with the user id that the plan gives, in a user namespace in which nobody has privileges, under a
+//! filter of system calls ([`syscall_filter`]), and, if the kernel supports it, under Landlock. The content of the
+//! root folder is not trusted. What a plan mounts is.
+
+mod encode;
+mod id_map;
+#[cfg(test)]
+mod isolation_tests;
+mod plan;
+#[cfg(test)]
+mod plan_tests;
+mod process;
+mod program;
+#[cfg(test)]
+mod sandbox_tests;
+mod standard_mounts;
+mod start_error;
+mod streams;
+mod syscall_filter;
+mod syscalls;
+
+pub(crate) use {
+    id_map::IdMap,
+    plan::{
+        BindMount, MountOperation, SandboxCommand, SandboxLimits, SandboxNetwork, SandboxPlan, TmpfsMount,
+    },
+    process::{SandboxProcess, parse_exit_record, spawn},
+    standard_mounts::standard_mounts,
+    streams::{SandboxStream, SandboxStreams},
+};
