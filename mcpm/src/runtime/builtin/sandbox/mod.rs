@@ -10,6 +10,10 @@
 //! root folder is not trusted. What a plan mounts is.
 
 mod encode;
+#[cfg(test)]
+mod escape_tests;
+#[cfg(test)]
+mod hostile_root_tests;
 mod id_map;
 #[cfg(test)]
 mod isolation_tests;
