@@ -64,10 +64,15 @@ impl Progress {
         while let Some(Some(event)) = events.next().now_or_never() {
             self.show(&event);
         }
+        self.clear();
+        outcome
+    }
+
+    /// Removes the bars.
+    pub(crate) fn clear(&self) {
         for bar in [&self.pull, &self.build].into_iter().filter_map(OnceLock::get) {
             bar.finish_and_clear();
         }
-        outcome
     }
 }
 

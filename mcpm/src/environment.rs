@@ -146,6 +146,11 @@ impl Environment {
         Self::from_lookup_on(Platform::CURRENT, lookup)
     }
 
+    /// Returns the folder of the images that are stored without an engine: `images` in the folder of caches.
+    pub fn image_store_dir(&self) -> PathBuf {
+        self.cache_dir.join("images")
+    }
+
     fn from_lookup_on(platform: Platform, lookup: impl Fn(&str) -> Option<OsString>) -> Self {
         let path = |name: &str| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let text =

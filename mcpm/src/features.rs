@@ -8,6 +8,8 @@ use crate::{Error, ErrorKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Feature {
+    /// Containers and images without an engine, on Linux.
+    Builtin,
     /// Container engines, and images of packages.
     Docker,
     /// The keyring of the desktop as a store of secrets.
@@ -27,6 +29,7 @@ pub enum Feature {
 impl Feature {
     /// All features that can be off.
     pub const ALL: &'static [Self] = &[
+        Self::Builtin,
         Self::Docker,
         Self::Keyring,
         Self::Login,
@@ -39,6 +42,7 @@ impl Feature {
     /// Returns the name in `Cargo.toml`.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Builtin => "builtin",
             Self::Docker => "docker",
             Self::Keyring => "keyring",
             Self::Login => "login",
@@ -52,6 +56,7 @@ impl Feature {
     /// Returns whether this build includes the feature.
     pub const fn is_enabled(self) -> bool {
         match self {
+            Self::Builtin => cfg!(feature = "builtin"),
             Self::Docker => cfg!(feature = "docker"),
             Self::Keyring => cfg!(feature = "keyring"),
             Self::Login => cfg!(feature = "login"),

@@ -85,7 +85,7 @@
 //! All are on by default, except `keyring`. Without any, the library is the proxy, with the tool filter, authentication
 //! and the audit log. An option whose feature is off is rejected with [`ErrorKind::Unsupported`].
 //!
-//! - `builtin`: containers without an engine, on Linux
+//! - `builtin`: containers and images without an engine, on Linux
 //! - `docker`: containers, images of packages, ignore files
 //! - `login`: logins to remote servers, and bearer tokens for them
 //! - `policy`: authorization by Cedar policies

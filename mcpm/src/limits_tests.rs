@@ -10,11 +10,18 @@ use crate::{
 const PAGE: &str = include_str!("../../docs/request.md");
 
 /// Constants that bound nothing which a client, a server, a container or a caller can make mcpm hold, start or write.
-const EXEMPT_CONSTANTS: [&str; 67] = [
+const EXEMPT_CONSTANTS: [&str; 74] = [
     "auth/outgoing/kept_login.rs VERSION",
     "auth/outgoing/spec.rs CALLBACK_PORT",
     "explain/denial_log.rs ID_BYTES",
     "explain/denial_log.rs FORMAT_VERSION",
+    "image/store/catalog.rs CATALOG_VERSION",
+    "image/store/flatten.rs COPY_CHUNK_BYTES",
+    "image/store/layers.rs FOLDER_NAME_DIGITS",
+    "image/store/layers.rs LAYER_VERSION",
+    "image/store/tar_reader.rs BLOCK_BYTES",
+    "image/store/unpack.rs DEFAULT_FOLDER_MODE",
+    "mcpm-cli/src/commands/image.rs SHORT_ID_DIGITS",
     "isolation/relay.rs WINDOW_UPDATE_THRESHOLD",
     "isolation/sniff.rs TLS_HANDSHAKE_RECORD",
     "isolation/host_map.rs PROXY_PORT",
@@ -137,10 +144,16 @@ fn spellings(value: &str) -> Vec<String> {
     let whole = |unit: u64, name: &str| {
         (number > 0 && number.is_multiple_of(unit)).then(|| format!("{} {name}", number / unit))
     };
-    [whole(1 << 20, "MiB"), whole(1 << 10, "KiB"), Some(groups.join(" ")), Some(digits.clone())]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        whole(1 << 30, "GiB"),
+        whole(1 << 20, "MiB"),
+        whole(1 << 10, "KiB"),
+        Some(groups.join(" ")),
+        Some(digits.clone()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Whether a cell has a value, and not as a part of another number.

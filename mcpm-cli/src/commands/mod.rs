@@ -10,6 +10,7 @@ pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod group;
 pub(crate) mod ignore;
+pub(crate) mod image;
 pub(crate) mod list;
 mod login;
 pub(crate) mod logs;
@@ -53,6 +54,7 @@ pub(crate) const ALL: &[CommandEntry] = &[
     CommandEntry { name: "export", command: export::command, run: export::run },
     CommandEntry { name: "group", command: group::command, run: group::run },
     CommandEntry { name: "ignore", command: ignore::command, run: ignore::run },
+    CommandEntry { name: "image", command: image::command, run: image::run },
     CommandEntry { name: "secret", command: secret::command, run: secret::run },
     CommandEntry { name: "registry", command: registry::command, run: registry::run },
     CommandEntry { name: "completion", command: completion::command, run: completion::run },

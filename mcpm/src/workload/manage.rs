@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
-    image::verify::VerifiedImage,
+    image::{ImageReference, verify::VerifiedImage},
     options::{ProxyMode, RuntimeChoice, Transport},
     runtime::{ContainerInfo, ContainerState, LogChunk, LogOptions, Runtime, labels},
     secrets::SecretValues,
@@ -120,6 +120,21 @@ impl Workloads {
     /// `NotFound`; `CorruptState` when the record is damaged.
     pub fn spec(&self, name: &str) -> Result<WorkloadSpec> {
         self.store.load(&self.find(name)?, Document::Spec)
+    }
+
+    /// Returns the images of all recorded workloads, running or not. An image store must keep them.
+    ///
+    /// # Errors
+    /// `Io`; `CorruptState` when a record is damaged, since its image is not known then.
+    pub fn images(&self) -> Result<Vec<ImageReference>> {
+        let mut images = Vec::new();
+        for name in self.store.names()? {
+            let spec: WorkloadSpec = self.store.load(&name, Document::Spec)?;
+            if let Some(container) = spec.container() {
+                images.push(ImageReference::parse(&container.image)?);
+            }
+        }
+        Ok(images)
     }
 
     /// Reads the values of a workload's secrets for its next start. Prompts for those that the user typed at its first

@@ -1,4 +1,5 @@
-//! A client of the OCI distribution API, for digests and signatures, which engines do not read.
+//! A client of the OCI distribution API, for digests and signatures, which engines do not read, and for pulling images
+//! without an engine.
 //!
 //! It sends read requests with the logins that the engine would get, over HTTPS, and over HTTP to a registry on this
 //! machine without TLS. Content that is requested by its digest is verified against it, so the sender of the response
@@ -11,12 +12,11 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use ring::digest::{SHA256, digest};
 use tokio::sync::Mutex;
 use url::Url;
 
 use super::{
-    ImageReference,
+    Digest, ImageReference,
     credentials::{CredentialStore, Credentials},
 };
 use crate::{
@@ -26,6 +26,8 @@ use crate::{
 };
 
 mod challenge;
+#[cfg(all(feature = "builtin", target_os = "linux"))]
+pub(crate) mod download;
 
 use challenge::Challenge;
 
@@ -33,7 +35,7 @@ use challenge::Challenge;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest manifest, which is also the limit of registries.
 const MAX_MANIFEST_BYTES: usize = 4 << 20;
-/// The largest blob: signatures and their payloads.
+/// The largest blob that is held in memory: signatures, their payloads, and configurations of images.
 const MAX_BLOB_BYTES: usize = 4 << 20;
 /// How many redirects of a blob are followed.
 const MAX_REDIRECTS: usize = 3;
@@ -42,39 +44,6 @@ const DOCKER_HUB: &str = "registry-1.docker.io";
 const MANIFEST_MEDIA_TYPES: &str = "application/vnd.oci.image.index.v1+json, \
      application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.oci.image.manifest.v1+json, \
      application/vnd.docker.distribution.manifest.v2+json";
-
-/// A SHA-256 digest, written `sha256:…`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Digest(String);
-
-impl Digest {
-    /// Reads `sha256:` and 64 lower-case hex digits.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let hex = text.strip_prefix("sha256:")?;
-        let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        (hex.len() == 64 && hex.bytes().all(is_hex)).then(|| Self(text.to_owned()))
-    }
-
-    /// Returns the digest of these bytes.
-    pub(crate) fn sha256(bytes: &[u8]) -> Self {
-        let mut text = "sha256:".to_owned();
-        for byte in digest(&SHA256, bytes).as_ref() {
-            text.push_str(&format!("{byte:02x}"));
-        }
-        Self(text)
-    }
-
-    /// Returns the hex digits.
-    pub(crate) fn hex(&self) -> &str {
-        self.0.trim_start_matches("sha256:")
-    }
-}
-
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// A repository of a registry.
 #[derive(Debug)]
@@ -93,7 +62,6 @@ pub(crate) struct ImageRepository {
 /// A successful response.
 struct RegistryResponse {
     status: StatusCode,
-    headers: HeaderMap,
     body: Bytes,
 }
 
@@ -178,6 +146,7 @@ impl ImageRepository {
     ///
     /// # Errors
     /// As for [`manifest`](Self::manifest).
+    #[cfg(feature = "verify")]
     pub(crate) async fn referrers(&self, digest: &Digest) -> Result<Option<Bytes>> {
         let accept = "application/vnd.oci.image.index.v1+json";
         let answer = self.get(&format!("referrers/{digest}"), accept, MAX_MANIFEST_BYTES).await?;
@@ -218,26 +187,40 @@ impl ImageRepository {
         }
     }
 
-    /// Sends a request for the repository, and authenticates when the registry demands it.
+    /// Sends a request for the repository, and reads the whole response.
     async fn get(&self, path: &str, accept: &str, largest: usize) -> Result<RegistryResponse> {
-        let url = self.base.join(&format!("v2/{}/{path}", self.name)).map_err(|error| self.failed(error))?;
         let reading = async {
-            let answer = self.get_following_redirects(url.clone(), accept, largest).await?;
-            if answer.status != StatusCode::UNAUTHORIZED {
-                return Ok(answer);
-            }
-            self.authenticate(&answer.headers).await?;
-            self.get_following_redirects(url, accept, largest).await
+            let (parts, body) = self.open(path, accept, None).await?.into_parts();
+            let body = Limited::new(body, largest).collect().await;
+            let body =
+                body.map_err(|error| self.failed(format!("its answer broke off: {error}")))?.to_bytes();
+            Ok(RegistryResponse { status: parts.status, body })
         };
-        let answer = match tokio::time::timeout(REQUEST_TIMEOUT, reading).await {
-            Ok(answer) => answer?,
-            Err(_) => return Err(self.failed(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()))),
-        };
-        match answer.status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                Err(self.denied(format!("it answered {}", answer.status)))
+        match tokio::time::timeout(REQUEST_TIMEOUT, reading).await {
+            Ok(answer) => answer,
+            Err(_) => Err(self.failed(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()))),
+        }
+    }
+
+    /// Sends a request for the repository, authenticates when the registry demands it, and returns the head of the
+    /// response.
+    async fn open(
+        &self,
+        path: &str,
+        accept: &str,
+        range: Option<&HeaderValue>,
+    ) -> Result<http::Response<Incoming>> {
+        let url = self.base.join(&format!("v2/{}/{path}", self.name)).map_err(|error| self.failed(error))?;
+        let mut response = self.get_following_redirects(url.clone(), accept, range).await?;
+        if response.status() == StatusCode::UNAUTHORIZED {
+            self.authenticate(response.headers()).await?;
+            response = self.get_following_redirects(url, accept, range).await?;
+        }
+        match response.status() {
+            status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+                Err(self.denied(format!("it answered {status}")))
             }
-            _ => Ok(answer),
+            _ => Ok(response),
         }
     }
 
@@ -245,38 +228,38 @@ impl ImageRepository {
         &self,
         mut url: Url,
         accept: &str,
-        largest: usize,
-    ) -> Result<RegistryResponse> {
+        range: Option<&HeaderValue>,
+    ) -> Result<http::Response<Incoming>> {
         for _ in 0..=MAX_REDIRECTS {
-            let response = self.request(&url, accept).await?;
-            let (parts, body) = response.into_parts();
-            if parts.status.is_redirection() {
-                let place = parts.headers.get(header::LOCATION).and_then(|place| place.to_str().ok());
-                let next = place.and_then(|place| url.join(place).ok());
-                let next = next.ok_or_else(|| self.failed("a redirect has no valid `Location`"))?;
-                if !self.may_send_to(&next) {
-                    return Err(self.failed("a redirect does not use `https`"));
-                }
-                url = next;
-                continue;
+            let response = self.request(&url, accept, range).await?;
+            if !response.status().is_redirection() {
+                return Ok(response);
             }
-            let body = Limited::new(body, largest).collect().await;
-            let body = body
-                .map_err(|error| {
-                    self.failed(format!("its response was interrupted or is too large: {error}"))
-                })?
-                .to_bytes();
-            return Ok(RegistryResponse { status: parts.status, headers: parts.headers, body });
+            let place = response.headers().get(header::LOCATION).and_then(|place| place.to_str().ok());
+            let next = place.and_then(|place| url.join(place).ok());
+            let next = next.ok_or_else(|| self.failed("a redirect has no valid `Location`"))?;
+            if !self.may_send_to(&next) {
+                return Err(self.failed("a redirect does not use `https`"));
+            }
+            url = next;
         }
         Err(self.failed(format!("more than {MAX_REDIRECTS} redirects")))
     }
 
-    async fn request(&self, url: &Url, accept: &str) -> Result<http::Response<Incoming>> {
+    async fn request(
+        &self,
+        url: &Url,
+        accept: &str,
+        range: Option<&HeaderValue>,
+    ) -> Result<http::Response<Incoming>> {
         let mut headers = HeaderMap::new();
         if let Ok(accept) = HeaderValue::from_str(accept)
             && !accept.is_empty()
         {
             headers.insert(header::ACCEPT, accept);
+        }
+        if let Some(range) = range {
+            headers.insert(header::RANGE, range.clone());
         }
         // Credentials are not sent to the target of a redirect.
         if url.origin() == self.base.origin()
@@ -378,16 +361,6 @@ fn basic(login: &Credentials) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_canonical_digests_parse() {
-        let empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert_eq!(Digest::sha256(b"").to_string(), empty);
-        assert_eq!(Digest::parse(empty), Some(Digest::sha256(b"")));
-        for bad in ["", "sha256:", &empty[..70], &empty.to_uppercase(), "sha512:00", &format!("{empty}0")] {
-            assert_eq!(Digest::parse(bad), None, "{bad}");
-        }
-    }
 
     #[test]
     fn plain_http_is_allowed_for_loopback_only() {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::{
     Result,
-    image::distribution::{Digest, ImageRepository},
+    image::{Digest, distribution::ImageRepository},
 };
 
 /// How many signatures of an image are verified.

@@ -21,7 +21,7 @@ use super::{
     signer::Signer,
     statement::{self, Predicate},
 };
-use crate::{Error, ErrorKind, Result, image::distribution::Digest};
+use crate::{Error, ErrorKind, Result, image::Digest};
 
 /// A Sigstore trusted root: certificate authorities and logs.
 #[derive(Debug, Clone)]

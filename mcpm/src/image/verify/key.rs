@@ -17,7 +17,7 @@ use super::{
     signer::Signer,
     statement::{self, Predicate},
 };
-use crate::{Error, ErrorKind, Result, image::distribution::Digest};
+use crate::{Error, ErrorKind, Result, image::Digest};
 
 /// The annotation with the signature.
 pub(super) const SIGNATURE_ANNOTATION: &str = "dev.cosignproject.cosign/signature";

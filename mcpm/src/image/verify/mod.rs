@@ -6,11 +6,7 @@
 
 use std::fmt;
 
-use super::{
-    ImageReference,
-    credentials::CredentialStore,
-    distribution::{Digest, ImageRepository},
-};
+use super::{Digest, ImageReference, credentials::CredentialStore, distribution::ImageRepository};
 use crate::{Error, ErrorKind, Result, transport::tls::TrustStore};
 
 mod cosign;

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::image::distribution::Digest;
+use crate::image::Digest;
 
 /// The predicate type of a statement by cosign that is only a signature.
 const COSIGN_SIGNATURE_PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";

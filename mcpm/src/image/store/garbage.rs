@@ -1,0 +1,157 @@
+//! Removing images, and the layers and blobs that no image needs any more.
+//!
+//! The callback `in_use` tells what must stay: it is called with the id of an image, with each of its names and with
+//! its names by digest. It runs while the store is locked against new images. A runtime records the image that it is
+//! going to use before it looks for it here, so either `in_use` knows of it, or the image is not found and pulled again.
+
+use std::{collections::BTreeSet, fs};
+
+use super::{
+    catalog::{Catalog, ImageRecord},
+    draft::{self, Draft},
+    image_store::ImageStore,
+    layers::chain_ids,
+    store_lock::StoreLock,
+    stored_image::{PruneScope, RemovedImages},
+};
+use crate::{
+    Error, ErrorKind, Result,
+    image::{Digest, ImageReference},
+    state::file::file_error,
+};
+
+impl ImageStore {
+    /// Removes a name, or an image with all its names if `name` is an id (`sha256:…`, or at least 12 of its hex digits).
+    /// An image without a name is removed, with the layers that no other image has.
+    ///
+    /// # Errors
+    /// `NotFound`; `NameTaken` for what is in use; `InvalidOption` for digits that several images begin with; `Io`.
+    pub fn remove(&self, name: &str, in_use: &dyn Fn(&str) -> bool) -> Result<RemovedImages> {
+        let draft = self.lock_out_others()?;
+        let mut removed = RemovedImages::default();
+        Catalog::change(&self.catalog_path(), |catalog| {
+            let (id, reference) = resolve(catalog, name)?;
+            let image =
+                catalog.images.iter_mut().find(|image| image.id == id).ok_or_else(|| unknown(name))?;
+            let references: Vec<ImageReference> = match reference {
+                Some(reference) => {
+                    image.references.iter().filter(|other| **other == reference).cloned().collect()
+                }
+                None => image.references.clone(),
+            };
+            let is_last = references.len() == image.references.len();
+            // With other names left, only the name itself may be in use.
+            let used = match is_last {
+                true => is_used(image, in_use),
+                false => references.iter().any(|reference| in_use(&reference.to_string())),
+            };
+            if used {
+                return Err(Error::new(
+                    ErrorKind::NameTaken,
+                    format!("the image `{name}` is in use by a workload"),
+                )
+                .hint("remove the workload first; `mcpm list` shows all"));
+            }
+            image.references.retain(|other| !references.contains(other));
+            if is_last {
+                catalog.images.retain(|image| image.id != id);
+                removed.images.push(id);
+            }
+            removed.references = references;
+            Ok(())
+        })?;
+        removed.freed = self.collect_garbage(&draft)?;
+        Ok(removed)
+    }
+
+    /// Removes images that are not in use, layers and blobs that no image has, and abandoned drafts.
+    ///
+    /// # Errors
+    /// `Io`; `NameTaken` while another process pulls an image.
+    pub fn prune(&self, scope: PruneScope, in_use: &dyn Fn(&str) -> bool) -> Result<RemovedImages> {
+        let draft = self.lock_out_others()?;
+        let mut removed = RemovedImages::default();
+        Catalog::change(&self.catalog_path(), |catalog| {
+            let is_kept = |image: &ImageRecord| {
+                is_used(image, in_use) || scope == PruneScope::Unnamed && !image.references.is_empty()
+            };
+            let (kept, garbage) = std::mem::take(&mut catalog.images).into_iter().partition(is_kept);
+            catalog.images = kept;
+            for image in garbage {
+                removed.images.push(image.id);
+                removed.references.extend(image.references);
+            }
+            Ok(())
+        })?;
+        removed.freed = self.collect_garbage(&draft)?;
+        draft::remove_abandoned(&self.drafts())
+            .map_err(|error| file_error("clean", &self.drafts(), error))?;
+        Ok(removed)
+    }
+
+    /// Makes a draft while no other process has one: none adds layers or blobs.
+    fn lock_out_others(&self) -> Result<Draft> {
+        Draft::create(&self.drafts(), StoreLock::exclusive(&self.lock_path())?)
+    }
+
+    /// Removes layers and blobs that no image in the catalog has, and returns their size.
+    fn collect_garbage(&self, draft: &Draft) -> Result<u64> {
+        let catalog = self.catalog()?;
+        let chains: Vec<Digest> =
+            catalog.images.iter().flat_map(|image| chain_ids(&image.diff_ids)).collect();
+        let mut freed = self.layers.retain(&chains, draft.path())?;
+        let blobs: BTreeSet<&str> = catalog
+            .images
+            .iter()
+            .flat_map(|image| image.digests.iter().chain([&image.id]))
+            .map(Digest::hex)
+            .collect();
+        let failed = |error| file_error("read", &self.blobs(), error);
+        for entry in fs::read_dir(self.blobs()).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if !entry.file_name().to_str().is_some_and(|name| blobs.contains(name)) {
+                freed += entry.metadata().map_err(failed)?.len();
+                fs::remove_file(entry.path()).map_err(|error| file_error("remove", &entry.path(), error))?;
+            }
+        }
+        Ok(freed)
+    }
+}
+
+/// Finds the image that a name or an id means, and the name.
+fn resolve(catalog: &Catalog, name: &str) -> Result<(Digest, Option<ImageReference>)> {
+    let digits = name.strip_prefix("sha256:").unwrap_or(name);
+    if (12..=64).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        let mut found = catalog.images.iter().filter(|image| image.id.hex().starts_with(digits));
+        match (found.next(), found.next()) {
+            (Some(image), None) => return Ok((image.id.clone(), None)),
+            (Some(_), Some(_)) => {
+                let message = format!("several images have ids that begin with `{name}`");
+                return Err(Error::new(ErrorKind::InvalidOption, message).hint("write more digits"));
+            }
+            _ => {}
+        }
+    }
+    // 12 digits may be a name as well.
+    let reference = ImageReference::parse(name).map_err(|_| unknown(name))?;
+    let image = catalog.images.iter().find(|image| image.references.contains(&reference));
+    Ok((image.ok_or_else(|| unknown(name))?.id.clone(), Some(reference)))
+}
+
+fn is_used(image: &ImageRecord, in_use: &dyn Fn(&str) -> bool) -> bool {
+    let by_digest = image.references.iter().flat_map(|reference| {
+        image.digests.iter().map(|digest| format!("{}@{digest}", reference.familiar_name()))
+    });
+    in_use(&image.id.to_string())
+        || image.references.iter().any(|reference| in_use(&reference.to_string()))
+        || by_digest.into_iter().any(|name| in_use(&name))
+}
+
+fn unknown(name: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("there is no image `{}` in the store", name.escape_debug()))
+        .hint("list the images with `mcpm image list`")
+}
+
+#[cfg(test)]
+#[path = "garbage_tests.rs"]
+mod tests;

@@ -1,0 +1,248 @@
+//! The unpacked layers of a store.
+//!
+//! A layer is stored by its chain id, the digest of its own content and of all layers below it, since folders that its
+//! archive does not mention are like those below. A layer's folder appears by a rename when it is complete; what is
+//! known of it is in a file beside it, which is written before.
+
+use std::{
+    fs, io,
+    os::fd::AsFd as _,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    beneath,
+    decompress::StopFlag,
+    limits::Budget,
+    unpack::{self, Ownership, UnpackedLayer},
+};
+use crate::{
+    Error, ErrorKind, Result,
+    image::Digest,
+    state::file::{self, file_error},
+};
+
+/// The version of the files' format.
+const LAYER_VERSION: u32 = 1;
+/// The hex digits of a chain id in the name of a folder. With 32, `mount` takes more than a hundred layers as relative
+/// paths in its page of options.
+const FOLDER_NAME_DIGITS: usize = 32;
+
+/// The layers of a store.
+#[derive(Debug, Clone)]
+pub(super) struct Layers {
+    folder: PathBuf,
+}
+
+/// What is known of a layer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LayerRecord {
+    version: u32,
+    chain_id: Digest,
+    diff_id: Digest,
+    /// The size of its files.
+    pub(super) bytes: u64,
+    pub(super) entries: u64,
+    /// Devices and named pipes that were left out.
+    skipped: u64,
+}
+
+/// Returns the chain ids of layers, lowest first.
+pub(super) fn chain_ids(diff_ids: &[Digest]) -> Vec<Digest> {
+    let mut chain: Vec<Digest> = Vec::new();
+    for diff_id in diff_ids {
+        let id = match chain.last() {
+            Some(below) => Digest::sha256(format!("{below} {diff_id}").as_bytes()),
+            None => diff_id.clone(),
+        };
+        chain.push(id);
+    }
+    chain
+}
+
+impl Layers {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Returns the folder of a layer, whether it is there or not.
+    pub(super) fn path(&self, chain_id: &Digest) -> PathBuf {
+        self.folder.join(&chain_id.hex()[..FOLDER_NAME_DIGITS])
+    }
+
+    /// Returns what is known of a layer; `None` if it is not there.
+    ///
+    /// # Errors
+    /// `Io`; `CorruptState` for a damaged file.
+    pub(super) fn get(&self, chain_id: &Digest) -> Result<Option<LayerRecord>> {
+        let folder = self.path(chain_id);
+        let path = folder.with_extension("json");
+        let text = match fs::read(&path) {
+            Ok(text) if folder.is_dir() => text,
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(file_error("read", &path, error)),
+        };
+        let corrupt = |why: String| {
+            Error::new(ErrorKind::CorruptState, format!("`{}` is damaged: {why}", path.display()))
+                .hint("remove the file, and pull the image again")
+        };
+        let record: LayerRecord =
+            serde_json::from_slice(&text).map_err(|error| corrupt(error.to_string()))?;
+        match record.version == LAYER_VERSION && record.chain_id == *chain_id {
+            true => Ok(Some(record)),
+            false => Err(corrupt("it is of another version or of another layer".to_owned())),
+        }
+    }
+
+    /// Unpacks a layer in `draft` and adds it, unless another process adds the same one meanwhile. `chain` ends with the
+    /// layer, and begins with those below it, which are there.
+    ///
+    /// # Errors
+    /// `ImageUnavailable` for a layer that is invalid or is not what the configuration names; `Io`. Nothing is left.
+    pub(super) fn unpack(
+        &self,
+        archive: impl io::Read,
+        diff_id: &Digest,
+        chain: &[Digest],
+        draft: &Path,
+        budget: &mut Budget,
+        stop: &StopFlag,
+    ) -> Result<()> {
+        let (chain_id, below) = chain.split_last().ok_or_else(no_chain)?;
+        let lower: Vec<PathBuf> = below.iter().map(|id| self.path(id)).collect();
+        let folder = draft.join(chain_id.hex());
+        fs::create_dir(&folder).map_err(|error| file_error("make", &folder, error))?;
+        let ownership = Ownership::of_process();
+        let unpacked = unpack::unpack(archive, &folder, &lower, ownership, budget, stop.clone())
+            .map_err(|error| unpack_error(diff_id, error))
+            .and_then(|layer| match layer.diff_id == *diff_id {
+                true => Ok(layer),
+                false => {
+                    let message = format!("a layer is not the one that the configuration names, `{diff_id}`");
+                    Err(Error::new(ErrorKind::ImageUnavailable, message).with("found", layer.diff_id))
+                }
+            })
+            .and_then(|layer| self.add(&folder, diff_id, chain_id, &layer));
+        if unpacked.is_err() {
+            // The first error is the one to report.
+            let _ = fs::remove_dir_all(&folder);
+        }
+        unpacked
+    }
+
+    /// Adds a folder in the form of overlayfs as a layer, by moving it.
+    ///
+    /// # Errors
+    /// `Io` when it cannot be moved, for example because it is on another file system.
+    pub(super) fn add(
+        &self,
+        folder: &Path,
+        diff_id: &Digest,
+        chain_id: &Digest,
+        layer: &UnpackedLayer,
+    ) -> Result<()> {
+        let record = LayerRecord {
+            version: LAYER_VERSION,
+            chain_id: chain_id.clone(),
+            diff_id: diff_id.clone(),
+            bytes: layer.bytes,
+            entries: layer.entries,
+            skipped: layer.skipped,
+        };
+        let text = serde_json::to_vec(&record)
+            .map_err(|error| Error::new(ErrorKind::Internal, "cannot describe a layer").source(error))?;
+        let target = self.path(chain_id);
+        let described = target.with_extension("json");
+        file::replace(&described, &text).map_err(|error| file_error("write", &described, error))?;
+        // After a power failure, a layer is there as a whole or not at all.
+        let synced = beneath::open_root(folder).and_then(|opened| Ok(rustix::fs::syncfs(opened)?));
+        synced.map_err(|error| file_error("write", folder, error))?;
+        match fs::rename(folder, &target) {
+            Ok(()) => Ok(()),
+            // Another process was faster, with the same content.
+            Err(error) if target.is_dir() && error.kind() != io::ErrorKind::CrossesDevices => {
+                fs::remove_dir_all(folder).map_err(|error| file_error("remove", folder, error))
+            }
+            Err(error) => Err(file_error("move", folder, error)),
+        }
+    }
+
+    /// Returns the folders of an image's layers, lowest first. Those below a layer that replaces the whole root are
+    /// left out, since overlayfs ignores the mark on a root.
+    pub(super) fn visible(&self, chain: &[Digest]) -> Vec<PathBuf> {
+        let paths: Vec<PathBuf> = chain.iter().map(|id| self.path(id)).collect();
+        let replaces =
+            |path: &PathBuf| beneath::open_root(path).is_ok_and(|opened| beneath::is_opaque(opened.as_fd()));
+        let first = paths.iter().rposition(replaces).unwrap_or_default();
+        paths[first..].to_vec()
+    }
+
+    /// Removes all layers but these, and returns the size of their files. The caller holds the lock against those who
+    /// add some. Layers are moved to `trash` first, so that none is there in part.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(super) fn retain(&self, kept: &[Digest], trash: &Path) -> Result<u64> {
+        let kept: Vec<PathBuf> = kept.iter().map(|id| self.path(id)).collect();
+        let failed = |error| file_error("read", &self.folder, error);
+        let entries = fs::read_dir(&self.folder).map_err(failed)?;
+        let paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>();
+        let mut garbage = paths.map_err(failed)?;
+        garbage.retain(|path| !kept.contains(&path.with_extension("")));
+        let (folders, files): (Vec<_>, Vec<_>) = garbage.into_iter().partition(|path| path.is_dir());
+        let mut freed = 0;
+        for (number, path) in folders.iter().enumerate() {
+            freed += size_of_record(&path.with_extension("json"));
+            let moved = trash.join(format!("layer-{number}"));
+            fs::rename(path, &moved)
+                .and_then(|()| fs::remove_dir_all(&moved))
+                .map_err(|error| file_error("remove", path, error))?;
+        }
+        for path in files {
+            fs::remove_file(&path).map_err(|error| file_error("remove", &path, error))?;
+        }
+        Ok(freed)
+    }
+}
+
+fn size_of_record(path: &Path) -> u64 {
+    let record = fs::read(path).ok().and_then(|text| serde_json::from_slice::<LayerRecord>(&text).ok());
+    record.map_or(0, |record| record.bytes)
+}
+
+fn no_chain() -> Error {
+    Error::new(ErrorKind::Internal, "a layer has no id")
+}
+
+/// What is said of a layer that cannot be unpacked.
+fn unpack_error(diff_id: &Digest, error: io::Error) -> Error {
+    let (kind, hint) = match error.kind() {
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput => {
+            (ErrorKind::ImageUnavailable, "the image is damaged or malicious; ask its publisher")
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            (ErrorKind::Io, "make room, for example with `mcpm image prune`")
+        }
+        _ => return Error::new(ErrorKind::Io, format!("cannot unpack the layer `{diff_id}`")).source(error),
+    };
+    Error::new(kind, format!("cannot unpack the layer `{diff_id}`")).source(error).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chain_ids_are_those_of_the_specification() {
+        let layers = ["a", "b", "c"].map(|text| Digest::sha256(text.as_bytes()));
+        let chain = chain_ids(&layers);
+        assert_eq!(chain[0], layers[0]);
+        let second = Digest::sha256(format!("{} {}", layers[0], layers[1]).as_bytes());
+        let third = Digest::sha256(format!("{second} {}", layers[2]).as_bytes());
+        assert_eq!(chain[1..], [second, third]);
+    }
+}

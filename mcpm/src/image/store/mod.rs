@@ -1,0 +1,47 @@
+//! Stores images without an engine: pulls, loads, unpacks, removes and flattens them.
+//!
+//! ```text
+//! FOLDER/images.json           the images: ids, digests, names and layers; replaced atomically
+//! FOLDER/images.lock           held while that file is changed
+//! FOLDER/blobs/sha256/HEX      configurations, manifests and indexes
+//! FOLDER/layers/CHAIN          a complete layer in the form of overlayfs
+//! FOLDER/layers/CHAIN.json     its digests and its size
+//! FOLDER/drafts/RANDOM/        what is being downloaded, unpacked or built
+//! FOLDER/lock                  shared by those who add, held alone by those who remove
+//! ```
+//!
+//! In a layer, a character device with the number 0 hides a file of the layers below, and the attribute
+//! `user.overlay.opaque` a folder; overlayfs mounts it with the option `userxattr`. Layers are hostile until they are
+//! unpacked (`unpack.rs`), and all that an image may take is bounded (`limits.rs`).
+
+mod archive;
+#[cfg(test)]
+mod archive_builder;
+mod beneath;
+mod catalog;
+mod commit;
+mod config;
+mod decompress;
+mod draft;
+mod entry_path;
+mod flatten;
+mod garbage;
+mod image_store;
+mod layers;
+mod limits;
+mod load;
+mod manifest;
+mod pax;
+mod platform;
+mod pull;
+#[cfg(test)]
+mod registry_server;
+mod store_lock;
+mod stored_image;
+mod tar_reader;
+mod unpack;
+
+pub use draft::Draft;
+pub use flatten::flatten;
+pub use image_store::ImageStore;
+pub use stored_image::{ImageConfig, PruneScope, RemovedImages, StoredImage};

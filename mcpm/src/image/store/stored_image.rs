@@ -1,0 +1,68 @@
+//! What a store says about images, and about their removal.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::image::{Digest, ImageReference};
+
+/// An image in a store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StoredImage {
+    /// The digest of its configuration, which identifies it.
+    pub id: Digest,
+    /// The digest that its registry has for it: that of the index, if there is one. `None` if it was not pulled.
+    pub digest: Option<Digest>,
+    /// Its names.
+    pub references: Vec<ImageReference>,
+    /// What its containers run.
+    pub config: ImageConfig,
+    /// The folders of its layers in the form of overlayfs (mount option `userxattr`), lowest first.
+    pub layers: Vec<PathBuf>,
+    /// The size of the files in its layers, in bytes. Images share layers.
+    pub size: u64,
+    /// When it was built, in RFC 3339; `None` if its configuration does not say so.
+    pub created: Option<String>,
+}
+
+/// What the configuration of an image says about its containers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageConfig {
+    /// The program, and its first arguments.
+    pub entrypoint: Vec<String>,
+    /// Default arguments, or the program if there is no entry point.
+    pub command: Vec<String>,
+    /// Environment variables, each `NAME=VALUE`.
+    pub env: Vec<String>,
+    /// The working folder; empty for `/`.
+    pub working_dir: String,
+    /// The user, and after a colon the group, by name or number; empty for root.
+    pub user: String,
+    /// TCP ports that the image exposes, ascending.
+    pub exposed_ports: Vec<u16>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// The architecture in the terms of images: `amd64`, `arm64`. Images that are built get that of this machine if it
+    /// is empty.
+    pub architecture: String,
+}
+
+/// What was removed from a store.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct RemovedImages {
+    /// Names that were removed.
+    pub references: Vec<ImageReference>,
+    /// The ids of images that were removed.
+    pub images: Vec<Digest>,
+    /// The size of the files that were removed, in bytes.
+    pub freed: u64,
+}
+
+/// Which images the garbage collector removes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PruneScope {
+    /// Those without a name, which newer ones have replaced.
+    Unnamed,
+    /// All that are not in use.
+    Unused,
+}
