@@ -1,4 +1,6 @@
 //! What a program pays for calls through a proxy in its own process: over the port, and over a connection without one.
+//!
+//! rmcp is what a Rust program would use. The other clients do as little as they can, so they show what is left of mcpm.
 
 use std::{
     path::Path,
@@ -7,16 +9,47 @@ use std::{
 };
 
 use mcpm::Proxy;
+use rmcp::{
+    RoleClient, ServiceExt as _, model::CallToolRequestParams, service::RunningService,
+    transport::StreamableHttpClientTransport,
+};
 
 use super::load::{Bound, Outcome, Session};
 
 /// The ways to reach the proxy, as the role takes them, and as the table names them.
-const WAYS: [(&str, &str); 3] = [
-    ("http", "the port, with an HTTP client of its own"),
-    ("bridge", "the port, as a client of stdio servers"),
-    ("connect", "`connect()`"),
+const WAYS: [(&str, &str); 5] = [
+    ("rmcp-http", "rmcp, the port"),
+    ("rmcp-connect", "rmcp, `connect()`"),
+    ("http", "bare HTTP, the port"),
+    ("bridge", "bare lines, the port through a bridge"),
+    ("connect", "bare lines, `connect()`"),
 ];
 const CALLS: u64 = 2000;
+
+/// A client, after its handshake.
+enum Client {
+    Bare(Session),
+    Rmcp(RunningService<RoleClient, ()>),
+}
+
+impl Client {
+    async fn call(&mut self) -> Outcome<()> {
+        match self {
+            Self::Bare(session) => session.call().await,
+            Self::Rmcp(client) => {
+                let mut request = CallToolRequestParams::new("echo");
+                let arguments = serde_json::json!({ "text": TEXT });
+                request.arguments = arguments.as_object().cloned();
+                let result = client.call_tool(request).await?;
+                let answer = serde_json::to_string(&result.content)?;
+                if answer.contains(TEXT) { Ok(()) } else { Err(answer.into()) }
+            }
+        }
+    }
+}
+
+/// As long as the text of the other clients.
+const TEXT: &str = "0000-00000000000";
 
 /// Makes that many calls through a proxy in this process, and prints how long half of them took at most: `WAY CALLS TARGET`.
 pub(super) async fn play(argument: &str) -> Outcome<()> {
@@ -24,24 +57,32 @@ pub(super) async fn play(argument: &str) -> Outcome<()> {
         return Err(format!("`{argument}` is not `WAY CALLS TARGET`").into());
     };
     let builder = Proxy::builder("bench", target);
-    let builder = if way == "connect" { builder.in_process_only() } else { builder };
+    let builder = if way.ends_with("connect") { builder.in_process_only() } else { builder };
     let proxy = builder.build()?.start().await?;
-    let mut session = match way {
-        "connect" => Session::of_lines(proxy.connect()?).await?,
+    let mut client = match way {
+        "rmcp-http" => {
+            let transport = StreamableHttpClientTransport::from_uri(proxy.url());
+            Client::Rmcp(().serve(transport).await?)
+        }
+        "rmcp-connect" => Client::Rmcp(().serve(proxy.connect()?).await?),
+        "connect" => Client::Bare(Session::of_lines(proxy.connect()?).await?),
         "bridge" => {
             let (ours, theirs) = tokio::io::duplex(64 << 10);
             let bridge = mcpm::StdioBridge::builder(proxy.url()).build()?;
             let (input, output) = tokio::io::split(theirs);
             tokio::spawn(bridge.serve(input, output));
-            Session::of_lines(ours).await?
+            Client::Bare(Session::of_lines(ours).await?)
         }
-        _ => Session::open(proxy.address().ok_or("it has no port")?.port(), 0, None).await?,
+        _ => {
+            let port = proxy.address().ok_or("it has no port")?.port();
+            Client::Bare(Session::open(port, 0, None).await?)
+        }
     };
     let mut times = Vec::new();
     let bound = Bound::calls(calls.parse()?);
     while bound.allows(times.len() as u64) {
         let begin = Instant::now();
-        session.call().await?;
+        client.call().await?;
         times.push(begin.elapsed());
     }
     times.sort_unstable();

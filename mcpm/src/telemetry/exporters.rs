@@ -25,7 +25,7 @@ use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
 use opentelemetry_http::{HttpClient as OtelHttpClient, HttpError};
 use opentelemetry_otlp::{
-    ExporterBuildError, MetricExporter, SpanExporter as GrpcSpanExporter, WithExportConfig as _,
+    ExporterBuildError, MetricExporter, SpanExporter as OtlpSpanExporter, WithExportConfig as _,
     WithHttpConfig as _, WithTonicConfig as _,
 };
 use opentelemetry_sdk::{
@@ -120,12 +120,18 @@ impl<'a> ExporterFactory<'a> {
         let exporter = match self.spec.protocol {
             OtlpProtocol::Http => {
                 let endpoint = format!("{}/v1/traces", self.spec.endpoint);
+                // The crate's own exporter, which only checks variables such as `OTEL_EXPORTER_OTLP_COMPRESSION`.
+                let unused = OtlpSpanExporter::builder().with_http().with_endpoint(&endpoint);
+                let unused = unused.with_protocol(opentelemetry_otlp::Protocol::HttpBinary);
+                let unused = unused.with_timeout(EXPORT_TIMEOUT);
+                let unused = unused.with_http_client(OtlpHttpClient::new(self)).build();
+                unused.map_err(|error| exporter_error(&error))?;
                 let endpoint = endpoint.parse().map_err(|error| no_endpoint(&endpoint, error))?;
                 let (client, resource) = (OtlpHttpClient::new(self), Vec::new());
                 SpanExporter::Http(HttpSpanExporter { client, endpoint, resource })
             }
             OtlpProtocol::Grpc => {
-                let builder = GrpcSpanExporter::builder().with_tonic().with_channel(self.channel()?);
+                let builder = OtlpSpanExporter::builder().with_tonic().with_channel(self.channel()?);
                 let builder = builder.with_interceptor(self.metadata()).with_timeout(EXPORT_TIMEOUT);
                 SpanExporter::Grpc(builder.build().map_err(|error| exporter_error(&error))?)
             }
@@ -251,7 +257,7 @@ impl OtelHttpClient for OtlpHttpClient {
 #[derive(Debug)]
 pub(super) enum SpanExporter {
     Http(HttpSpanExporter),
-    Grpc(GrpcSpanExporter),
+    Grpc(OtlpSpanExporter),
 }
 
 /// Exports spans over HTTP.
