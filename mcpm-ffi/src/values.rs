@@ -91,15 +91,17 @@ pub enum OtlpProtocol {
     Grpc,
 }
 
-/// The container engine that a workload runs on.
+/// The container runtime that a workload runs on.
 #[uniffi::remote(Enum)]
 pub enum RuntimeChoice {
-    /// The first engine that responds.
+    /// The first engine that responds, or the built-in runtime.
     Auto,
     /// Docker.
     Docker,
     /// Podman.
     Podman,
+    /// Containers of mcpm itself, without an engine (Linux).
+    Builtin,
 }
 
 /// The phase of a workload's or a proxy's life cycle.

@@ -56,9 +56,6 @@ impl<'a> Root<'a> {
             MountOperation::Folder { path, mode } => {
                 self.folder(path, *mode).map(drop).map_err(failed(Step::Create, path))
             }
-            MountOperation::EmptyFile { path } => {
-                self.file(path).map(drop).map_err(failed(Step::Create, path))
-            }
             MountOperation::Symlink { path, to } => {
                 self.create_link(path, to).map_err(failed(Step::Create, path))
             }

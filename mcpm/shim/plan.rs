@@ -73,9 +73,6 @@ pub(crate) enum MountOperation {
         path: Vec<u8>,
         mode: u32,
     },
-    EmptyFile {
-        path: Vec<u8>,
-    },
     Symlink {
         path: Vec<u8>,
         to: Vec<u8>,
@@ -162,7 +159,6 @@ impl MountOperation {
             b'p' => Self::Proc { target: path },
             b'y' => Self::DevPts { target: path },
             b'd' => Self::Folder { path, mode: mode? },
-            b'e' => Self::EmptyFile { path },
             b'l' => Self::Symlink { path, to: text(0)? },
             b'f' => Self::File { path, mode: mode?, content: fields.first()?.to_vec() },
             b'r' => Self::ReadOnly { target: path },

@@ -10,7 +10,7 @@ use crate::{Error, ErrorKind};
 pub enum Feature {
     /// Containers and images without an engine, on Linux.
     Builtin,
-    /// Container engines, and images of packages.
+    /// Container engines.
     Docker,
     /// The keyring of the desktop as a store of secrets.
     Keyring,

@@ -10,7 +10,7 @@ use crate::{
 const PAGE: &str = include_str!("../../docs/request.md");
 
 /// Constants that bound nothing which a client, a server, a container or a caller can make mcpm hold, start or write.
-const EXEMPT_CONSTANTS: [&str; 74] = [
+const EXEMPT_CONSTANTS: [&str; 79] = [
     "auth/outgoing/kept_login.rs VERSION",
     "auth/outgoing/spec.rs CALLBACK_PORT",
     "explain/denial_log.rs ID_BYTES",
@@ -33,6 +33,11 @@ const EXEMPT_CONSTANTS: [&str; 74] = [
     "platform/windows.rs FILE_FLAG_BACKUP_SEMANTICS",
     "proxy/last_seen.rs FAILED",
     "proxy/last_seen.rs NO_EXCHANGE",
+    "runtime/builtin/log.rs HEADER_BYTES",
+    "runtime/builtin/streams.rs READ_BYTES",
+    "runtime/builtin/control_group.rs CPU_PERIOD",
+    "runtime/builtin/control_group.rs NANOS_PER_CPU",
+    "runtime/builtin/build/run.rs SLOT",
     "runtime/builtin/sandbox/encode.rs CORE_BYTES",
     "runtime/builtin/sandbox/encode.rs FILE_BYTES",
     "runtime/builtin/sandbox/encode.rs NO_DEVICES",

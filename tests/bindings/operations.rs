@@ -126,6 +126,7 @@ const ONLY_IN_RUST: &[(&str, &str)] = &[
     ("Launch::log_in", "for processes that cannot ask the user"),
     ("Launch::renew_login", "`mcpm login`"),
     ("Launch::log_out", "`mcpm logout`"),
+    ("Workloads::images", "for programs that manage an image store, which only Rust programs can"),
 ];
 
 /// What only Python and Swift have, because they pull.
@@ -166,6 +167,7 @@ fn every_operation_of_rust_is_in_every_language() {
         ("RunningProxy", "mcpm/src/proxy/running.rs"),
         ("RunningProxy", "mcpm/src/stdio_bridge/connection.rs"),
         ("Workloads", "mcpm/src/workload/manage.rs"),
+        ("Workloads", "mcpm/src/workload/restart.rs"),
     ] {
         let missing: Vec<_> =
             functions_of(kind, path).into_iter().filter(|name| !known.contains(name.as_str())).collect();

@@ -4,6 +4,7 @@
 mod adversarial;
 mod audit;
 mod audit_files;
+mod builtin;
 mod certificates;
 mod container;
 mod denied_connections;
@@ -14,6 +15,7 @@ mod failures;
 mod guides;
 mod headers;
 mod ignore;
+mod images;
 mod isolation;
 mod manage;
 mod names;

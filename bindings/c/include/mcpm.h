@@ -1224,9 +1224,9 @@ void mcpm_workload_builder_enable_audit(mcpm_workload_builder *builder, bool val
 void mcpm_workload_builder_debug(mcpm_workload_builder *builder, bool value);
 
 /**
- * Container engine to run on.
+ * Container runtime to use.
  *
- * One of `auto`, `docker`, `podman`.
+ * One of `auto`, `docker`, `podman`, `builtin`.
  *
  * Default: `auto`.
  */

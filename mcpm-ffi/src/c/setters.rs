@@ -411,9 +411,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_debug(builder: *mut WorkloadBuild
     unsafe { builder::set(builder, |options| { options.debug = Some(value); Ok(()) }) }
 }
 
-/// Container engine to run on.
+/// Container runtime to use.
 ///
-/// One of `auto`, `docker`, `podman`.
+/// One of `auto`, `docker`, `podman`, `builtin`.
 ///
 /// Default: `auto`.
 #[unsafe(no_mangle)]

@@ -237,9 +237,9 @@ pub struct WorkloadOptions {
     /// Default: `false`.
     #[uniffi(default)]
     pub debug: Option<bool>,
-    /// Container engine to run on.
+    /// Container runtime to use.
     ///
-    /// One of `auto`, `docker`, `podman`.
+    /// One of `auto`, `docker`, `podman`, `builtin`.
     ///
     /// Default: `auto`.
     #[uniffi(default)]

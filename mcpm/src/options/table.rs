@@ -211,7 +211,7 @@ options! {
         ///
         /// CLI only; library users configure `tracing` themselves.
         debug: Option<bool> = "false" [place: ArgumentPosition::Global, allowed_with_from_config: true];
-        /// Container engine to run on
+        /// Container runtime to use
         runtime: Option<RuntimeChoice> = "auto" [addition: true];
         /// Command of the package that starts the server, if the package has several
         package_command: Option<String> [placeholder: Some("COMMAND"), addition: true];

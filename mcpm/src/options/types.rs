@@ -50,14 +50,16 @@ choice! {
         Grpc = "grpc",
     }
 
-    /// The container engine that a workload runs on.
+    /// The container runtime that a workload runs on.
     RuntimeChoice {
-        /// The first engine that responds
+        /// The first engine that responds, or the built-in runtime
         Auto = "auto",
         /// Docker
         Docker = "docker",
         /// Podman
         Podman = "podman",
+        /// Containers of mcpm itself, without an engine (Linux)
+        Builtin = "builtin",
     }
 
     /// The protocol of a published port.

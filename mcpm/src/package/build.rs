@@ -227,6 +227,7 @@ async fn run_install_stage(
         // The last stage may be based on an image without it.
         labels: BTreeMap::from([(labels::BUILD.to_owned(), build.to_owned())]),
         no_cache: allowed.rebuild,
+        hosts: recipe.hosts.clone(),
         ..BuildRequest::default()
     };
     let said = Mutex::new(None);

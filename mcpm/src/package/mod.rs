@@ -7,11 +7,11 @@
 
 pub(crate) mod build;
 pub(crate) mod certificates;
-#[cfg_attr(not(feature = "docker"), path = "context_off.rs")]
+#[cfg_attr(not(feature = "containers"), path = "context_off.rs")]
 mod context;
 mod dockerfile;
 mod grammar;
-#[cfg_attr(not(feature = "docker"), path = "project_off.rs")]
+#[cfg_attr(not(feature = "containers"), path = "project_off.rs")]
 mod project;
 mod recipe;
 mod reference;

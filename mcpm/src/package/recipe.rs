@@ -12,7 +12,7 @@ use super::{
     dockerfile::{self, DockerfileSpec},
     project::Project,
 };
-use crate::{Error, ErrorKind, Result, image::ImageReference};
+use crate::{Error, ErrorKind, Result, image::ImageReference, permission::HostRule};
 
 /// The longest name of a package of the base image's distribution.
 const MAX_PACKAGE_NAME_LENGTH: usize = 128;
@@ -56,6 +56,8 @@ pub(crate) struct Recipe {
     pub(super) command: Option<String>,
     pub(super) context: Bytes,
     pub(super) args: BTreeMap<String, String>,
+    /// Hosts that the build needs; `None` if packages of a distribution are installed, whose mirrors are not known.
+    pub(super) hosts: Option<Vec<HostRule>>,
     /// Notices for the user.
     pub(crate) warnings: Vec<String>,
 }
@@ -113,6 +115,11 @@ impl Recipe {
         let image = ImageReference::parse(&format!("localhost/mcpm/{}:{hash}", repository(package)))?;
         let mut bases = vec![builder];
         bases.extend(runtime.filter(|runtime| !bases.contains(runtime)));
+        let hosts = if ingredients.add_packages.is_empty() {
+            Some(ingredients.settings.registry_hosts(ecosystem)?)
+        } else {
+            None
+        };
         let mut args = ingredients.settings.proxies();
         args.extend(mirrors);
         Ok(Self {
@@ -123,6 +130,7 @@ impl Recipe {
             command: ingredients.command.map(str::to_owned),
             context,
             args,
+            hosts,
             warnings,
         })
     }

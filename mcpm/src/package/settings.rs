@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use url::Url;
+
 use super::Ecosystem;
+use crate::{Result, permission::HostRule};
 
 /// Variables for proxies, in both spellings; engines pass them to every step of a build.
 const PROXY_VARIABLES: &[&str] = &[
@@ -67,9 +70,35 @@ impl BuildSettings {
         all
     }
 
+    /// Returns the hosts of package indexes and proxies.
+    ///
+    /// # Errors
+    /// `InvalidOption` for a URL whose host is invalid.
+    pub(super) fn registry_hosts(&self, ecosystem: Ecosystem) -> Result<Vec<HostRule>> {
+        let mirrors = self.mirrors(ecosystem);
+        let values = mirrors.values().chain(self.0.iter().filter_map(|(name, value)| {
+            let is_proxy = PROXY_VARIABLES.contains(&name.as_str()) && !name.eq_ignore_ascii_case("NO_PROXY");
+            is_proxy.then_some(value)
+        }));
+        let urls =
+            values.flat_map(|value| value.split([',', ' ', '|'])).filter_map(|url| Url::parse(url).ok());
+        let hosts = urls.filter_map(|url| url.host_str().map(str::to_owned));
+        let defaults = default_hosts(ecosystem).iter().map(|host| (*host).to_owned());
+        hosts.chain(defaults).map(|host| host.parse()).collect()
+    }
+
     fn select(&self, names: &[&str]) -> BTreeMap<String, String> {
         let known = |(name, _): &(&String, &String)| names.contains(&name.as_str());
         self.0.iter().filter(known).map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+}
+
+/// Returns the hosts that the tools of an ecosystem use if nothing else is configured.
+fn default_hosts(ecosystem: Ecosystem) -> &'static [&'static str] {
+    match ecosystem {
+        Ecosystem::Python => &["pypi.org", "files.pythonhosted.org"],
+        Ecosystem::Node => &["registry.npmjs.org"],
+        Ecosystem::Go => &["proxy.golang.org", "sum.golang.org", "storage.googleapis.com"],
     }
 }
 

@@ -1,6 +1,6 @@
 //! Files, sockets and processes of Unix.
 
-#[cfg(feature = "docker")]
+#[cfg(feature = "containers")]
 mod containers;
 
 use std::{
@@ -24,7 +24,7 @@ use rustix::{
 };
 use tokio::process::{Child, Command};
 
-#[cfg(feature = "docker")]
+#[cfg(feature = "containers")]
 pub(crate) use containers::*;
 pub(crate) use rustix::process::Signal;
 pub(crate) use tokio::net::{

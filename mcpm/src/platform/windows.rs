@@ -1,6 +1,6 @@
 //! Files and processes of Windows, and streams in place of sockets.
 
-#[cfg(feature = "docker")]
+#[cfg(feature = "containers")]
 mod containers;
 
 use std::{
@@ -21,7 +21,7 @@ use tokio::{
     process::{Child, Command},
 };
 
-#[cfg(feature = "docker")]
+#[cfg(feature = "containers")]
 pub(crate) use containers::*;
 
 /// Without this flag, no folder can be opened (`CreateFile`).

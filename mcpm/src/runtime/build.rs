@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fmt};
 
 use bytes::Bytes;
 
+use crate::permission::HostRule;
+
 /// The input of an image build.
 #[derive(Clone, Default)]
 pub struct BuildRequest {
@@ -17,6 +19,8 @@ pub struct BuildRequest {
     pub labels: BTreeMap<String, String>,
     /// Whether the build cache is ignored.
     pub no_cache: bool,
+    /// Hosts that the programs of the build may connect to; `None` for all. Engines cannot restrict it.
+    pub hosts: Option<Vec<HostRule>>,
 }
 
 impl fmt::Debug for BuildRequest {

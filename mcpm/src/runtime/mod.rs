@@ -19,12 +19,21 @@ use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWrite;
 
 pub use crate::options::{Protocol, Relabel};
-use crate::{Result, image::ImageReference};
+use crate::{Error, ErrorKind, Result, image::ImageReference};
 pub use build::{BuildProgress, BuildRequest, UntaggedImage};
 
 mod build;
-#[cfg(all(feature = "builtin", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-mod builtin;
+#[cfg(feature = "containers")]
+mod build_log;
+#[cfg_attr(
+    not(all(
+        feature = "builtin",
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    )),
+    path = "builtin/off.rs"
+)]
+pub(crate) mod builtin;
 #[cfg_attr(not(feature = "docker"), path = "discover/off.rs")]
 pub mod discover;
 #[cfg(feature = "docker")]
@@ -135,7 +144,7 @@ impl fmt::Display for ContainerId {
     }
 }
 
-/// A supported container engine.
+/// A supported container runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineName {
@@ -143,6 +152,8 @@ pub enum EngineName {
     Docker,
     /// Podman, through its Docker-compatible API.
     Podman,
+    /// Containers of mcpm itself, without an engine.
+    Builtin,
 }
 
 impl EngineName {
@@ -151,6 +162,7 @@ impl EngineName {
         match self {
             Self::Docker => "docker",
             Self::Podman => "podman",
+            Self::Builtin => "builtin",
         }
     }
 }
@@ -180,6 +192,10 @@ pub struct EngineInfo {
     pub shares_sockets: bool,
     /// The architecture of its containers, such as `x86_64` or `aarch64`.
     pub architecture: String,
+    /// Whether its containers have no network but the machine's own, and connections through mcpm as isolated
+    /// containers have them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub connects_through_mcpm: bool,
 }
 
 /// The information about a local image.
@@ -298,6 +314,13 @@ pub struct Mount {
     /// SELinux relabelling: `z` (shared) or `Z` (private).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relabel: Option<Relabel>,
+}
+
+/// Creates the error for a mount whose source does not exist.
+#[cfg(feature = "containers")]
+pub(crate) fn missing_source(source: &str) -> Error {
+    Error::new(ErrorKind::InvalidOption, format!("cannot mount `{source}`: it does not exist"))
+        .hint("create it first, or correct the path")
 }
 
 /// The network mode of a container.

@@ -14,7 +14,7 @@ use std::{
 
 use crate::{
     Error, ErrorKind,
-    platform::{folder_with_mode, open_folder, sync_folder, with_mode},
+    platform::{folder_with_mode, open_folder, set_mode, sync_folder, with_mode},
 };
 
 pub(super) use crate::platform::is_same_file;
@@ -26,7 +26,7 @@ pub(crate) fn create_folders(path: &Path) -> io::Result<()> {
 
 /// Creates one folder and opens it. Fails with `AlreadyExists` if the path exists; a failure leaves nothing
 /// behind.
-pub(super) fn create_folder(path: &Path) -> io::Result<File> {
+pub(crate) fn create_folder(path: &Path) -> io::Result<File> {
     folder_with_mode(&mut DirBuilder::new(), 0o700).create(path)?;
     let opened = sync_parent(path).and_then(|()| open_folder(path));
     if opened.is_err() {
@@ -71,6 +71,33 @@ pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
         Some(parent) => sync_folder(parent),
         None => Ok(()),
     }
+}
+
+/// Removes a folder, which need not exist, with everything in it. Servers and overlay mounts leave folders that their
+/// owner may not read, so their modes are changed first.
+#[cfg(feature = "builtin")]
+pub(crate) fn remove_tree(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            make_removable(folder)?;
+            fs::remove_dir_all(folder)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        outcome => outcome,
+    }
+}
+
+#[cfg(feature = "builtin")]
+fn make_removable(folder: &Path) -> io::Result<()> {
+    set_mode(folder, 0o700)?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        // Links are not followed.
+        if entry.file_type()?.is_dir() {
+            make_removable(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// The error of an operation on a file or folder.

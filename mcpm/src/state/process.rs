@@ -62,7 +62,7 @@ impl ProcessId {
         tokio::time::timeout(limit, self.exited()).await.is_ok()
     }
 
-    fn of(pid: u32) -> Self {
+    pub(crate) fn of(pid: u32) -> Self {
         Self { pid, start_time: start_time(pid) }
     }
 
@@ -76,7 +76,7 @@ impl ProcessId {
     }
 
     #[cfg(target_os = "linux")]
-    async fn exited(self) {
+    pub(crate) async fn exited(self) {
         use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
@@ -93,7 +93,7 @@ impl ProcessId {
     }
 
     #[cfg(not(target_os = "linux"))]
-    async fn exited(self) {
+    pub(crate) async fn exited(self) {
         self.poll_until_exit().await;
     }
 

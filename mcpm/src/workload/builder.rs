@@ -157,6 +157,8 @@ impl Workload {
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
         let target_address = target::target_address(&request.without_defaults()).await?;
+        let image_source =
+            image_source.with_available_base(runtime.as_ref(), request, &self.environment, None).await?;
         let found = image_source.find_local(runtime.as_ref()).await?;
         let (image, package) = match found {
             Some(found) => (Some(found.info), found.package),
@@ -203,6 +205,9 @@ impl Workload {
         let verified =
             verification.verify(image_source.reference(), offline, &self.environment, &self.events).await?;
         let image_source = image_source.pinned(verified.as_ref())?;
+        let image_source = image_source
+            .with_available_base(runtime.as_ref(), request, &self.environment, Some(&self.events))
+            .await?;
         let found = image_source.fetch(runtime.as_ref(), &self.request.options, &self.events).await?;
         let context = ResolveContext {
             environment: &self.environment,

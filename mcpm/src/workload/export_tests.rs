@@ -37,6 +37,7 @@ fn resolved(options: WorkloadOptions) -> Result<WorkloadSpec> {
         reaches_container_addresses: true,
         shares_sockets: true,
         architecture: std::env::consts::ARCH.to_owned(),
+        connects_through_mcpm: false,
     };
     let image = ImageInfo {
         id: "sha256:1".to_owned(),

@@ -11,7 +11,7 @@ use futures_util::{StreamExt as _, stream::BoxStream};
 use serde::Serialize;
 
 use super::{
-    Launch, PackageSpec, Placement, RunningWorkload, WorkloadName, WorkloadSpec,
+    PackageSpec, Placement, WorkloadName, WorkloadSpec,
     container::{Containers, belongs_to},
     engine::{runtime, runtime_of},
     export, ignore, remote_login, secret_delivery,
@@ -42,7 +42,7 @@ pub type Logs = BoxStream<'static, Result<LogChunk>>;
 /// The recorded workloads of this machine.
 #[derive(Debug, Clone)]
 pub struct Workloads {
-    environment: Environment,
+    pub(super) environment: Environment,
     store: Store,
 }
 
@@ -144,26 +144,6 @@ impl Workloads {
     /// `NotFound` for the workload and for missing secrets; `SecretsUnavailable`; `Interrupted`.
     pub async fn secrets(&self, name: &str) -> Result<SecretValues> {
         secret_delivery::read_values(&self.spec(name)?, &self.environment).await
-    }
-
-    /// Prepares to start a workload again from its record, for example after a stop or an exit. Its secrets are read now.
-    ///
-    /// # Errors
-    /// As for [`secrets`](Self::secrets).
-    pub async fn launch(&self, name: &str) -> Result<Launch> {
-        let secrets = self.secrets(name).await?;
-        Ok(Launch::new(self.spec(name)?, self.environment.clone()).secrets(secrets).recorded())
-    }
-
-    /// Starts a workload again in this process, with the options on its record, and returns once clients can connect. What
-    /// a process that was killed has left running is stopped first.
-    ///
-    /// # Errors
-    /// `NotFound` for the workload and for missing secrets; `NameTaken` when it is running; those of
-    /// [`Launch::start`].
-    pub async fn start(&self, name: &str) -> Result<RunningWorkload> {
-        // Boxed, since they are large.
-        Box::pin(Box::pin(self.launch(name)).await?.start()).await
     }
 
     /// Prepares to serve a running workload on standard input and output.

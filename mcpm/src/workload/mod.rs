@@ -16,7 +16,7 @@ mod export;
 mod export_schema;
 mod headers;
 mod http_server;
-#[cfg_attr(not(feature = "docker"), path = "ignore/off.rs")]
+#[cfg_attr(not(feature = "containers"), path = "ignore/off.rs")]
 mod ignore;
 mod launch;
 mod listening_ports;
@@ -26,6 +26,7 @@ mod record;
 mod remote_login;
 mod remote_server;
 mod resolve;
+mod restart;
 mod running;
 mod secret_delivery;
 mod spec;

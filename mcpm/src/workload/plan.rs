@@ -12,7 +12,7 @@ use crate::{
     package::Recipe,
     permission::Bytes,
     redact::url::redact_url_text,
-    runtime::{ContainerSpec, EngineInfo, ImageInfo, Network},
+    runtime::{ContainerSpec, EngineInfo, ImageInfo, Network, builtin::HOST_IMAGE},
 };
 
 /// What `mcpm run` would start. A plan changes nothing.
@@ -107,6 +107,11 @@ impl Plan {
                     None => "pulled first; ports and transport may change then".to_owned(),
                 };
                 rows.push(row("image id", how, ""));
+                if self.build.as_ref().is_some_and(|build| build.bases.iter().any(|base| base == HOST_IMAGE))
+                {
+                    let folders = "the system folders of this machine, such as `/usr`, read-only";
+                    rows.push(row("base", folders.to_owned(), ""));
+                }
                 let steps = self.build.iter().flat_map(|build| build.dockerfile.lines());
                 rows.extend(
                     steps.filter(|step| !step.is_empty()).map(|step| row("build", step.to_owned(), "")),

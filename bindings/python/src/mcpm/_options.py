@@ -105,8 +105,8 @@ if TYPE_CHECKING:
         """Enable audit logging with the default configuration."""
         debug: bool
         """Enable debug mode."""
-        runtime: _native.RuntimeChoice | Literal["auto", "docker", "podman"]
-        """Container engine to run on."""
+        runtime: _native.RuntimeChoice | Literal["auto", "docker", "podman", "builtin"]
+        """Container runtime to use."""
         package_command: str
         """Command of the package that starts the server, if the package has several."""
         rebuild: bool

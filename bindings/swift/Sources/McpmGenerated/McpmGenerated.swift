@@ -4958,9 +4958,9 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var debug: Bool?
     /**
-     * Container engine to run on.
+     * Container runtime to use.
      *
-     * One of `auto`, `docker`, `podman`.
+     * One of `auto`, `docker`, `podman`, `builtin`.
      *
      * Default: `auto`.
      */
@@ -5520,9 +5520,9 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: `false`.
          */debug: Bool? = nil, 
         /**
-         * Container engine to run on.
+         * Container runtime to use.
          *
-         * One of `auto`, `docker`, `podman`.
+         * One of `auto`, `docker`, `podman`, `builtin`.
          *
          * Default: `auto`.
          */runtime: RuntimeChoice? = nil, 
@@ -7534,13 +7534,13 @@ public func FfiConverterTypeRelabel_lower(_ value: Relabel) -> RustBuffer {
 
 
 /**
- * The container engine that a workload runs on.
+ * The container runtime that a workload runs on.
  */
 
 public enum RuntimeChoice: Equatable, Hashable {
     
     /**
-     * The first engine that responds.
+     * The first engine that responds, or the built-in runtime.
      */
     case auto
     /**
@@ -7551,6 +7551,10 @@ public enum RuntimeChoice: Equatable, Hashable {
      * Podman.
      */
     case podman
+    /**
+     * Containers of mcpm itself, without an engine (Linux).
+     */
+    case builtin
 
 
 
@@ -7578,6 +7582,8 @@ public struct FfiConverterTypeRuntimeChoice: FfiConverterRustBuffer {
         
         case 3: return .podman
         
+        case 4: return .builtin
+        
         default: throw UniffiInternalError.unexpectedEnumCase
         }
     }
@@ -7596,6 +7602,10 @@ public struct FfiConverterTypeRuntimeChoice: FfiConverterRustBuffer {
         
         case .podman:
             writeInt(&buf, Int32(3))
+        
+        
+        case .builtin:
+            writeInt(&buf, Int32(4))
         
         }
     }

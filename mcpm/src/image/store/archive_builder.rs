@@ -93,7 +93,9 @@ fn header(kind: EntryType, path: &str, link: &str, size: usize) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
     header.set_mode(0o644);
-    (header.set_uid(0), header.set_gid(0), header.set_mtime(1_700_000_000));
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(1_700_000_000);
     header.set_size(size as u64);
     let gnu = header.as_gnu_mut().expect("a header of GNU");
     for (field, name) in [(&mut gnu.name, path), (&mut gnu.linkname, link)] {

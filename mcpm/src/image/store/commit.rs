@@ -9,12 +9,13 @@ use std::{
 use super::{
     catalog::ImageRecord,
     config::ConfigFile,
+    decompress::StopFlag,
     image_store::ImageStore,
     layers::chain_ids,
-    limits::MAX_LAYERS,
+    limits::{Budget, MAX_LAYERS},
     platform::MachinePlatform,
     stored_image::{ImageConfig, StoredImage},
-    unpack::UnpackedLayer,
+    unpack::{Ownership, UnpackedLayer, unpack},
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -108,4 +109,15 @@ fn measure(diff_id: Digest, folder: &Path) -> Result<UnpackedLayer> {
         }
     }
     Ok(layer)
+}
+
+/// Adds the entries of an archive to the folder of a layer that is built, as safely as the layers of images are
+/// unpacked. `lower` are the layers below it, lowest first.
+///
+/// # Errors
+/// `Io` for what cannot be unpacked.
+pub(crate) fn add_to_layer(archive: impl std::io::Read, layer: &Path, lower: &[PathBuf]) -> Result<()> {
+    let (mut budget, stop) = (Budget::of_image(), StopFlag::default());
+    let unpacked = unpack(archive, layer, lower, Ownership::of_process(), &mut budget, stop);
+    unpacked.map(drop).map_err(|error| file_error("add files to", layer, error))
 }

@@ -42,7 +42,7 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.folder) {
+        if let Err(error) = file::remove_tree(&self.folder) {
             tracing::warn!(%error, folder = %self.folder.display(), "a draft cannot be removed");
         }
     }
@@ -56,7 +56,7 @@ pub(super) fn remove_abandoned(drafts: &Path) -> io::Result<u64> {
         let entry = entry?;
         let age = SystemTime::now().duration_since(entry.metadata()?.modified()?);
         if age.is_ok_and(|age| age >= ABANDONED_AFTER) {
-            fs::remove_dir_all(entry.path())?;
+            file::remove_tree(&entry.path())?;
             removed += 1;
         }
     }

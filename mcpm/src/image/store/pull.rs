@@ -5,7 +5,7 @@
 
 use std::{
     fs::File,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -13,7 +13,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures_util::{StreamExt as _, TryStreamExt as _, future::try_join, stream};
+use futures_util::{
+    FutureExt as _, StreamExt as _, TryStreamExt as _,
+    future::{BoxFuture, try_join},
+    stream,
+};
 use tokio::{sync::mpsc, task::spawn_blocking};
 
 use super::{
@@ -167,16 +171,21 @@ impl ImageStore {
         let downloads = async {
             // The sender is dropped with this block, which ends the unpacking.
             let ready = ready;
-            let files = stream::iter(missing.iter().enumerate().map(|(number, layer)| {
-                let report = &report;
-                async move {
-                    let path = draft.path().join(format!("blob-{}", layer.index));
-                    let file = File::create_new(&path).map_err(|error| file_error("make", &path, error))?;
-                    repository.download(&layer.blob, file, &|count| report(number, count)).await?;
-                    Ok((layer.index, path))
-                }
-            }));
-            files
+            // Boxed, since the compiler cannot show otherwise that they are `Send`.
+            let files = missing.iter().enumerate().map(
+                |(number, layer)| -> BoxFuture<'_, Result<(usize, PathBuf)>> {
+                    let report = &report;
+                    let download = async move {
+                        let path = draft.path().join(format!("blob-{}", layer.index));
+                        let file =
+                            File::create_new(&path).map_err(|error| file_error("make", &path, error))?;
+                        repository.download(&layer.blob, file, &|count| report(number, count)).await?;
+                        Ok((layer.index, path))
+                    };
+                    download.boxed()
+                },
+            );
+            stream::iter(files.collect::<Vec<_>>())
                 .buffered(MAX_PARALLEL_DOWNLOADS)
                 // The other side only ends early with an error of its own, which is the one to report.
                 .try_for_each(async |file| ready.send(file).map_err(|_| cancelled()))

@@ -160,7 +160,8 @@ fn invalid_sparse_maps_are_rejected() {
     let old = ArchiveBuilder::default().entry(EntryType::GNUSparse, "a", "", b"12345", |header| {
         let gnu = header.as_gnu_mut().unwrap();
         gnu.set_real_size(3);
-        (gnu.sparse[0].set_offset(0), gnu.sparse[0].set_length(5));
+        gnu.sparse[0].set_offset(0);
+        gnu.sparse[0].set_length(5);
     });
     read(&old.finish()).unwrap_err();
 }

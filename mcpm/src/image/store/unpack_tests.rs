@@ -317,7 +317,9 @@ fn ordinary_users_get_no_setuid_files_and_may_remove_all() {
     let entries = |uid: u64| {
         let with = |mode: u32| {
             move |header: &mut tar::Header| {
-                (header.set_mode(mode), header.set_uid(uid), header.set_gid(uid));
+                header.set_mode(mode);
+                header.set_uid(uid);
+                header.set_gid(uid);
             }
         };
         archive()

@@ -67,6 +67,11 @@ fi
 grep -q '^mcpm:' /etc/passwd 2>/dev/null || echo 'mcpm:x:65532:65532::/home/mcpm:/sbin/nologin' >>/etc/passwd
 grep -q '^mcpm:' /etc/group 2>/dev/null || echo 'mcpm:x:65532:' >>/etc/group
 mkdir -p /home/mcpm
-chown 65532:65532 /home/mcpm
+if [ -n "${MCPM_SINGLE_USER-}" ]; then
+  # Without an engine, no owner can be changed.
+  chmod 1777 /home/mcpm
+else
+  chown 65532:65532 /home/mcpm
+fi
 # What only this step needs is in no later one.
 rm -rf /mcpm

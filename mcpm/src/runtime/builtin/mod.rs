@@ -1,7 +1,259 @@
-//! The built-in runtime: containers without an engine, on Linux.
+//! Containers of mcpm itself, without an engine, on Linux.
+//!
+//! A container is a [`sandbox`] on the layers of an image: namespaces of its own, without capabilities, as the user that
+//! runs mcpm. `container` records it on disk, `plan` makes its sandbox from the record and the image, `processes` starts
+//! and stops it, `streams` and `log` carry its output. `build` builds the images of packages, and `host_image` is a base
+//! image that consists of the system folders of this machine. Containers end with the process that has started them.
 
-#[cfg_attr(
-    not(test),
-    expect(dead_code, unused_imports, reason = "the runtime that starts sandboxes is not implemented yet")
-)]
+use std::{
+    net::IpAddr,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use async_trait::async_trait;
+use futures_util::stream::BoxStream;
+
+use super::{
+    Attachment, BuildProgress, BuildRequest, ContainerId, ContainerInfo, ContainerSpec, EngineInfo,
+    EngineName, Exit, ImageInfo, LogChunk, LogOptions, PullProgress, Runtime, UntaggedImage,
+};
+use crate::{
+    Environment, Error, ErrorKind, Result,
+    image::{
+        Digest, ImageReference,
+        credentials::CredentialStore,
+        store::{ImageStore, StoredImage},
+    },
+};
+
+mod build;
+mod container;
+mod control_group;
+mod host_image;
+mod log;
+mod plan;
+mod processes;
 pub(crate) mod sandbox;
+mod streams;
+mod support;
+mod user;
+
+pub(crate) use host_image::REFERENCE as HOST_IMAGE;
+
+use container::{ContainerFolder, Containers, Record};
+use processes::Processes;
+
+/// The address of this runtime in records.
+pub(crate) const ENDPOINT: &str = "builtin:";
+
+/// The built-in runtime of a user.
+#[derive(Debug, Clone)]
+struct Builtin {
+    containers: Containers,
+    images: ImageStore,
+    credentials: CredentialStore,
+    processes: Processes,
+}
+
+/// Opens the runtime of an environment.
+///
+/// # Errors
+/// `EngineUnavailable` if this machine does not allow containers without an engine, with what to change.
+pub(crate) fn open(environment: &Environment) -> Result<Arc<dyn Runtime>> {
+    support::check()?;
+    Ok(Arc::new(Builtin::new(environment)?))
+}
+
+impl Builtin {
+    fn new(environment: &Environment) -> Result<Self> {
+        Ok(Self {
+            containers: Containers::new(&environment.state_dir),
+            images: ImageStore::open(&environment.image_store_dir())?,
+            credentials: CredentialStore::new(&environment.engine),
+            processes: Processes::default(),
+        })
+    }
+
+    fn find_image(&self, reference: &ImageReference) -> Result<Option<StoredImage>> {
+        match self.find_host_image(reference)? {
+            Some(image) => Ok(Some(image)),
+            None => self.images.find(reference),
+        }
+    }
+
+    /// Returns the image of the system folders, if that is the one.
+    fn find_host_image(&self, reference: &ImageReference) -> Result<Option<StoredImage>> {
+        let is_host = reference.to_string() == HOST_IMAGE;
+        is_host.then(|| host_image::ensure(&self.images)).transpose()
+    }
+}
+
+#[async_trait]
+impl Runtime for Builtin {
+    async fn engine(&self) -> Result<EngineInfo> {
+        Ok(EngineInfo {
+            name: EngineName::Builtin,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            api_version: String::new(),
+            endpoint: ENDPOINT.to_owned(),
+            reaches_container_addresses: false,
+            shares_sockets: true,
+            architecture: std::env::consts::ARCH.to_owned(),
+            connects_through_mcpm: true,
+        })
+    }
+
+    async fn image(&self, reference: &ImageReference) -> Result<Option<ImageInfo>> {
+        Ok(self.find_image(reference)?.map(|image| image_info(&image)))
+    }
+
+    async fn pull(
+        &self,
+        reference: &ImageReference,
+        progress: &(dyn Fn(PullProgress) + Send + Sync),
+    ) -> Result<ImageInfo> {
+        // It is made here.
+        if let Some(image) = self.find_host_image(reference)? {
+            return Ok(image_info(&image));
+        }
+        let image = self.images.pull(reference, &self.credentials, None, progress).await?;
+        Ok(image_info(&image))
+    }
+
+    async fn build(
+        &self,
+        request: BuildRequest,
+        progress: &(dyn Fn(BuildProgress) + Send + Sync),
+    ) -> Result<String> {
+        build::run(self, request, progress).await
+    }
+
+    async fn untagged_images(&self, label: &str) -> Result<Vec<UntaggedImage>> {
+        let untagged = self.images.list()?.into_iter().filter(|image| image.references.is_empty());
+        Ok(untagged
+            .filter_map(|image| {
+                let label_value = image.config.labels.get(label)?.clone();
+                let created = image.created.and_then(|time| humantime::parse_rfc3339(&time).ok());
+                let since = created.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+                let created = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+                Some(UntaggedImage { id: image.id.to_string(), created, label_value })
+            })
+            .collect())
+    }
+
+    async fn remove_image(&self, id: &str) -> Result<()> {
+        match self.images.remove(id, &|name| self.uses_image(name)) {
+            // One that is gone, or in use, is left as it is.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NameTaken) => Ok(()),
+            removed => removed.map(drop),
+        }
+    }
+
+    async fn network_exists(&self, _name: &str) -> Result<bool> {
+        Ok(false)
+    }
+
+    async fn gateways(&self) -> Result<Vec<IpAddr>> {
+        Ok(Vec::new())
+    }
+
+    async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId> {
+        let reference = ImageReference::parse(&spec.image)?;
+        let missing =
+            || Error::new(ErrorKind::ImageUnavailable, format!("image `{reference}` is not on this machine"));
+        let image = self.find_image(&reference)?.ok_or_else(missing)?;
+        let record = Record { spec: spec.clone(), image: image.id.to_string() };
+        self.containers.create(&record).map(|folder| folder.id())
+    }
+
+    async fn attach(&self, id: &ContainerId) -> Result<Attachment> {
+        self.processes.attach(&self.containers.require(id)?)
+    }
+
+    async fn start(&self, id: &ContainerId) -> Result<()> {
+        let folder = self.containers.require(id)?;
+        if folder.running_process().is_some() {
+            return Ok(());
+        }
+        let record = folder.record()?;
+        let gone = || {
+            let message = format!("the image of container `{id}` was removed");
+            Error::new(ErrorKind::ImageUnavailable, message)
+        };
+        let image =
+            Digest::parse(&record.image).map_or(Ok(None), |id| self.images.get(&id))?.ok_or_else(gone)?;
+        let plan = plan::of_container(&folder, &record, &image)?;
+        self.processes.start(&folder, &plan).await
+    }
+
+    async fn wait(&self, id: &ContainerId) -> Result<Exit> {
+        Ok(self.processes.wait(&self.containers.require(id)?).await)
+    }
+
+    async fn inspect(&self, id_or_name: &str) -> Result<Option<ContainerInfo>> {
+        self.containers.find(id_or_name).map(|folder| folder.info()).transpose()
+    }
+
+    async fn list(&self) -> Result<Vec<ContainerInfo>> {
+        self.containers.all()?.iter().map(ContainerFolder::info).collect()
+    }
+
+    async fn upload(&self, _id: &ContainerId, _folder: &str, _name: &str, _program: &[u8]) -> Result<()> {
+        Err(not_needed("files are mounted"))
+    }
+
+    async fn execute(&self, _id: &ContainerId, _command: &[String]) -> Result<Attachment> {
+        Err(not_needed("sockets are mounted"))
+    }
+
+    async fn logs(
+        &self,
+        id: &ContainerId,
+        options: LogOptions,
+    ) -> Result<BoxStream<'static, Result<LogChunk>>> {
+        log::read(self.containers.require(id)?, options)
+    }
+
+    async fn stop(&self, id: &ContainerId, grace: Duration) -> Result<()> {
+        match self.containers.find(&id.0) {
+            Some(folder) => processes::stop(&folder, grace).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn remove(&self, id: &ContainerId) -> Result<()> {
+        let Some(folder) = self.containers.find(&id.0) else { return Ok(()) };
+        processes::stop(&folder, Duration::ZERO).await?;
+        self.processes.forget(id);
+        folder.remove()
+    }
+}
+
+impl Builtin {
+    /// Whether a container is based on an image.
+    fn uses_image(&self, id: &str) -> bool {
+        let all = self.containers.all().unwrap_or_default();
+        all.iter().any(|folder| folder.record().is_ok_and(|record| record.image == id))
+    }
+}
+
+fn image_info(image: &StoredImage) -> ImageInfo {
+    ImageInfo {
+        id: image.id.to_string(),
+        digest: image.digest.as_ref().map(ToString::to_string),
+        exposed_ports: image.config.exposed_ports.clone(),
+        entrypoint: image.config.entrypoint.clone(),
+        command: image.config.command.clone(),
+        labels: image.config.labels.clone(),
+    }
+}
+
+/// The error for operations of engines whose containers cannot share files and sockets with this process.
+fn not_needed(instead: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("the built-in runtime does not do this: {instead}"))
+}
+
+#[cfg(test)]
+#[path = "builtin_tests.rs"]
+mod tests;

@@ -32,6 +32,12 @@ pub async fn discover(settings: &EngineSettings, wanted: Option<EngineName>) -> 
     Ok(Arc::new(found))
 }
 
+/// Tells whether the user has configured an engine, so that no other may be used.
+pub fn is_configured(settings: &EngineSettings) -> bool {
+    // A setting that cannot be read is an error of `discover`.
+    configured_engine(settings, None).map_or(true, |candidate| candidate.is_some())
+}
+
 /// Connects to an engine that was used before, regardless of the current settings.
 ///
 /// # Errors
@@ -146,7 +152,7 @@ fn well_known(settings: &EngineSettings, wanted: Option<EngineName>) -> Vec<Path
     let podman = podman.chain(below_home(".local/share/containers/podman/machine/podman.sock"));
     match wanted {
         Some(EngineName::Podman) => podman.chain(docker).collect(),
-        Some(EngineName::Docker) | None => docker.chain(podman).collect(),
+        Some(EngineName::Docker | EngineName::Builtin) | None => docker.chain(podman).collect(),
     }
 }
 
@@ -206,12 +212,12 @@ fn nothing_found(wanted: Option<EngineName>, tried: &[(EngineEndpoint, Error)]) 
 /// named pipes.
 fn how_to_start(wanted: Option<EngineName>, platform: Platform) -> &'static str {
     match (platform, wanted) {
-        (Platform::Linux, None) => "install Docker Engine or Podman and start it",
+        (Platform::Linux, None | Some(EngineName::Builtin)) => "install Docker Engine or Podman and start it",
         (Platform::Linux, Some(EngineName::Docker)) => "install Docker Engine and start it",
         (Platform::Linux, Some(EngineName::Podman)) => {
             "install Podman and start it with `systemctl --user start podman.socket`"
         }
-        (Platform::MacOs, None) => {
+        (Platform::MacOs, None | Some(EngineName::Builtin)) => {
             "start Docker Desktop, OrbStack, Colima or Rancher Desktop, or Podman with `podman machine start`"
         }
         (Platform::MacOs, Some(EngineName::Docker)) => {

@@ -13,6 +13,11 @@ pub async fn discover(_settings: &EngineSettings, _wanted: Option<EngineName>) -
     Err(missing())
 }
 
+/// Without engines, none is configured.
+pub fn is_configured(_settings: &EngineSettings) -> bool {
+    false
+}
+
 /// Connects to no engine.
 ///
 /// # Errors

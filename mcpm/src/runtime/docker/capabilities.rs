@@ -62,9 +62,9 @@ pub(super) struct EngineCapabilities {
 impl EngineCapabilities {
     pub(super) fn detect(name: EngineName, endpoint: &EngineEndpoint, info: &SystemInfo) -> Self {
         let log_driver = match name {
-            EngineName::Docker => info.logging_driver.as_str(),
             // It does not report its default.
             EngineName::Podman => "k8s-file",
+            EngineName::Docker | EngineName::Builtin => info.logging_driver.as_str(),
         };
         let is_bounded = matches!(log_driver, "json-file" | "local" | "k8s-file");
         Self {

@@ -79,6 +79,7 @@ impl Docker {
             reaches_container_addresses: capabilities.same_kernel && !info.is_rootless(),
             shares_sockets: capabilities.same_kernel,
             architecture: info.architecture().to_owned(),
+            connects_through_mcpm: false,
         };
         Ok(Self { api, endpoint: endpoint.clone(), engine, capabilities, credentials })
     }

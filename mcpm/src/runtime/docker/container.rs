@@ -16,14 +16,14 @@ use futures_util::StreamExt;
 
 use super::{
     Docker,
-    create_body::{create_body, missing_source},
+    create_body::create_body,
     errors::EngineFailure,
     inspect::{Description, Summary},
     raw_get::{REQUEST_TIMEOUT, get_json},
 };
 use crate::{
     Error, ErrorKind, Result,
-    runtime::{ContainerId, ContainerInfo, ContainerSpec, EngineName, Exit},
+    runtime::{ContainerId, ContainerInfo, ContainerSpec, EngineName, Exit, missing_source},
 };
 
 /// The filter `{"label":["mcpm=true"]}`, encoded for a request.
@@ -163,8 +163,8 @@ impl Docker {
     /// Returns the gateway of the default network.
     pub(super) async fn find_gateways(&self) -> Result<Vec<IpAddr>> {
         let name = match self.engine.name {
-            EngineName::Docker => "bridge",
             EngineName::Podman => "podman",
+            EngineName::Docker | EngineName::Builtin => "bridge",
         };
         match self.api.inspect_network(name, None).await {
             Ok(network) => {

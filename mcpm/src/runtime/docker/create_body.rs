@@ -13,7 +13,7 @@ use bollard::models::{
 use super::capabilities::EngineCapabilities;
 use crate::{
     Error, ErrorKind, Result,
-    runtime::{Confinement, ContainerSpec, Mount, Relabel, labels},
+    runtime::{Confinement, ContainerSpec, Mount, Relabel, labels, missing_source},
 };
 
 /// Size and number of the log files of a container.
@@ -172,12 +172,6 @@ fn relabelled_mounts(mounts: &[Mount]) -> Result<Vec<String>> {
             Ok(format!("{source}:{}:{access},{label}", mount.target))
         })
         .collect()
-}
-
-/// Creates the error for a source that does not exist.
-pub(super) fn missing_source(source: &str) -> Error {
-    Error::new(ErrorKind::InvalidOption, format!("cannot mount `{source}`: it does not exist"))
-        .hint("create it first, or correct the path")
 }
 
 /// Podman only detects a missing source when the container starts.

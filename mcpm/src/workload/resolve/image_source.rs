@@ -6,10 +6,10 @@ use crate::{
     image::{ImageReference, pull, verify::VerifiedImage},
     options::{OptionSet as _, WorkloadOptions},
     package::{
-        Recipe, RecipeInputs,
+        PackageReference, Recipe, RecipeInputs,
         build::{self, BuildPolicy, BuiltImage, PackageBuildProgress},
     },
-    runtime::{BuildProgress, ImageInfo, PullProgress, Runtime},
+    runtime::{BuildProgress, ImageInfo, PullProgress, Runtime, builtin::HOST_IMAGE},
     workload::{PackageSpec, WorkloadEvent, events::WorkloadEvents},
 };
 
@@ -56,17 +56,63 @@ impl ImageSource {
                 Ok(Some(Self::Image(image.clone())))
             }
             ServerSource::Package(package) => {
-                let recipe = Recipe::new(&RecipeInputs {
-                    package,
-                    runtime_image: options.runtime_image.as_deref(),
-                    add_packages: &options.runtime_add_package,
-                    command: options.package_command.as_deref(),
-                    ca_cert: request.files.ca_cert()?,
-                    settings: &environment.build,
-                })?;
-                Ok(Some(Self::Package(Box::new(recipe))))
+                let base = options.runtime_image.as_deref();
+                Ok(Some(Self::Package(Box::new(recipe(package, base, request, environment)?))))
             }
         }
+    }
+
+    /// Selects the base image of a package for the built-in runtime: the usual one or, if that is not here and cannot be
+    /// pulled, the system folders of this machine. Without `events`, nothing is pulled.
+    ///
+    /// # Errors
+    /// As for [`from_request`](Self::from_request); those of the runtime.
+    pub(in crate::workload) async fn with_available_base(
+        self,
+        runtime: &dyn Runtime,
+        request: &WorkloadRequest,
+        environment: &Environment,
+        events: Option<&WorkloadEvents>,
+    ) -> Result<Self> {
+        let (Self::Package(usual), ServerSource::Package(package)) = (&self, &request.source) else {
+            return Ok(self);
+        };
+        let options = &request.options;
+        if !runtime.engine().await?.connects_through_mcpm {
+            return Ok(self);
+        }
+        if !options.runtime_add_package.is_empty() {
+            // Package managers change owners and users, which an ordinary user cannot.
+            let message = "the built-in runtime cannot install packages of a distribution";
+            return Err(Error::new(ErrorKind::Unsupported, message)
+                .hint("leave out `runtime_add_package`, or use a container engine with `runtime`"));
+        }
+        if options.runtime_image.is_some() || build::find(runtime, usual).await?.is_some() {
+            return Ok(self);
+        }
+        let host = recipe(package, Some(HOST_IMAGE), request, environment)?;
+        if build::find(runtime, &host).await?.is_some() {
+            return Ok(Self::Package(Box::new(host)));
+        }
+        let (Some(events), false) = (events, options.offline.unwrap_or(false)) else { return Ok(self) };
+        for base in &usual.bases {
+            if runtime.image(base).await?.is_some() {
+                continue;
+            }
+            match runtime.pull(base, &|progress| events.emit(pulling(base, progress))).await {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::ImageUnavailable => {
+                    let message = format!(
+                        "the base image `{base}` cannot be pulled, so `{package}` is installed with the tools of this \
+                         machine, and its server can read the system folders of this machine: {error}"
+                    );
+                    events.emit(WorkloadEvent::Warning { message });
+                    return Ok(Self::Package(Box::new(host)));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self)
     }
 
     /// Pins the image to the verified digest, so that a tag that moves meanwhile has no effect.
@@ -160,6 +206,24 @@ impl ImageSource {
         }
         LocalImage { info: built.info, package }
     }
+}
+
+/// Returns the recipe of a package on a base image.
+fn recipe(
+    package: &PackageReference,
+    base: Option<&str>,
+    request: &WorkloadRequest,
+    environment: &Environment,
+) -> Result<Recipe> {
+    let options = &request.options;
+    Recipe::new(&RecipeInputs {
+        package,
+        runtime_image: base,
+        add_packages: &options.runtime_add_package,
+        command: options.package_command.as_deref(),
+        ca_cert: request.files.ca_cert()?,
+        settings: &environment.build,
+    })
 }
 
 fn pulling(image: &ImageReference, progress: PullProgress) -> WorkloadEvent {

@@ -128,7 +128,8 @@ pub(super) fn resolve(
         }
     };
     let working_dir = &context.environment.working_dir;
-    let permissions = EffectivePermissions::resolve(request, working_dir)?;
+    let permissions =
+        EffectivePermissions::resolve(request, working_dir)?.for_engine(&request.options, context.engine)?;
     permissions.record_origins(&mut origins);
     let mut ports = if permissions.network == Network::Host { Vec::new() } else { published_ports(&options) };
     let target = if transport == Transport::Stdio {

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result, config_file,
     isolation::{self, IsolationSpec, MOUNT_POINT, SHIM_FILE_NAME},
-    options::{PermissionProfile, VolumeSpec},
+    options::{PermissionProfile, VolumeSpec, WorkloadOptions},
     permission::{Bytes, DEFAULT_PIDS, MountRule, Outbound, Profile, Resources, Tmpfs},
     runtime::{Confinement, ContainerSpec, EngineInfo, EntrypointOverride, Mount, Network},
     workload::ValueOrigin,
@@ -164,13 +164,7 @@ impl EffectivePermissions {
         }
         if held {
             network = Network::None;
-            if !options.publish.is_empty() {
-                return refused("an isolated container publishes no ports".to_owned())
-                    .map_err(|error| error.hint("leave out `publish`"));
-            }
-            if options.target_host.is_some() {
-                return refused("`target_host` cannot be used with an isolated container".to_owned());
-            }
+            reject_host_ports(options, "an isolated container")?;
         }
         let isolation_origin = match options.isolate_network {
             Some(true) => request.origin("isolate_network"),
@@ -185,6 +179,39 @@ impl EffectivePermissions {
             isolation_origin,
             warnings,
         })
+    }
+
+    /// Adapts the permissions to a runtime whose containers have no network but through mcpm: each container is isolated,
+    /// with the connections that it may open otherwise.
+    ///
+    /// # Errors
+    /// `Unsupported` for networks and rights that such a runtime does not have.
+    pub(in crate::workload) fn for_engine(
+        mut self,
+        options: &WorkloadOptions,
+        engine: &EngineInfo,
+    ) -> Result<Self> {
+        if !engine.connects_through_mcpm {
+            return Ok(self);
+        }
+        let refused = |message: String| {
+            Err(Error::new(ErrorKind::Unsupported, message).hint("use a container engine with `runtime`"))
+        };
+        if self.profile.privileged {
+            return refused("the built-in runtime has no privileged containers".to_owned());
+        }
+        match &self.network {
+            Network::Custom(mode) => {
+                return refused(format!("the built-in runtime has no network `{}`", mode.escape_debug()));
+            }
+            Network::Bridge => {
+                reject_host_ports(options, "a container of the built-in runtime")?;
+                self.network = Network::None;
+                self.outbound = Some(self.profile.outbound.clone());
+            }
+            Network::Host | Network::None => {}
+        }
+        Ok(self)
     }
 
     /// Returns the isolation and the entry point that enforce the permissions. `None` when there is no shim for the
@@ -293,6 +320,18 @@ impl EffectivePermissions {
         let network = if self.outbound.is_some() { self.isolation_origin } else { self.network_origin };
         origins.insert("network".to_owned(), network);
     }
+}
+
+/// Rejects options for ports of this machine.
+fn reject_host_ports(options: &WorkloadOptions, container: &str) -> Result<()> {
+    let refused = |message: String| Error::new(ErrorKind::InvalidOption, message);
+    if !options.publish.is_empty() {
+        return Err(refused(format!("{container} publishes no ports")).hint("leave out `publish`"));
+    }
+    if options.target_host.is_some() {
+        return Err(refused(format!("`target_host` cannot be used with {container}")));
+    }
+    Ok(())
 }
 
 /// Returns the initial profile for recording: everything that the workload has, but no connections. `record` is the

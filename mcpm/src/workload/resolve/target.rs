@@ -185,6 +185,7 @@ mod tests {
                 reaches_container_addresses: shares_sockets,
                 shares_sockets,
                 architecture: std::env::consts::ARCH.to_owned(),
+                connects_through_mcpm: false,
             };
             host_network_warning(network, target_host, &engine).is_some()
         };

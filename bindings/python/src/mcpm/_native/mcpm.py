@@ -4284,12 +4284,12 @@ class _UniffiFfiConverterOptionalTypeImageVerification(_UniffiConverterRustBuffe
 
 class RuntimeChoice(enum.Enum):
     """
-    The container engine that a workload runs on.
+    The container runtime that a workload runs on.
 """
     
     AUTO = 0
     """
-    The first engine that responds.
+    The first engine that responds, or the built-in runtime.
 """
     
     DOCKER = 1
@@ -4300,6 +4300,11 @@ class RuntimeChoice(enum.Enum):
     PODMAN = 2
     """
     Podman.
+"""
+    
+    BUILTIN = 3
+    """
+    Containers of mcpm itself, without an engine (Linux).
 """
     
 
@@ -4314,6 +4319,8 @@ class _UniffiFfiConverterTypeRuntimeChoice(_UniffiConverterRustBuffer):
             return RuntimeChoice.DOCKER
         if variant == 3:
             return RuntimeChoice.PODMAN
+        if variant == 4:
+            return RuntimeChoice.BUILTIN
         raise InternalError("Raw enum value doesn't match any cases")
 
     @staticmethod
@@ -4323,6 +4330,8 @@ class _UniffiFfiConverterTypeRuntimeChoice(_UniffiConverterRustBuffer):
         if value == RuntimeChoice.DOCKER:
             return
         if value == RuntimeChoice.PODMAN:
+            return
+        if value == RuntimeChoice.BUILTIN:
             return
         raise ValueError(value)
 
@@ -4334,6 +4343,8 @@ class _UniffiFfiConverterTypeRuntimeChoice(_UniffiConverterRustBuffer):
             buf.write_i32(2)
         if value == RuntimeChoice.PODMAN:
             buf.write_i32(3)
+        if value == RuntimeChoice.BUILTIN:
+            buf.write_i32(4)
 
 
 

@@ -109,7 +109,6 @@ fn encode_operation(operation: &MountOperation) -> Result<Vec<u8>> {
         MountOperation::Proc { target } => (b'p', target, 0, Vec::new()),
         MountOperation::DevPts { target } => (b'y', target, 0, Vec::new()),
         MountOperation::Folder { path, mode } => (b'd', path, u64::from(*mode), Vec::new()),
-        MountOperation::EmptyFile { path } => (b'e', path, 0, Vec::new()),
         MountOperation::Symlink { path, to } => (b'l', path, 0, vec![text(to)?.to_vec()]),
         MountOperation::File { path, content, mode } => (b'f', path, u64::from(*mode), vec![content.clone()]),
         MountOperation::ReadOnly { target } => (b'r', target, 0, Vec::new()),

@@ -49,7 +49,6 @@ fn operations(path: &str) -> Vec<MountOperation> {
         MountOperation::Proc { target: path() },
         MountOperation::DevPts { target: path() },
         MountOperation::Folder { path: path(), mode: 0o755 },
-        MountOperation::EmptyFile { path: path() },
         MountOperation::Symlink { path: path(), to: "/a".to_owned() },
         MountOperation::File { path: path(), content: b"of the sandbox".to_vec(), mode: 0o644 },
         MountOperation::ReadOnly { target: path() },

@@ -23,7 +23,7 @@ mod plan_tests;
 mod process;
 mod program;
 #[cfg(test)]
-mod sandbox_tests;
+pub(super) mod sandbox_tests;
 mod standard_mounts;
 mod start_error;
 mod streams;
@@ -35,7 +35,7 @@ pub(crate) use {
     plan::{
         BindMount, MountOperation, SandboxCommand, SandboxLimits, SandboxNetwork, SandboxPlan, TmpfsMount,
     },
-    process::{SandboxProcess, parse_exit_record, spawn},
+    process::{parse_exit_record, spawn},
     standard_mounts::standard_mounts,
     streams::{SandboxStream, SandboxStreams},
 };

@@ -89,8 +89,6 @@ pub(crate) enum MountOperation {
     DevPts { target: String },
     /// A folder; one that exists is left as it is.
     Folder { path: String, mode: u32 },
-    /// An empty file; one that exists is left as it is.
-    EmptyFile { path: String },
     /// A symbolic link, in place of any file or link.
     Symlink { path: String, to: String },
     /// A file, in place of any file or link.

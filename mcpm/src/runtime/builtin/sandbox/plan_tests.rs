@@ -150,7 +150,6 @@ fn each_mount_operation_round_trips_through_the_shim() {
             MountOperation::Folder { path: "/d".to_owned(), mode: 0o700 },
             ShimOperation::Folder { path: text("/d"), mode: 0o700 },
         ),
-        (MountOperation::EmptyFile { path: "/e".to_owned() }, ShimOperation::EmptyFile { path: text("/e") }),
         (MountOperation::Proc { target: "/proc".to_owned() }, ShimOperation::Proc { target: text("/proc") }),
         (
             MountOperation::DevPts { target: "/dev/pts".to_owned() },

@@ -27,11 +27,7 @@ use super::{
     SandboxPlan, SandboxStreams, encode, program,
     start_error::{StartedSandbox, parse_reports},
 };
-use crate::{
-    Error, ErrorKind, Result,
-    platform::{Signal, exit_code, signal_process},
-    runtime::Exit,
-};
+use crate::{Error, ErrorKind, Result, platform::exit_code, runtime::Exit};
 
 /// How long a sandbox may take to start; mounts of network file systems can be slow.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -41,12 +37,16 @@ const MAX_EXIT_RECORD_BYTES: usize = 32;
 /// A running sandbox. Dropping it, or the end of this process, kills everything in it.
 #[derive(Debug)]
 pub(crate) struct SandboxProcess {
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "containers get pipes that exist before their processes")
+    )]
     pub(crate) stdin: Option<ChildStdin>,
     pub(crate) stdout: Option<ChildStdout>,
     pub(crate) stderr: Option<ChildStderr>,
     monitor: Child,
     /// The monitor ends the sandbox when this is closed.
-    lifeline: Option<io::PipeWriter>,
+    _lifeline: Option<io::PipeWriter>,
     exit_record: File,
     started: StartedSandbox,
 }
@@ -110,7 +110,10 @@ impl SandboxProcess {
     }
 
     /// Sends a signal to the server; one that has ended needs none.
-    pub(crate) fn signal(&mut self, signal: Signal) -> io::Result<()> {
+    #[cfg(test)]
+    pub(crate) fn signal(&mut self, signal: crate::platform::Signal) -> io::Result<()> {
+        use crate::platform::{Signal, signal_process};
+
         match self.monitor.id() {
             // The monitor would end without a record.
             Some(_) if signal == Signal::KILL => self.kill(),
@@ -121,8 +124,9 @@ impl SandboxProcess {
     }
 
     /// Kills everything in the sandbox; its exit code is recorded nevertheless.
+    #[cfg(test)]
     pub(crate) fn kill(&mut self) {
-        self.lifeline = None;
+        self._lifeline = None;
     }
 }
 
@@ -161,7 +165,7 @@ fn start_monitor(
             stdout: stdout_pipe.map(|pipe| ChildStdout::from_std(pipe.into())).transpose()?,
             stderr: stderr_pipe.map(|pipe| ChildStderr::from_std(pipe.into())).transpose()?,
             monitor,
-            lifeline: Some(lifeline),
+            _lifeline: Some(lifeline),
             exit_record: exit_file,
             started: StartedSandbox { process: 0, landlock: 0 },
         };

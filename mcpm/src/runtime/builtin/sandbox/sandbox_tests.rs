@@ -13,7 +13,7 @@ use std::{
 use rustix::process::{geteuid, getgid, getuid};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 
-use super::*;
+use super::{process::SandboxProcess, *};
 use crate::{
     ErrorKind, Result,
     platform::{Signal, signal_process},
@@ -28,13 +28,17 @@ const MIB: u64 = 1024 * 1024;
 /// Runs this test again as an ordinary user, if this process is root's. The path to the binary may be accessible to
 /// root only, but this process's own program is not.
 #[track_caller]
-pub(super) fn run_as_ordinary_user(test: &str) {
+pub(in crate::runtime::builtin) fn run_as_ordinary_user(test: &str) {
     if !geteuid().is_root() {
         return;
     }
     let sandbox = module_path!().rsplit_once("::").unwrap().0.split_once("::").unwrap().1;
-    let test = if test.contains("::") { test.to_owned() } else { format!("sandbox_tests::{test}") };
-    let name = format!("{sandbox}::{test}");
+    let name = match test.split("::").count() {
+        1 => format!("{sandbox}::sandbox_tests::{test}"),
+        2 => format!("{sandbox}::{test}"),
+        // The whole path of a test of another module.
+        _ => test.to_owned(),
+    };
     let mut again = StdCommand::new("/proc/self/exe");
     again.args(["--exact", "--nocapture", &name]).uid(ORDINARY_USER).gid(ORDINARY_USER).current_dir("/");
     let outcome = again.output().unwrap();

@@ -29,7 +29,6 @@ const DENIED: &[i64] = &[
     libc::SYS_fspick,
     libc::SYS_init_module,
     libc::SYS_kcmp,
-    libc::SYS_kexec_file_load,
     libc::SYS_kexec_load,
     libc::SYS_keyctl,
     libc::SYS_mount,

@@ -35,8 +35,8 @@ fn parses_build_progress_of_both_engines() {
     let expected = [step(1, 2, "FROM a"), step(2, 2, "RUN [\"x\"]"), line("50%"), line("100%")];
     assert_eq!(push_all(&mut log, &podman), expected);
     assert_eq!(push_all(&mut log, &["Step by step\n"]), [line("Step by step")]);
-    push_all(&mut log, &["Successfully built 0123456789ab\n"]);
-    assert_eq!(log.built.as_deref(), Some("0123456789ab"));
+    let built = "Successfully built 0123456789ab";
+    assert_eq!(push_all(&mut log, &[built, "\n"]), [line(built)]);
 }
 
 #[test]

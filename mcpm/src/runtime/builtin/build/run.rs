@@ -1,0 +1,142 @@
+//! Runs the programs of a build.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
+    net::Ipv4Addr,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use futures_util::StreamExt as _;
+
+use super::{BuildFolder, Stage};
+use crate::{
+    Error, ErrorKind, Result,
+    isolation::{EgressDecision, HostMap, Isolation, IsolationSpec, MOUNT_POINT},
+    permission::Outbound,
+    runtime::{
+        BuildProgress, BuildRequest,
+        build_log::BuildLog,
+        builtin::{
+            host_image, plan,
+            sandbox::{
+                self, MountOperation, SandboxCommand, SandboxLimits, SandboxNetwork, SandboxPlan,
+                SandboxStream, SandboxStreams, standard_mounts,
+            },
+            streams,
+            user::ImageUser,
+        },
+    },
+    state::file::file_error,
+};
+
+/// Most processes of a step at once.
+const MAX_PROCESSES: u64 = 4096;
+/// The slot of the only container.
+const SLOT: usize = 0;
+/// Tells scripts that they may not change the owners of files.
+const SINGLE_USER_VARIABLE: &str = "MCPM_SINGLE_USER";
+
+/// Runs a program in the layer of a stage, as the stage's user.
+pub(super) async fn run(
+    request: &BuildRequest,
+    folder: &BuildFolder,
+    stage: &Stage,
+    command: &[String],
+    log: &mut BuildLog,
+    progress: &(dyn Fn(BuildProgress) + Send + Sync),
+) -> Result<()> {
+    let outbound = match &request.hosts {
+        Some(hosts) => Outbound { allow_host: hosts.clone(), ..Outbound::default() },
+        None => Outbound { insecure_allow_all: true, ..Outbound::default() },
+    };
+    let link = folder.subfolder("link")?;
+    let spec = IsolationSpec { command: command.to_vec(), outbound, runtime_gateway: false, learn: None };
+    let denied = Arc::new(Mutex::new(BTreeSet::new()));
+    let denials = Arc::clone(&denied);
+    let on_decision = Arc::new(move |decision| {
+        if let EgressDecision::Denied(denial) = decision {
+            // No code panics while it holds the lock.
+            denials.lock().unwrap_or_else(PoisonError::into_inner).insert(denial.host.to_string());
+        }
+    });
+    let folder_of_shim = Some((link.as_path(), std::env::consts::ARCH));
+    let isolation = Isolation::start(folder_of_shim, &spec, None, Vec::new(), on_decision, None)?;
+    let env = environment(request, stage, &spec);
+    isolation.set_config(SLOT, &env)?;
+    let plan = sandbox_plan(folder, stage, &link)?;
+    let streams = SandboxStreams {
+        stdin: SandboxStream::Null,
+        stdout: SandboxStream::Piped,
+        stderr: SandboxStream::Piped,
+    };
+    let exit_path = folder.path("exit");
+    let options = File::options().read(true).write(true).create(true).truncate(true).to_owned();
+    let exit_file = options.open(&exit_path).map_err(|error| file_error("write", &exit_path, error))?;
+    let mut process = sandbox::spawn(&plan, streams, exit_file).await?;
+    let mut output = streams::output(process.stdout.take(), process.stderr.take());
+    while let Some(chunk) = output.next().await {
+        log.push(&String::from_utf8_lossy(&chunk?.bytes), progress);
+    }
+    let exit = process.wait().await.map_err(|error| {
+        Error::new(ErrorKind::Io, "the end of a step of the build is not known").source(error)
+    })?;
+    if exit.code == 0 {
+        return Ok(());
+    }
+    log.push("\n", progress);
+    let error = log.build_error(&format!("exit status {}", exit.code));
+    let denied: Vec<String> = denied.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
+    Err(if denied.is_empty() { error } else { error.with("denied hosts", denied.join(", ")) })
+}
+
+/// Returns the variables of a program: those of the image, the arguments of the build, and the proxy.
+fn environment(request: &BuildRequest, stage: &Stage, spec: &IsolationSpec) -> BTreeMap<String, String> {
+    let mut env = stage.variables();
+    // Builds get the arguments for proxies without declaring them.
+    let proxies = request.args.iter().filter(|(name, _)| name.to_ascii_uppercase().ends_with("_PROXY"));
+    env.extend(proxies.map(|(name, value)| (name.clone(), value.clone())));
+    env.extend(stage.args.clone());
+    let proxy = HostMap::from_outbound(&spec.outbound, None).proxy_variables();
+    env.extend(proxy.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    env.insert(SINGLE_USER_VARIABLE.to_owned(), "1".to_owned());
+    env
+}
+
+/// Returns the sandbox of a step.
+fn sandbox_plan(folder: &BuildFolder, stage: &Stage, link: &Path) -> Result<SandboxPlan> {
+    let (root, work) = (folder.subfolder("root")?, folder.subfolder("work")?);
+    let layers = stage.split_layers()?;
+    let user = ImageUser::find(&stage.config.user, &layers.lower)?;
+    let mut mounts = vec![MountOperation::Overlay {
+        target: "/".to_owned(),
+        lower: layers.lower.iter().rev().cloned().collect(),
+        writable: Some((layers.own.to_owned(), work)),
+    }];
+    mounts.extend(stage.base.iter().flat_map(host_image::system_mounts));
+    mounts.extend(standard_mounts());
+    mounts.push(MountOperation::File {
+        path: "/etc/resolv.conf".to_owned(),
+        content: format!("nameserver {}\n", Ipv4Addr::LOCALHOST).into_bytes(),
+        mode: 0o644,
+    });
+    mounts.push(plan::bind(link.to_owned(), MOUNT_POINT, true));
+    let limits = SandboxLimits { processes: Some(MAX_PROCESSES), ..SandboxLimits::default() };
+    Ok(SandboxPlan {
+        ids: plan::ids(&user)?,
+        network: SandboxNetwork::Private,
+        hostname: "build".to_owned(),
+        root,
+        mounts,
+        user: user.user,
+        group: user.group,
+        groups: Vec::new(),
+        working_dir: "/".to_owned(),
+        command: SandboxCommand::Isolated { slot: SLOT.to_string() },
+        env: plan::default_environment(&user),
+        limits,
+        writable: vec!["/".to_owned()],
+        program_folder: folder.0.path().to_owned(),
+    })
+}

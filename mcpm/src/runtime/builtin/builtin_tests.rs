@@ -1,0 +1,249 @@
+//! The runtime with real processes, on the system folders of this machine.
+
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _};
+
+use futures_util::StreamExt as _;
+use tokio::io::AsyncWriteExt as _;
+
+use super::{container::tests::spec, sandbox::sandbox_tests::run_as_ordinary_user, *};
+use crate::{
+    runtime::{Confinement, ContainerState, LogStream, Mount, labels},
+    testing::with_timeout,
+};
+
+/// A runtime in folders of its own.
+struct Fixture {
+    folder: tempfile::TempDir,
+    runtime: Builtin,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut environment = Environment::from_lookup(|_| None);
+        environment.state_dir = folder.path().join("state");
+        environment.cache_dir = folder.path().join("cache");
+        let runtime = Builtin::new(&environment).unwrap();
+        Self { folder, runtime }
+    }
+
+    /// Builds an image on the system folders of this machine.
+    async fn build(&self, name: &str, dockerfile: &str) -> Result<String> {
+        let text = format!("FROM {HOST_IMAGE}\n{dockerfile}");
+        let mut context = tar::Builder::new(Vec::new());
+        for (path, content) in [("Dockerfile", text.as_str()), ("hello.txt", "hello\n")] {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(content.len() as u64);
+            header.set_mode(0o644);
+            header.set_uid(0);
+            header.set_gid(0);
+            header.set_mtime(0);
+            context.append_data(&mut header, path, content.as_bytes()).unwrap();
+        }
+        let request = BuildRequest {
+            context: context.into_inner().unwrap().into(),
+            tag: Some(name.to_owned()),
+            args: BTreeMap::from([("WORD".to_owned(), "secret word".to_owned())]),
+            hosts: Some(Vec::new()),
+            ..BuildRequest::default()
+        };
+        with_timeout(self.runtime.build(request, &|_| {})).await
+    }
+
+    /// Runs a shell script in a container to its end; returns its exit code and its output.
+    async fn run(&self, script: &str, change: impl FnOnce(&mut ContainerSpec)) -> (i64, String) {
+        let mut spec = self.spec("w", script);
+        change(&mut spec);
+        let id = self.runtime.create(&spec).await.unwrap();
+        let mut attached = self.runtime.attach(&id).await.unwrap();
+        with_timeout(self.runtime.start(&id)).await.unwrap();
+        drop(attached.stdin);
+        let mut text = Vec::new();
+        while let Some(chunk) = with_timeout(attached.output.next()).await {
+            text.extend_from_slice(&chunk.unwrap().bytes);
+        }
+        let exit = with_timeout(self.runtime.wait(&id)).await.unwrap();
+        self.runtime.remove(&id).await.unwrap();
+        (exit.code, String::from_utf8(text).unwrap())
+    }
+
+    fn spec(&self, name: &str, script: &str) -> ContainerSpec {
+        let args = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
+        ContainerSpec { image: HOST_IMAGE.to_owned(), args, ..spec(name) }
+    }
+}
+
+#[tokio::test]
+async fn a_container_lives_from_its_creation_to_its_removal() {
+    run_as_ordinary_user("runtime::builtin::tests::a_container_lives_from_its_creation_to_its_removal");
+    let fixture = Fixture::new();
+    let runtime = &fixture.runtime;
+    let mut spec = fixture.spec("w", "read line; echo \"got $line\"; echo problem >&2; exit 3");
+    spec.labels.insert(labels::NAME.to_owned(), "w".to_owned());
+    let id = runtime.create(&spec).await.unwrap();
+    assert_eq!(runtime.create(&spec).await.unwrap_err().kind(), ErrorKind::NameTaken);
+    let state = async |runtime: &Builtin| runtime.inspect("w").await.unwrap().unwrap().state;
+    assert_eq!(state(runtime).await, ContainerState::Created);
+    for _ in 0..2 {
+        let mut attached = runtime.attach(&id).await.unwrap();
+        with_timeout(runtime.start(&id)).await.unwrap();
+        assert_eq!(state(runtime).await, ContainerState::Running);
+        let info = runtime.inspect("w").await.unwrap().unwrap();
+        assert!(fs::metadata(format!("/proc/{}", info.pid.unwrap())).is_ok());
+        attached.stdin.write_all(b"a line\n").await.unwrap();
+        let mut stdout = Vec::new();
+        while let Some(chunk) = with_timeout(attached.output.next()).await.transpose().unwrap() {
+            if chunk.stream == LogStream::Stdout {
+                stdout.extend_from_slice(&chunk.bytes);
+            }
+        }
+        assert_eq!(stdout, b"got a line\n");
+        let exit = with_timeout(runtime.wait(&id)).await.unwrap();
+        assert_eq!(exit.code, 3);
+        assert_eq!(state(runtime).await, ContainerState::Exited(exit));
+    }
+    // Messages of a stdio server are not logged.
+    let logs = runtime.logs(&id, LogOptions::default()).await.unwrap();
+    let logs: Vec<_> =
+        logs.map(|chunk| String::from_utf8(chunk.unwrap().bytes.to_vec()).unwrap()).collect().await;
+    assert_eq!(logs.concat(), "problem\nproblem\n");
+    assert_eq!(runtime.list().await.unwrap().len(), 1);
+    runtime.remove(&id).await.unwrap();
+    runtime.remove(&id).await.unwrap();
+    assert!(runtime.inspect("w").await.unwrap().is_none() && runtime.list().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_container_is_stopped_by_another_process_of_the_user() {
+    run_as_ordinary_user("runtime::builtin::tests::a_container_is_stopped_by_another_process_of_the_user");
+    let fixture = Fixture::new();
+    let started = &fixture.runtime;
+    // It knows the container from its record alone.
+    let mut other = fixture.runtime.clone();
+    other.processes = Processes::default();
+    for (script, code) in [
+        ("trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done", 7),
+        ("trap '' TERM; echo up; sleep 600", 137),
+    ] {
+        let spec = fixture.spec("w", script);
+        let id = started.create(&spec).await.unwrap();
+        let mut attached = started.attach(&id).await.unwrap();
+        with_timeout(started.start(&id)).await.unwrap();
+        with_timeout(attached.output.next()).await.unwrap().unwrap();
+        let grace = Duration::from_secs(if code == 7 { 30 } else { 0 });
+        let (stopped, exit, waited) =
+            with_timeout(async { tokio::join!(other.stop(&id, grace), started.wait(&id), other.wait(&id)) })
+                .await;
+        stopped.unwrap();
+        assert_eq!((exit.unwrap().code, waited.unwrap().code), (code, code), "{script}");
+        other.remove(&id).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_container_has_its_mounts_its_limits_and_nothing_else() {
+    run_as_ordinary_user("runtime::builtin::tests::a_container_has_its_mounts_its_limits_and_nothing_else");
+    let fixture = Fixture::new();
+    let shared = fixture.folder.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
+    fs::write(shared.join("file"), "of this machine").unwrap();
+    let mount =
+        |read_only| Mount { source: shared.clone(), target: "/data".to_owned(), read_only, relabel: None };
+    let test = async |script: &str, read_only: bool, read_only_root: bool| {
+        fixture
+            .run(script, |spec| {
+                spec.mounts.push(mount(read_only));
+                spec.confinement = Confinement {
+                    read_only_root,
+                    tmpfs: BTreeMap::from([("/scratch".to_owned(), 1 << 20)]),
+                    ..Confinement::default()
+                };
+            })
+            .await
+    };
+    for (script, read_only, read_only_root, expected) in [
+        ("cat /data/file", true, false, Ok("of this machine")),
+        ("echo x > /data/new", true, false, Err(())),
+        ("echo x > /data/new && cat /data/new", false, true, Ok("x\n")),
+        ("echo x > /new && cat /new", false, false, Ok("x\n")),
+        ("echo x > /new", false, true, Err(())),
+        ("echo x > /usr/new", false, false, Err(())),
+        ("echo x > /scratch/new && cat /scratch/new", false, true, Ok("x\n")),
+        ("head -c 2000000 /dev/zero > /scratch/new", false, true, Err(())),
+        ("cat /etc/hostname", false, true, Ok("w\n")),
+        ("pwd; ls /home", false, false, Ok("/\nmcpm\n")),
+        ("cat /proc/1/environ", false, false, Err(())),
+        ("grep CapEff /proc/self/status", false, false, Ok("CapEff:\t0000000000000000\n")),
+        ("ls /proc/self/fd | wc -l", false, false, Ok("4\n")),
+        ("ls /sys /root/.ssh", false, false, Err(())),
+    ] {
+        let (code, text) = test(script, read_only, read_only_root).await;
+        match expected {
+            Ok(expected) => assert_eq!((code, text.as_str()), (0, expected), "{script}"),
+            Err(()) => assert_ne!(code, 0, "{script}: {text}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_image_is_built_on_the_system_folders() {
+    run_as_ordinary_user("runtime::builtin::tests::an_image_is_built_on_the_system_folders");
+    let fixture = Fixture::new();
+    let dockerfile = r#"COPY hello.txt /app/
+ARG WORD
+RUN ["/bin/sh", "-c", "echo \"$WORD\" > /app/word; ln -s /etc /app/link; mkdir -m 700 /app/private"]
+FROM localhost/mcpm/host:system AS second
+USER 0:0
+WORKDIR /work
+ENV A=1 B=$A
+LABEL l="x"
+ENTRYPOINT ["/bin/cat"]
+CMD ["/app/hello.txt"]
+"#;
+    let name = "localhost/mcpm/test:1";
+    // The last stage has none of the files of the first.
+    fixture.build(name, dockerfile).await.unwrap();
+    let found = fixture.runtime.image(&ImageReference::parse(name).unwrap()).await.unwrap().unwrap();
+    assert_eq!(
+        (found.entrypoint, found.command),
+        (vec!["/bin/cat".to_owned()], vec!["/app/hello.txt".to_owned()])
+    );
+    assert_eq!(found.labels.get("l").map(String::as_str), Some("x"));
+    let copying = dockerfile.replace("AS second\n", "AS second\nCOPY --from=first /app /app\n");
+    let first = format!("FROM {HOST_IMAGE} AS first\n{copying}");
+    fixture.build(name, &first).await.unwrap();
+    let (code, text) = fixture
+        .run("", |spec| {
+            spec.image = name.to_owned();
+            spec.args = vec!["/app/hello.txt".to_owned(), "/app/word".to_owned()];
+        })
+        .await;
+    assert_eq!((code, text.as_str()), (0, "hello\nsecret word\n"));
+}
+
+#[tokio::test]
+async fn a_build_that_fails_says_which_step_and_leaves_nothing() {
+    run_as_ordinary_user("runtime::builtin::tests::a_build_that_fails_says_which_step_and_leaves_nothing");
+    let fixture = Fixture::new();
+    let name = "localhost/mcpm/test:1";
+    let step = "RUN [\"/bin/sh\", \"-c\", \"echo what went wrong; exit 4\"]";
+    let error = fixture.build(name, step).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ImageUnavailable);
+    let text = error.to_string();
+    assert!(text.contains("failed with exit code 4") && text.contains("what went wrong"), "{text}");
+    assert!(fixture.runtime.image(&ImageReference::parse(name).unwrap()).await.unwrap().is_none());
+    let drafts = fixture.folder.path().join("cache/images/drafts");
+    assert_eq!(fs::read_dir(drafts).unwrap().count(), 0);
+    // Layers are hostile: a link that a step leaves is not followed by a later copy.
+    let outside = fixture.folder.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::set_permissions(&outside, fs::Permissions::from_mode(0o777)).unwrap();
+    let hostile =
+        format!("RUN [\"/bin/sh\", \"-c\", \"ln -s {0} /trap\"]\nCOPY hello.txt /trap/\n", outside.display());
+    fixture.build(name, &hostile).await.unwrap_err();
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    // No host is allowed.
+    let connect = "RUN [\"/bin/sh\", \"-c\", \"getent hosts example.com\"]";
+    fixture.build(name, connect).await.unwrap_err();
+}

@@ -1,0 +1,317 @@
+//! The records of containers: a folder for each, with its spec, its process, its exit code and its output.
+//!
+//! Any process of the user can read them. Only the process that starts a container writes to its folder, and the
+//! kernel ends the container with that process, so a record without a living process is that of an exited container.
+
+use std::{
+    fs::{self, DirEntry, File},
+    io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::sandbox::parse_exit_record;
+use crate::{
+    Error, ErrorKind, Result,
+    runtime::{ContainerId, ContainerInfo, ContainerSpec, ContainerState, Exit, missing_source},
+    state::{
+        ProcessId,
+        file::{self, create_folder, create_folders, file_error, remove_tree, replace},
+    },
+};
+
+/// The exit code of a container whose end was not recorded, which is that of a killed process.
+const KILLED: i64 = 137;
+
+const RECORD_FILE: &str = "container.json";
+const PROCESS_FILE: &str = "process.json";
+const EXIT_FILE: &str = "exit";
+
+/// What a container is started from.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Record {
+    pub(super) spec: ContainerSpec,
+    /// The id of its image.
+    pub(super) image: String,
+}
+
+/// The processes of a running container.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ContainerProcess {
+    /// The process outside of the sandbox that watches it.
+    pub(super) monitor: ProcessId,
+    /// The first process of the sandbox, as a process of this machine.
+    pub(super) first: u32,
+}
+
+/// The containers of one state folder.
+#[derive(Debug, Clone)]
+pub(super) struct Containers(PathBuf);
+
+impl Containers {
+    pub(super) fn new(state_dir: &Path) -> Self {
+        Self(state_dir.join("containers"))
+    }
+
+    /// Returns the folder of a container, if it exists.
+    pub(super) fn find(&self, name: &str) -> Option<ContainerFolder> {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        if name.starts_with('.') || !name.bytes().all(is_allowed) {
+            return None;
+        }
+        let folder = ContainerFolder(self.0.join(name));
+        folder.file(RECORD_FILE).exists().then_some(folder)
+    }
+
+    /// Returns the folder of a container.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub(super) fn require(&self, id: &ContainerId) -> Result<ContainerFolder> {
+        let missing = || Error::new(ErrorKind::NotFound, format!("there is no container `{id}`"));
+        self.find(&id.0).ok_or_else(missing)
+    }
+
+    /// Returns all containers in the order of their names.
+    pub(super) fn all(&self) -> Result<Vec<ContainerFolder>> {
+        let entries = match fs::read_dir(&self.0) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(file_error("read", &self.0, error)),
+        };
+        let name = |entry: DirEntry| entry.file_name().into_string().ok();
+        let mut names: Vec<String> = entries.flatten().filter_map(name).collect();
+        names.sort();
+        Ok(names.iter().filter_map(|name| self.find(name)).collect())
+    }
+
+    /// Creates a container.
+    ///
+    /// # Errors
+    /// `NameTaken` if there is one of that name; `InvalidOption` for a mount that does not exist.
+    pub(super) fn create(&self, record: &Record) -> Result<ContainerFolder> {
+        let spec = &record.spec;
+        for mount in spec.mounts.iter().chain(&spec.overlays) {
+            if let Ok(false) = mount.source.try_exists() {
+                return Err(missing_source(&mount.source.display().to_string()));
+            }
+        }
+        if self.find(&spec.name).is_some() {
+            let message = format!("a container named `{}` exists already", spec.name);
+            return Err(Error::new(ErrorKind::NameTaken, message));
+        }
+        let folder = ContainerFolder(self.0.join(&spec.name));
+        // A creation or a removal that was killed leaves a folder without a record.
+        remove_tree(&folder.0).map_err(|error| file_error("remove", &folder.0, error))?;
+        create_folders(&self.0)
+            .and_then(|()| create_folder(&folder.0).map(drop))
+            .map_err(|error| file_error("make", &folder.0, error))?;
+        folder.write_json(RECORD_FILE, record)?;
+        Ok(folder)
+    }
+}
+
+/// The folder of one container.
+#[derive(Debug, Clone)]
+pub(super) struct ContainerFolder(PathBuf);
+
+impl ContainerFolder {
+    pub(super) fn id(&self) -> ContainerId {
+        ContainerId(self.0.file_name().unwrap_or_default().to_string_lossy().into_owned())
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Creates a folder in it, unless it exists.
+    pub(super) fn subfolder(&self, name: &str) -> Result<PathBuf> {
+        let path = self.file(name);
+        create_folders(&path).map_err(|error| file_error("make", &path, error))?;
+        Ok(path)
+    }
+
+    pub(super) fn record(&self) -> Result<Record> {
+        self.read_json(RECORD_FILE)
+    }
+
+    /// Forgets the last process, and creates the file that the exit code of the next one is written to.
+    pub(super) fn begin_run(&self) -> Result<File> {
+        let process = self.file(PROCESS_FILE);
+        match fs::remove_file(&process) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(file_error("remove", &process, error));
+            }
+            _ => {}
+        }
+        let path = self.file(EXIT_FILE);
+        file::open(&path)
+            .and_then(|file| file.set_len(0).map(|()| file))
+            .map_err(|error| file_error("write", &path, error))
+    }
+
+    pub(super) fn set_process(&self, process: ContainerProcess) -> Result<()> {
+        self.write_json(PROCESS_FILE, &process)
+    }
+
+    /// Returns the process, if the container was ever started.
+    fn process(&self) -> Option<ContainerProcess> {
+        self.read_json(PROCESS_FILE).ok()
+    }
+
+    /// Returns the process, if it runs.
+    pub(super) fn running_process(&self) -> Option<ContainerProcess> {
+        self.process().filter(|process| process.monitor.is_alive())
+    }
+
+    /// Returns how the last process exited.
+    pub(super) fn exit(&self) -> Exit {
+        let text = fs::read_to_string(self.file(EXIT_FILE)).unwrap_or_default();
+        parse_exit_record(&text).unwrap_or(Exit { code: KILLED, out_of_memory: false })
+    }
+
+    pub(super) fn info(&self) -> Result<ContainerInfo> {
+        let spec = self.record()?.spec;
+        let process = self.process();
+        let running = process.filter(|process| process.monitor.is_alive());
+        let state = match (process, running) {
+            (None, _) => ContainerState::Created,
+            (Some(_), Some(_)) => ContainerState::Running,
+            (Some(_), None) => ContainerState::Exited(self.exit()),
+        };
+        Ok(ContainerInfo {
+            id: self.id(),
+            name: spec.name,
+            labels: spec.labels,
+            state,
+            pid: running.map(|process| process.first),
+            addresses: Default::default(),
+            ports: Vec::new(),
+            network_mode: spec.network.to_string(),
+        })
+    }
+
+    /// Removes the container with all its files.
+    pub(super) fn remove(&self) -> Result<()> {
+        // Without its record, the container does not exist, whatever happens to the rest.
+        let record = self.file(RECORD_FILE);
+        match fs::remove_file(&record) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(file_error("remove", &record, error));
+            }
+            _ => {}
+        }
+        remove_tree(&self.0).map_err(|error| file_error("remove", &self.0, error))
+    }
+
+    fn read_json<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Result<T> {
+        let path = self.file(name);
+        let text = fs::read(&path).map_err(|error| file_error("read", &path, error))?;
+        serde_json::from_slice(&text).map_err(|error| {
+            Error::new(ErrorKind::CorruptState, format!("`{}` is damaged", path.display())).source(error)
+        })
+    }
+
+    fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<()> {
+        let path = self.file(name);
+        let text = serde_json::to_vec(value).map_err(|error| {
+            Error::new(ErrorKind::Internal, "a container cannot be recorded").source(error)
+        })?;
+        replace(&path, &text).map_err(|error| file_error("write", &path, error))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::{collections::BTreeMap, os::unix::fs::PermissionsExt as _};
+
+    use super::*;
+    use crate::runtime::{Confinement, Mount, Network};
+
+    /// Returns the spec of a container without anything.
+    pub(in crate::runtime::builtin) fn spec(name: &str) -> ContainerSpec {
+        ContainerSpec {
+            name: name.to_owned(),
+            image: "image".to_owned(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            mounts: Vec::new(),
+            overlays: Vec::new(),
+            network: Network::None,
+            ports: Vec::new(),
+            stdin: true,
+            pids_limit: 64,
+            confinement: Confinement::default(),
+            entry: None,
+        }
+    }
+
+    #[test]
+    fn a_container_is_created_once_and_removed_with_what_nobody_may_read() {
+        let state = tempfile::tempdir().unwrap();
+        let containers = Containers::new(state.path());
+        assert!(containers.all().unwrap().is_empty());
+        let record = Record { spec: spec("w.P1"), image: "sha256:0".to_owned() };
+        let folder = containers.create(&record).unwrap();
+        assert_eq!(containers.create(&record).unwrap_err().kind(), ErrorKind::NameTaken);
+        assert_eq!(folder.info().unwrap().state, ContainerState::Created);
+        let hidden = folder.subfolder("work/work").unwrap();
+        fs::write(hidden.join("file"), "").unwrap();
+        fs::set_permissions(&hidden, fs::Permissions::from_mode(0o000)).unwrap();
+        assert_eq!(containers.all().unwrap().len(), 1);
+        folder.remove().unwrap();
+        assert!(containers.all().unwrap().is_empty() && !folder.path().exists());
+        folder.remove().unwrap();
+        // The remains of a creation that was killed are in nobody's way.
+        fs::create_dir_all(folder.file("upper")).unwrap();
+        containers.create(&record).unwrap();
+    }
+
+    #[test]
+    fn a_name_with_a_path_is_no_container() {
+        let state = tempfile::tempdir().unwrap();
+        let containers = Containers::new(state.path());
+        fs::create_dir_all(state.path().join("outside")).unwrap();
+        fs::write(state.path().join("outside").join(RECORD_FILE), "{}").unwrap();
+        for name in ["", ".", "..", "../outside", "a/b", ".hidden"] {
+            assert!(containers.find(name).is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_mount_that_does_not_exist_creates_nothing() {
+        let state = tempfile::tempdir().unwrap();
+        let containers = Containers::new(state.path());
+        let source = state.path().join("missing");
+        let mount = Mount { source, target: "/data".to_owned(), read_only: true, relabel: None };
+        let spec = ContainerSpec { mounts: vec![mount], ..spec("w") };
+        let error = containers.create(&Record { spec, image: String::new() }).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidOption);
+        assert!(containers.all().unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_last_exit_is_that_of_the_record_or_of_a_kill() {
+        let state = tempfile::tempdir().unwrap();
+        let record = Record { spec: spec("w"), image: String::new() };
+        let folder = Containers::new(state.path()).create(&record).unwrap();
+        for (text, code, out_of_memory) in [
+            ("", KILLED, false),
+            ("0 0\n", 0, false),
+            ("3 0\n", 3, false),
+            ("137 1\n", 137, true),
+            ("x", KILLED, false),
+        ] {
+            fs::write(folder.file(EXIT_FILE), text).unwrap();
+            assert_eq!(folder.exit(), Exit { code, out_of_memory }, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! A base image that consists of the system folders of this machine, for packages where no base image can be had.
+//!
+//! Its layer has empty folders, links, and copies of a few files of `/etc`; `/usr` and the folders beside it are mounted
+//! read-only. A container sees the programs and libraries that are installed on this machine, and nothing of the users'
+//! files. The id depends on the installed interpreters, so packages are installed again after an update of these.
+
+use std::{
+    fs, io,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    time::UNIX_EPOCH,
+};
+
+use super::{plan, sandbox::MountOperation};
+use crate::{
+    Result,
+    image::{
+        Digest, ImageReference,
+        store::{ImageConfig, ImageStore, StoredImage},
+    },
+    package::certificates::CA_VARIABLES,
+    state::file::{create_folders, file_error},
+};
+
+/// The name of the image.
+pub(crate) const REFERENCE: &str = "localhost/mcpm/host:system";
+
+/// The label with what the image was made from. Only this runtime commits images with it.
+const SYSTEM_LABEL: &str = "mcpm-package-host";
+/// Folders of the system, which are mounted, or links into `/usr`.
+const SYSTEM_FOLDERS: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+/// Empty folders of the image.
+const EMPTY_FOLDERS: [&str; 12] = [
+    "dev",
+    "proc",
+    "run",
+    "sys",
+    "tmp",
+    "root",
+    "home/mcpm",
+    "var/tmp",
+    "var/lib",
+    "var/cache",
+    "etc",
+    "app",
+];
+/// Files and folders of `/etc` that programs and libraries read, and that have no secrets.
+const ETC: [&str; 20] = [
+    "alternatives",
+    "ca-certificates.conf",
+    "debian_version",
+    "fonts",
+    "gai.conf",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "mime.types",
+    "nsswitch.conf",
+    "os-release",
+    "pki/ca-trust/extracted",
+    "pki/tls/certs",
+    "protocols",
+    "services",
+    "ssl/cert.pem",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "timezone",
+];
+/// Files in which operating systems keep the certificates that they trust.
+const CA_BUNDLES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/cert.pem",
+];
+const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n\
+     mcpm:x:65532:65532::/home/mcpm:/sbin/nologin\n";
+const GROUP: &str = "root:x:0:\nnogroup:x:65534:\nmcpm:x:65532:\n";
+/// Where interpreters and tools are looked for.
+pub(super) const PATH: &str =
+    "/usr/local/sbin:/usr/local/bin:/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The programs whose versions matter.
+const TOOLS: [&str; 5] = ["python3", "uv", "node", "npm", "go"];
+/// The largest file of `/etc` that is copied.
+const MAX_FILE_BYTES: u64 = 16 << 20;
+
+/// Returns the image for the present state of this machine, and makes it if necessary.
+///
+/// # Errors
+/// `Io`; those of the store.
+pub(super) fn ensure(images: &ImageStore) -> Result<StoredImage> {
+    let reference = ImageReference::parse(REFERENCE)?;
+    let state = system_state();
+    if let Some(found) = images.find(&reference)?
+        && found.config.labels.get(SYSTEM_LABEL) == Some(&state)
+    {
+        return Ok(found);
+    }
+    let draft = images.draft()?;
+    let layer = draft.path().join("layer");
+    fill(&layer).map_err(|error| file_error("make", &layer, error))?;
+    let mut env = vec![format!("PATH={PATH}")];
+    // Tools with certificates of their own trust what this machine trusts.
+    if let Some(bundle) = CA_BUNDLES.iter().find(|bundle| Path::new(bundle).exists()) {
+        env.extend(CA_VARIABLES.iter().map(|(name, _)| format!("{name}={bundle}")));
+    }
+    let config = ImageConfig {
+        env,
+        labels: [(SYSTEM_LABEL.to_owned(), state)].into(),
+        architecture: std::env::consts::ARCH.to_owned(),
+        ..ImageConfig::default()
+    };
+    images.commit(None, vec![layer], &config, Some(reference))
+}
+
+/// Returns the mounts of the system folders, for an image that is based on them.
+pub(super) fn system_mounts(image: &StoredImage) -> Vec<MountOperation> {
+    if !image.config.labels.contains_key(SYSTEM_LABEL) {
+        return Vec::new();
+    }
+    let folders = SYSTEM_FOLDERS.iter().map(|name| PathBuf::from("/").join(name));
+    let folders = folders.filter(|folder| folder.symlink_metadata().is_ok_and(|found| found.is_dir()));
+    folders.map(|folder| plan::bind(folder.clone(), &folder.to_string_lossy(), true)).collect()
+}
+
+/// Describes the operating system and the tools: their files and when they were changed.
+fn system_state() -> String {
+    let mut text = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    for tool in TOOLS {
+        let paths = PATH.split(':').map(|folder| Path::new(folder).join(tool));
+        let found =
+            paths.filter_map(|path| Some((fs::canonicalize(&path).ok()?, fs::metadata(&path).ok()?))).next();
+        if let Some((path, metadata)) = found {
+            let changed = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+            text.push_str(&format!("{tool} {} {:?}\n", path.display(), changed.unwrap_or_default()));
+        }
+    }
+    Digest::sha256(text.as_bytes()).to_string()
+}
+
+/// Fills the layer.
+fn fill(layer: &Path) -> io::Result<()> {
+    for folder in EMPTY_FOLDERS {
+        create_folders(&layer.join(folder))?;
+    }
+    for name in EMPTY_FOLDERS.iter().flat_map(|folder| Path::new(folder).ancestors()) {
+        crate::platform::set_mode(&layer.join(name), 0o755)?;
+    }
+    for name in ["tmp", "var/tmp", "home/mcpm"] {
+        crate::platform::set_mode(&layer.join(name), 0o1777)?;
+    }
+    for name in SYSTEM_FOLDERS {
+        let original = Path::new("/").join(name);
+        match fs::read_link(&original) {
+            Ok(target) => symlink(target, layer.join(name))?,
+            Err(_) if original.is_dir() => fs::create_dir(layer.join(name))?,
+            Err(_) => {}
+        }
+    }
+    fs::write(layer.join("etc/passwd"), PASSWD)?;
+    fs::write(layer.join("etc/group"), GROUP)?;
+    for name in ETC {
+        let target = layer.join("etc").join(name);
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        copy(&Path::new("/etc").join(name), &target)?;
+    }
+    Ok(())
+}
+
+/// Copies a file, a link or a folder; what is missing, unreadable, or of another kind is left out.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let Ok(found) = fs::symlink_metadata(from) else { return Ok(()) };
+    if found.is_symlink() {
+        return symlink(fs::read_link(from)?, to);
+    }
+    if found.is_dir() {
+        fs::create_dir_all(to)?;
+        let Ok(entries) = fs::read_dir(from) else { return Ok(()) };
+        return entries.flatten().try_for_each(|entry| copy(&entry.path(), &to.join(entry.file_name())));
+    }
+    if found.is_file() && found.len() <= MAX_FILE_BYTES {
+        match fs::copy(from, to) {
+            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! Stub for other operating systems than Linux, and for builds without the Cargo feature `builtin`.
+
+use std::sync::Arc;
+
+use super::Runtime;
+use crate::{Environment, Error, ErrorKind, Feature, Result};
+
+/// The address of the built-in runtime in records.
+pub(crate) const ENDPOINT: &str = "builtin:";
+/// The name of the base image that consists of the system folders of this machine.
+pub(crate) const HOST_IMAGE: &str = "localhost/mcpm/host:system";
+
+/// Opens no runtime.
+///
+/// # Errors
+/// `EngineUnavailable` on other operating systems; `Unsupported` without the feature.
+pub(crate) fn open(_environment: &Environment) -> Result<Arc<dyn Runtime>> {
+    if cfg!(target_os = "linux") {
+        return Err(Feature::Builtin.missing("running containers without an engine"));
+    }
+    let message = "the built-in runtime runs on Linux only";
+    Err(Error::new(ErrorKind::EngineUnavailable, message).hint(if cfg!(target_os = "macos") {
+        "start Docker Desktop, OrbStack, Colima or Rancher Desktop, or Podman with `podman machine start`"
+    } else {
+        "start Docker Desktop or Podman"
+    }))
+}

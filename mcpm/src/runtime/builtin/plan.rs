@@ -1,0 +1,180 @@
+//! The sandbox of a container: its root from the layers of the image, its mounts, its user and its program.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    container::{ContainerFolder, Record},
+    control_group::ControlGroups,
+    host_image,
+    sandbox::{
+        BindMount, IdMap, MountOperation, SandboxCommand, SandboxLimits, SandboxNetwork, SandboxPlan,
+        TmpfsMount, standard_mounts,
+    },
+    user::ImageUser,
+};
+use crate::{
+    Error, ErrorKind, Result,
+    image::store::StoredImage,
+    platform::set_mode,
+    runtime::{ContainerSpec, Network},
+    state::file::file_error,
+};
+
+/// The default of `PATH`, as container engines have it.
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Most open files, as container engines have it.
+const MAX_OPEN_FILES: u64 = 1 << 20;
+const HOSTS: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
+
+/// Returns the sandbox of a container.
+///
+/// # Errors
+/// `ImageUnavailable` if the image names a user that it does not have; `InvalidOption` if there is nothing to run; `Io`.
+pub(super) fn of_container(
+    folder: &ContainerFolder,
+    record: &Record,
+    image: &StoredImage,
+) -> Result<SandboxPlan> {
+    let spec = &record.spec;
+    let user = ImageUser::find(&image.config.user, &image.layers)?;
+    let root = folder.subfolder("root")?;
+    let mut mounts = vec![root_mount(folder, image)?];
+    mounts.extend(host_image::system_mounts(image));
+    mounts.extend(standard_mounts());
+    mounts.extend(network_files(spec));
+    let tmpfs = |(target, size): (&String, &u64)| {
+        MountOperation::Tmpfs(TmpfsMount { target: target.clone(), size: *size, mode: 0o1777, no_exec: true })
+    };
+    mounts.extend(spec.confinement.tmpfs.iter().map(tmpfs));
+    mounts.extend(
+        spec.mounts
+            .iter()
+            .chain(&spec.overlays)
+            .map(|mount| bind(mount.source.clone(), &mount.target, mount.read_only)),
+    );
+    let working_dir = working_dir(image);
+    mounts.push(MountOperation::Folder { path: working_dir.clone(), mode: 0o755 });
+    let writable = match spec.confinement.read_only_root {
+        true => {
+            mounts.push(MountOperation::ReadOnly { target: "/".to_owned() });
+            writable_mounts(spec)
+        }
+        false => vec!["/".to_owned()],
+    };
+    let ControlGroups { folders: cgroups, memory_events } = ControlGroups::create(spec)?;
+    Ok(SandboxPlan {
+        ids: ids(&user)?,
+        network: if spec.network == Network::Host { SandboxNetwork::Host } else { SandboxNetwork::Private },
+        hostname: spec.name.clone(),
+        root,
+        mounts,
+        user: user.user,
+        group: user.group,
+        groups: Vec::new(),
+        working_dir,
+        command: command(spec, image)?,
+        env: environment(image, &spec.env, &user),
+        limits: SandboxLimits {
+            processes: u64::try_from(spec.pids_limit).ok(),
+            open_files: Some(MAX_OPEN_FILES),
+            cgroups,
+            memory_events,
+            ..SandboxLimits::default()
+        },
+        writable,
+        program_folder: folder.path().to_owned(),
+    })
+}
+
+/// Returns the root: the layers of the image below a folder of the container.
+fn root_mount(folder: &ContainerFolder, image: &StoredImage) -> Result<MountOperation> {
+    let lower = image.layers.iter().rev().cloned().collect();
+    let upper = folder.subfolder("upper")?;
+    // Its mode is that of the root.
+    set_mode(&upper, 0o755).map_err(|error| file_error("change", &upper, error))?;
+    let writable = Some((upper, folder.subfolder("work")?));
+    Ok(MountOperation::Overlay { target: "/".to_owned(), lower, writable })
+}
+
+/// Returns the mount of a file or folder of this machine.
+pub(super) fn bind(source: PathBuf, target: &str, read_only: bool) -> MountOperation {
+    MountOperation::Bind(BindMount { source, target: target.to_owned(), read_only, ..BindMount::default() })
+}
+
+/// Returns the paths of a container with a read-only root that its program may write to.
+fn writable_mounts(spec: &ContainerSpec) -> Vec<String> {
+    let mounts = spec.mounts.iter().filter(|mount| !mount.read_only).map(|mount| mount.target.clone());
+    spec.confinement.tmpfs.keys().cloned().chain(mounts).collect()
+}
+
+/// Maps the users: all of them for root; for others, only the user of the image, to this process's own.
+pub(super) fn ids(user: &ImageUser) -> Result<IdMap> {
+    let (own_user, own_group) = (rustix::process::geteuid(), rustix::process::getegid());
+    if own_user.is_root() {
+        return IdMap::identity()
+            .map_err(|error| Error::new(ErrorKind::Io, "the user ids cannot be read").source(error));
+    }
+    Ok(IdMap::single(user.user, own_user.as_raw(), user.group, own_group.as_raw()))
+}
+
+/// Returns the files that say which names and name servers there are.
+fn network_files(spec: &ContainerSpec) -> Vec<MountOperation> {
+    let file = |name: &str, content: String| MountOperation::File {
+        path: format!("/etc/{name}"),
+        content: content.into_bytes(),
+        mode: 0o644,
+    };
+    let hostname = file("hostname", format!("{}\n", spec.name));
+    if spec.network == Network::Host {
+        let files = ["/etc/hosts", "/etc/resolv.conf"].into_iter().filter(|name| Path::new(name).exists());
+        return files.map(|name| bind(PathBuf::from(name), name, true)).chain([hostname]).collect();
+    }
+    let servers = spec.entry.as_ref().map(|entry| format!("nameserver {}\n", entry.name_server));
+    let hosts = format!("{HOSTS}127.0.0.1\t{}\n", spec.name);
+    vec![hostname, file("hosts", hosts), file("resolv.conf", servers.unwrap_or_default())]
+}
+
+/// Returns the first folder of the program, which is created if the image lacks it.
+fn working_dir(image: &StoredImage) -> String {
+    match image.config.working_dir.as_str() {
+        "" => "/".to_owned(),
+        folder => folder.to_owned(),
+    }
+}
+
+fn command(spec: &ContainerSpec, image: &StoredImage) -> Result<SandboxCommand> {
+    if let Some(entry) = &spec.entry {
+        // The shim is the first process already; the last argument is the slot of the container.
+        let slot = entry.command.last().cloned().unwrap_or_default();
+        return Ok(SandboxCommand::Isolated { slot });
+    }
+    let args = if spec.args.is_empty() { &image.config.command } else { &spec.args };
+    let args: Vec<String> = image.config.entrypoint.iter().chain(args).cloned().collect();
+    if args.is_empty() {
+        return Err(Error::new(ErrorKind::InvalidOption, "the image specifies no command")
+            .hint("specify one with `args`"));
+    }
+    Ok(SandboxCommand::Program { args })
+}
+
+/// Returns the variables of the image, below those of the container.
+fn environment(
+    image: &StoredImage,
+    given: &BTreeMap<String, String>,
+    user: &ImageUser,
+) -> BTreeMap<String, String> {
+    let mut env = default_environment(user);
+    let of_image = image.config.env.iter().filter_map(|variable| variable.split_once('='));
+    env.extend(of_image.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    env.extend(given.clone());
+    env
+}
+
+/// Returns the variables that every program has.
+pub(super) fn default_environment(user: &ImageUser) -> BTreeMap<String, String> {
+    let home = user.home.clone().unwrap_or_else(|| "/".to_owned());
+    BTreeMap::from([("HOME".to_owned(), home), ("PATH".to_owned(), DEFAULT_PATH.to_owned())])
+}

@@ -1,0 +1,131 @@
+//! Starts and stops the processes of containers, and waits for their end.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures_util::StreamExt as _;
+use tokio::sync::watch;
+
+use super::{
+    container::{ContainerFolder, ContainerProcess},
+    control_group::ControlGroups,
+    log::LogWriter,
+    sandbox::{self, SandboxPlan, SandboxStream, SandboxStreams},
+    streams,
+};
+use crate::{
+    Result,
+    platform::{Signal, signal_process},
+    runtime::{Attachment, ContainerId, Exit},
+    state::ProcessId,
+};
+
+/// How long the kernel may take to end the processes of a killed container.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The containers that this process has started. The kernel ends them with this process.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Processes {
+    /// The streams of containers that were attached to and are not started yet.
+    attached: Arc<Mutex<HashMap<ContainerId, SandboxStreams>>>,
+    /// The ends of containers that were started.
+    exits: Arc<Mutex<HashMap<ContainerId, watch::Receiver<Option<Exit>>>>>,
+}
+
+impl Processes {
+    /// Creates the standard streams of the next process of a container.
+    pub(super) fn attach(&self, folder: &ContainerFolder) -> Result<Attachment> {
+        let (streams, attachment) = streams::attach(LogWriter::open(folder)?)?;
+        lock(&self.attached).insert(folder.id(), streams);
+        Ok(attachment)
+    }
+
+    /// Starts a container.
+    ///
+    /// # Errors
+    /// `StartFailed` if its program cannot be run; `Unsupported` for what this machine does not allow.
+    pub(super) async fn start(&self, folder: &ContainerFolder, plan: &SandboxPlan) -> Result<()> {
+        let id = folder.id();
+        let attached = lock(&self.attached).remove(&id);
+        let is_attached = attached.is_some();
+        let streams = attached.unwrap_or(SandboxStreams {
+            stdin: SandboxStream::Null,
+            stdout: SandboxStream::Piped,
+            stderr: SandboxStream::Piped,
+        });
+        let exit_file = folder.begin_run()?;
+        let mut process = sandbox::spawn(plan, streams, exit_file).await?;
+        tracing::debug!(container = %id, landlock = ?process.landlock_version(), "a sandbox was started");
+        if let Some(monitor) = process.monitor_pid() {
+            folder.set_process(ContainerProcess { monitor: ProcessId::of(monitor), first: process.pid() })?;
+        }
+        if !is_attached {
+            let output = streams::output(process.stdout.take(), process.stderr.take());
+            let mut output = streams::logged(output, LogWriter::open(folder)?, |_| true);
+            // It ends with the container.
+            tokio::spawn(async move { while output.next().await.is_some() {} });
+        }
+        let (exited, exit) = watch::channel(None);
+        lock(&self.exits).insert(id, exit);
+        let folder = folder.clone();
+        // It owns the process, which ends when this task is dropped.
+        tokio::spawn(async move {
+            let exit = process.wait().await.unwrap_or_else(|error| {
+                tracing::warn!(%error, container = %folder.id(), "the end of a container is not known");
+                folder.exit()
+            });
+            ControlGroups::remove(&folder.id().0);
+            exited.send_replace(Some(exit));
+        });
+        Ok(())
+    }
+
+    /// Waits until a container exits.
+    pub(super) async fn wait(&self, folder: &ContainerFolder) -> Exit {
+        let exit = lock(&self.exits).get(&folder.id()).cloned();
+        if let Some(mut exit) = exit
+            && let Ok(exit) = exit.wait_for(Option::is_some).await
+            && let Some(exit) = *exit
+        {
+            return exit;
+        }
+        // Another process has started it.
+        if let Some(process) = folder.running_process() {
+            process.monitor.exited().await;
+        }
+        folder.exit()
+    }
+
+    /// Forgets a container that is removed.
+    pub(super) fn forget(&self, id: &ContainerId) {
+        lock(&self.attached).remove(id);
+        lock(&self.exits).remove(id);
+    }
+}
+
+/// Stops a container, whichever process has started it.
+pub(super) async fn stop(folder: &ContainerFolder, grace: Duration) -> Result<()> {
+    let Some(process) = folder.running_process() else { return Ok(()) };
+    // The monitor forwards it to the first process of the sandbox.
+    process.monitor.terminate()?;
+    if process.monitor.wait_exit(grace).await {
+        return Ok(());
+    }
+    // With the first process, the kernel kills all others of the sandbox, and the monitor records the exit. If it is gone
+    // already, the monitor is about to exit.
+    let _ = signal_process(process.first, Signal::KILL);
+    if !process.monitor.wait_exit(KILL_TIMEOUT).await {
+        process.monitor.kill()?;
+        process.monitor.wait_exit(KILL_TIMEOUT).await;
+    }
+    ControlGroups::remove(&folder.id().0);
+    Ok(())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code panics while it holds the lock.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,92 @@
+//! The standard streams of containers: pipes of this process, whose output also goes to the log.
+
+use std::{
+    io,
+    sync::{Mutex, PoisonError},
+};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::{
+    Stream, StreamExt as _,
+    stream::{self, BoxStream},
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _},
+    net::unix::pipe,
+};
+
+use super::{
+    log::LogWriter,
+    sandbox::{SandboxStream, SandboxStreams},
+};
+use crate::{
+    Error, ErrorKind, Result,
+    runtime::{Attachment, LogChunk, LogStream},
+};
+
+const READ_BYTES: usize = 64 << 10;
+
+/// Creates the streams of a container that is started next. Standard output is not logged: it carries the messages of a
+/// stdio server, which are data of its users.
+pub(super) fn attach(log: LogWriter) -> Result<(SandboxStreams, Attachment)> {
+    let make = || -> io::Result<_> {
+        let (stdin, server_stdin) = pipe::pipe()?;
+        let (server_stdout, stdout) = pipe::pipe()?;
+        let (server_stderr, stderr) = pipe::pipe()?;
+        let streams = SandboxStreams {
+            stdin: SandboxStream::File(server_stdin.into_blocking_fd()?),
+            stdout: SandboxStream::File(server_stdout.into_blocking_fd()?),
+            stderr: SandboxStream::File(server_stderr.into_blocking_fd()?),
+        };
+        Ok((streams, stdin, output(Some(stdout), Some(stderr))))
+    };
+    let (streams, stdin, output) = make()
+        .map_err(|error| Error::new(ErrorKind::Io, "cannot create pipes for a container").source(error))?;
+    let output = logged(output, log, |stream| stream == LogStream::Stderr);
+    Ok((streams, Attachment { stdin: Box::new(stdin), output }))
+}
+
+/// Returns the output of a process, in the order in which it is read.
+pub(super) fn output(
+    stdout: Option<impl AsyncRead + Send + Unpin + 'static>,
+    stderr: Option<impl AsyncRead + Send + Unpin + 'static>,
+) -> BoxStream<'static, Result<LogChunk>> {
+    let stdout =
+        stdout.map_or_else(|| stream::empty().boxed(), |pipe| chunks(pipe, LogStream::Stdout).boxed());
+    let stderr =
+        stderr.map_or_else(|| stream::empty().boxed(), |pipe| chunks(pipe, LogStream::Stderr).boxed());
+    stream::select(stdout, stderr).boxed()
+}
+
+/// Writes what is read of the selected streams to a log.
+pub(super) fn logged(
+    output: BoxStream<'static, Result<LogChunk>>,
+    log: LogWriter,
+    is_logged: fn(LogStream) -> bool,
+) -> BoxStream<'static, Result<LogChunk>> {
+    let log = Mutex::new(log);
+    let write = move |chunk: &Result<LogChunk>| {
+        if let Ok(chunk) = chunk
+            && is_logged(chunk.stream)
+        {
+            // No code panics while it holds the lock.
+            log.lock().unwrap_or_else(PoisonError::into_inner).write(chunk);
+        }
+    };
+    output.inspect(write).boxed()
+}
+
+/// Reads a pipe until its other end is closed.
+fn chunks(
+    pipe: impl AsyncRead + Send + Unpin,
+    stream: LogStream,
+) -> impl Stream<Item = Result<LogChunk>> + Send {
+    stream::try_unfold((pipe, BytesMut::new()), move |(mut pipe, mut buffer)| async move {
+        buffer.reserve(READ_BYTES);
+        let count = pipe.read_buf(&mut buffer).await.map_err(|error| {
+            Error::new(ErrorKind::Io, "cannot read the output of a container").source(error)
+        })?;
+        let bytes: Bytes = buffer.split().freeze();
+        Ok((count > 0).then_some((LogChunk { stream, bytes }, (pipe, buffer))))
+    })
+}

@@ -1,0 +1,103 @@
+//! Workloads of the built-in runtime, without an engine.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::support::{Home, Session, docker, is_alive, kill, wait_until};
+
+/// The base image that consists of the system folders of this machine.
+const SYSTEM_BASE: &str = "localhost/mcpm/host:system";
+const STDIO: &str = "mcpm-test/everything:1";
+const HTTP: &str = "mcpm-test/everything-http:1";
+
+/// The first process of a workload's container, on this machine.
+#[track_caller]
+fn first_process(home: &Home, name: &str) -> u32 {
+    let record = home.path(&format!("state/mcpm/containers/{name}/process.json"));
+    let process: Value = serde_json::from_slice(&fs::read(record).unwrap()).unwrap();
+    process["first"].as_u64().unwrap().try_into().unwrap()
+}
+
+/// The containers on record.
+fn containers(home: &Home) -> usize {
+    fs::read_dir(home.path("state/mcpm/containers")).unwrap().count()
+}
+
+#[test]
+fn a_package_runs_with_the_tools_of_this_machine() {
+    let home = Home::new();
+    let name = home.name("time");
+    let run = [
+        "run",
+        "uvx://mcp-server-time",
+        "--runtime",
+        "builtin",
+        "--runtime-image",
+        SYSTEM_BASE,
+        "--name",
+        &name,
+    ];
+    let plan = home.run(&[&run[..], &["--plan"]].concat()).succeeded().stdout;
+    assert!(plan.contains("the system folders of this machine"), "{plan}");
+    let url = home.run(&run).succeeded().url();
+    assert!(Session::open(&url).tools().contains(&"get_current_time".to_owned()));
+    let process = first_process(&home, &name);
+    kill("KILL", home.supervisor(&name));
+    wait_until("the kernel has ended the server", || !is_alive(process));
+    assert_eq!(home.run(&["start", &name]).succeeded().url(), url);
+    assert!(!Session::open(&url).tools().is_empty());
+    let process = first_process(&home, &name);
+    home.run(&["stop", &name]).succeeded();
+    assert!(!is_alive(process));
+    home.run(&["rm", &name]).succeeded();
+    assert_eq!(containers(&home), 0);
+    home.assert_nothing_left();
+}
+
+#[test]
+fn images_of_engines_run_without_one() {
+    let home = Home::new();
+    let archive = home.text("images.tar");
+    docker(&["save", "--output", &archive, STDIO, HTTP]);
+    home.run(&["image", "load", &archive]).succeeded();
+    for (image, kind) in [(STDIO, "stdio"), (HTTP, "http")] {
+        let name = home.name(kind);
+        let run = ["run", image, "--runtime", "builtin", "--name", &name, "--offline"];
+        let url = home.run(&run).succeeded().url();
+        let answer = Session::open(&url).call("test_simple_text", &serde_json::json!({}));
+        assert!(answer.contains("simple text"), "{answer}");
+        // A crash of the server is no crash of the workload.
+        let process = first_process(&home, &name);
+        kill("KILL", process);
+        wait_until("the server was restarted", || home.status(&name)["restarts"] == 1);
+        wait_until("the server runs again", || home.status(&name)["status"] == "running");
+        assert!(!Session::open(&url).tools().is_empty());
+        home.run(&["rm", &name]).succeeded();
+    }
+    assert_eq!(containers(&home), 0);
+    home.assert_nothing_left();
+}
+
+#[test]
+fn what_needs_an_engine_is_refused() {
+    let home = Home::new();
+    let archive = home.text("image.tar");
+    docker(&["save", "--output", &archive, STDIO]);
+    home.run(&["image", "load", &archive]).succeeded();
+    for (code, options, reason) in [
+        (2, &["--publish", "8080:80"][..], "publishes no ports"),
+        (2, &["--target-host", "127.0.0.1", "--transport", "streamable-http"], "cannot be used with"),
+        (3, &["--network", "container:other"], "has no network `container:other`"),
+    ] {
+        let run = [&["run", STDIO, "--runtime", "builtin", "--offline"][..], options].concat();
+        let outcome = home.run(&run);
+        assert_eq!(outcome.code, Some(code), "{outcome:?}");
+        assert!(outcome.stderr.contains(reason), "{outcome:?}");
+    }
+    let package = ["run", "uvx://mcp-server-time", "--runtime", "builtin", "--runtime-add-package", "git"];
+    let outcome = home.run(&package);
+    assert_eq!(outcome.code, Some(3), "{outcome:?}");
+    assert!(outcome.stderr.contains("cannot install packages of a distribution"), "{outcome:?}");
+    home.assert_nothing_left();
+}
