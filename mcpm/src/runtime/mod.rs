@@ -19,11 +19,11 @@ use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWrite;
 
 pub use crate::options::{Protocol, Relabel};
-use crate::{Error, ErrorKind, Result, image::ImageReference};
+use crate::{Result, image::ImageReference};
 pub use build::{BuildProgress, BuildRequest, UntaggedImage};
 
 mod build;
-#[cfg(feature = "containers")]
+#[cfg(any(feature = "docker", all(feature = "builtin", target_os = "linux")))]
 mod build_log;
 #[cfg_attr(
     not(all(
@@ -317,8 +317,10 @@ pub struct Mount {
 }
 
 /// Creates the error for a mount whose source does not exist.
-#[cfg(feature = "containers")]
-pub(crate) fn missing_source(source: &str) -> Error {
+#[cfg(any(feature = "docker", all(feature = "builtin", target_os = "linux")))]
+pub(crate) fn missing_source(source: &str) -> crate::Error {
+    use crate::{Error, ErrorKind};
+
     Error::new(ErrorKind::InvalidOption, format!("cannot mount `{source}`: it does not exist"))
         .hint("create it first, or correct the path")
 }

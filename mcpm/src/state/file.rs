@@ -14,7 +14,7 @@ use std::{
 
 use crate::{
     Error, ErrorKind,
-    platform::{folder_with_mode, open_folder, set_mode, sync_folder, with_mode},
+    platform::{folder_with_mode, open_folder, sync_folder, with_mode},
 };
 
 pub(super) use crate::platform::is_same_file;
@@ -89,7 +89,7 @@ pub(crate) fn remove_tree(folder: &Path) -> io::Result<()> {
 
 #[cfg(feature = "builtin")]
 fn make_removable(folder: &Path) -> io::Result<()> {
-    set_mode(folder, 0o700)?;
+    crate::platform::set_mode(folder, 0o700)?;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         // Links are not followed.

@@ -35,6 +35,7 @@ pub(crate) fn is_link_loop(error: &io::Error) -> bool {
 }
 
 /// The release of the kernel, if it is Linux.
+#[cfg(feature = "docker")]
 pub(crate) fn linux_release() -> Option<String> {
     let name = rustix::system::uname();
     let release = name.release().to_str().ok()?;

@@ -29,6 +29,7 @@ pub(crate) fn is_link_loop(_error: &io::Error) -> bool {
 }
 
 /// The release of the kernel, if it is Linux.
+#[cfg(feature = "docker")]
 pub(crate) fn linux_release() -> Option<String> {
     None
 }
