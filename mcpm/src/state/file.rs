@@ -49,7 +49,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Creates a file at `path` atomically; fails with `AlreadyExists` if the path exists.
-pub(super) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = TempFile::write(path, bytes)?;
     // Unlike a rename, a hard link never replaces a file.
     fs::hard_link(&draft.0, path)?;

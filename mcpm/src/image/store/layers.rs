@@ -21,7 +21,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     image::Digest,
-    state::file::{self, file_error},
+    state::file::{self, file_error, remove_tree},
 };
 
 /// The version of the files' format.
@@ -165,7 +165,7 @@ impl Layers {
             Ok(()) => Ok(()),
             // Another process was faster, with the same content.
             Err(error) if target.is_dir() && error.kind() != io::ErrorKind::CrossesDevices => {
-                fs::remove_dir_all(folder).map_err(|error| file_error("remove", folder, error))
+                remove_tree(folder).map_err(|error| file_error("remove", folder, error))
             }
             Err(error) => Err(file_error("move", folder, error)),
         }
@@ -199,7 +199,7 @@ impl Layers {
             freed += size_of_record(&path.with_extension("json"));
             let moved = trash.join(format!("layer-{number}"));
             fs::rename(path, &moved)
-                .and_then(|()| fs::remove_dir_all(&moved))
+                .and_then(|()| remove_tree(&moved))
                 .map_err(|error| file_error("remove", path, error))?;
         }
         for path in files {

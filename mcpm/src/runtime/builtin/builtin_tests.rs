@@ -247,3 +247,25 @@ async fn a_build_that_fails_says_which_step_and_leaves_nothing() {
     let connect = "RUN [\"/bin/sh\", \"-c\", \"getent hosts example.com\"]";
     fixture.build(name, connect).await.unwrap_err();
 }
+
+#[tokio::test]
+async fn an_image_that_claims_to_be_based_on_the_system_folders_gets_none_of_them() {
+    let fixture = Fixture::new();
+    let images = &fixture.runtime.images;
+    let own = host_image::ensure(images).unwrap();
+    assert!(!host_image::system_mounts(images, &own).unwrap().is_empty());
+    let [(label, value)] = own.config.labels.iter().collect::<Vec<_>>()[..] else { panic!("{own:?}") };
+    let (state, proof) = value.split_once('.').unwrap();
+    for forged in [String::new(), "x".to_owned(), state.to_owned(), format!("{state}."), format!("x.{proof}")]
+    {
+        let draft = images.draft().unwrap();
+        let layer = draft.path().join("layer");
+        fs::create_dir(&layer).unwrap();
+        let config = crate::image::store::ImageConfig {
+            labels: BTreeMap::from([(label.clone(), forged.clone())]),
+            ..Default::default()
+        };
+        let image = images.commit(None, vec![layer], &config, None).unwrap();
+        assert!(host_image::system_mounts(images, &image).unwrap().is_empty(), "{forged}");
+    }
+}

@@ -44,7 +44,15 @@ pub(super) struct ContainerProcess {
     /// The process outside of the sandbox that watches it.
     pub(super) monitor: ProcessId,
     /// The first process of the sandbox, as a process of this machine.
-    pub(super) first: u32,
+    pub(super) first: ProcessId,
+}
+
+impl ContainerProcess {
+    /// Whether the container runs. A process that had exited before it was recorded has no start time, and its id may
+    /// belong to another process by now.
+    fn is_alive(&self) -> bool {
+        self.monitor.start_time.is_some() && self.monitor.is_alive()
+    }
 }
 
 /// The containers of one state folder.
@@ -58,8 +66,7 @@ impl Containers {
 
     /// Returns the folder of a container, if it exists.
     pub(super) fn find(&self, name: &str) -> Option<ContainerFolder> {
-        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        if name.starts_with('.') || !name.bytes().all(is_allowed) {
+        if !is_name(name) {
             return None;
         }
         let folder = ContainerFolder(self.0.join(name));
@@ -99,6 +106,10 @@ impl Containers {
                 return Err(missing_source(&mount.source.display().to_string()));
             }
         }
+        if !is_name(&spec.name) {
+            let message = format!("`{}` is not a valid name of a container", spec.name.escape_debug());
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
         if self.find(&spec.name).is_some() {
             let message = format!("a container named `{}` exists already", spec.name);
             return Err(Error::new(ErrorKind::NameTaken, message));
@@ -112,6 +123,12 @@ impl Containers {
         folder.write_json(RECORD_FILE, record)?;
         Ok(folder)
     }
+}
+
+/// Whether a name is one of a container, and not a path.
+fn is_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    !name.is_empty() && !name.starts_with('.') && name.bytes().all(is_allowed)
 }
 
 /// The folder of one container.
@@ -168,7 +185,7 @@ impl ContainerFolder {
 
     /// Returns the process, if it runs.
     pub(super) fn running_process(&self) -> Option<ContainerProcess> {
-        self.process().filter(|process| process.monitor.is_alive())
+        self.process().filter(ContainerProcess::is_alive)
     }
 
     /// Returns how the last process exited.
@@ -180,7 +197,7 @@ impl ContainerFolder {
     pub(super) fn info(&self) -> Result<ContainerInfo> {
         let spec = self.record()?.spec;
         let process = self.process();
-        let running = process.filter(|process| process.monitor.is_alive());
+        let running = process.filter(ContainerProcess::is_alive);
         let state = match (process, running) {
             (None, _) => ContainerState::Created,
             (Some(_), Some(_)) => ContainerState::Running,
@@ -191,7 +208,7 @@ impl ContainerFolder {
             name: spec.name,
             labels: spec.labels,
             state,
-            pid: running.map(|process| process.first),
+            pid: running.map(|process| process.first.pid),
             addresses: Default::default(),
             ports: Vec::new(),
             network_mode: spec.network.to_string(),
@@ -283,6 +300,8 @@ pub(super) mod tests {
         fs::write(state.path().join("outside").join(RECORD_FILE), "{}").unwrap();
         for name in ["", ".", "..", "../outside", "a/b", ".hidden"] {
             assert!(containers.find(name).is_none(), "{name}");
+            let record = Record { spec: spec(name), image: String::new() };
+            assert_eq!(containers.create(&record).unwrap_err().kind(), ErrorKind::InvalidOption, "{name}");
         }
     }
 

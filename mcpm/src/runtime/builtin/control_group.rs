@@ -95,6 +95,8 @@ impl Hierarchy {
     fn create(&self, spec: &ContainerSpec) -> Result<ControlGroups> {
         let folders = self.folders(&spec.name);
         for folder in &folders {
+            // One that a killed process has left would have its limits and its counts.
+            let _ = fs::remove_dir(folder);
             fs::create_dir_all(folder).map_err(|error| file_error("make", folder, error))?;
         }
         let confinement = &spec.confinement;

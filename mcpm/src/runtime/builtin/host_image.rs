@@ -6,10 +6,12 @@
 
 use std::{
     fs, io,
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
     time::UNIX_EPOCH,
 };
+
+use ring::hmac;
 
 use super::{plan, sandbox::MountOperation};
 use crate::{
@@ -19,14 +21,16 @@ use crate::{
         store::{ImageConfig, ImageStore, StoredImage},
     },
     package::certificates::CA_VARIABLES,
-    state::file::{create_folders, file_error},
+    state::file::{self, create_folders, file_error},
 };
 
 /// The name of the image.
 pub(crate) const REFERENCE: &str = "localhost/mcpm/host:system";
 
-/// The label with what the image was made from. Only this runtime commits images with it.
+/// The label with what the image was made from, and a proof that it was made here: other images may have any labels.
 const SYSTEM_LABEL: &str = "mcpm-package-host";
+/// The file of the store with the key of the proof.
+const KEY_FILE: &str = "host.key";
 /// Folders of the system, which are mounted, or links into `/usr`.
 const SYSTEM_FOLDERS: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 /// Empty folders of the image.
@@ -92,6 +96,7 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 pub(super) fn ensure(images: &ImageStore) -> Result<StoredImage> {
     let reference = ImageReference::parse(REFERENCE)?;
     let state = system_state();
+    let state = format!("{state}.{}", proof(&key(images)?, &state));
     if let Some(found) = images.find(&reference)?
         && found.config.labels.get(SYSTEM_LABEL) == Some(&state)
     {
@@ -115,13 +120,44 @@ pub(super) fn ensure(images: &ImageStore) -> Result<StoredImage> {
 }
 
 /// Returns the mounts of the system folders, for an image that is based on them.
-pub(super) fn system_mounts(image: &StoredImage) -> Vec<MountOperation> {
-    if !image.config.labels.contains_key(SYSTEM_LABEL) {
-        return Vec::new();
+///
+/// # Errors
+/// `Io` when the key of the store cannot be read.
+pub(super) fn system_mounts(images: &ImageStore, image: &StoredImage) -> Result<Vec<MountOperation>> {
+    let Some((state, given)) = image.config.labels.get(SYSTEM_LABEL).and_then(|label| label.split_once('.'))
+    else {
+        return Ok(Vec::new());
+    };
+    if proof(&key(images)?, state) != given {
+        return Ok(Vec::new());
     }
     let folders = SYSTEM_FOLDERS.iter().map(|name| PathBuf::from("/").join(name));
     let folders = folders.filter(|folder| folder.symlink_metadata().is_ok_and(|found| found.is_dir()));
-    folders.map(|folder| plan::bind(folder.clone(), &folder.to_string_lossy(), true)).collect()
+    Ok(folders.map(|folder| plan::bind(folder.clone(), &folder.to_string_lossy(), true)).collect())
+}
+
+/// Returns the key of a store, which is made once. Only the user can read it.
+fn key(images: &ImageStore) -> Result<Vec<u8>> {
+    let path = images.folder().join(KEY_FILE);
+    let failed = |error| file_error("read", &path, error);
+    match fs::read(&path) {
+        Ok(key) if !key.is_empty() => return Ok(key),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let mut key = [0; 32];
+    getrandom::fill(&mut key).map_err(|error| failed(io::Error::other(error.to_string())))?;
+    // Of two processes that make it, both use the key of the first.
+    match file::create(&path, &key) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(error)),
+        _ => fs::read(&path).map_err(failed),
+    }
+}
+
+/// Returns the proof that this store has made an image for a state of the machine.
+fn proof(key: &[u8], state: &str) -> String {
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), state.as_bytes());
+    tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Describes the operating system and the tools: their files and when they were changed.
@@ -181,7 +217,9 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
         let Ok(entries) = fs::read_dir(from) else { return Ok(()) };
         return entries.flatten().try_for_each(|entry| copy(&entry.path(), &to.join(entry.file_name())));
     }
-    if found.is_file() && found.len() <= MAX_FILE_BYTES {
+    // What not every user may read may be a key.
+    let is_public = found.permissions().mode() & 0o004 != 0;
+    if found.is_file() && is_public && found.len() <= MAX_FILE_BYTES {
         match fs::copy(from, to) {
             Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Err(error),
             _ => {}

@@ -71,8 +71,8 @@ async fn a_log_is_rotated_and_holds_two_files_at_most() {
 async fn a_reader_follows_until_the_container_exits() {
     let (_state, folder) = container();
     let mut process = tokio::process::Command::new("sleep").arg("60").spawn().unwrap();
-    let id = process.id().unwrap();
-    folder.set_process(ContainerProcess { monitor: ProcessId::of(id), first: id }).unwrap();
+    let id = ProcessId::of(process.id().unwrap());
+    folder.set_process(ContainerProcess { monitor: id, first: id }).unwrap();
     let mut log = LogWriter::open(&folder).unwrap();
     log.write(&chunk(LogStream::Stdout, "before"));
     let mut chunks = read(folder.clone(), LogOptions { follow: true, tail: None }).unwrap();

@@ -42,6 +42,7 @@ mod user;
 pub(crate) use host_image::REFERENCE as HOST_IMAGE;
 
 use container::{ContainerFolder, Containers, Record};
+use control_group::ControlGroups;
 use processes::Processes;
 
 /// The address of this runtime in records.
@@ -183,7 +184,7 @@ impl Runtime for Builtin {
         };
         let image =
             Digest::parse(&record.image).map_or(Ok(None), |id| self.images.get(&id))?.ok_or_else(gone)?;
-        let plan = plan::of_container(&folder, &record, &image)?;
+        let plan = plan::of_container(&self.images, &folder, &record, &image)?;
         self.processes.start(&folder, &plan).await
     }
 
@@ -226,6 +227,7 @@ impl Runtime for Builtin {
         let Some(folder) = self.containers.find(&id.0) else { return Ok(()) };
         processes::stop(&folder, Duration::ZERO).await?;
         self.processes.forget(id);
+        ControlGroups::remove(&id.0);
         folder.remove()
     }
 }

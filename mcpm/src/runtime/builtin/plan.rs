@@ -17,9 +17,9 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    image::store::StoredImage,
+    image::store::{ImageStore, StoredImage},
     platform::set_mode,
-    runtime::{ContainerSpec, Network},
+    runtime::{ContainerSpec, Mount, Network},
     state::file::file_error,
 };
 
@@ -34,6 +34,7 @@ const HOSTS: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loop
 /// # Errors
 /// `ImageUnavailable` if the image names a user that it does not have; `InvalidOption` if there is nothing to run; `Io`.
 pub(super) fn of_container(
+    images: &ImageStore,
     folder: &ContainerFolder,
     record: &Record,
     image: &StoredImage,
@@ -42,19 +43,10 @@ pub(super) fn of_container(
     let user = ImageUser::find(&image.config.user, &image.layers)?;
     let root = folder.subfolder("root")?;
     let mut mounts = vec![root_mount(folder, image)?];
-    mounts.extend(host_image::system_mounts(image));
+    mounts.extend(host_image::system_mounts(images, image)?);
     mounts.extend(standard_mounts());
     mounts.extend(network_files(spec));
-    let tmpfs = |(target, size): (&String, &u64)| {
-        MountOperation::Tmpfs(TmpfsMount { target: target.clone(), size: *size, mode: 0o1777, no_exec: true })
-    };
-    mounts.extend(spec.confinement.tmpfs.iter().map(tmpfs));
-    mounts.extend(
-        spec.mounts
-            .iter()
-            .chain(&spec.overlays)
-            .map(|mount| bind(mount.source.clone(), &mount.target, mount.read_only)),
-    );
+    mounts.extend(volumes(spec));
     let working_dir = working_dir(image);
     mounts.push(MountOperation::Folder { path: working_dir.clone(), mode: 0o755 });
     let writable = match spec.confinement.read_only_root {
@@ -87,6 +79,20 @@ pub(super) fn of_container(
         writable,
         program_folder: folder.path().to_owned(),
     })
+}
+
+/// Returns folders in memory, volumes and what hides parts of them. A folder comes before those in it, so that none hides
+/// another.
+fn volumes(spec: &ContainerSpec) -> impl Iterator<Item = MountOperation> {
+    let tmpfs = spec.confinement.tmpfs.iter().map(|(target, size)| {
+        let mount = TmpfsMount { target: target.clone(), size: *size, mode: 0o1777, no_exec: true };
+        (target.clone(), MountOperation::Tmpfs(mount))
+    });
+    let volume =
+        |mount: &Mount| (mount.target.clone(), bind(mount.source.clone(), &mount.target, mount.read_only));
+    let mut all: Vec<_> = tmpfs.chain(spec.mounts.iter().map(volume)).collect();
+    all.sort_by_key(|(target, _)| Path::new(target).components().count());
+    all.into_iter().chain(spec.overlays.iter().map(volume)).map(|(_, operation)| operation)
 }
 
 /// Returns the root: the layers of the image below a folder of the container.

@@ -18,7 +18,6 @@ use super::{
 };
 use crate::{
     Result,
-    platform::{Signal, signal_process},
     runtime::{Attachment, ContainerId, Exit},
     state::ProcessId,
 };
@@ -60,7 +59,10 @@ impl Processes {
         let mut process = sandbox::spawn(plan, streams, exit_file).await?;
         tracing::debug!(container = %id, landlock = ?process.landlock_version(), "a sandbox was started");
         if let Some(monitor) = process.monitor_pid() {
-            folder.set_process(ContainerProcess { monitor: ProcessId::of(monitor), first: process.pid() })?;
+            folder.set_process(ContainerProcess {
+                monitor: ProcessId::of(monitor),
+                first: ProcessId::of(process.pid()),
+            })?;
         }
         if !is_attached {
             let output = streams::output(process.stdout.take(), process.stderr.take());
@@ -116,7 +118,9 @@ pub(super) async fn stop(folder: &ContainerFolder, grace: Duration) -> Result<()
     }
     // With the first process, the kernel kills all others of the sandbox, and the monitor records the exit. If it is gone
     // already, the monitor is about to exit.
-    let _ = signal_process(process.first, Signal::KILL);
+    if process.first.start_time.is_some() {
+        process.first.kill()?;
+    }
     if !process.monitor.wait_exit(KILL_TIMEOUT).await {
         process.monitor.kill()?;
         process.monitor.wait_exit(KILL_TIMEOUT).await;

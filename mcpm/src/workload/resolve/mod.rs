@@ -18,7 +18,7 @@ use crate::{
     Environment, Error, ErrorKind, Result,
     image::{ImageReference, verify::VerifiedImage},
     isolation::{HostMap, MOUNT_POINT},
-    options::{ProxyMode, SecretTarget, Transport, WorkloadOptions},
+    options::{ProxyMode, SecretRef, SecretTarget, Transport, WorkloadOptions},
     proxy::ineffective_options,
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Mount, Network, PublishedPort, labels},
     state::{SPEC_VERSION, Store},
@@ -226,6 +226,20 @@ pub(super) fn resolve(
         confinement: permissions.confinement(),
         entry,
     };
+    let is_variable = |secret: &&SecretRef| matches!(secret.destination(), SecretTarget::Variable(_));
+    if context.engine.connects_through_mcpm
+        && container.entry.is_none()
+        && let Some(secret) = options.secret.iter().chain(prompted.keys()).find(is_variable)
+    {
+        // Only the shim passes variables without storing them.
+        let message = format!(
+            "the built-in runtime cannot pass the secret `{}` as a variable in the network `host`",
+            secret.name
+        );
+        return Err(Error::new(ErrorKind::Unsupported, message).hint(
+            "leave out `network`, deliver the secret as a file, or use a container engine with `runtime`",
+        ));
+    }
     value_origins::record_container_origins(request, &options, &container, &own, &mut origins);
     let exported = options_for_export(request, &context.environment.working_dir);
     Ok(WorkloadSpec {

@@ -135,7 +135,16 @@ impl Build<'_> {
                 copy::from_layer(from.split_layers()?.own, sources, &stage.split_layers()?, target)?;
             }
             Instruction::Run(command) => {
-                run::run(self.request, self.folder, stage, command, &mut self.log, progress).await?;
+                run::run(
+                    &self.runtime.images,
+                    self.request,
+                    self.folder,
+                    stage,
+                    command,
+                    &mut self.log,
+                    progress,
+                )
+                .await?;
             }
             Instruction::Env(pairs) => {
                 for (name, value) in pairs {

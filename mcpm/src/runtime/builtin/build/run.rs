@@ -13,6 +13,7 @@ use futures_util::StreamExt as _;
 use super::{BuildFolder, Stage};
 use crate::{
     Error, ErrorKind, Result,
+    image::store::ImageStore,
     isolation::{EgressDecision, HostMap, Isolation, IsolationSpec, MOUNT_POINT},
     permission::Outbound,
     runtime::{
@@ -40,6 +41,7 @@ const SINGLE_USER_VARIABLE: &str = "MCPM_SINGLE_USER";
 
 /// Runs a program in the layer of a stage, as the stage's user.
 pub(super) async fn run(
+    images: &ImageStore,
     request: &BuildRequest,
     folder: &BuildFolder,
     stage: &Stage,
@@ -65,7 +67,7 @@ pub(super) async fn run(
     let isolation = Isolation::start(folder_of_shim, &spec, None, Vec::new(), on_decision, None)?;
     let env = environment(request, stage, &spec);
     isolation.set_config(SLOT, &env)?;
-    let plan = sandbox_plan(folder, stage, &link)?;
+    let plan = sandbox_plan(images, folder, stage, &link)?;
     let streams = SandboxStreams {
         stdin: SandboxStream::Null,
         stdout: SandboxStream::Piped,
@@ -105,7 +107,12 @@ fn environment(request: &BuildRequest, stage: &Stage, spec: &IsolationSpec) -> B
 }
 
 /// Returns the sandbox of a step.
-fn sandbox_plan(folder: &BuildFolder, stage: &Stage, link: &Path) -> Result<SandboxPlan> {
+fn sandbox_plan(
+    images: &ImageStore,
+    folder: &BuildFolder,
+    stage: &Stage,
+    link: &Path,
+) -> Result<SandboxPlan> {
     let (root, work) = (folder.subfolder("root")?, folder.subfolder("work")?);
     let layers = stage.split_layers()?;
     let user = ImageUser::find(&stage.config.user, &layers.lower)?;
@@ -114,7 +121,9 @@ fn sandbox_plan(folder: &BuildFolder, stage: &Stage, link: &Path) -> Result<Sand
         lower: layers.lower.iter().rev().cloned().collect(),
         writable: Some((layers.own.to_owned(), work)),
     }];
-    mounts.extend(stage.base.iter().flat_map(host_image::system_mounts));
+    if let Some(base) = &stage.base {
+        mounts.extend(host_image::system_mounts(images, base)?);
+    }
     mounts.extend(standard_mounts());
     mounts.push(MountOperation::File {
         path: "/etc/resolv.conf".to_owned(),
