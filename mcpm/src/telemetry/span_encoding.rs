@@ -151,7 +151,7 @@ impl Encoder {
         }
         self.varint(length as u64);
         let more = self.0.len() - end - 1;
-        // The length goes before the message.
+        // The length precedes the message.
         self.0[start..].rotate_right(more + 1);
         self.0.remove(begin + more);
     }

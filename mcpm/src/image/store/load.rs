@@ -44,7 +44,7 @@ struct SavedImage {
     layers: Vec<String>,
 }
 
-/// An image of an archive, of which nothing was unpacked yet.
+/// An image in an archive that has not been unpacked yet.
 struct FoundImage {
     config: Vec<u8>,
     /// The names of the files of its layers.
