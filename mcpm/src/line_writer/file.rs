@@ -180,8 +180,9 @@ impl LineSink for RotatingFile {
     }
 
     fn max_batch_bytes(&self) -> usize {
-        // So that no file exceeds its limit.
-        usize::try_from(self.rotation.size).map_or(MAX_BATCH_BYTES, |most| most.min(MAX_BATCH_BYTES))
+        // A file is rotated when it is full, however many lines are written at once.
+        let room = self.rotation.size.saturating_sub(self.intact_size);
+        usize::try_from(room).map_or(MAX_BATCH_BYTES, |room| room.min(MAX_BATCH_BYTES))
     }
 }
 

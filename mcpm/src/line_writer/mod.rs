@@ -252,12 +252,13 @@ struct WriterThread {
 
 impl WriterThread {
     fn run(mut self) {
-        let (most, mut batch) = (self.sink.max_batch_bytes(), QueuedLines::default());
+        let mut batch = QueuedLines::default();
         while self.queue.take(&mut batch) {
             let mut waiting = std::mem::take(&mut batch.waiting).into_iter().peekable();
             let (mut first, mut begin) = (0, 0);
             while first < batch.ends.len() {
                 // As many lines as are written at once, and at least one.
+                let most = self.sink.max_batch_bytes();
                 let fits = batch.ends[first..].partition_point(|end| end - begin <= most).max(1);
                 let (next, end) = (first + fits, batch.ends[first + fits - 1]);
                 let outcome = self.write(&batch.text[begin..end], begin, &batch.ends[first..next]);

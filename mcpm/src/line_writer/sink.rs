@@ -10,7 +10,7 @@ pub(crate) trait LineSink: Send + fmt::Debug {
     /// Writes complete lines: all of them, or it fails.
     fn write(&mut self, lines: &[u8]) -> io::Result<()>;
 
-    /// Returns the most bytes of several lines that it accepts in one call.
+    /// Returns the most bytes of several lines that it accepts in the next call.
     fn max_batch_bytes(&self) -> usize {
         MAX_BATCH_BYTES
     }
