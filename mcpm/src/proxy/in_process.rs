@@ -1,63 +1,85 @@
-//! Connections to a proxy from its own process, without a port.
+//! Calls of a proxy from its own process, without a port.
 
-use std::{io, sync::Arc};
+use std::sync::{Arc, Weak};
 
-use async_trait::async_trait;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
 
-use super::target::Target;
-use crate::{Result, platform::LocalStream, transport::http::Dial};
+use super::{
+    listener::DRAIN_TIMEOUT,
+    observe::Peer,
+    respond::{Request, Response},
+    stack::Stack,
+    target::Target,
+};
+use crate::{Error, ErrorKind, Result};
 
 /// Maximum number of connections from the process of the proxy.
-const MAX_IN_PROCESS_CONNECTIONS: usize = 256;
-/// Connections that wait to be accepted.
-const MAX_WAITING_CONNECTIONS: usize = 16;
-
-/// A connection, and its permit.
-pub(super) type InProcessConnection = (LocalStream, OwnedSemaphorePermit);
-
-/// Opens connections to a proxy of this process.
-#[derive(Debug, Clone)]
-pub(crate) struct InProcessConnector {
-    connections: mpsc::Sender<InProcessConnection>,
-    permits: Arc<Semaphore>,
-}
-
-impl InProcessConnector {
-    /// Creates a connector, and the queue of the connections that it opens.
-    pub(super) fn new() -> (Self, mpsc::Receiver<InProcessConnection>) {
-        let (connections, queue) = mpsc::channel(MAX_WAITING_CONNECTIONS);
-        (Self { connections, permits: Arc::new(Semaphore::new(MAX_IN_PROCESS_CONNECTIONS)) }, queue)
-    }
-}
+const MAX_IN_PROCESS_CONNECTIONS: u32 = 256;
 
 /// The endpoint of a proxy for clients in its process.
 #[derive(Debug)]
 pub(crate) struct InProcessEndpoint {
-    pub(super) connector: InProcessConnector,
+    /// Dead once the proxy has stopped.
+    stack: Weak<Stack>,
+    permits: Arc<Semaphore>,
     /// The value of the `Host` header.
-    pub(super) authority: String,
+    authority: String,
     pub(super) path: String,
 }
 
+/// A connection to a proxy of this process.
+#[derive(Debug)]
+pub(crate) struct InProcessConnection {
+    stack: Weak<Stack>,
+    _permit: OwnedSemaphorePermit,
+}
+
 impl InProcessEndpoint {
+    pub(super) fn new(stack: Weak<Stack>, authority: String, path: String) -> Self {
+        let permits = Arc::new(Semaphore::new(MAX_IN_PROCESS_CONNECTIONS as usize));
+        Self { stack, permits, authority, path }
+    }
+
+    /// Returns the URL of the endpoint, which nothing but a [connection](Self::connect) can reach.
     pub(super) fn target(&self) -> Result<Target> {
-        let target = Target::parse(&format!("http://{}{}", self.authority, self.path))?;
-        Ok(target.with_dialer(Arc::new(self.connector.clone())))
+        Target::parse(&format!("http://{}{}", self.authority, self.path))
+    }
+
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// `Upstream` if too many are open, or if the proxy has stopped.
+    pub(super) fn connect(&self) -> Result<InProcessConnection> {
+        let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| {
+            let message = format!("{MAX_IN_PROCESS_CONNECTIONS} connections are open in this process");
+            Error::new(ErrorKind::Upstream, message).hint("drop those that are no longer used")
+        })?;
+        Ok(InProcessConnection { stack: Weak::clone(&self.stack), _permit: permit })
+    }
+
+    /// Waits briefly until all connections are closed.
+    pub(super) async fn closed(&self) {
+        // They close because the proxy stops.
+        let _ = timeout(DRAIN_TIMEOUT, self.permits.acquire_many(MAX_IN_PROCESS_CONNECTIONS)).await;
     }
 }
 
-#[async_trait]
-impl Dial for InProcessConnector {
-    async fn dial(&self) -> io::Result<LocalStream> {
-        let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| {
-            let message = format!("{MAX_IN_PROCESS_CONNECTIONS} connections are open in this process");
-            io::Error::new(io::ErrorKind::QuotaExceeded, message)
-        })?;
-        let (ours, theirs) = LocalStream::pair()?;
-        let stopped = |_| io::Error::new(io::ErrorKind::ConnectionRefused, "the proxy has stopped");
-        self.connections.send((theirs, permit)).await.map_err(stopped)?;
-        Ok(ours)
+impl InProcessConnection {
+    /// Handles a request as one from the port.
+    ///
+    /// # Errors
+    /// `Upstream` if the proxy has stopped.
+    pub(crate) async fn handle(&self, mut request: Request) -> Result<Response> {
+        let stopped = || Error::new(ErrorKind::Upstream, "the proxy has stopped");
+        let stack = self.stack.upgrade().ok_or_else(stopped)?;
+        if stack.needs_peer() {
+            request.extensions_mut().insert(Peer::InProcess);
+        }
+        // Boxed, since it is large, and one of two ways to a server.
+        Ok(Box::pin(stack.handle(request)).await)
     }
 }
 
@@ -67,19 +89,19 @@ mod tests {
 
     #[tokio::test]
     async fn connections_are_bounded() {
-        let (connector, mut queue) = InProcessConnector::new();
+        let endpoint = InProcessEndpoint::new(Weak::new(), "localhost".to_owned(), "/mcp".to_owned());
         let mut open = Vec::new();
         for _ in 0..MAX_IN_PROCESS_CONNECTIONS {
-            let ours = connector.dial().await.expect("a connection");
-            open.push((ours, queue.recv().await.expect("its other end")));
+            open.push(endpoint.connect().expect("a connection"));
         }
-        let refused = connector.dial().await.expect_err("one more");
-        assert_eq!(refused.kind(), io::ErrorKind::QuotaExceeded);
+        let refused = endpoint.connect().expect_err("one more");
+        assert_eq!(refused.kind(), ErrorKind::Upstream);
+        assert!(refused.to_string().starts_with("256 connections are open"), "{refused}");
         open.pop();
-        connector.dial().await.expect("a connection in place of the closed one");
-        drop(queue);
-        open.pop();
-        let refused = connector.dial().await.expect_err("nobody accepts it");
-        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        open.push(endpoint.connect().expect("a connection in place of the closed one"));
+        let stopped = open[0].handle(Request::new(crate::proxy::body::Body::empty())).await;
+        assert_eq!(stopped.expect_err("it has stopped").to_string(), "the proxy has stopped");
+        open.clear();
+        endpoint.closed().await;
     }
 }

@@ -13,15 +13,11 @@ use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpSocket, lookup_host},
-    sync::mpsc,
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    admission::Admission, in_process::InProcessConnection, observe::Peer, port_holder, stack::Stack,
-    write_timeout::WriteTimeout,
-};
+use super::{admission::Admission, observe::Peer, port_holder, stack::Stack, write_timeout::WriteTimeout};
 use crate::{
     Error, ErrorKind, Result,
     memory::Payer,
@@ -32,7 +28,7 @@ use crate::{
 /// Timeout for a request head, and for an idle connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long pending responses may take to complete when the proxy stops.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 const BACKLOG: u32 = 1024;
 /// Maximum number of connections.
 const MAX_CONNECTIONS: usize = 2048;
@@ -89,21 +85,13 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Where connections come from.
-#[derive(Debug)]
-pub(crate) struct ConnectionSources {
-    pub(super) port: Option<TcpListener>,
-    pub(super) in_process: Option<mpsc::Receiver<InProcessConnection>>,
-}
-
-/// Serves clients until `stop`, then waits briefly for pending responses.
+/// Serves the clients of a port, if there is one, until `stop`, then waits briefly for pending responses.
 pub(crate) async fn serve(
-    sources: ConnectionSources,
+    port: Option<TcpListener>,
     stack: Arc<Stack>,
     behind_proxy: bool,
     stop: CancellationToken,
 ) {
-    let ConnectionSources { port, mut in_process } = sources;
     // All connections of a reverse proxy have the same peer.
     let mut admission = port.map(|port| Admission::new(port, MAX_CONNECTIONS, !behind_proxy));
     let mut clients = JoinSet::new();
@@ -124,19 +112,11 @@ pub(crate) async fn serve(
                     drop(permit);
                 });
             }
-            Some(Some((stream, permit))) = optional(in_process.as_mut().map(mpsc::Receiver::recv)) => {
-                let client = Client { peer: stack.needs_peer().then_some(Peer::InProcess), payer: None };
-                let served = serve_connection(&http, alarms.clone(), stream, client, Arc::clone(&stack), stop.clone());
-                clients.spawn(async move {
-                    served.await;
-                    drop(permit);
-                });
-            }
             Some(_) = clients.join_next(), if !clients.is_empty() => {}
             () = stop.cancelled() => break,
         }
     }
-    drop((admission, in_process));
+    drop(admission);
     let drained =
         tokio::time::timeout(DRAIN_TIMEOUT, async { while clients.join_next().await.is_some() {} }).await;
     if drained.is_err() {

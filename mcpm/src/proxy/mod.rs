@@ -19,7 +19,7 @@ pub(crate) mod forward;
 mod header_check;
 mod health_probe;
 mod hop_by_hop;
-mod in_process;
+pub(crate) mod in_process;
 pub(crate) mod ineffective_options;
 mod last_seen;
 mod layer;

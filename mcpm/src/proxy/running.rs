@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     check_outcome::Passed,
-    in_process::InProcessEndpoint,
+    in_process::{InProcessConnection, InProcessEndpoint},
     stack::Stack,
     target::{SSE_PATH, Target},
 };
@@ -122,21 +122,24 @@ impl RunningProxy {
             // A listener that panicked has ended, too.
             let _ = task.await;
         }
+        self.in_process.closed().await;
         self.flush().await;
         if let Some(telemetry) = &self.telemetry {
             telemetry.stop().await;
         }
     }
 
-    /// Returns the target of clients in this process, and whether its URL is that of the deprecated transport.
+    /// Opens a connection from this process. Returns it with the target that its requests name, and whether that is the
+    /// URL of the deprecated transport.
     ///
     /// # Errors
-    /// `Upstream` if the proxy has stopped.
-    pub(crate) fn in_process_target(&self) -> Result<(Target, bool)> {
+    /// `Upstream` if the proxy has stopped, or if too many connections are open.
+    pub(crate) fn connect_in_process(&self) -> Result<(InProcessConnection, Target, bool)> {
         if !self.is_running() {
             return Err(Error::new(ErrorKind::Upstream, format!("the proxy of `{}` has stopped", self.name)));
         }
-        Ok((self.in_process.target()?, self.in_process.path == SSE_PATH))
+        let connection = self.in_process.connect()?;
+        Ok((connection, self.in_process.target()?, self.in_process.path == SSE_PATH))
     }
 
     /// Returns the token that is cancelled when the proxy stops.

@@ -6,7 +6,7 @@
 use std::{
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Endpoint, ProxySecrets, ProxySpec, RunningProxy,
     external_url::ExternalUrlConfig,
-    in_process::{InProcessConnector, InProcessEndpoint},
+    in_process::InProcessEndpoint,
     layers::{authenticate::Authenticator, origin::OriginCheck},
-    listener::{self, ConnectionSources},
+    listener,
     protected_resource::ProtectedResource,
     stack::Stack,
 };
@@ -267,22 +267,19 @@ impl ProxyService {
             (Arc::clone(&self.denials), self.audit.clone(), self.telemetry.clone());
         let stack = Arc::new(Stack::new(*self, origin, authenticator, endpoint));
         let stop = CancellationToken::new();
-        let (connector, in_process) = InProcessConnector::new();
         let weak = Arc::downgrade(&stack);
         let authority = shown_authority(&host, address);
         let (url, shown_address) = match &port {
             Some(_) => (format!("http://{authority}{path}"), Some(address)),
             None => (String::new(), None),
         };
-        let sources = ConnectionSources { port, in_process: Some(in_process) };
-        let serving = listener::serve(sources, stack, trusted, stop.clone());
+        let serving = listener::serve(port, stack, trusted, stop.clone());
         let task = match metrics.zip(telemetry.clone()) {
             None => tokio::spawn(serving),
             Some((listener, telemetry)) => {
                 let origin = OriginCheck::new(METRICS_HOST, true, []);
                 let stack = Arc::new(Stack::of_metrics(telemetry, origin, Arc::clone(&recent)));
-                let sources = ConnectionSources { port: Some(listener), in_process: None };
-                let metrics = listener::serve(sources, stack, false, stop.clone());
+                let metrics = listener::serve(Some(listener), stack, false, stop.clone());
                 tokio::spawn(async { _ = tokio::join!(serving, metrics) })
             }
         };
@@ -301,12 +298,8 @@ impl ProxyService {
             task,
             telemetry,
             listening,
-            stack: weak,
-            in_process: InProcessEndpoint {
-                connector,
-                authority: in_process_authority,
-                path: path.to_owned(),
-            },
+            stack: Weak::clone(&weak),
+            in_process: InProcessEndpoint::new(weak, in_process_authority, path.to_owned()),
         }
     }
 }

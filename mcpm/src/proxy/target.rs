@@ -114,15 +114,6 @@ impl Target {
         self.headers.extend(headers);
     }
 
-    /// Opens connections with `dial` instead of connecting to the address.
-    pub(crate) fn with_dialer(mut self, dial: Arc<dyn Dial>) -> Self {
-        let instance = self.instance.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(instance) = instance.as_mut().ok().and_then(Arc::get_mut) {
-            instance.client.dial_with(dial);
-        }
-        self
-    }
-
     /// Adds the target's headers to those of a request.
     pub(crate) fn set_headers(&self, headers: &mut HeaderMap) {
         for (name, value) in &self.headers {

@@ -23,6 +23,7 @@ use crate::{
     options::{Header, HeaderSecret, OptionSet as _, OptionSpec, ProxyMode, ProxyOptions, SharedOptions},
     proxy::{
         added_headers::header_map,
+        in_process::InProcessConnection,
         remote::{self, read_outgoing, remote_target},
         target::Target,
     },
@@ -85,9 +86,14 @@ impl StdioBridge {
     }
 
     /// Creates a bridge to a proxy in this process.
-    pub(super) fn in_process(target: Target, mode: ProxyMode, exit_grace: Duration) -> Self {
+    pub(super) fn in_process(
+        connection: InProcessConnection,
+        target: Target,
+        mode: ProxyMode,
+        exit_grace: Duration,
+    ) -> Self {
         Self {
-            client: ServerClient::new(target),
+            client: ServerClient::in_process(connection, target),
             mode,
             secret_headers: Vec::new(),
             environment: None,

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::BodyExt as _;
 use tokio::time::timeout;
 
@@ -17,10 +17,13 @@ use crate::{
     mcp::message::{Message, MessageKind},
     memory::{Account, ReservedBuffer},
     proxy::{
+        body::Body,
         forward::MAX_AUTHENTICATED_REPEATS,
+        in_process::InProcessConnection,
+        respond::Response,
         target::{Target, TargetInstance},
     },
-    transport::http::{RequestHead, ResponseBody},
+    transport::http::RequestHead,
 };
 
 /// Largest body of a response in bytes: one message of a server.
@@ -52,12 +55,19 @@ pub(super) struct ServerClient {
     target: Target,
     uri: Uri,
     account: Arc<Account>,
+    /// How requests reach the server, if it is behind a proxy of this process.
+    in_process: Option<InProcessConnection>,
 }
 
 impl ServerClient {
     pub(super) fn new(target: Target) -> Self {
         let uri = target.map_uri(&Uri::from_static("/"));
-        Self { target, uri, account: Account::new() }
+        Self { target, uri, account: Account::new(), in_process: None }
+    }
+
+    /// Creates a client of a proxy in this process.
+    pub(super) fn in_process(connection: InProcessConnection, target: Target) -> Self {
+        Self { in_process: Some(connection), ..Self::new(target) }
     }
 
     /// Returns the account that data of the server is charged to.
@@ -115,11 +125,7 @@ impl ServerClient {
 
     /// Sends a request, and returns the head of the response. `limit` is the time for each exchange. If the server
     /// requires another token, the user may be asked to log in.
-    pub(super) async fn send(
-        &self,
-        request: Request<Bytes>,
-        limit: Duration,
-    ) -> Result<Response<ResponseBody>, Failure> {
+    pub(super) async fn send(&self, request: Request<Bytes>, limit: Duration) -> Result<Response, Failure> {
         self.send_authenticated(request, limit, None).await
     }
 
@@ -130,7 +136,7 @@ impl ServerClient {
         request: Request<Bytes>,
         limit: Duration,
         claim: &Claim,
-    ) -> Result<Response<ResponseBody>, Failure> {
+    ) -> Result<Response, Failure> {
         self.send_authenticated(request, limit, Some(claim)).await
     }
 
@@ -140,7 +146,7 @@ impl ServerClient {
         request: Request<Bytes>,
         limit: Duration,
         urgency: Urgency,
-    ) -> Result<Response<ResponseBody>, Failure> {
+    ) -> Result<Response, Failure> {
         if urgency == Urgency::Awaited {
             return self.send(request, limit).await;
         }
@@ -156,7 +162,7 @@ impl ServerClient {
         request: Request<Bytes>,
         limit: Duration,
         claim: Option<&Claim>,
-    ) -> Result<Response<ResponseBody>, Failure> {
+    ) -> Result<Response, Failure> {
         let on_sent = || claim.into_iter().for_each(Claim::mark_sent);
         let Some(outgoing) = self.target.outgoing() else {
             return self.exchange(&request, None, limit, on_sent).await;
@@ -191,7 +197,7 @@ impl ServerClient {
         token: Option<&HeaderValue>,
         limit: Duration,
         on_sent: impl Fn(),
-    ) -> Result<Response<ResponseBody>, Failure> {
+    ) -> Result<Response, Failure> {
         let instance = self.instance()?;
         let (mut parts, body) = request.clone().into_parts();
         let own = std::mem::take(&mut parts.headers);
@@ -202,11 +208,19 @@ impl ServerClient {
         parts.headers.extend(own);
         let exchanging = async {
             for _ in 0..=MAX_REDIRECTS {
-                let head = RequestHead::new(&parts, Some(body.len() as u64));
-                let response = instance
-                    .client
-                    .send_with_callback(&head, body.clone(), HeaderMap::new(), &on_sent)
-                    .await?;
+                let response = match &self.in_process {
+                    Some(proxy) => {
+                        on_sent();
+                        let body = Body::from(body.clone());
+                        proxy.handle(Request::from_parts(parts.clone(), body)).await?
+                    }
+                    None => {
+                        let head = RequestHead::new(&parts, Some(body.len() as u64));
+                        let client = &instance.client;
+                        let sent = client.send_with_callback(&head, body.clone(), HeaderMap::new(), &on_sent);
+                        sent.await?.map(Body::Upstream)
+                    }
+                };
                 match redirected(&instance, &parts.uri, &response) {
                     Some(uri) => parts.uri = uri,
                     None => return Ok(response),
@@ -219,7 +233,7 @@ impl ServerClient {
     }
 
     /// Reads the JSON-RPC response in a body.
-    pub(super) async fn read_message(&self, body: ResponseBody, limit: Duration) -> Result<Message, Failure> {
+    pub(super) async fn read_message(&self, body: Body, limit: Duration) -> Result<Message, Failure> {
         let late = |_| Failure::server("the server's response is incomplete");
         let body = timeout(limit, self.read(body, MAX_BODY_BYTES)).await.map_err(late)??;
         let invalid = |reason: &str| Failure::server(format!("the server's response is invalid: {reason}"));
@@ -232,14 +246,14 @@ impl ServerClient {
 
     /// Reads the JSON-RPC error in the body of a response whose status says that the request failed; otherwise
     /// returns what the status means.
-    pub(super) async fn read_error(&self, response: Response<ResponseBody>) -> Result<Message, Failure> {
+    pub(super) async fn read_error(&self, response: Response) -> Result<Message, Failure> {
         let status = response.status();
         let read = timeout(ERROR_TIMEOUT, self.read(response.into_body(), MAX_ERROR_BYTES)).await;
         let message = read.ok().and_then(Result::ok).and_then(|body| Message::parse(body).ok());
         message.filter(|message| !message.error().is_empty()).ok_or_else(|| Failure::status(status))
     }
 
-    async fn read(&self, mut body: ResponseBody, limit: usize) -> Result<Bytes, Failure> {
+    async fn read(&self, mut body: Body, limit: usize) -> Result<Bytes, Failure> {
         let mut whole = ReservedBuffer::new(self.account());
         while let Some(frame) = body.frame().await {
             let broken = |error| Failure::server(format!("the connection to the server failed: {error}"));
@@ -256,14 +270,14 @@ impl ServerClient {
 }
 
 /// Whether a response is a stream of events.
-pub(super) fn is_event_stream(response: &Response<ResponseBody>) -> bool {
+pub(super) fn is_event_stream(response: &Response) -> bool {
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
     response.status() == StatusCode::OK && kind.trim().eq_ignore_ascii_case("text/event-stream")
 }
 
 /// Returns where a response redirects its request to with the same method, if it is on the same server.
-fn redirected(instance: &TargetInstance, uri: &Uri, response: &Response<ResponseBody>) -> Option<Uri> {
+fn redirected(instance: &TargetInstance, uri: &Uri, response: &Response) -> Option<Uri> {
     let is_redirect =
         matches!(response.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
     let location = response.headers().get(header::LOCATION).filter(|_| is_redirect)?;

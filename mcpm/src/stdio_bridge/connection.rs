@@ -46,7 +46,7 @@ impl RunningProxy {
     /// Connects to the server from this process. Nothing is sent before the first message.
     ///
     /// # Errors
-    /// `Upstream` if the proxy has stopped.
+    /// `Upstream` if the proxy has stopped, or if 256 connections are open.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -57,7 +57,7 @@ impl RunningProxy {
     /// Connects to the server with options.
     ///
     /// # Errors
-    /// `Upstream` if the proxy has stopped; `InvalidOption` for a token that is not valid in a header.
+    /// `Upstream` if the proxy has stopped, or if 256 connections are open; `InvalidOption` for a token that is not valid in a header.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -67,9 +67,9 @@ impl RunningProxy {
         if let Some(token) = &bearer_token {
             headers.insert(AUTHORIZATION, bearer_value(token)?);
         }
-        let (target, is_sse) = self.in_process_target()?;
+        let (connection, target, is_sse) = self.connect_in_process()?;
         let mode = mode.unwrap_or(if is_sse { ProxyMode::Sse } else { ProxyMode::StreamableHttp });
-        let bridge = StdioBridge::in_process(target.with_headers(headers), mode, EXIT_GRACE);
+        let bridge = StdioBridge::in_process(connection, target.with_headers(headers), mode, EXIT_GRACE);
         let (ours, theirs) = tokio::io::duplex(BUFFER_BYTES);
         let (input, output) = tokio::io::split(theirs);
         let stopped = self.stop_token();

@@ -9,13 +9,13 @@ use super::failure::{Failure, NO_ROOM};
 use crate::{
     mcp::event_reader::{Event, EventError, EventReader},
     memory::Account,
-    transport::http::ResponseBody,
+    proxy::body::Body,
 };
 
 /// A stream of events.
 #[derive(Debug)]
 pub(super) struct EventStream {
-    body: ResponseBody,
+    body: Body,
     reader: EventReader,
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Opened {
 }
 
 impl EventStream {
-    pub(super) fn new(body: ResponseBody, account: Arc<Account>) -> Self {
+    pub(super) fn new(body: Body, account: Arc<Account>) -> Self {
         Self { body, reader: EventReader::new(account) }
     }
 

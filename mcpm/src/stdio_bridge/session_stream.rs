@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderValue, StatusCode};
 use tokio::time::{sleep, timeout};
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Error, ErrorKind,
     mcp::{error_code, message::MessageKind},
-    transport::http::ResponseBody,
+    proxy::respond::Response,
 };
 
 /// Timeout for opening a lost session again.
@@ -134,7 +134,7 @@ impl StreamableServer {
 }
 
 /// Returns a response that is of the server, rather than of a server that is away for a while.
-fn available(response: Response<ResponseBody>) -> Result<Response<ResponseBody>, Failure> {
+fn available(response: Response) -> Result<Response, Failure> {
     let status = response.status();
     match status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
         true => Err(Failure::status(status)),

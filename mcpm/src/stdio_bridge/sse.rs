@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Response, Uri};
+use http::Uri;
 use tokio::{
     sync::{OnceCell, oneshot, watch},
     task::AbortHandle,
@@ -28,7 +28,7 @@ use crate::{
         error_code,
         message::{Message, MessageKind, same_id},
     },
-    transport::http::ResponseBody,
+    proxy::respond::Response,
 };
 
 /// Timeout for the `endpoint` event, with which a stream begins.
@@ -100,7 +100,7 @@ impl SseServer {
         self.accepted(self.client.send(request, POST_TIMEOUT).await?).await
     }
 
-    async fn accepted(&self, response: Response<ResponseBody>) -> Result<(), Failure> {
+    async fn accepted(&self, response: Response) -> Result<(), Failure> {
         let status = response.status();
         if status.is_success() {
             return Ok(());

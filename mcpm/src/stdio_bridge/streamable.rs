@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, StatusCode};
 use tokio::{
     sync::watch,
     task::AbortHandle,
@@ -31,7 +31,7 @@ use crate::{
         message::{Message, MessageKind, same_id},
         param_headers::{MAX_LIST_PAGES, ParamHeader},
     },
-    transport::http::ResponseBody,
+    proxy::respond::Response,
 };
 
 /// Timeout of a message that gets no response.
@@ -285,7 +285,7 @@ impl StreamableServer {
         request
     }
 
-    async fn accepted(&self, response: Response<ResponseBody>) -> Result<(), Failure> {
+    async fn accepted(&self, response: Response) -> Result<(), Failure> {
         if response.status().is_success() {
             return Ok(());
         }
@@ -295,7 +295,7 @@ impl StreamableServer {
     }
 
     /// Reads the reply to a request, which is a response, an error with the request's id, or a stream.
-    async fn reply(&self, request: &Message, response: Response<ResponseBody>) -> Result<Reply, Failure> {
+    async fn reply(&self, request: &Message, response: Response) -> Result<Reply, Failure> {
         if is_event_stream(&response) {
             return Ok(Reply::Events(EventStream::new(response.into_body(), self.client.account())));
         }
@@ -317,7 +317,7 @@ impl StreamableServer {
     pub(super) async fn only_response(
         &self,
         request: &Message,
-        response: Response<ResponseBody>,
+        response: Response,
     ) -> Result<Message, Failure> {
         match self.reply(request, response).await? {
             Reply::Response(response) => Ok(response),

@@ -67,11 +67,6 @@ impl Http1Client {
         Self { dial: Some(dial), ..Self::new(address) }
     }
 
-    /// Opens connections with `dial` from now on.
-    pub(crate) fn dial_with(&mut self, dial: Arc<dyn Dial>) {
-        self.dial = Some(dial);
-    }
-
     /// Sends a request whose target is in origin form, and returns the head of the response.
     ///
     /// # Errors
