@@ -1,6 +1,6 @@
 //! Writing results to standard output, as text or as JSON.
 
-use std::io::{self, ErrorKind as IoErrorKind, Write as _};
+use std::io::{self, ErrorKind as IoErrorKind, IsTerminal as _, Write as _};
 
 use clap::{Arg, ArgMatches, builder::PossibleValuesParser};
 use mcpm::{Error, ErrorKind, Result};
@@ -42,6 +42,18 @@ pub(crate) fn line(text: impl AsRef<str>) -> Result<()> {
     write(format!("{}\n", text.as_ref()).as_bytes())
 }
 
+/// Writes text of a server. A terminal gets its control characters escaped, except for line breaks and tabs.
+pub(crate) fn text(text: &str) -> Result<()> {
+    if !io::stdout().is_terminal() {
+        return line(text);
+    }
+    let lines: Vec<String> = text
+        .split('\n')
+        .map(|line| line.split('\t').map(escape_control).collect::<Vec<_>>().join("\t"))
+        .collect();
+    line(lines.join("\n"))
+}
+
 /// Writes a JSON document.
 pub(crate) fn json(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value)
@@ -68,7 +80,7 @@ pub(crate) fn table(rows: &[Vec<String>]) -> Result<()> {
 }
 
 /// Escapes control characters in a text.
-fn escape_control(text: &str) -> String {
+pub(crate) fn escape_control(text: &str) -> String {
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     text.chars().map(shown).collect()
 }

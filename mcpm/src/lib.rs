@@ -127,6 +127,8 @@ pub mod isolation;
 mod limits_tests;
 mod line_writer;
 mod mcp;
+#[cfg(feature = "client")]
+pub mod mcp_client;
 mod memory;
 mod name;
 pub mod options;

@@ -5,13 +5,16 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Command};
 use mcpm::Result;
 
+pub(crate) mod call;
 pub(crate) mod completion;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod group;
 pub(crate) mod ignore;
 pub(crate) mod image;
+pub(crate) mod inspect;
 pub(crate) mod list;
+pub(crate) mod lists;
 mod login;
 pub(crate) mod logs;
 pub(crate) mod man;
@@ -22,6 +25,7 @@ pub(crate) mod registry;
 pub(crate) mod rm;
 pub(crate) mod run;
 pub(crate) mod secret;
+mod server_args;
 pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod stop;
@@ -50,6 +54,11 @@ pub(crate) const ALL: &[CommandEntry] = &[
     CommandEntry { name: "logout", command: login::logout_command, run: login::logout },
     CommandEntry { name: "rm", command: rm::command, run: rm::run },
     CommandEntry { name: "logs", command: logs::command, run: logs::run },
+    CommandEntry { name: "inspect", command: inspect::command, run: inspect::run },
+    CommandEntry { name: "tools", command: lists::tools_command, run: lists::tools },
+    CommandEntry { name: "prompts", command: lists::prompts_command, run: lists::prompts },
+    CommandEntry { name: "resources", command: lists::resources_command, run: lists::resources },
+    CommandEntry { name: "call", command: call::command, run: call::run },
     CommandEntry { name: "explain", command: explain::command, run: explain::run },
     CommandEntry { name: "export", command: export::command, run: export::run },
     CommandEntry { name: "group", command: group::command, run: group::run },

@@ -23,7 +23,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// How long missing responses are waited for after the program has closed the connection.
 const EXIT_GRACE: Duration = Duration::from_secs(2);
 
-/// A connection to the server behind a proxy of this process, which needs no port.
+/// A connection to the server behind a proxy of this process, which needs no port, or behind a [`StdioBridge`].
 ///
 /// It is a byte stream with one JSON-RPC message per line in each direction, as over the pipes of a stdio server, so
 /// MCP clients for stdio servers can use it. Requests pass the whole proxy, with authentication, tool filters, policies
@@ -70,16 +70,30 @@ impl RunningProxy {
         let (connection, target, is_sse) = self.connect_in_process()?;
         let mode = mode.unwrap_or(if is_sse { ProxyMode::Sse } else { ProxyMode::StreamableHttp });
         let bridge = StdioBridge::in_process(connection, target.with_headers(headers), mode, EXIT_GRACE);
+        Ok(bridge.connect_until(self.stop_token().cancelled_owned()))
+    }
+}
+
+impl StdioBridge {
+    /// Serves on a connection within this process, until it is closed. A login that options require is made before the first
+    /// message is read; if it fails, the stream ends, and the log has the reason.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn connect(self) -> Connection {
+        self.connect_until(std::future::pending())
+    }
+
+    fn connect_until(self, stop: impl Future<Output = ()> + Send + 'static) -> Connection {
         let (ours, theirs) = tokio::io::duplex(BUFFER_BYTES);
         let (input, output) = tokio::io::split(theirs);
-        let stopped = self.stop_token();
         // The task ends with the connection or with the proxy.
         tokio::spawn(async move {
-            if let Err(error) = bridge.serve_until(input, output, stopped.cancelled_owned()).await {
-                tracing::warn!(%error, "a connection to a server in this process ended");
+            if let Err(error) = self.serve_until(input, output, stop).await {
+                tracing::warn!(%error, "a connection to a server ended");
             }
         });
-        Ok(Connection(ours))
+        Connection(ours)
     }
 }
 

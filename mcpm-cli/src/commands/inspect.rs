@@ -1,0 +1,67 @@
+//! `mcpm inspect`: shows what a server says of itself, and how fast it responds.
+
+use std::{process::ExitCode, time::Instant};
+
+use clap::{ArgMatches, Command};
+use mcpm::{
+    Result,
+    mcp_client::{McpClient, ServerSummary},
+};
+use serde::Serialize;
+
+use super::server_args;
+use crate::output::{self, JSON, TEXT};
+
+pub(crate) fn command() -> Command {
+    Command::new("inspect")
+        .about("Show what a server says of itself, and how fast it responds")
+        .defer(|command| server_args::add(command).arg(output::arg(&[TEXT, JSON])))
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Inspection {
+    #[serde(flatten)]
+    server: ServerSummary,
+    tools: usize,
+    prompts: usize,
+    resources: usize,
+    /// How long the lists took, in milliseconds.
+    lists_ms: u64,
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let found = server_args::with_client(matches, None, async |client| inspect(client).await)?;
+    if output::format(matches) == JSON {
+        output::json(&found)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Inspection { server, tools, prompts, resources, lists_ms } = found;
+    let sessions = if server.is_stateless { "stateless" } else { "with a session" };
+    let capabilities: Vec<String> = server.capabilities.keys().cloned().collect();
+    let rows = [
+        ("server", server.name),
+        ("version", server.version),
+        ("protocol", Some(format!("{}, {sessions}", server.protocol_version))),
+        ("capabilities", Some(capabilities.join(", "))),
+        ("instructions", server.instructions),
+        ("tools", Some(tools.to_string())),
+        ("prompts", Some(prompts.to_string())),
+        ("resources", Some(resources.to_string())),
+        ("handshake", Some(format!("{} ms", server.handshake_ms))),
+        ("lists", Some(format!("{lists_ms} ms"))),
+    ];
+    let rows = rows.into_iter().filter_map(|(name, value)| value.map(|value| vec![name.to_owned(), value]));
+    output::table(&rows.collect::<Vec<_>>())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn inspect(client: &McpClient) -> Result<Inspection> {
+    let begin = Instant::now();
+    let tools = client.tools().await?.len();
+    let prompts = client.prompts().await?.len();
+    let resources = client.resources().await?.len();
+    let lists_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
+    Ok(Inspection { server: client.server(), tools, prompts, resources, lists_ms })
+}

@@ -1,0 +1,108 @@
+//! `mcpm tools`, `mcpm prompts` and `mcpm resources`: list what a server offers.
+
+use std::process::ExitCode;
+
+use clap::{ArgMatches, Command};
+use mcpm::{
+    Result,
+    mcp_client::{JsonObject, arguments},
+};
+use serde_json::Value;
+
+use super::server_args;
+use crate::output::{self, JSON, TEXT};
+
+/// Most characters of a description in a table.
+const MAX_DESCRIPTION_CHARS: usize = 60;
+
+pub(crate) fn tools_command() -> Command {
+    command("tools", "List the tools of a server, as a client sees them")
+}
+
+pub(crate) fn prompts_command() -> Command {
+    command("prompts", "List the prompts of a server")
+}
+
+pub(crate) fn resources_command() -> Command {
+    command("resources", "List the resources of a server")
+}
+
+fn command(name: &'static str, about: &'static str) -> Command {
+    let command = Command::new(name).about(about);
+    command.defer(|command| server_args::add(command).arg(output::arg(&[TEXT, JSON])))
+}
+
+pub(crate) fn tools(matches: &ArgMatches) -> Result<ExitCode> {
+    let tools = server_args::with_client(matches, None, async |client| client.tools().await)?;
+    show(matches, &tools, ["NAME", "ARGUMENTS", "DESCRIPTION"], |tool| {
+        [text(tool, "name"), input(tool), description(tool)]
+    })
+}
+
+pub(crate) fn prompts(matches: &ArgMatches) -> Result<ExitCode> {
+    let prompts = server_args::with_client(matches, None, async |client| client.prompts().await)?;
+    show(matches, &prompts, ["NAME", "ARGUMENTS", "DESCRIPTION"], |prompt| {
+        let arguments = prompt.get("arguments").and_then(Value::as_array).into_iter().flatten();
+        let arguments = arguments.map(|argument| {
+            let name = argument["name"].as_str().unwrap_or_default();
+            marked(name, argument["required"] == true)
+        });
+        [text(prompt, "name"), arguments.collect::<Vec<_>>().join(" "), description(prompt)]
+    })
+}
+
+pub(crate) fn resources(matches: &ArgMatches) -> Result<ExitCode> {
+    let resources = server_args::with_client(matches, None, async |client| client.resources().await)?;
+    show(matches, &resources, ["URI", "NAME", "TYPE"], |resource| {
+        [text(resource, "uri"), text(resource, "name"), text(resource, "mimeType")]
+    })
+}
+
+fn show<const N: usize>(
+    matches: &ArgMatches,
+    all: &[JsonObject],
+    headings: [&str; N],
+    row: impl Fn(&JsonObject) -> [String; N],
+) -> Result<ExitCode> {
+    match output::format(matches) {
+        JSON => output::json(&all)?,
+        _ => {
+            let head = headings.map(str::to_owned).to_vec();
+            let rows: Vec<_> = std::iter::once(head).chain(all.iter().map(|one| row(one).to_vec())).collect();
+            output::table(&rows)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(object: &JsonObject, key: &str) -> String {
+    object.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// The first line of a description, or a part of it.
+fn description(object: &JsonObject) -> String {
+    let text = text(object, "description");
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    if line.chars().count() <= MAX_DESCRIPTION_CHARS {
+        return line.to_owned();
+    }
+    let shown: String = line.chars().take(MAX_DESCRIPTION_CHARS - 1).collect();
+    shown.trim_end().to_owned() + "…"
+}
+
+/// The arguments of a tool with their types; those that may be left out are in brackets.
+fn input(tool: &JsonObject) -> String {
+    let schema = tool.get("inputSchema").cloned().unwrap_or_default();
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let fields = schema["properties"].as_object().into_iter().flatten();
+    let shown = fields.map(|(name, field)| {
+        let kind = arguments::expected(field);
+        marked(&format!("{name}={}", kind.replace(' ', "-")), required.contains(&name.as_str()))
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+fn marked(argument: &str, is_required: bool) -> String {
+    if is_required { argument.to_owned() } else { format!("[{argument}]") }
+}

@@ -1,0 +1,96 @@
+//! The arguments of commands that are clients of an MCP server: a workload or a URL, and how it is reached.
+
+use std::sync::Arc;
+
+use clap::{Arg, ArgMatches, Command, builder::PossibleValuesParser};
+use mcpm::{
+    Error, ErrorKind, Result, StdioBridge,
+    mcp_client::{ClientOptions, McpClient, OnProgress},
+    options::ProxyMode,
+    workload::Workloads,
+};
+
+use crate::{args, executor, signals::StopSignals, terminal};
+
+const TARGET: &str = "target";
+const TRANSPORT: &str = "transport";
+
+/// Adds the arguments.
+pub(super) fn add(command: Command) -> Command {
+    let modes = ProxyMode::WORDS.iter().map(|word| word.text);
+    command
+        .arg(
+            Arg::new(TARGET)
+                .value_name("NAME_OR_URL")
+                .required(true)
+                .help("Name of a running workload, or URL of an MCP server"),
+        )
+        .arg(
+            Arg::new(TRANSPORT)
+                .long(TRANSPORT)
+                .value_name("TRANSPORT")
+                .value_parser(PossibleValuesParser::new(modes))
+                .help(
+                    "Transport of the server; `sse` is deprecated [default: that of the workload, \
+                     otherwise `streamable-http`]",
+                ),
+        )
+        .args(StdioBridge::option_specs().map(args::arg))
+}
+
+/// Builds a bridge to the server.
+pub(super) async fn bridge(matches: &ArgMatches) -> Result<StdioBridge> {
+    let target = matches.get_one::<String>(TARGET).map_or("", String::as_str);
+    let mode = matches.get_one::<String>(TRANSPORT).map(|text| text.parse::<ProxyMode>()).transpose()?;
+    let mut environment = terminal::environment();
+    let mut bridge = if target.contains("://") {
+        StdioBridge::builder(target)
+    } else {
+        // The token of the variable is for a remote server.
+        environment.remote_bearer_token = None;
+        Workloads::new(environment.clone()).stdio_bridge(target).await?
+    };
+    if let Some(mode) = mode {
+        bridge = bridge.mode(mode);
+    }
+    for spec in StdioBridge::option_specs() {
+        for text in matches.get_many::<String>(spec.name).into_iter().flatten() {
+            bridge = bridge.set(spec.name, text)?;
+        }
+    }
+    bridge.environment(environment).build()
+}
+
+/// Connects a client, lets it work, and closes its session. A signal ends it.
+pub(super) fn with_client<T>(
+    matches: &ArgMatches,
+    on_progress: Option<OnProgress>,
+    work: impl AsyncFnOnce(&McpClient) -> Result<T>,
+) -> Result<T> {
+    executor::run(async {
+        let mut stop = StopSignals::listen()?;
+        let working = async {
+            let connection = bridge(matches).await?.connect();
+            let user_prompt = terminal::environment().user_prompt;
+            let client = McpClient::over(connection, ClientOptions { user_prompt, on_progress }).await?;
+            let outcome = work(&client).await;
+            client.close().await;
+            outcome
+        };
+        tokio::select! {
+            outcome = working => outcome,
+            () = stop.recv() => Err(Error::new(ErrorKind::Interrupted, "interrupted")),
+        }
+    })
+}
+
+/// Shows the progress of a call on a line of standard error.
+pub(super) fn progress_on_stderr() -> OnProgress {
+    Arc::new(|progress| {
+        let total = progress.total.map(|total| format!(" of {total}")).unwrap_or_default();
+        let message = progress.message.map(|message| format!(": {message}")).unwrap_or_default();
+        let line = crate::output::escape_control(&format!("{}{total}{message}", progress.done));
+        // Nobody may be there to read it.
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("progress: {line}\n").as_bytes());
+    })
+}
