@@ -82,10 +82,11 @@
 //!
 //! # Cargo features
 //!
-//! All are on by default, except `keyring`. Without any, the library is the proxy, with the tool filter, authentication
-//! and the audit log. An option whose feature is off is rejected with [`ErrorKind::Unsupported`].
+//! All are on by default, except `client` and `keyring`. Without any, the library is the proxy, with the tool filter,
+//! authentication and the audit log. An option whose feature is off is rejected with [`ErrorKind::Unsupported`].
 //!
 //! - `builtin`: containers and images without an engine, on Linux
+//! - `client`: a client of MCP servers, in the module `mcp_client`
 //! - `docker`: containers, images of packages, ignore files
 //! - `login`: logins to remote servers, and bearer tokens for them
 //! - `policy`: authorization by Cedar policies

@@ -6,6 +6,7 @@ mod audit;
 mod audit_files;
 mod builtin;
 mod certificates;
+mod client;
 mod container;
 mod denied_connections;
 mod engine;

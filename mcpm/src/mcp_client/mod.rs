@@ -1,6 +1,6 @@
 //! A client of an MCP server, to look at what a server offers and to call its tools.
 //!
-//! It speaks over a [`Connection`], so its requests pass the proxy like those of any other client. rmcp implements the
+//! It speaks over a [`Connection`](crate::stdio_bridge::Connection), so its requests pass the proxy like those of any other client. rmcp implements the
 //! protocol, in both eras. [`arguments`] reads arguments that a user types, and [`handler`] answers the server's questions.
 
 pub mod arguments;
