@@ -1,6 +1,10 @@
 //! Writing results to standard output, as text or as JSON.
 
-use std::io::{self, ErrorKind as IoErrorKind, IsTerminal as _, Write as _};
+use std::{
+    borrow::Cow,
+    io::{self, ErrorKind as IoErrorKind, IsTerminal as _, Write as _},
+    time::SystemTime,
+};
 
 use clap::{Arg, ArgMatches, builder::PossibleValuesParser};
 use mcpm::{Error, ErrorKind, Result};
@@ -68,15 +72,73 @@ pub(crate) fn table(rows: &[Vec<String>]) -> Result<()> {
         rows.iter().map(|row| row.iter().map(|cell| escape_control(cell)).collect()).collect();
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut widths: Vec<usize> = (0..columns).map(width).collect();
+    if let Some(terminal) = terminal_width() {
+        narrow(&mut widths, &rows, terminal);
+    }
     let mut text = String::new();
     for row in rows {
-        let cells: Vec<String> =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{:width$}", shorten(cell, *width)))
+            .collect();
         text.push_str(cells.join("  ").trim_end());
         text.push('\n');
     }
     write(text.as_bytes())
+}
+
+/// Spaces between columns.
+const GAP: usize = 2;
+/// The width below which no column is narrowed.
+const MIN_WIDTH: usize = 8;
+
+/// Narrows the widest columns until a row fits into the terminal, as far as that is possible. URLs stay whole, because they
+/// are copied.
+fn narrow(widths: &mut [usize], rows: &[Vec<String>], terminal: usize) {
+    let least = |column: usize| {
+        let cells = rows.iter().map(|row| &row[column]).filter(|cell| cell.contains("://"));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or_default().max(MIN_WIDTH)
+    };
+    let least: Vec<usize> = (0..widths.len()).map(least).collect();
+    let gaps = GAP * widths.len().saturating_sub(1);
+    while widths.iter().sum::<usize>() + gaps > terminal {
+        let widest = (0..widths.len())
+            .filter(|column| widths[*column] > least[*column])
+            .max_by_key(|column| widths[*column]);
+        let Some(widest) = widest else { return };
+        widths[widest] -= 1;
+    }
+}
+
+/// The text, or as much of it as fits, with an ellipsis.
+fn shorten(text: &str, width: usize) -> Cow<'_, str> {
+    match text.chars().count() <= width {
+        true => text.into(),
+        false => (text.chars().take(width.saturating_sub(1)).collect::<String>() + "…").into(),
+    }
+}
+
+/// The columns of the terminal that standard output is.
+fn terminal_width() -> Option<usize> {
+    #[cfg(unix)]
+    if let Ok(size) = rustix::termios::tcgetwinsize(io::stdout()) {
+        return (size.ws_col > 0).then_some(size.ws_col.into());
+    }
+    None
+}
+
+/// A point in time as text says it: how long ago it was. Anything that is no time in RFC 3339 is unchanged.
+pub(crate) fn ago(time: &str) -> String {
+    let Ok(then) = humantime::parse_rfc3339(time) else { return time.to_owned() };
+    let seconds = SystemTime::now().duration_since(then).unwrap_or_default().as_secs();
+    match seconds {
+        0..120 => format!("{seconds} s ago"),
+        120..7200 => format!("{} min ago", seconds / 60),
+        7200..172_800 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} days ago", seconds / 86_400),
+    }
 }
 
 /// Escapes control characters in a text.
@@ -87,7 +149,31 @@ pub(crate) fn escape_control(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::escape_control;
+    use super::*;
+
+    #[test]
+    fn a_table_is_narrowed_to_the_terminal_and_urls_stay_whole() {
+        let rows = [["a name of an image that is long", "http://127.0.0.1:8080/mcp", "12 s ago"]
+            .map(str::to_owned)
+            .to_vec()];
+        let mut widths = vec![31, 25, 8];
+        narrow(&mut widths, &rows, 60);
+        assert_eq!(widths, [23, 25, 8]);
+        assert_eq!(shorten(&rows[0][0], 23), "a name of an image tha…");
+        narrow(&mut widths, &rows, 10);
+        assert_eq!(widths, [8, 25, 8]);
+    }
+
+    #[test]
+    fn times_are_said_relative_to_now() {
+        let at = |seconds| {
+            humantime::format_rfc3339(SystemTime::now() - std::time::Duration::from_secs(seconds)).to_string()
+        };
+        assert_eq!(ago(&at(3601)), "60 min ago");
+        assert_eq!(ago(&at(86_400)), "24 h ago");
+        assert_eq!(ago(&at(400_000)), "4 days ago");
+        assert_eq!((ago("-"), ago("2999-01-01T00:00:00Z")), ("-".to_owned(), "0 s ago".to_owned()));
+    }
 
     #[test]
     fn what_could_command_a_terminal_is_escaped() {

@@ -3,6 +3,7 @@
 use std::{
     io::{self, IsTerminal as _, Write as _},
     sync::OnceLock,
+    time::Duration,
 };
 
 use futures_util::FutureExt as _;
@@ -11,11 +12,15 @@ use mcpm::workload::{EventStream, WorkloadEvent};
 
 use crate::flag_names;
 
+/// How often the time that a command has waited is shown anew.
+const TICK: Duration = Duration::from_secs(1);
+
 /// Shows events on standard error.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     pull: OnceLock<ProgressBar>,
     build: OnceLock<ProgressBar>,
+    wait: OnceLock<ProgressBar>,
 }
 
 impl Progress {
@@ -43,9 +48,30 @@ impl Progress {
                     build.set_message(line.clone());
                 }
             }
-            WorkloadEvent::Warning { message } => {
-                let _ = writeln!(io::stderr(), "warning: {}", flag_names::with_flags(message));
+            WorkloadEvent::Starting { .. } if io::stderr().is_terminal() => {
+                self.clear();
+                let wait = ProgressBar::new_spinner();
+                let template = "waiting for the server to respond, {elapsed} of 1m";
+                wait.set_style(style(template));
+                // It first appears after that time.
+                wait.enable_steady_tick(TICK);
+                // The server may be started again.
+                if self.wait.set(wait).is_err()
+                    && let Some(wait) = self.wait.get()
+                {
+                    wait.reset();
+                }
             }
+            WorkloadEvent::Warning { message } => {
+                let print = || {
+                    let _ = writeln!(io::stderr(), "warning: {}", flag_names::with_flags(message));
+                };
+                match self.wait.get() {
+                    Some(wait) => wait.suspend(print),
+                    None => print(),
+                }
+            }
+            WorkloadEvent::Ready { .. } | WorkloadEvent::Ended { .. } => self.clear(),
             _ => {}
         }
     }
@@ -70,7 +96,7 @@ impl Progress {
 
     /// Removes the bars.
     pub(crate) fn clear(&self) {
-        for bar in [&self.pull, &self.build].into_iter().filter_map(OnceLock::get) {
+        for bar in [&self.pull, &self.build, &self.wait].into_iter().filter_map(OnceLock::get) {
             bar.finish_and_clear();
         }
     }
@@ -78,6 +104,10 @@ impl Progress {
 
 fn bar(template: &str) -> ProgressBar {
     let bar = ProgressBar::new(0);
-    bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.set_style(style(template));
     bar
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

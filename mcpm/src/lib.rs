@@ -143,6 +143,7 @@ mod redact;
 pub mod registry;
 pub mod runtime;
 pub mod secrets;
+mod similar;
 pub mod state;
 pub mod stdio;
 pub mod stdio_bridge;

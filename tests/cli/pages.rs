@@ -49,7 +49,7 @@ fn rendered(page: &Path) -> String {
 #[test]
 fn each_command_has_a_man_page_with_all_its_options_and_subcommands() {
     let home = Home::without_engine();
-    home.run(&["man", "pages/new"]).succeeded();
+    home.run(&["man", "--write", "pages/new"]).succeeded();
     let mut files = BTreeSet::new();
     for (path, command) in all_commands() {
         let file = format!("{}.1", path.join("-"));
@@ -74,6 +74,12 @@ fn each_command_has_a_man_page_with_all_its_options_and_subcommands() {
     // Without a folder, the page of the program itself is printed.
     let top = fs::read_to_string(home.path("pages/new/mcpm.1")).unwrap();
     assert_eq!(home.run(&["man"]).succeeded().stdout, top);
+    let of_secret = fs::read_to_string(home.path("pages/new/mcpm-secret-set.1")).unwrap();
+    assert_eq!(home.run(&["man", "secret", "set"]).succeeded().stdout, of_secret);
+    let unknown = home.run(&["man", "nope"]);
+    assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(4), ""));
+    assert_eq!(unknown.stderr, "error: there is no command `mcpm nope`; `mcpm help` lists the commands\n");
+    assert!(!home.path("nope").exists());
 }
 
 #[test]

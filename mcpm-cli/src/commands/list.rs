@@ -1,6 +1,9 @@
 //! `mcpm list`: lists workloads and their status.
 
-use std::process::ExitCode;
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
 
 use clap::{Arg, ArgMatches, Command};
 use mcpm::{
@@ -33,6 +36,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     match output::format(matches) {
         JSON => output::json(&all)?,
         MCP_JSON => output::json(&client_configuration(&all))?,
+        _ if all.is_empty() => {
+            // Not in the result, which a script may read.
+            let _ = writeln!(io::stderr(), "there are no workloads; `mcpm run SERVER` starts one");
+            output::table(&rows(&all))?;
+        }
         _ => output::table(&rows(&all))?,
     }
     Ok(ExitCode::SUCCESS)
@@ -52,7 +60,7 @@ fn rows(all: &[WorkloadInfo]) -> Vec<Vec<String>> {
             status,
             text(&one.url),
             text(&one.group),
-            text(&one.created_at),
+            one.created_at.as_deref().map_or_else(|| "-".to_owned(), output::ago),
         ]
     };
     std::iter::once(head).chain(all.iter().map(row)).collect()

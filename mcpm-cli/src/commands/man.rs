@@ -1,6 +1,11 @@
-//! `mcpm man`: prints the man page, or writes one page per command.
+//! `mcpm man`: shows the page of a command, or writes the pages of all commands.
 
-use std::{fs, io, path::PathBuf, process::ExitCode};
+use std::{
+    fs,
+    io::{self, IsTerminal as _, Write as _},
+    path::PathBuf,
+    process::{self, ExitCode, Stdio},
+};
 
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use clap_mangen::Man;
@@ -8,28 +13,58 @@ use mcpm::{Error, ErrorKind, Result};
 
 use crate::output;
 
-const FOLDER: &str = "folder";
+const COMMAND: &str = "command";
+const FOLDER: &str = "write";
 
 pub(crate) fn command() -> Command {
-    Command::new("man").about("Print the manual page, or write one page per command").defer(|command| {
-        command.arg(
-            Arg::new(FOLDER)
-                .value_name("DIR")
-                .help("Folder to write the pages to; created if missing")
-                .value_hint(ValueHint::DirPath)
-                .value_parser(value_parser!(PathBuf)),
-        )
+    Command::new("man").about("Show the manual page of a command, or write all pages").defer(|command| {
+        command
+            .arg(
+                Arg::new(COMMAND).value_name("COMMAND").num_args(0..).conflicts_with(FOLDER).help(
+                    "Command whose page is shown, such as `run` or `secret set`; by default that of mcpm",
+                ),
+            )
+            .arg(
+                Arg::new(FOLDER)
+                    .long(FOLDER)
+                    .value_name("DIR")
+                    .help("Write the pages of all commands to this folder, which is created if missing")
+                    .value_hint(ValueHint::DirPath)
+                    .value_parser(value_parser!(PathBuf)),
+            )
     })
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let pages = pages()
         .map_err(|error| Error::new(ErrorKind::Internal, "cannot render the man pages").source(error))?;
-    match matches.get_one::<PathBuf>(FOLDER) {
-        Some(folder) => write_pages(folder, &pages)?,
-        None => pages.first().map_or(Ok(()), |(_, page)| output::write(page))?,
+    if let Some(folder) = matches.get_one::<PathBuf>(FOLDER) {
+        write_pages(folder, &pages)?;
+        return Ok(ExitCode::SUCCESS);
     }
+    let words: Vec<&str> =
+        matches.get_many::<String>(COMMAND).into_iter().flatten().map(String::as_str).collect();
+    let file = [&["mcpm"][..], &words].concat().join("-") + ".1";
+    let page = pages.iter().find(|(name, _)| *name == file).ok_or_else(|| {
+        let message = format!("there is no command `mcpm {}`", words.join(" ").escape_debug());
+        Error::new(ErrorKind::NotFound, message).hint("`mcpm help` lists the commands")
+    })?;
+    show(&page.1)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Shows a page as `man` does on a terminal, or writes its source.
+fn show(page: &[u8]) -> Result<()> {
+    if io::stdout().is_terminal()
+        && let Ok(mut reader) = process::Command::new("man").args(["-l", "-"]).stdin(Stdio::piped()).spawn()
+    {
+        // The user may stop reading.
+        let _ = reader.stdin.take().map(|mut input| input.write_all(page));
+        if reader.wait().is_ok_and(|status| status.success()) {
+            return Ok(());
+        }
+    }
+    output::write(page)
 }
 
 fn write_pages(folder: &PathBuf, pages: &[(String, Vec<u8>)]) -> Result<()> {

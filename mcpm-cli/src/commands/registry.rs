@@ -71,10 +71,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let as_json = output::format(matches) == JSON;
     if verb == "info" {
         let name = matches.get_one::<String>(NAME).map_or("", String::as_str);
-        let server = executor::run(registry.find(name, &on_notice))?;
-        let entry = server.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("the registry has no server `{name}`"))
-                .with("registry", registry.source())
+        let entry = executor::run(async {
+            match registry.find(name, &on_notice).await? {
+                Some(entry) => Ok(entry),
+                None => Err(registry.unknown(name).await),
+            }
         })?;
         if as_json {
             output::json(&entry)?

@@ -106,8 +106,9 @@ pub(crate) async fn detached(
 ) -> Result<()> {
     let progress = Progress::default();
     let ready =
-        supervise::spawn(environment, spec, secrets, recorded, debug, &|event| progress.show(event)).await?;
-    print(&ready, form)
+        supervise::spawn(environment, spec, secrets, recorded, debug, &|event| progress.show(event)).await;
+    progress.clear();
+    print(&ready?, form)
 }
 
 /// Runs in this process until the server exits or a signal arrives; returns the server's exit code.

@@ -21,7 +21,10 @@ pub use source::RegistrySource;
 
 use std::path::Path;
 
-use crate::{Environment, Error, ErrorKind, Result, http_client::HttpClient, transport::tls::TrustStore};
+use crate::{
+    Environment, Error, ErrorKind, Result, http_client::HttpClient, similar::nearest,
+    transport::tls::TrustStore,
+};
 use cache::Cache;
 
 /// A registry of MCP servers.
@@ -99,6 +102,36 @@ impl Registry {
             _ => self.document(on_notice).await?,
         };
         select_entry(latest_versions(entries), name)
+    }
+
+    /// Returns the error for a name that the registry lacks, with the name that may have been meant.
+    pub async fn unknown(&self, name: &str) -> Error {
+        let error = Error::new(ErrorKind::NotFound, format!("the registry has no server `{name}`"))
+            .with("registry", &self.source);
+        match self.similar(name).await {
+            Some(similar) => error.hint(format!("did you mean `{similar}`?")),
+            None => {
+                error.hint("`mcpm registry list` shows all servers, `mcpm registry search WORD` some of them")
+            }
+        }
+    }
+
+    /// Returns the name of a server that is similar to `name`, or whose last part is.
+    pub(crate) async fn similar(&self, name: &str) -> Option<String> {
+        // Notices were given when the name was looked up.
+        let entries = match &self.source {
+            RegistrySource::Api(base) => api::search(base, Some(name), &self.cache, &|_| {}).await,
+            _ => self.document(&|_| {}).await,
+        };
+        let names: Vec<String> = entries.ok()?.into_iter().map(|entry| entry.name).collect();
+        let full = nearest(names.iter().map(String::as_str), name);
+        let last = |full: &'_ str| full.rsplit('/').next().unwrap_or_default().to_owned();
+        let parts: Vec<String> = names.iter().map(|full| last(full)).collect();
+        let by_part = || nearest(parts.iter().map(String::as_str), name);
+        full.map(str::to_owned).or_else(|| {
+            let part = by_part()?;
+            names.iter().find(|full| last(full) == part).cloned()
+        })
     }
 
     async fn document(&self, on_notice: OnNotice<'_>) -> Result<Vec<RegistryEntry>> {

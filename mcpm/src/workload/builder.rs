@@ -208,7 +208,12 @@ impl Workload {
         let image_source = image_source
             .with_available_base(runtime.as_ref(), request, &self.environment, Some(&self.events))
             .await?;
-        let found = image_source.fetch(runtime.as_ref(), &self.request.options, &self.events).await?;
+        let found = match image_source.fetch(runtime.as_ref(), &self.request.options, &self.events).await {
+            Ok(found) => found,
+            Err(error) => {
+                return Err(registry_inputs::explain_missing_image(request, &self.environment, error).await);
+            }
+        };
         let context = ResolveContext {
             environment: &self.environment,
             engine: &engine,

@@ -9,6 +9,8 @@ use std::collections::BTreeSet;
 use cedar_policy::{Entities, EntityTypeName, Policy};
 use serde_json::Value;
 
+use crate::similar::nearest;
+
 /// The entity types of requests, except that of groups.
 const TYPES: [&str; 6] = ["Action", "Client", "MCP", "Prompt", "Resource", "Tool"];
 /// The actions of requests.
@@ -42,10 +44,11 @@ impl SchemaNames {
             Ok(json) => used.collect(&json),
             Err(error) => return Err((chain(&error), "rewrite the policy".to_owned())),
         }
-        let hint = |known: &BTreeSet<String>, name: &str| match nearest(known, name) {
-            Some(nearest) => format!("did you mean `{nearest}`?"),
-            None => format!("known names: {}", known.iter().cloned().collect::<Vec<_>>().join(", ")),
-        };
+        let hint =
+            |known: &BTreeSet<String>, name: &str| match nearest(known.iter().map(String::as_str), name) {
+                Some(nearest) => format!("did you mean `{nearest}`?"),
+                None => format!("known names: {}", known.iter().cloned().collect::<Vec<_>>().join(", ")),
+            };
         if let Some(name) = used.types.difference(&self.types).next() {
             return Err((format!("no request has the entity type `{name}`"), hint(&self.types, name)));
         }
@@ -77,32 +80,6 @@ impl SchemaNames {
     }
 }
 
-/// The known name with the smallest edit distance, if it is similar.
-fn nearest<'a>(known: &'a BTreeSet<String>, name: &str) -> Option<&'a str> {
-    let alike = known.iter().map(|one| (distance(&one.to_lowercase(), &name.to_lowercase()), one));
-    let (distance, nearest) = alike.min()?;
-    (distance <= nearest.len().max(3) / 3).then_some(nearest)
-}
-
-/// The Levenshtein distance of two texts.
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
-    for (index, letter) in one.chars().enumerate() {
-        let mut diagonal = index;
-        let mut left = index + 1;
-        for (above, its) in row.iter_mut().skip(1).zip(other.chars()) {
-            let replaced = diagonal + usize::from(letter != its);
-            diagonal = *above;
-            left = replaced.min(left + 1).min(diagonal + 1);
-            *above = left;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = index + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
-}
-
 /// An error with its causes.
 pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
@@ -112,26 +89,4 @@ pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         cause = error.source();
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_name_is_one_that_is_alike() {
-        assert_eq!((distance("", "ab"), distance("kitten", "sitting"), distance("ab", "ab")), (2, 3, 0));
-        let known: BTreeSet<String> = TYPES.iter().chain(&ACTIONS).map(|name| (*name).to_owned()).collect();
-        for (name, expected) in [
-            ("Tol", Some("Tool")),
-            ("tool", Some("Tool")),
-            ("calltool", Some("call_tool")),
-            ("resources", Some("Resource")),
-            ("mcp", Some("MCP")),
-            ("list_tools", None),
-            ("", None),
-        ] {
-            assert_eq!(nearest(&known, name), expected, "{name}");
-        }
-    }
 }

@@ -64,10 +64,7 @@ pub(in crate::workload) async fn look_up(
             located.source = source_of(run_method)?;
         }
         None if *registry_only => {
-            let message = format!("the registry has no server `{name}`");
-            return Err(Error::new(ErrorKind::NotFound, message)
-                .with("registry", registry.source())
-                .hint(format!("search for it with `mcpm registry search {name}`")));
+            return Err(registry.unknown(name).await);
         }
         None => {
             let image = ImageReference::parse(name).map_err(|error| {
@@ -77,10 +74,35 @@ pub(in crate::workload) async fn look_up(
                     .source(error.to_string())
             })?;
             located.set_generated_name(WorkloadName::sanitized(&image.workload_name()));
+            located.is_in_no_registry = !name.contains(['/', ':', '@']);
             located.source = ServerSource::Image(image);
         }
     }
     Ok(located)
+}
+
+/// Adds to the error for an image that a server name was taken for that no server has the name.
+pub(in crate::workload) async fn explain_missing_image(
+    request: &WorkloadRequest,
+    environment: &Environment,
+    error: Error,
+) -> Error {
+    let (Some(name), ErrorKind::ImageUnavailable, true) =
+        (&request.options.server, error.kind(), request.is_in_no_registry)
+    else {
+        return error;
+    };
+    let message = format!("`{name}` is neither a server in the registry nor an image that can be pulled");
+    let explained = Error::new(ErrorKind::ImageUnavailable, message).source(error.to_string());
+    let registry = Registry::open(environment, request.options.registry.as_deref());
+    let similar = match registry {
+        Ok(registry) => registry.similar(name).await,
+        Err(_) => None,
+    };
+    match similar {
+        Some(similar) => explained.hint(format!("did you mean the server `{similar}`?")),
+        None => explained.hint("`mcpm registry list` shows the servers"),
+    }
 }
 
 /// Asks the user to confirm the access to this machine that the entry requests, unless a profile was given.

@@ -35,6 +35,8 @@ pub(in crate::workload) struct WorkloadRequest {
     given_beside_file: Vec<&'static str>,
     /// The values of the registry entry, after the lookup.
     pub(in crate::workload) registry_values: Option<Box<RegistryValues>>,
+    /// Whether the server is a plain name that is taken for an image because the registry lacks it.
+    pub(in crate::workload) is_in_no_registry: bool,
     /// Variables that the user was prompted for, except secrets.
     pub(in crate::workload) prompted_env: Vec<EnvVar>,
     /// Notices about the exported file.
@@ -85,6 +87,7 @@ impl WorkloadRequest {
             from_file,
             given_beside_file: beside_file,
             registry_values: None,
+            is_in_no_registry: false,
             prompted_env: Vec::new(),
             notices,
         })

@@ -1,0 +1,50 @@
+//! Finds the name that a user may have meant.
+
+/// Returns the known name with the smallest edit distance to `name`, ignoring case, if it is similar.
+pub(crate) fn nearest<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    let alike = known.into_iter().map(|one| (distance(&one.to_lowercase(), &name), one));
+    let (distance, nearest) = alike.min()?;
+    (distance <= nearest.len().max(3) / 3).then_some(nearest)
+}
+
+/// The Levenshtein distance of two texts.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
+    for (index, letter) in one.chars().enumerate() {
+        let mut diagonal = index;
+        let mut left = index + 1;
+        for (above, its) in row.iter_mut().skip(1).zip(other.chars()) {
+            let replaced = diagonal + usize::from(letter != its);
+            diagonal = *above;
+            left = replaced.min(left + 1).min(diagonal + 1);
+            *above = left;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = index + 1;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_one_that_is_alike() {
+        assert_eq!((distance("", "ab"), distance("kitten", "sitting"), distance("ab", "ab")), (2, 3, 0));
+        let known = ["Action", "MCP", "Resource", "Tool", "call_tool", "get_prompt"];
+        for (name, expected) in [
+            ("Tol", Some("Tool")),
+            ("tool", Some("Tool")),
+            ("calltool", Some("call_tool")),
+            ("resources", Some("Resource")),
+            ("mcp", Some("MCP")),
+            ("list_tools", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(known, name), expected, "{name}");
+        }
+    }
+}
