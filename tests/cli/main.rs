@@ -9,6 +9,7 @@ mod certificates;
 mod client;
 mod container;
 mod denied_connections;
+mod doctor;
 mod engine;
 mod exchange;
 mod explain;

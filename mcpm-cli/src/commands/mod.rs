@@ -7,6 +7,7 @@ use mcpm::Result;
 
 pub(crate) mod call;
 pub(crate) mod completion;
+pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod group;
@@ -60,6 +61,7 @@ pub(crate) const ALL: &[CommandEntry] = &[
     CommandEntry { name: "resources", command: lists::resources_command, run: lists::resources },
     CommandEntry { name: "call", command: call::command, run: call::run },
     CommandEntry { name: "explain", command: explain::command, run: explain::run },
+    CommandEntry { name: "doctor", command: doctor::command, run: doctor::run },
     CommandEntry { name: "export", command: export::command, run: export::run },
     CommandEntry { name: "group", command: group::command, run: group::run },
     CommandEntry { name: "ignore", command: ignore::command, run: ignore::run },

@@ -94,13 +94,18 @@ impl Workloads {
         Groups::new(&self.environment.state_dir)
     }
 
+    /// Returns the names of all workloads.
+    pub(super) fn names(&self) -> Result<Vec<WorkloadName>> {
+        self.store.names()
+    }
+
     /// Returns the status of all workloads in the order of their names, reconciled with the engine and their
     /// supervisors.
     ///
     /// # Errors
     /// `Io` when the records cannot be read. An engine that does not respond is part of the status.
     pub async fn list(&self) -> Result<Vec<WorkloadInfo>> {
-        let names = self.store.names()?;
+        let names = self.names()?;
         Ok(self.infos(&names).await)
     }
 

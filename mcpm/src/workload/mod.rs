@@ -8,6 +8,7 @@
 mod builder;
 mod ca_certs;
 mod container;
+mod doctor;
 mod egress_denials;
 mod engine;
 mod events;
@@ -51,6 +52,7 @@ pub(crate) mod fuzzing {
 
 pub use crate::name::WorkloadName;
 pub use builder::{Workload, WorkloadBuilder};
+pub use doctor::{Finding, Severity, diagnose, repair};
 pub use events::{EventStream, WorkloadEvent};
 pub use export_schema::export_schema;
 pub use launch::Launch;

@@ -1,0 +1,73 @@
+//! `mcpm doctor`: looks for what keeps workloads from running.
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use mcpm::{
+    Environment, Result,
+    workload::{Severity, diagnose, repair},
+};
+
+use crate::{
+    executor, exit,
+    flag_names::with_flags,
+    output::{self, JSON, TEXT},
+};
+
+const FIX: &str = "fix";
+
+pub(crate) fn command() -> Command {
+    Command::new("doctor")
+        .about("Look for what keeps workloads from running")
+        .long_about(
+            "Look for what keeps workloads from running\n\n\
+             Checks the container runtimes, the folders of mcpm, the secret store, the registry, and recorded workloads. \
+             The exit code is 1 if workloads cannot run.",
+        )
+        .defer(|command| {
+            command
+                .arg(
+                    Arg::new(FIX)
+                        .long(FIX)
+                        .action(ArgAction::SetTrue)
+                        .help("Remove stopped containers that belong to no workload"),
+                )
+                .arg(output::arg(&[TEXT, JSON]))
+        })
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let environment = Environment::from_process();
+    let found = executor::run(async {
+        if matches.get_flag(FIX) {
+            for done in repair(&environment).await? {
+                // Standard error may be closed.
+                let _ = writeln!(io::stderr(), "{done}");
+            }
+        }
+        Ok(diagnose(&environment).await)
+    })?;
+    if output::format(matches) == JSON {
+        output::json(&found)?;
+    } else {
+        let head = ["CHECK", "RESULT", "FOUND"].map(str::to_owned).to_vec();
+        let mut rows = vec![head];
+        for finding in &found {
+            let severity = match finding.severity {
+                Severity::Ok => "ok",
+                Severity::Warning => "warning",
+                Severity::Error => "error",
+            };
+            rows.push(vec![finding.id.to_owned(), severity.to_owned(), with_flags(&finding.message)]);
+            if let Some(fix) = &finding.fix {
+                rows.push(vec![String::new(), String::new(), format!("-> {}", with_flags(fix))]);
+            }
+        }
+        output::table(&rows)?;
+    }
+    let is_broken = found.iter().any(|finding| finding.severity == Severity::Error);
+    Ok(if is_broken { ExitCode::from(exit::FAILURE) } else { ExitCode::SUCCESS })
+}

@@ -1,0 +1,273 @@
+//! Looks for what would keep workloads from running on this machine.
+
+use std::{fs, io, net::TcpListener, path::Path, sync::Arc, time::Duration};
+
+use serde::Serialize;
+use tokio::time::timeout;
+
+use super::{Workloads, engine};
+use crate::{
+    Environment, Error, ErrorKind, Result,
+    registry::Registry,
+    runtime::{
+        ContainerId, ContainerState, Runtime, builtin,
+        discover::{discover, is_configured},
+        labels,
+    },
+    secrets::Secrets,
+    state::WorkloadState,
+};
+
+/// Timeout of one check.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
+/// Free space below which there is a warning, in bytes.
+#[cfg(unix)]
+const LOW_SPACE: u64 = 1 << 30;
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// As it should be.
+    Ok,
+    /// Something does not work that not every user needs, or is left over.
+    Warning,
+    /// Workloads cannot run.
+    Error,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// A stable name of the check, such as `runtime.engine`.
+    pub id: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What was found.
+    pub message: String,
+    /// What to do, if there is something to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+    /// Whether [`repair`] does it.
+    pub can_repair: bool,
+}
+
+impl Finding {
+    fn ok(id: &'static str, message: impl Into<String>) -> Self {
+        Self { id, severity: Severity::Ok, message: message.into(), fix: None, can_repair: false }
+    }
+
+    fn warning(id: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Self {
+        let fix = Some(fix.into());
+        Self { id, severity: Severity::Warning, message: message.into(), fix, can_repair: false }
+    }
+
+    fn of_error(id: &'static str, severity: Severity, error: &Error) -> Self {
+        let fix = error.next_step().map(str::to_owned);
+        // The next step is part of the text of an error.
+        let text = error.to_string();
+        let message = match &fix {
+            Some(fix) => text.strip_suffix(&format!("; {fix}")).unwrap_or(&text).to_owned(),
+            None => text,
+        };
+        Self { id, severity, message, fix, can_repair: false }
+    }
+}
+
+/// Checks this machine, the settings and the recorded workloads, and returns what was found: runtimes, folders, ports, the
+/// secret store, the registry, workloads, and containers that are left over. Nothing is changed.
+pub async fn diagnose(environment: &Environment) -> Vec<Finding> {
+    let mut found = runtimes(environment).await;
+    found.extend(folders(environment));
+    found.push(loopback());
+    found.push(limited("secrets.store", secret_store(environment)).await);
+    found.push(limited("registry.reach", registry(environment)).await);
+    found.extend(workloads(environment).await);
+    if let Ok((_, left)) = leftover_containers(environment).await {
+        found.extend(left.into_iter().map(|(_, name)| Finding {
+            can_repair: true,
+            ..Finding::warning(
+                "containers.leftover",
+                format!("the container `{name}` belongs to no recorded workload"),
+                "`mcpm doctor --fix` removes it",
+            )
+        }));
+    }
+    found
+}
+
+/// Removes containers that belong to no recorded workload and do not run, and returns what was done.
+///
+/// # Errors
+/// Those of the engine and the state folder.
+pub async fn repair(environment: &Environment) -> Result<Vec<String>> {
+    let (runtime, left) = leftover_containers(environment).await?;
+    let mut done = Vec::new();
+    for (id, name) in left {
+        runtime.remove(&id).await?;
+        done.push(format!("removed the container `{name}`"));
+    }
+    Ok(done)
+}
+
+/// A check that may not take long.
+async fn limited(id: &'static str, check: impl Future<Output = Finding>) -> Finding {
+    timeout(CHECK_TIMEOUT, check).await.unwrap_or_else(|_| {
+        let seconds = CHECK_TIMEOUT.as_secs();
+        Finding::warning(
+            id,
+            format!("no response within {seconds} s"),
+            "check the network connection and try again",
+        )
+    })
+}
+
+/// The engine, and the built-in runtime, of which one is enough.
+async fn runtimes(environment: &Environment) -> Vec<Finding> {
+    let engine = match timeout(CHECK_TIMEOUT, discover(&environment.engine, None)).await {
+        Ok(Ok(engine)) => engine.engine().await,
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(Error::new(ErrorKind::EngineUnavailable, "the container engine does not respond")),
+    };
+    let own = match builtin::open(environment) {
+        Ok(own) => own.engine().await,
+        Err(error) => Err(error),
+    };
+    let engine_severity =
+        if is_configured(&environment.engine) || own.is_err() { Severity::Error } else { Severity::Warning };
+    let engine_finding = match &engine {
+        Ok(info) => {
+            let place =
+                if info.reaches_container_addresses { "" } else { ", rootless or in a virtual machine" };
+            Finding::ok(
+                "runtime.engine",
+                format!("{} {} at {}{place}", info.name, info.version, info.endpoint),
+            )
+        }
+        Err(error) => Finding::of_error("runtime.engine", engine_severity, error),
+    };
+    let own_finding = match &own {
+        Ok(_) => Finding::ok("runtime.builtin", "containers run without an engine, too"),
+        Err(error) => Finding::of_error("runtime.builtin", Severity::Warning, error),
+    };
+    vec![engine_finding, own_finding]
+}
+
+fn folders(environment: &Environment) -> Vec<Finding> {
+    let folders = [
+        ("folders.state", &environment.state_dir),
+        ("folders.cache", &environment.cache_dir),
+        ("folders.config", &environment.config_dir),
+    ];
+    folders.into_iter().map(|(id, folder)| check_folder(id, folder)).collect()
+}
+
+/// Checks that files can be made in a folder, or in the nearest one above it that exists.
+fn check_folder(id: &'static str, folder: &Path) -> Finding {
+    let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(folder);
+    let shown = folder.display();
+    if let Err(error) = is_writable(there) {
+        let message = format!("`{shown}` cannot be written: {error}");
+        let fix = format!("make `{}` writable for this user", there.display());
+        return Finding { severity: Severity::Error, ..Finding::warning(id, message, fix) };
+    }
+    #[cfg(unix)]
+    if let Ok(free) = rustix::fs::statvfs(there)
+        && free.f_bavail.saturating_mul(free.f_frsize) < LOW_SPACE
+    {
+        let mebibytes = free.f_bavail.saturating_mul(free.f_frsize) >> 20;
+        return Finding::warning(id, format!("`{shown}` has {mebibytes} MiB left"), "make room on the disk");
+    }
+    Finding::ok(id, format!("`{shown}` can be written"))
+}
+
+fn is_writable(folder: &Path) -> io::Result<()> {
+    let path = folder.join(format!(".mcpm-doctor-{}", std::process::id()));
+    fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
+    fs::remove_file(path)
+}
+
+fn loopback() -> Finding {
+    match TcpListener::bind("127.0.0.1:0") {
+        Ok(_) => Finding::ok("network.loopback", "ports of 127.0.0.1 can be used"),
+        Err(error) => Finding {
+            severity: Severity::Error,
+            ..Finding::warning(
+                "network.loopback",
+                format!("no port of 127.0.0.1 can be used: {error}"),
+                "set up the loopback interface (`ip link set lo up`)",
+            )
+        },
+    }
+}
+
+async fn secret_store(environment: &Environment) -> Finding {
+    let list = async {
+        let secrets = Secrets::open(environment)?;
+        Ok((secrets.place(), secrets.list().await?.len()))
+    };
+    match list.await {
+        Ok((place, count)) => Finding::ok("secrets.store", format!("{count} secrets in {place}")),
+        Err(error) => Finding::of_error("secrets.store", Severity::Warning, &error),
+    }
+}
+
+async fn registry(environment: &Environment) -> Finding {
+    let read = async {
+        let registry = Registry::open(environment, None)?;
+        Ok((registry.source().to_string(), registry.list(&|_| {}).await?.len()))
+    };
+    match read.await {
+        Ok((source, count)) => Finding::ok("registry.reach", format!("{count} servers in {source}")),
+        Err(error) => Finding::of_error("registry.reach", Severity::Warning, &error),
+    }
+}
+
+async fn workloads(environment: &Environment) -> Vec<Finding> {
+    const ID: &str = "workloads.state";
+    let all = match Workloads::new(environment.clone()).list().await {
+        Ok(all) => all,
+        Err(error) => return vec![Finding::of_error(ID, Severity::Error, &error)],
+    };
+    let count = all.len();
+    let bad = all.into_iter().filter_map(|workload| {
+        let name = &workload.name;
+        let fix = match workload.status {
+            WorkloadState::Orphaned => format!("`mcpm restart {name}` gives it a proxy again"),
+            WorkloadState::Failed => {
+                format!("`mcpm logs {name}` shows why, `mcpm start {name}` starts it again")
+            }
+            WorkloadState::Unknown => "start the container engine".to_owned(),
+            _ => return None,
+        };
+        let reason = workload.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+        Some(Finding::warning(ID, format!("`{name}` is {}{reason}", workload.status.as_str()), fix))
+    });
+    let bad: Vec<Finding> = bad.collect();
+    if bad.is_empty() {
+        vec![Finding::ok(ID, format!("{count} workloads, none of them in a bad state"))]
+    } else {
+        bad
+    }
+}
+
+/// Returns the containers with the label of this state folder that belong to no recorded workload and do not run.
+async fn leftover_containers(
+    environment: &Environment,
+) -> Result<(Arc<dyn Runtime>, Vec<(ContainerId, String)>)> {
+    let runtime = engine::runtime(environment, None).await?;
+    let own = environment.state_dir.to_string_lossy();
+    let containers = timeout(CHECK_TIMEOUT, runtime.list())
+        .await
+        .map_err(|_| Error::new(ErrorKind::EngineUnavailable, "the container engine does not respond"))??;
+    // Recorded first, then created: a container of this list that has no record by now has none.
+    let recorded = Workloads::new(environment.clone()).names()?;
+    let left = containers.into_iter().filter(|container| {
+        let label = |key: &str| container.labels.get(key).map(String::as_str);
+        label(labels::STATE) == Some(&*own)
+            && !matches!(container.state, ContainerState::Running)
+            && label(labels::NAME).is_some_and(|name| !recorded.iter().any(|known| known.as_str() == name))
+    });
+    let left = left.map(|container| (container.id, container.name)).collect();
+    Ok((runtime, left))
+}

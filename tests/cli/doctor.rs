@@ -1,0 +1,54 @@
+//! What keeps workloads from running is found, and what is left over is removed.
+
+use serde_json::Value;
+
+use super::support::{Home, docker};
+
+/// The result of one check.
+#[track_caller]
+fn finding<'a>(found: &'a Value, id: &str) -> &'a Value {
+    found.as_array().unwrap().iter().find(|one| one["id"] == id).unwrap_or_else(|| panic!("no {id} in {found}"))
+}
+
+#[test]
+fn a_machine_that_can_run_workloads_is_healthy_and_leftovers_are_removed() {
+    let home = Home::new();
+    let name = home.name("left");
+    let labels = ["mcpm=true", &format!("mcpm-state={}", home.text("state/mcpm")), &format!("mcpm-name={name}")]
+        .map(|label| format!("--label={label}"));
+    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+    docker(&[&["create", "--name", &name][..], &labels, &["mcpm-test/everything:1"]].concat());
+
+    let found = home.run(&["doctor", "-o", "json"]).succeeded().json();
+    for id in ["runtime.engine", "folders.state", "network.loopback", "secrets.store", "registry.reach", "workloads.state"] {
+        assert_eq!(finding(&found, id)["severity"], "ok", "{found}");
+    }
+    let left = finding(&found, "containers.leftover");
+    assert_eq!((&left["severity"], &left["can_repair"]), (&"warning".into(), &true.into()), "{left}");
+    assert!(left["message"].as_str().unwrap().contains(&name), "{left}");
+
+    let fixed = home.run(&["doctor", "--fix"]).succeeded();
+    assert_eq!(fixed.stderr, format!("removed the container `{name}`\n"));
+    assert!(fixed.stdout.starts_with("CHECK ") && !fixed.stdout.contains("leftover"), "{fixed:?}");
+    assert_eq!(docker(&["ps", "-aq", "--filter", &format!("name={name}")]), "");
+}
+
+#[test]
+fn what_is_broken_is_said_with_what_to_do() {
+    let home = Home::without_engine();
+    home.write("home/.config/mcpm/config.yaml", "");
+    let found = home.run(&["doctor", "-o", "json"]);
+    assert_eq!(found.code, Some(1), "{found:?}");
+    let found = found.json();
+    let engine = finding(&found, "runtime.engine");
+    assert_eq!(engine["severity"], "error", "{engine}");
+    assert!(engine["message"].as_str().unwrap().contains("DOCKER_HOST"), "{engine}");
+    let text = home.run(&["doctor"]);
+    assert_eq!((text.code, text.stderr.as_str()), (Some(1), ""), "{text:?}");
+    assert!(text.stdout.contains("\nruntime.engine "), "{text:?}");
+
+    // The state folder cannot be made, since a file is in its place.
+    home.write("state", "");
+    let found = home.run(&["doctor", "-o", "json"]).json();
+    assert_eq!(finding(&found, "folders.state")["severity"], "error", "{found}");
+}
