@@ -90,6 +90,8 @@ fn the_python_wheel_is_installed_and_used() {
     let files = fs::read_dir(&built).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut files: Vec<String> = files.filter(|name| name.starts_with("mcpm_")).collect();
     files.sort_unstable();
+    let sums = files.extract_if(.., |name| name.ends_with(".sha256")).count();
+    assert_eq!(sums, 3, "one for each file");
     let [command, wheel, sources] = files.as_slice() else { panic!("{files:?}") };
     assert!(command.starts_with("mcpm_cli-") && command.contains("-py3-none-"), "{command}");
     // One for all versions of Python.

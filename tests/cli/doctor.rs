@@ -7,20 +7,33 @@ use super::support::{Home, docker};
 /// The result of one check.
 #[track_caller]
 fn finding<'a>(found: &'a Value, id: &str) -> &'a Value {
-    found.as_array().unwrap().iter().find(|one| one["id"] == id).unwrap_or_else(|| panic!("no {id} in {found}"))
+    found
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["id"] == id)
+        .unwrap_or_else(|| panic!("no {id} in {found}"))
 }
 
 #[test]
 fn a_machine_that_can_run_workloads_is_healthy_and_leftovers_are_removed() {
     let home = Home::new();
     let name = home.name("left");
-    let labels = ["mcpm=true", &format!("mcpm-state={}", home.text("state/mcpm")), &format!("mcpm-name={name}")]
-        .map(|label| format!("--label={label}"));
+    let labels =
+        ["mcpm=true", &format!("mcpm-state={}", home.text("state/mcpm")), &format!("mcpm-name={name}")]
+            .map(|label| format!("--label={label}"));
     let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
     docker(&[&["create", "--name", &name][..], &labels, &["mcpm-test/everything:1"]].concat());
 
     let found = home.run(&["doctor", "-o", "json"]).succeeded().json();
-    for id in ["runtime.engine", "folders.state", "network.loopback", "secrets.store", "registry.reach", "workloads.state"] {
+    for id in [
+        "runtime.engine",
+        "folders.state",
+        "network.loopback",
+        "secrets.store",
+        "registry.reach",
+        "workloads.state",
+    ] {
         assert_eq!(finding(&found, id)["severity"], "ok", "{found}");
     }
     let left = finding(&found, "containers.leftover");
@@ -36,7 +49,6 @@ fn a_machine_that_can_run_workloads_is_healthy_and_leftovers_are_removed() {
 #[test]
 fn what_is_broken_is_said_with_what_to_do() {
     let home = Home::without_engine();
-    home.write("home/.config/mcpm/config.yaml", "");
     let found = home.run(&["doctor", "-o", "json"]);
     assert_eq!(found.code, Some(1), "{found:?}");
     let found = found.json();

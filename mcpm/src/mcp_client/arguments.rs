@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::JsonObject;
+use super::options::JsonObject;
 use crate::{Error, ErrorKind, Result};
 
 /// Deepest reference from one part of a schema to another that is followed.

@@ -10,7 +10,10 @@ use rmcp::{
 };
 use serde_json::Value;
 
-use super::{ClientOptions, JsonObject, Progress, arguments};
+use super::{
+    arguments,
+    options::{ClientOptions, JsonObject, Progress},
+};
 use crate::{ErrorKind, Result, user_prompt::UserPrompt};
 
 /// How often an answer that does not fit is asked for again.

@@ -5,11 +5,9 @@
 
 pub mod arguments;
 mod handler;
+mod options;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use rmcp::{
     model::{CallToolRequestParams, ErrorData, PaginatedRequestParams, ProtocolVersion},
@@ -18,49 +16,17 @@ use rmcp::{
     },
 };
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
     Error, ErrorKind, Result,
     mcp::{era::FIRST_MODERN_VERSION, param_headers::MAX_LIST_PAGES},
-    user_prompt::UserPrompt,
 };
 
+pub use options::{ClientOptions, JsonObject, OnProgress, Progress};
+
 use handler::Handler;
-
-/// An object of JSON.
-pub type JsonObject = Map<String, Value>;
-
-/// Gets the progress of calls.
-pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
-
-/// How far a call is, as the server says (MCP 2025-11-25, "Progress").
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Progress {
-    /// It increases with each message.
-    pub done: f64,
-    /// What `done` is at the end, if that is known.
-    pub total: Option<f64>,
-    /// What the server does now.
-    pub message: Option<String>,
-}
-
-/// Options of a client.
-#[derive(Clone, Default)]
-pub struct ClientOptions {
-    /// Asks the user what a server wants to know (elicitation). By default, the client does not support it.
-    pub user_prompt: Option<Arc<dyn UserPrompt>>,
-    /// Gets the progress of calls; by default, it is ignored.
-    pub on_progress: Option<OnProgress>,
-}
-
-impl std::fmt::Debug for ClientOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientOptions").field("user_prompt", &self.user_prompt).finish_non_exhaustive()
-    }
-}
 
 /// A client of one server. Dropping it closes its session.
 #[derive(Debug)]
@@ -234,6 +200,9 @@ fn handshake_error(error: ClientInitializeError) -> Error {
 fn request_error(error: ServiceError) -> Error {
     match error {
         ServiceError::McpError(rejection) => rejection_error(&rejection),
+        ServiceError::InputRequiredRoundsExceeded { .. } => {
+            Error::new(ErrorKind::Upstream, "the server requires input that it did not get")
+        }
         other => Error::new(ErrorKind::Upstream, "the request failed").source(other),
     }
 }

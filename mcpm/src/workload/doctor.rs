@@ -245,7 +245,7 @@ async fn workloads(environment: &Environment) -> Vec<Finding> {
     });
     let bad: Vec<Finding> = bad.collect();
     if bad.is_empty() {
-        vec![Finding::ok(ID, format!("{count} workloads, none of them in a bad state"))]
+        vec![Finding::ok(ID, format!("{count} recorded, none of them in a bad state"))]
     } else {
         bad
     }
