@@ -18,7 +18,7 @@ use mcpm::{
     options::{OptionSet as _, Secret},
     secrets::{GIVEN_PREFIX, SecretValues},
     state::Store,
-    workload::{EventStream, Launch, RunningWorkload, WorkloadEvent, WorkloadSpec},
+    workload::{EventStream, Launch, RunningWorkload, WorkloadEvent, WorkloadSpec, Workloads},
 };
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -203,6 +203,7 @@ pub(crate) fn main() -> Result<()> {
 
 async fn supervise(order: SupervisorInput, environment: Environment) -> Result<()> {
     let secrets = order.secrets.into_iter().map(|(name, value)| (name, Secret::from(value)));
+    let workloads = Workloads::new(environment.clone());
     let launch = Launch::new(order.spec, environment).secrets(secrets.collect());
     let launch = if order.recorded { launch.recorded() } else { launch };
     let events = launch.events();
@@ -224,7 +225,7 @@ async fn supervise(order: SupervisorInput, environment: Environment) -> Result<(
         () = stop.recv() => None,
     };
     tracing::info!(?ended, "ending");
-    running.stop(STOP_GRACE).await
+    running.stop(workloads.requested_grace(running.name()).unwrap_or(STOP_GRACE)).await
 }
 
 /// Starts the workload and reports events meanwhile.

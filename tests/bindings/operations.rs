@@ -100,6 +100,7 @@ const ONLY_IN_RUST: &[(&str, &str)] = &[
     ("Workloads::spec", "types of the library's internals"),
     ("Workloads::secrets", "part of the next start"),
     ("Workloads::stdio_bridge", "for programs that serve a workload on their standard input and output"),
+    ("Workloads::requested_grace", "for the command line's supervisor"),
     ("Workloads::tunnel_target", "tunnels are opened by the command line"),
     ("Workloads::log_path", "a file of the command line's supervisor"),
     ("Workloads::export_text", "`export` to a file"),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::support::{Home, Program, Session, engine_shown};
+use super::support::{Home, Program, Session, engine_shown, inspect};
 
 const STDIO: &str = "mcpm-test/everything:1";
 const HTTP: &str = "mcpm-test/everything-http:1";
@@ -193,4 +193,19 @@ fn logs_are_shown_cut_and_followed() {
     assert!(followed.stderr.starts_with("two\n"), "{followed:?}");
     let tail = home.run(&["logs", &name, "--tail", "1"]).succeeded();
     assert_eq!(tail.stdout.lines().count() + tail.stderr.lines().count(), 1, "{tail:?}");
+}
+
+/// The supervisor stops the server, so it must know how long that may take.
+#[test]
+fn the_time_that_a_server_has_to_exit_is_the_one_that_was_given() {
+    let home = Home::new();
+    let server = mcpm_tests::PYTHON_HTTP_SERVER;
+    let script = &format!("trap 'sleep 1; exit 7' TERM; python3 -c '{server}' & wait");
+    for (timeout, exit_code) in [(&[][..], 7), (&["--timeout", "0"], 137)] {
+        let name = home.name(&format!("e{exit_code}"));
+        let run = ["run", "mcpm-test/python:1", "--name", &name, "--transport", "streamable-http"];
+        home.run(&[&run[..], &["--target-port", "3000", "--", "sh", "-c", script]].concat()).succeeded();
+        home.run(&[&["stop", &name][..], timeout].concat()).succeeded();
+        assert_eq!(inspect(&name)["State"]["ExitCode"], exit_code, "{timeout:?}");
+    }
 }

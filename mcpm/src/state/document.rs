@@ -22,6 +22,8 @@ pub enum Document {
     Spec,
     /// The last status that the supervisor wrote.
     Status,
+    /// How the supervisor is to stop, for the next signal that it gets.
+    Stop,
 }
 
 impl Document {
@@ -29,13 +31,14 @@ impl Document {
         match self {
             Self::Spec => "spec.json",
             Self::Status => "status.json",
+            Self::Stop => "stop.json",
         }
     }
 
     pub(super) const fn version(self) -> u32 {
         match self {
             Self::Spec => SPEC_VERSION,
-            Self::Status => FORMAT_VERSION,
+            Self::Status | Self::Stop => FORMAT_VERSION,
         }
     }
 

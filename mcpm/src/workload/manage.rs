@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, stream::BoxStream};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     PackageSpec, Placement, WorkloadName, WorkloadSpec,
@@ -23,8 +23,8 @@ use crate::{
     runtime::{ContainerInfo, ContainerState, LogChunk, LogOptions, Runtime, labels},
     secrets::SecretValues,
     state::{
-        ContainerView, Document, Groups, Lock, LoginState, Phase, Status, Store, WorkloadState, reconcile,
-        replace_file,
+        ContainerView, Document, FORMAT_VERSION, Groups, Lock, LoginState, Phase, ProcessId, Status, Store,
+        WorkloadState, reconcile, replace_file,
     },
     stdio_bridge::{StdioBridge, StdioBridgeBuilder},
     tunnel::TunnelTarget,
@@ -44,6 +44,16 @@ pub type Logs = BoxStream<'static, Result<LogChunk>>;
 pub struct Workloads {
     pub(super) environment: Environment,
     store: Store,
+}
+
+/// What a supervisor is told beside the signal to stop.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StopRequest {
+    version: u32,
+    /// The process that the signal is for; a later one ignores the request.
+    supervisor: ProcessId,
+    grace_ms: u64,
 }
 
 /// The status of a workload.
@@ -301,13 +311,26 @@ impl Workloads {
             .hint("`mcpm list` shows all"))
     }
 
+    /// Returns the grace period with which this process, as the supervisor of a workload, was told to stop; `None` if it
+    /// got a signal from something else than mcpm.
+    pub fn requested_grace(&self, name: &str) -> Option<Duration> {
+        let request: StopRequest = self.store.load(&name.parse().ok()?, Document::Stop).ok()?;
+        let is_own = request.supervisor == ProcessId::current();
+        is_own.then(|| Duration::from_millis(request.grace_ms))
+    }
+
     /// Stops the supervisor of a workload, if it runs.
     async fn end_supervisor(&self, name: &WorkloadName, grace: Duration) -> Result<()> {
         let Some(holder) = Lock::holder(&self.store.lock_path(name))? else { return Ok(()) };
         let Some(process) = holder.process else { return Ok(()) };
-        if process == crate::state::ProcessId::current() {
+        if process == ProcessId::current() {
             return Err(Error::new(ErrorKind::InvalidOption, format!("`{name}` runs in this process"))
                 .hint("stop its handle"));
+        }
+        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        let request = StopRequest { version: FORMAT_VERSION, supervisor: process, grace_ms };
+        if let Err(error) = self.store.save(name, Document::Stop, &request) {
+            tracing::warn!(%error, "the grace period cannot be passed on, so the usual one applies");
         }
         if process.terminate()? && !process.wait_exit(grace + SUPERVISOR_GRACE).await {
             process.kill()?;
