@@ -218,8 +218,9 @@ fn the_example_draws_the_state_of_servers_on_a_terminal() {
     let state = tempfile::tempdir().unwrap();
     let mut script = Command::new("script");
     script.env("XDG_STATE_HOME", state.path());
-    // Names follow from images, and another test uses those of the other image.
-    let line = format!("{} mcpm-test/everything-http:1", dashboard().display());
+    // Names follow from images, and another test uses those of the other image. A shell that stays would be interrupted
+    // too, and its exit code would be seen instead of the example's.
+    let line = format!("exec {} mcpm-test/everything-http:1", dashboard().display());
     let mut terminal = PseudoTerminal::spawn(script, &line);
     let shown = terminal.expect(" tools\r\n> ").to_owned();
     let (before, drawn) = shown.split_once(DRAWN).unwrap();

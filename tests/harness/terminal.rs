@@ -17,9 +17,7 @@ impl PseudoTerminal {
     /// # Panics
     /// When it cannot be started.
     pub fn spawn(mut script: Command, line: &str) -> Self {
-        // A shell that stays would be interrupted too, and its exit code would be seen instead of the command's.
-        let line = format!("exec {line}");
-        script.args(["-q", "-e", "-c", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        script.args(["-q", "-e", "-c", line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         Self { child: script.spawn().unwrap(), shown: String::new() }
     }
 
