@@ -70,9 +70,9 @@ pub(super) fn with_client<T>(
     executor::run(async {
         let mut stop = StopSignals::listen()?;
         let working = async {
-            let connection = bridge(matches).await?.connect();
+            let connect = async || Ok(bridge(matches).await?.connect());
             let user_prompt = terminal::environment().user_prompt;
-            let client = McpClient::over(connection, ClientOptions { user_prompt, on_progress }).await?;
+            let client = McpClient::connect(connect, ClientOptions { user_prompt, on_progress }).await?;
             let outcome = work(&client).await;
             client.close().await;
             outcome

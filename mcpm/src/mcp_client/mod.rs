@@ -60,24 +60,42 @@ pub struct ServerSummary {
 }
 
 impl McpClient {
-    /// Makes the handshake over a stream with one JSON-RPC message a line, in the newest version of the protocol that both
-    /// sides know.
+    /// Connects and makes the handshake, in the newest version of the protocol that both sides know. `connect` opens a stream
+    /// with one JSON-RPC message a line; it is called again if the server only knows versions with a session.
+    ///
+    /// ```no_run
+    /// # async fn run(workload: &mcpm::RunningWorkload) -> mcpm::Result<()> {
+    /// use mcpm::mcp_client::{ClientOptions, McpClient};
+    ///
+    /// let client = McpClient::connect(async || workload.connect(), ClientOptions::default()).await?;
+    /// for tool in client.tools().await? {
+    ///     println!("{}", tool["name"]);
+    /// }
+    /// client.close().await;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// `Upstream` if the server rejects the handshake, or the stream ends before.
-    pub async fn over(
-        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    /// Those of `connect`; `Upstream` if the server rejects the handshake, or the stream ends before.
+    pub async fn connect<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+        connect: impl AsyncFn() -> Result<S>,
         options: ClientOptions,
     ) -> Result<Self> {
         let begin = Instant::now();
-        let lifecycle = ClientLifecycleMode::Auto {
+        let either = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             legacy_version: Some(ProtocolVersion::V_2025_11_25),
         };
-        let service = Box::pin(Handler::new(options).serve_with_lifecycle(stream, lifecycle))
-            .await
-            .map_err(handshake_error)?;
-        Ok(Self { service, handshake: begin.elapsed() })
+        let handler = || Handler::new(options.clone());
+        let made = match Box::pin(handler().serve_with_lifecycle(connect().await?, either)).await {
+            Err(ClientInitializeError::NoCompatibleProtocolVersion { .. }) => {
+                let with_session = ClientLifecycleMode::Initialize;
+                Box::pin(handler().serve_with_lifecycle(connect().await?, with_session)).await
+            }
+            made => made,
+        };
+        Ok(Self { service: made.map_err(handshake_error)?, handshake: begin.elapsed() })
     }
 
     /// Returns what the server said of itself in the handshake.
