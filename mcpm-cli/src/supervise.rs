@@ -225,7 +225,8 @@ async fn supervise(order: SupervisorInput, environment: Environment) -> Result<(
         () = stop.recv() => None,
     };
     tracing::info!(?ended, "ending");
-    running.stop(workloads.requested_grace(running.name()).unwrap_or(STOP_GRACE)).await
+    let grace = workloads.requested_grace(running.name()).unwrap_or(STOP_GRACE);
+    running.stop(grace).await
 }
 
 /// Starts the workload and reports events meanwhile.
