@@ -10,7 +10,8 @@ use crate::testing::each_source;
 const PAGE: &str = include_str!("../../docs/architecture.md");
 
 /// Modules that every module may use.
-const SHARED_MODULES: [&str; 11] = [
+const SHARED_MODULES: [&str; 13] = [
+    "blocking",
     "config_file",
     "environment",
     "error",
@@ -19,6 +20,7 @@ const SHARED_MODULES: [&str; 11] = [
     "memory",
     "options",
     "platform",
+    "random",
     "rate_limit",
     "redact",
     "timers",

@@ -111,6 +111,8 @@ extern crate alloc;
 mod architecture_tests;
 pub mod audit;
 pub mod auth;
+#[cfg(any(feature = "secrets", all(feature = "builtin", target_os = "linux")))]
+mod blocking;
 mod config_file;
 mod docker_config;
 pub mod environment;
@@ -138,6 +140,7 @@ pub mod permission;
 mod platform;
 pub mod policy;
 pub mod proxy;
+mod random;
 mod rate_limit;
 mod redact;
 pub mod registry;

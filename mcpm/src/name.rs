@@ -112,7 +112,7 @@ fn is_separator(c: char) -> bool {
 }
 
 /// Truncates an ASCII text to `length` and drops trailing separators.
-fn shortened(text: &str, length: usize) -> &str {
+pub(crate) fn shortened(text: &str, length: usize) -> &str {
     text.get(..length).unwrap_or(text).trim_end_matches(is_separator)
 }
 

@@ -14,6 +14,7 @@ use super::{dockerfile, recipe::Recipe, report::InstallReport};
 use crate::{
     Error, ErrorKind, Result,
     image::ImageReference,
+    random::random_token,
     runtime::{BuildProgress, BuildRequest, ImageInfo, PullProgress, Runtime, UntaggedImage, labels},
 };
 
@@ -247,13 +248,6 @@ async fn run_install_stage(
         Error::new(ErrorKind::ImageUnavailable, "the build did not report what it installed")
     })?;
     Ok((id, report))
-}
-
-fn random_token() -> Result<String> {
-    let mut random = [0_u8; 16];
-    getrandom::fill(&mut random)
-        .map_err(|error| Error::new(ErrorKind::Internal, "no random numbers").source(error.to_string()))?;
-    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use super::{file_format, password::Password, store::SecretStore};
 use crate::{
     Environment, Error, ErrorKind, Result,
+    blocking::run_blocking,
     options::Secret,
     state::file::{self, file_error},
 };
@@ -159,10 +160,4 @@ impl StorePaths {
             }
         }
     }
-}
-
-/// Runs slow work on a blocking thread.
-async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let lost = |error| Error::new(ErrorKind::Internal, "the secrets could not be read").source(error);
-    tokio::task::spawn_blocking(work).await.map_err(lost)?
 }

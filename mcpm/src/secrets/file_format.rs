@@ -14,6 +14,7 @@ use zeroize::Zeroizing;
 use crate::{
     Error, ErrorKind, Result,
     options::Secret,
+    random::random_bytes,
     state::{FORMAT_VERSION, document},
 };
 
@@ -91,8 +92,8 @@ pub(super) fn encrypt(secrets: &BTreeMap<String, Secret>, password: &Secret) -> 
     };
     let mut data =
         Zeroizing::new(serde_json::to_vec(&content).map_err(|error| encryption_error().source(error))?);
-    let salt = random::<SALT_BYTES>()?;
-    let nonce = random::<{ ring::aead::NONCE_LEN }>()?;
+    let salt = random_bytes::<SALT_BYTES>()?;
+    let nonce = random_bytes::<{ ring::aead::NONCE_LEN }>()?;
     let derivation =
         Derivation { name: DerivationName::Argon2id, costs: DEFAULT_COSTS, salt: BASE64.encode(salt) };
     let key = key(&derivation, &salt, password)?;
@@ -169,13 +170,6 @@ fn key(derivation: &Derivation, salt: &[u8], password: &Secret) -> Result<LessSa
         .hash_password_into(password.expose().as_bytes(), salt, &mut *key)
         .map_err(|_| encryption_error())?;
     Ok(LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, &*key).map_err(|_| encryption_error())?))
-}
-
-fn random<const LENGTH: usize>() -> Result<[u8; LENGTH]> {
-    let mut bytes = [0; LENGTH];
-    getrandom::fill(&mut bytes)
-        .map_err(|_| Error::new(ErrorKind::Internal, "the operating system provides no random numbers"))?;
-    Ok(bytes)
 }
 
 fn encryption_error() -> Error {

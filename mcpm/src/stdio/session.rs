@@ -15,7 +15,7 @@ use super::{
     owner::Owner,
     replay_stream::{MessageStream, STREAM_OVERHEAD, StreamEnd},
 };
-use crate::{Error, ErrorKind, Result, memory::Account};
+use crate::{Result, memory::Account, random::random_token};
 
 /// Most streams of a session that can be replayed.
 const MAX_REPLAYABLE_STREAMS: usize = 32;
@@ -29,10 +29,7 @@ pub(crate) struct SessionId(Arc<str>);
 impl SessionId {
     /// Creates a new id from the system's random source.
     pub(crate) fn random() -> Result<Self> {
-        let mut random = [0; 16];
-        getrandom::fill(&mut random)
-            .map_err(|error| Error::new(ErrorKind::Internal, "no random numbers").source(error))?;
-        Ok(Self(random.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()))
+        random_token().map(|token| Self(token.into()))
     }
 
     /// Parses an id from a client.

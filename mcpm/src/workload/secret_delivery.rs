@@ -18,6 +18,7 @@ use crate::{
     isolation::MOUNT_POINT,
     options::{Secret, SecretRef, SecretTarget, WorkloadOptions},
     platform::with_mode,
+    random::random_token,
     runtime::{ContainerSpec, Mount},
     secrets::{self, SecretValues, Secrets},
     state::file::{create_folders, file_error},
@@ -139,7 +140,7 @@ impl SecretDelivery {
         if references.is_empty() {
             return Ok(Self::default());
         }
-        let mut delivery = Self { launch_id: random_launch_id()?, ..Self::default() };
+        let mut delivery = Self { launch_id: random_token()?, ..Self::default() };
         let mut files = Vec::new();
         for reference in references {
             let value = values.get(&reference.name).ok_or_else(|| {
@@ -260,13 +261,6 @@ fn remove(folder: &Path) {
     {
         tracing::warn!(folder = %folder.display(), %error, "files with secrets could not be removed");
     }
-}
-
-fn random_launch_id() -> Result<String> {
-    let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes)
-        .map_err(|_| Error::new(ErrorKind::Internal, "this machine gives no random numbers"))?;
-    Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use futures_util::{
     future::{BoxFuture, try_join},
     stream,
 };
-use tokio::{sync::mpsc, task::spawn_blocking};
+use tokio::sync::mpsc;
 
 use super::{
     catalog::ImageRecord,
@@ -34,6 +34,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
+    blocking::run_blocking,
     image::{
         Digest, ImageReference,
         credentials::CredentialStore,
@@ -122,7 +123,7 @@ impl ImageStore {
         progress: &(dyn Fn(PullProgress) + Send + Sync),
     ) -> Result<StoredImage> {
         let store = self.clone();
-        let draft = Arc::new(blocking(move || store.draft()).await?);
+        let draft = Arc::new(run_blocking(move || store.draft()).await?);
         let repository = ImageRepository::for_image(reference, credentials, trust).await?;
         let image = RemoteImage::find(&repository, reference, &MachinePlatform::current()).await?;
         self.add_layers(&repository, &image, &draft, progress).await?;
@@ -136,7 +137,7 @@ impl ImageStore {
             diff_ids: image.diff_ids,
         };
         let (store, documents) = (self.clone(), image.documents);
-        blocking(move || {
+        run_blocking(move || {
             let documents: Vec<&[u8]> = documents.iter().map(|bytes| &bytes[..]).collect();
             store.add(record, &documents)
         })
@@ -198,7 +199,7 @@ impl ImageStore {
                 let (layers, draft, stop) = (self.layers.clone(), Arc::clone(draft), stop.clone());
                 let (diff_id, chain) = (image.diff_ids[index].clone(), chain[..=index].to_vec());
                 let mut left = budget.clone();
-                budget = blocking(move || {
+                budget = run_blocking(move || {
                     let file = File::open(&path).map_err(|error| file_error("open", &path, error))?;
                     layers.unpack(file, &diff_id, &chain, draft.path(), &mut left, &stop)?;
                     // The blob is not needed any more, and the draft is removed in any case.
@@ -279,12 +280,6 @@ impl RemoteImage {
         documents.insert(0, text);
         Ok(Self { digest, manifest, diff_ids, documents })
     }
-}
-
-/// Runs a function on a thread that may block.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let done = spawn_blocking(work).await;
-    done.map_err(|error| Error::new(ErrorKind::Internal, "the image store failed").source(error))?
 }
 
 fn missing(reference: &ImageReference, name: &str) -> Error {

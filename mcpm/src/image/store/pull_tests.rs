@@ -261,7 +261,7 @@ async fn a_cancelled_pull_leaves_nothing() {
     }
     // A writer may still hold the draft for a moment, and with it the lock.
     let store = fixture.store.clone();
-    with_timeout(blocking(move || store.prune(crate::image::store::PruneScope::Unused, &|_| false)))
+    with_timeout(run_blocking(move || store.prune(crate::image::store::PruneScope::Unused, &|_| false)))
         .await
         .unwrap();
     fixture.check_is_empty();

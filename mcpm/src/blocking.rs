@@ -1,0 +1,14 @@
+//! Work that blocks, such as that on files and locks, kept off the threads that run asynchronous tasks.
+
+use crate::{Error, ErrorKind, Result};
+
+/// Runs a function on a thread that may block. The function runs to its end, even if the future is dropped.
+///
+/// # Errors
+/// Those of the function; `Internal` if it panics.
+pub(crate) async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Error::new(ErrorKind::Internal, "an operation was not completed").source(error))?
+}
