@@ -73,33 +73,6 @@ pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a folder, which need not exist, with everything in it. Servers and overlay mounts leave folders that their
-/// owner may not read, so their modes are changed first.
-#[cfg(feature = "builtin")]
-pub(crate) fn remove_tree(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            make_removable(folder)?;
-            fs::remove_dir_all(folder)
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        outcome => outcome,
-    }
-}
-
-#[cfg(feature = "builtin")]
-fn make_removable(folder: &Path) -> io::Result<()> {
-    crate::platform::set_mode(folder, 0o700)?;
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        // Links are not followed.
-        if entry.file_type()?.is_dir() {
-            make_removable(&entry.path())?;
-        }
-    }
-    Ok(())
-}
-
 /// The error of an operation on a file or folder.
 pub(crate) fn file_error(what: &str, path: &Path, error: io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {what} `{}`", path.display())).source(error)

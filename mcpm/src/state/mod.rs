@@ -16,10 +16,14 @@
 
 pub(crate) mod document;
 pub(crate) mod file;
+#[cfg(all(feature = "builtin", target_os = "linux"))]
+pub(crate) mod file_lock;
 mod groups;
 mod lock;
 mod process;
 mod reconcile;
+#[cfg(all(feature = "builtin", target_os = "linux"))]
+pub(crate) mod remove_tree;
 mod status;
 mod store;
 

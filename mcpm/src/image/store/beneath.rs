@@ -6,7 +6,7 @@
 use std::{
     ffi::CStr,
     io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{BorrowedFd, OwnedFd},
     path::Path,
 };
 
@@ -17,6 +17,8 @@ use rustix::{
     },
     io::Errno,
 };
+
+pub(super) use crate::state::remove_tree::remove_entry;
 
 /// The attribute of folders that hide those of lower layers, as overlayfs writes it with the option `userxattr`.
 const OPAQUE_ATTRIBUTE: &str = "user.overlay.opaque";
@@ -110,22 +112,10 @@ pub(super) fn kind_of(stat: &Stat) -> Found {
     }
 }
 
-/// Removes a file, a link, or a folder with its content. Success if there is nothing.
-pub(super) fn remove(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<()> {
-    match fs::unlinkat(parent, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => return Ok(()),
-        Err(Errno::ISDIR | Errno::PERM) => {}
-        Err(error) => return Err(error.into()),
-    }
-    // The depth is bounded by that of the paths of entries.
-    clear(open_folder(parent, name)?.as_fd())?;
-    Ok(fs::unlinkat(parent, name, AtFlags::REMOVEDIR)?)
-}
-
 /// Removes the content of a folder.
 pub(super) fn clear(folder: BorrowedFd<'_>) -> io::Result<()> {
     for name in names(folder)? {
-        remove(folder, &name)?;
+        remove_entry(folder, &name)?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::{fs, io, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use super::store_lock::StoreLock;
+use super::store_lock;
 use crate::{
     Error, ErrorKind, Result,
     image::{Digest, ImageReference},
@@ -70,7 +70,7 @@ impl Catalog {
     /// # Errors
     /// Those of [`read`](Self::read) and of the change, which then has no effect.
     pub(super) fn change<T>(path: &Path, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let _lock = StoreLock::exclusive(&path.with_extension("lock"))?;
+        let _lock = store_lock::exclusive(&path.with_extension("lock"))?;
         let mut catalog = Self::read(path)?;
         let returned = change(&mut catalog)?;
         let text = serde_json::to_vec_pretty(&catalog);

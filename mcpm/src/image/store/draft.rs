@@ -1,15 +1,20 @@
 //! Folders for what is not complete yet.
 
 use std::{
-    fs, io,
+    fs::{self, DirEntry},
+    io,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
-use super::store_lock::StoreLock;
 use crate::{
-    Error, ErrorKind, Result,
-    state::file::{self, file_error},
+    Result,
+    random::random_token,
+    state::{
+        file::{self, file_error},
+        file_lock::FileLock,
+        remove_tree::remove_tree,
+    },
 };
 
 /// The age at which a draft counts as abandoned.
@@ -20,16 +25,13 @@ const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug)]
 pub struct Draft {
     folder: PathBuf,
-    _lock: StoreLock,
+    _lock: FileLock,
 }
 
 impl Draft {
     /// Creates a folder in `drafts`, while `lock` keeps the garbage collector out.
-    pub(super) fn create(drafts: &Path, lock: StoreLock) -> Result<Self> {
-        let random = getrandom::u64();
-        let random = random
-            .map_err(|error| Error::new(ErrorKind::Io, "no random numbers").source(error.to_string()))?;
-        let folder = drafts.join(format!("{random:016x}"));
+    pub(super) fn create(drafts: &Path, lock: FileLock) -> Result<Self> {
+        let folder = drafts.join(random_token()?);
         file::create_folders(&folder).map_err(|error| file_error("make", &folder, error))?;
         Ok(Self { folder, _lock: lock })
     }
@@ -42,23 +44,30 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        if let Err(error) = file::remove_tree(&self.folder) {
-            tracing::warn!(%error, folder = %self.folder.display(), "a draft cannot be removed");
+        if let Err(error) = remove_tree(&self.folder) {
+            warn_of(&self.folder, &error);
         }
     }
 }
 
-/// Removes drafts whose process was killed, once they are a day old, and returns how many. The caller holds the lock
-/// that keeps out those who make drafts.
-pub(super) fn remove_abandoned(drafts: &Path) -> io::Result<u64> {
-    let mut removed = 0;
-    for entry in fs::read_dir(drafts)? {
-        let entry = entry?;
-        let age = SystemTime::now().duration_since(entry.metadata()?.modified()?);
-        if age.is_ok_and(|age| age >= ABANDONED_AFTER) {
-            file::remove_tree(&entry.path())?;
-            removed += 1;
-        }
-    }
-    Ok(removed)
+/// Removes drafts whose process was killed, once they are a day old. One that cannot be removed is reported, and does not
+/// keep the others. The caller holds the lock that keeps out those who make drafts.
+pub(super) fn remove_abandoned(drafts: &Path, at_most: usize) {
+    let is_abandoned = |entry: &DirEntry| {
+        let changed = entry.metadata().and_then(|found| found.modified()).ok();
+        let age = changed.and_then(|time| SystemTime::now().duration_since(time).ok());
+        age.is_some_and(|age| age >= ABANDONED_AFTER)
+    };
+    let entries = match fs::read_dir(drafts) {
+        Ok(entries) => entries.flatten(),
+        Err(error) => return warn_of(drafts, &error),
+    };
+    let removed = entries.filter(is_abandoned).filter(|entry| {
+        remove_tree(&entry.path()).inspect_err(|error| warn_of(&entry.path(), error)).is_ok()
+    });
+    removed.take(at_most).for_each(drop);
+}
+
+fn warn_of(folder: &Path, error: &io::Error) {
+    tracing::warn!(%error, folder = %folder.display(), "a draft cannot be removed");
 }

@@ -54,13 +54,13 @@ impl Copying<'_> {
         for name in beneath::names(from.as_fd())? {
             let Some(stat) = beneath::stat(from.as_fd(), &name)? else { continue };
             match beneath::kind_of(&stat) {
-                Found::Whiteout => beneath::remove(into.as_fd(), &name)?,
+                Found::Whiteout => beneath::remove_entry(into.as_fd(), &name)?,
                 Found::Folder => {
                     let source = beneath::open_folder(from.as_fd(), &name)?;
                     let copy = match beneath::find(into.as_fd(), &name)? {
                         Found::Folder => beneath::open_folder(into.as_fd(), &name)?,
                         _ => {
-                            beneath::remove(into.as_fd(), &name)?;
+                            beneath::remove_entry(into.as_fd(), &name)?;
                             beneath::create_folder(into.as_fd(), &name)?
                         }
                     };
@@ -72,7 +72,7 @@ impl Copying<'_> {
                     path.pop();
                 }
                 _ => {
-                    beneath::remove(into.as_fd(), &name)?;
+                    beneath::remove_entry(into.as_fd(), &name)?;
                     path.push(name);
                     self.file(from, into, &stat, path)?;
                     path.pop();

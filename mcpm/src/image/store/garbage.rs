@@ -11,7 +11,7 @@ use super::{
     draft::{self, Draft},
     image_store::ImageStore,
     layers::chain_ids,
-    store_lock::StoreLock,
+    store_lock,
     stored_image::{PruneScope, RemovedImages},
 };
 use crate::{
@@ -84,14 +84,13 @@ impl ImageStore {
             Ok(())
         })?;
         removed.freed = self.collect_garbage(&draft)?;
-        draft::remove_abandoned(&self.drafts())
-            .map_err(|error| file_error("clean", &self.drafts(), error))?;
+        draft::remove_abandoned(&self.drafts(), usize::MAX);
         Ok(removed)
     }
 
     /// Makes a draft while no other process has one: none adds layers or blobs.
     fn lock_out_others(&self) -> Result<Draft> {
-        Draft::create(&self.drafts(), StoreLock::exclusive(&self.lock_path())?)
+        Draft::create(&self.drafts(), store_lock::exclusive(&self.lock_path())?)
     }
 
     /// Removes layers and blobs that no image in the catalog has, and returns their size.

@@ -103,23 +103,62 @@ fn abandoned_files_are_removed_and_drafts_in_use_are_not() {
     fs::create_dir_all(folder.join("layers/0123/file")).unwrap();
     fs::write(folder.join("layers/4567.json"), "{}").unwrap();
     fs::write(folder.join("blobs/sha256/0123"), "x").unwrap();
-    for (name, age) in [("old", 25), ("new", 1)] {
-        let draft = folder.join("drafts").join(name);
-        fs::create_dir(&draft).unwrap();
-        let time = std::time::SystemTime::now() - std::time::Duration::from_secs(age * 3600);
-        fs::File::open(&draft).unwrap().set_modified(time).unwrap();
-    }
+    make_draft(&fixture.store, "old", 25);
+    make_draft(&fixture.store, "new", 1);
     fixture.store.prune(PruneScope::Unnamed, NONE_IN_USE).unwrap();
     assert_eq!(fixture.count(), before);
-    let drafts: Vec<_> =
-        fs::read_dir(folder.join("drafts")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(drafts, ["new"]);
+    assert_eq!(drafts(&fixture.store), ["new"]);
     // An image whose layer is gone is not offered.
     let image = fixture.store.find(&reference("kept:1")).unwrap().unwrap();
     fs::remove_dir_all(&image.layers[1]).unwrap();
     assert!(fixture.store.find(&reference("kept:1")).unwrap().is_none());
     fixture.load("kept", &[]);
     assert!(fixture.store.find(&reference("kept:1")).unwrap().is_some());
+}
+
+/// Makes a draft that was changed hours ago.
+fn make_draft(store: &ImageStore, name: &str, age: u64) {
+    let draft = store.folder().join("drafts").join(name);
+    fs::create_dir(&draft).unwrap();
+    let time = std::time::SystemTime::now() - std::time::Duration::from_secs(age * 3600);
+    fs::File::open(&draft).unwrap().set_modified(time).unwrap();
+}
+
+fn drafts(store: &ImageStore) -> Vec<String> {
+    let entries = fs::read_dir(store.folder().join("drafts")).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_new_draft_sweeps_abandoned_ones_while_none_is_in_use() {
+    let fixture = Fixture::new();
+    let store = &fixture.store;
+    let in_use = store.draft().unwrap();
+    make_draft(store, "old", 25);
+    drop(store.draft().unwrap());
+    assert_eq!(drafts(store).len(), 2);
+    drop(in_use);
+    make_draft(store, "new", 1);
+    drop(store.draft().unwrap());
+    assert_eq!(drafts(store), ["new"]);
+}
+
+#[test]
+fn a_draft_that_cannot_be_removed_does_not_keep_others() {
+    let fixture = Fixture::new();
+    let folder = fixture.store.folder().join("drafts");
+    let time = std::time::SystemTime::now() - std::time::Duration::from_secs(25 * 3600);
+    for number in 0..20 {
+        make_draft(&fixture.store, &format!("folder-{number}"), 25);
+        // No draft is a file.
+        let file = fs::File::create(folder.join(format!("file-{number}"))).unwrap();
+        file.set_modified(time).unwrap();
+    }
+    fixture.store.prune(PruneScope::Unnamed, NONE_IN_USE).unwrap();
+    let left = drafts(&fixture.store);
+    assert!(left.len() == 20 && left.iter().all(|name| name.starts_with("file-")), "{left:?}");
 }
 
 #[test]

@@ -1,21 +1,30 @@
 //! The store: its folders, and the images in it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use super::{
     catalog::{Catalog, ImageRecord},
     config::ConfigFile,
-    draft::Draft,
+    draft::{self, Draft},
     layers::{Layers, chain_ids},
     limits::{Budget, MAX_CONFIG_BYTES},
-    store_lock::StoreLock,
+    store_lock,
     stored_image::StoredImage,
 };
 use crate::{
     Error, ErrorKind, Result,
     image::{Digest, ImageReference},
-    state::file::{self, file_error},
+    state::{
+        file::{self, file_error},
+        file_lock::FileLock,
+    },
 };
+
+/// Most abandoned drafts that are removed when a new one is made.
+const MAX_SWEPT_DRAFTS: usize = 16;
 
 /// A content-addressed store of images, shared by all processes of a user.
 ///
@@ -94,7 +103,19 @@ impl ImageStore {
     /// # Errors
     /// `Io`; `NameTaken` while images are being removed.
     pub fn draft(&self) -> Result<Draft> {
-        Draft::create(&self.drafts(), StoreLock::shared(&self.lock_path())?)
+        // Whoever holds the lock alone knows that no draft is in use.
+        if let Some(_alone) = FileLock::exclusive(&self.lock_path(), Duration::ZERO)? {
+            draft::remove_abandoned(&self.drafts(), MAX_SWEPT_DRAFTS);
+        }
+        Draft::create(&self.drafts(), self.keep_all()?)
+    }
+
+    /// Keeps all images from being removed until the result is dropped.
+    ///
+    /// # Errors
+    /// `Io`; `NameTaken` while images are being removed.
+    pub(crate) fn keep_all(&self) -> Result<FileLock> {
+        store_lock::shared(&self.lock_path())
     }
 
     /// Adds an image whose layers are there, with its configuration and other blobs.

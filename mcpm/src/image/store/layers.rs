@@ -21,7 +21,10 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     image::Digest,
-    state::file::{self, file_error, remove_tree},
+    state::{
+        file::{self, file_error},
+        remove_tree::remove_tree,
+    },
 };
 
 /// The version of the files' format.
@@ -129,7 +132,7 @@ impl Layers {
             .and_then(|layer| self.add(&folder, diff_id, chain_id, &layer));
         if unpacked.is_err() {
             // The first error is the one to report.
-            let _ = fs::remove_dir_all(&folder);
+            let _ = remove_tree(&folder);
         }
         unpacked
     }

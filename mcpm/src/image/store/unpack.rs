@@ -294,7 +294,7 @@ impl Unpacking<'_> {
         if beneath::find(parent.as_fd(), name)? != Found::Nothing {
             // The folder of the last entry may be removed, too.
             self.parent = None;
-            beneath::remove(parent.as_fd(), name)?;
+            beneath::remove_entry(parent.as_fd(), name)?;
         }
         Ok(())
     }

@@ -17,7 +17,8 @@ use crate::{
     runtime::{ContainerId, ContainerInfo, ContainerSpec, ContainerState, Exit, missing_source},
     state::{
         ProcessId,
-        file::{self, create_folder, create_folders, file_error, remove_tree, replace},
+        file::{self, create_folder, create_folders, file_error, replace},
+        remove_tree::remove_tree,
     },
 };
 

@@ -23,7 +23,7 @@ mod plan_tests;
 mod process;
 mod program;
 #[cfg(test)]
-pub(super) mod sandbox_tests;
+pub(crate) mod sandbox_tests;
 mod standard_mounts;
 mod start_error;
 mod streams;

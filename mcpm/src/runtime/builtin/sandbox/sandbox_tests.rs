@@ -28,7 +28,7 @@ const MIB: u64 = 1024 * 1024;
 /// Runs this test again as an ordinary user, if this process is root's. The path to the binary may be accessible to
 /// root only, but this process's own program is not.
 #[track_caller]
-pub(in crate::runtime::builtin) fn run_as_ordinary_user(test: &str) {
+pub(crate) fn run_as_ordinary_user(test: &str) {
     if !geteuid().is_root() {
         return;
     }
