@@ -1,7 +1,8 @@
 //! Adding images that were built on this machine.
 
 use std::{
-    fs,
+    fs::{self, File},
+    io::{self, Seek as _},
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -20,6 +21,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     image::{Digest, ImageReference},
+    random::{random_bytes, random_token},
     state::file::file_error,
 };
 
@@ -30,7 +32,7 @@ impl ImageStore {
     ///
     /// # Errors
     /// `NotFound` when `base` was removed; `InvalidOption` for too many layers or none; `Io` when a folder cannot be
-    /// moved. Layers that were moved already are then garbage.
+    /// moved; `ImageUnavailable` for an image that is too large. Layers that were moved already are then garbage.
     pub fn commit(
         &self,
         base: Option<&StoredImage>,
@@ -63,8 +65,9 @@ impl ImageStore {
             let message = format!("an image has 1 to {MAX_LAYERS} layers, not {count}");
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
+        let mut budget = self.remaining_budget(&chain_ids(&diff_ids))?;
         for folder in new_layers {
-            let layer = measure(random_digest()?, &folder)?;
+            let layer = measure(random_digest()?, &folder, &mut budget)?;
             diff_ids.push(layer.diff_id.clone());
             if let Some(chain_id) = chain_ids(&diff_ids).last() {
                 self.layers.add(&folder, &layer.diff_id, chain_id, &layer)?;
@@ -85,15 +88,11 @@ impl ImageStore {
 }
 
 fn random_digest() -> Result<Digest> {
-    let mut bytes = [0; 32];
-    let failed =
-        |error: getrandom::Error| Error::new(ErrorKind::Io, "no random numbers").source(error.to_string());
-    getrandom::fill(&mut bytes).map_err(failed)?;
-    Ok(Digest::sha256(&bytes))
+    random_bytes::<32>().map(|bytes| Digest::sha256(&bytes))
 }
 
 /// Counts the files of a folder, without following links.
-fn measure(diff_id: Digest, folder: &Path) -> Result<UnpackedLayer> {
+fn measure(diff_id: Digest, folder: &Path, budget: &mut Budget) -> Result<UnpackedLayer> {
     let mut layer = UnpackedLayer { diff_id, bytes: 0, entries: 0, skipped: 0 };
     let mut pending = vec![folder.to_owned()];
     while let Some(folder) = pending.pop() {
@@ -101,14 +100,64 @@ fn measure(diff_id: Digest, folder: &Path) -> Result<UnpackedLayer> {
         for entry in fs::read_dir(&folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let found = entry.metadata().map_err(failed)?;
+            let bytes = if found.is_dir() { 0 } else { found.len() };
+            budget.take_entries(1).and_then(|()| budget.take_bytes(bytes)).map_err(|error| {
+                Error::new(ErrorKind::ImageUnavailable, "the image cannot be built").source(error)
+            })?;
             layer.entries += 1;
-            match found.is_dir() {
-                true => pending.push(entry.path()),
-                false => layer.bytes += found.len(),
+            layer.bytes += bytes;
+            if found.is_dir() {
+                pending.push(entry.path());
             }
         }
     }
     Ok(layer)
+}
+
+/// An archive on the file system of a store, limited like an image. It has no name, so nothing of it is left.
+pub(crate) struct ArchiveFile {
+    file: File,
+    budget: Budget,
+}
+
+impl ArchiveFile {
+    /// Creates an empty archive in a folder.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn create(folder: &Path) -> Result<Self> {
+        Self::with_budget(folder, Budget::of_image())
+    }
+
+    fn with_budget(folder: &Path, budget: Budget) -> Result<Self> {
+        let path = folder.join(random_token()?);
+        let options = File::options().read(true).write(true).create_new(true).to_owned();
+        let file = options.open(&path).and_then(|file| fs::remove_file(&path).map(|()| file));
+        Ok(Self { file: file.map_err(|error| file_error("make", &path, error))?, budget })
+    }
+
+    /// Creates an archive of at most this many bytes.
+    #[cfg(test)]
+    pub(crate) fn limited(folder: &Path, bytes: u64) -> Result<Self> {
+        Self::with_budget(folder, Budget::new(bytes, u64::MAX))
+    }
+
+    /// Returns the archive to be read from its beginning.
+    pub(crate) fn into_reader(mut self) -> io::Result<impl io::Read> {
+        self.file.rewind()?;
+        Ok(self.file)
+    }
+}
+
+impl io::Write for ArchiveFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.budget.take_bytes(bytes.len() as u64)?;
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }
 
 /// Adds the entries of an archive to the folder of a layer that is built, as safely as the layers of images are
@@ -116,7 +165,7 @@ fn measure(diff_id: Digest, folder: &Path) -> Result<UnpackedLayer> {
 ///
 /// # Errors
 /// `Io` for what cannot be unpacked.
-pub(crate) fn add_to_layer(archive: impl std::io::Read, layer: &Path, lower: &[PathBuf]) -> Result<()> {
+pub(crate) fn add_to_layer(archive: impl io::Read, layer: &Path, lower: &[PathBuf]) -> Result<()> {
     let (mut budget, stop) = (Budget::of_image(), StopFlag::default());
     let unpacked = unpack(archive, layer, lower, Ownership::of_process(), &mut budget, stop);
     unpacked.map(drop).map_err(|error| file_error("add files to", layer, error))

@@ -41,7 +41,7 @@ mod stored_image;
 mod tar_reader;
 mod unpack;
 
-pub(crate) use commit::add_to_layer;
+pub(crate) use commit::{ArchiveFile, add_to_layer};
 pub use draft::Draft;
 pub use flatten::flatten;
 pub use image_store::ImageStore;

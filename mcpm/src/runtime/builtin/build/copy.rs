@@ -4,7 +4,7 @@
 //! unpacked by the code that unpacks layers of images.
 
 use std::{
-    io::{Read as _, Seek as _},
+    io::Read as _,
     path::{Component, Path, PathBuf},
 };
 
@@ -12,14 +12,18 @@ use bytes::Bytes;
 use tar::{Archive, Builder, EntryType};
 
 use super::{StageLayers, invalid};
-use crate::{Error, ErrorKind, Result, image::store::add_to_layer};
+use crate::{
+    Error, ErrorKind, Result,
+    image::store::{ArchiveFile, add_to_layer},
+};
 
 /// The files that a Dockerfile copies, in a tar archive.
+#[derive(Clone)]
 pub(super) struct BuildContext(Bytes);
 
 impl BuildContext {
-    pub(super) fn read(archive: &Bytes) -> Result<Self> {
-        Ok(Self(archive.clone()))
+    pub(super) fn new(archive: Bytes) -> Self {
+        Self(archive)
     }
 
     /// Returns the Dockerfile.
@@ -37,7 +41,7 @@ impl BuildContext {
     }
 
     /// Copies files and the content of folders into a folder of a layer.
-    pub(super) fn copy(&self, sources: &[String], layers: &StageLayers<'_>, target: &str) -> Result<()> {
+    pub(super) fn copy(&self, sources: &[String], layers: &StageLayers, target: &str) -> Result<()> {
         let mut copied = Builder::new(Vec::new());
         for source in sources {
             let mut found = false;
@@ -62,18 +66,30 @@ impl BuildContext {
             }
         }
         let archive = copied.into_inner().map_err(broken)?;
-        add_to_layer(archive.as_slice(), layers.own, &layers.lower)
+        add_to_layer(archive.as_slice(), &layers.own, &layers.lower)
     }
 }
 
-/// Copies files and the content of folders of another layer. Only what that stage itself has written can be copied.
+/// Copies files and the content of folders of another layer. Only what that stage itself has written can be copied. The
+/// copy is made in `draft`, a folder on the file system of the store, and is limited like an image.
 pub(super) fn from_layer(
     from: &Path,
     sources: &[String],
-    layers: &StageLayers<'_>,
+    layers: &StageLayers,
     target: &str,
+    draft: &Path,
 ) -> Result<()> {
-    let mut copied = Builder::new(tempfile()?);
+    copy_bounded(from, sources, layers, target, ArchiveFile::create(draft)?)
+}
+
+fn copy_bounded(
+    from: &Path,
+    sources: &[String],
+    layers: &StageLayers,
+    target: &str,
+    archive: ArchiveFile,
+) -> Result<()> {
+    let mut copied = Builder::new(archive);
     copied.follow_symlinks(false);
     for source in sources {
         let mut path = from.to_owned();
@@ -93,9 +109,8 @@ pub(super) fn from_layer(
         };
         appended.map_err(|error| cannot_copy(source).source(error))?;
     }
-    let mut archive = copied.into_inner().map_err(broken)?;
-    archive.rewind().map_err(broken)?;
-    add_to_layer(archive, layers.own, &layers.lower)
+    let archive = copied.into_inner().map_err(broken)?;
+    add_to_layer(archive.into_reader().map_err(broken)?, &layers.own, &layers.lower)
 }
 
 /// Returns the place of a copied file: a file goes into a target that ends with `/`, the content of a folder always.
@@ -123,12 +138,6 @@ fn relative(path: &str) -> Result<PathBuf> {
         .collect()
 }
 
-fn tempfile() -> Result<std::fs::File> {
-    use rustix::fs::{MemfdFlags, memfd_create};
-    let file = memfd_create("copy", MemfdFlags::CLOEXEC).map_err(|error| broken(error.into()))?;
-    Ok(file.into())
-}
-
 fn cannot_copy(source: &str) -> Error {
     Error::new(
         ErrorKind::ImageUnavailable,
@@ -138,4 +147,30 @@ fn cannot_copy(source: &str) -> Error {
 
 fn broken(error: std::io::Error) -> Error {
     Error::new(ErrorKind::Io, "cannot copy files into a layer").source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_copy_of_a_layer_is_bounded_and_leaves_no_archive() {
+        let folder = tempfile::tempdir().unwrap();
+        let [from, own, draft] = ["from", "own", "draft"].map(|name| folder.path().join(name));
+        for path in [&from.join("app"), &own, &draft] {
+            fs::create_dir_all(path).unwrap();
+        }
+        fs::write(from.join("app/large"), vec![b'x'; 1 << 20]).unwrap();
+        let layers = StageLayers { own: own.clone(), lower: Vec::new() };
+        let sources = ["/app".to_owned()];
+        let archive = ArchiveFile::limited(&draft, 1 << 19).unwrap();
+        let error = copy_bounded(&from, &sources, &layers, "/app", archive).unwrap_err();
+        assert!(error.to_string().contains("larger than"), "{error}");
+        assert_eq!(fs::read_dir(&own).unwrap().count(), 0);
+        from_layer(&from, &sources, &layers, "/app", &draft).unwrap();
+        assert_eq!(fs::read(own.join("app/large")).unwrap().len(), 1 << 20);
+        assert_eq!(fs::read_dir(&draft).unwrap().count(), 0);
+    }
 }
