@@ -1,15 +1,21 @@
-//! Control groups of containers: limits of memory, processor time and processes.
+//! Control groups of containers and builds: limits of memory, processor time and processes.
 //!
-//! Root makes a group for each container below `mcpm`, in the version of control groups that the machine has. Ordinary
-//! users may make none without a service manager; for them, the kernel limits processes by user, and nothing limits
-//! memory and processor time.
+//! Root makes a group for each of them below `mcpm`, in the version of control groups that the machine has. Ordinary
+//! users may make none without a service manager, and root neither where the groups are mounted read-only, as in most
+//! containers. Then nothing limits memory and processor time, and the kernel limits processes by `RLIMIT_NPROC`, which it
+//! counts for each user in each sandbox. It exempts root of the machine from that limit, so what would run as such without
+//! a group is rejected.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
-use crate::{Error, ErrorKind, Result, runtime::ContainerSpec, state::file::file_error};
+use tokio::runtime::Handle;
+
+use super::sandbox::SandboxLimits;
+use crate::{Error, ErrorKind, Result, fnv1a::fnv1a, runtime::ContainerSpec, state::file::file_error};
 
 const ROOT: &str = "/sys/fs/cgroup";
 /// The group of all containers.
@@ -17,8 +23,42 @@ const PARENT: &str = "mcpm";
 /// The period that processor time is measured in, in microseconds.
 const CPU_PERIOD: u64 = 100_000;
 const NANOS_PER_CPU: u64 = 1_000_000_000;
+/// Most processes of a build at once.
+const MAX_BUILD_PROCESSES: u64 = 4096;
+/// How often and how long a group is tried to be removed, whose processes are being killed.
+const REMOVAL_ATTEMPTS: u32 = 200;
+const REMOVAL_DELAY: Duration = Duration::from_millis(50);
 
-/// The control groups of a container.
+/// What a control group limits.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct GroupLimits {
+    processes: Option<u64>,
+    memory: Option<u64>,
+    nano_cpus: Option<u64>,
+    /// Whether nothing is started if memory or processor time cannot be limited.
+    are_required: bool,
+}
+
+impl GroupLimits {
+    pub(super) fn of_container(spec: &ContainerSpec) -> Self {
+        let confinement = &spec.confinement;
+        Self {
+            processes: u64::try_from(spec.pids_limit).ok(),
+            memory: confinement.memory,
+            nano_cpus: confinement.nano_cpus,
+            are_required: confinement.memory.is_some() || confinement.nano_cpus.is_some(),
+        }
+    }
+
+    /// The limits of a build, which has none of its own: three quarters of the memory, so that the machine stays usable.
+    pub(super) fn of_build() -> Self {
+        let machine = rustix::system::sysinfo();
+        let memory = (machine.totalram as u64).saturating_mul(u64::from(machine.mem_unit)) / 4 * 3;
+        Self { processes: Some(MAX_BUILD_PROCESSES), memory: Some(memory), ..Self::default() }
+    }
+}
+
+/// The control groups of a container or a build.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ControlGroups {
     pub(super) folders: Vec<PathBuf>,
@@ -27,38 +67,131 @@ pub(super) struct ControlGroups {
 }
 
 impl ControlGroups {
-    /// Creates the groups of a container, with its limits.
+    /// Creates the groups of what has a private folder, and returns the limits of its sandbox, whose processes run as
+    /// `user`.
     ///
     /// # Errors
-    /// `Unsupported` if the container has limits that this machine does not let this user set; `Io`.
-    pub(super) fn create(spec: &ContainerSpec) -> Result<Self> {
-        let confinement = &spec.confinement;
-        let has_limits = confinement.memory.is_some() || confinement.nano_cpus.is_some();
-        let hierarchy =
-            if rustix::process::geteuid().is_root() { Hierarchy::find(Path::new(ROOT)) } else { None };
-        match hierarchy {
-            Some(hierarchy) => hierarchy.create(spec),
-            None if has_limits => {
-                let message = "the built-in runtime cannot limit memory or processor time as this user";
-                Err(Error::new(ErrorKind::Unsupported, message)
-                    .hint("run mcpm as root, use a container engine with `runtime`, or lift these limits in the profile"))
-            }
-            None => Ok(Self::default()),
+    /// `Unsupported` for limits that this machine does not let this user set; `Io`.
+    pub(super) fn limit(folder: &Path, limits: &GroupLimits, user: u32) -> Result<SandboxLimits> {
+        let is_root = rustix::process::geteuid().is_root();
+        let hierarchy = if is_root { Hierarchy::find(Path::new(ROOT)) } else { None };
+        let is_exempt = is_root && is_root_of_machine(user, &uid_map());
+        let groups = Self::create(hierarchy.as_ref(), &name_of(folder), limits, is_exempt)?;
+        Ok(SandboxLimits {
+            processes: limits.processes,
+            cgroups: groups.folders,
+            memory_events: groups.memory_events,
+            ..SandboxLimits::default()
+        })
+    }
+
+    fn create(
+        hierarchy: Option<&Hierarchy>,
+        name: &str,
+        limits: &GroupLimits,
+        is_exempt: bool,
+    ) -> Result<Self> {
+        let problem = match hierarchy.map(|hierarchy| hierarchy.create(name, limits)) {
+            Some(Ok(groups)) => return Ok(groups),
+            Some(Err(error)) => Some(error),
+            None => None,
+        };
+        for folder in hierarchy.iter().flat_map(|hierarchy| hierarchy.folders(name)) {
+            // Only what a part of the controllers got is there.
+            let _ = fs::remove_dir(folder);
+        }
+        let rejected = |message, hint| {
+            let error = Error::new(ErrorKind::Unsupported, message).hint(hint);
+            Err(match &problem {
+                Some(problem) => error.source(problem.to_string()),
+                None => error,
+            })
+        };
+        if limits.are_required {
+            return rejected(
+                "the built-in runtime cannot limit memory or processor time as this user",
+                "run mcpm as root with control groups, use a container engine with `runtime`, or lift these limits in the \
+                 profile",
+            );
+        }
+        if is_exempt {
+            return rejected(
+                "the built-in runtime cannot limit the processes of root without control groups",
+                "run mcpm as an ordinary user, make `/sys/fs/cgroup` writable, or use a container engine with `runtime`",
+            );
+        }
+        tracing::debug!(?problem, "no control group limits memory and processor time");
+        Ok(Self::default())
+    }
+
+    /// Removes the groups of what has exited, and had this folder.
+    pub(super) fn remove(folder: &Path) {
+        if let Err(error) = Self::try_remove(folder) {
+            tracing::warn!(%error, "a control group could not be removed");
         }
     }
 
-    /// Removes the groups of a container that has exited.
-    pub(super) fn remove(name: &str) {
-        let Some(hierarchy) = Hierarchy::find(Path::new(ROOT)) else { return };
-        for folder in hierarchy.folders(name) {
-            match fs::remove_dir(&folder) {
+    /// Returns the folders of the groups of what has this folder.
+    pub(super) fn folders_of(folder: &Path) -> Vec<PathBuf> {
+        Hierarchy::find(Path::new(ROOT)).map_or(Vec::new(), |found| found.folders(&name_of(folder)))
+    }
+
+    fn try_remove(folder: &Path) -> Result<()> {
+        for group in Self::folders_of(folder) {
+            match fs::remove_dir(&group) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    tracing::warn!(%error, folder = %folder.display(), "a control group could not be removed");
+                    return Err(file_error("remove", &group, error));
                 }
                 _ => {}
             }
         }
+        Ok(())
     }
+}
+
+/// Removes the control groups of a build when it is dropped. Processes of a build that was cancelled may still be ending
+/// then.
+#[derive(Debug)]
+pub(super) struct RemoveOnDrop(pub(super) PathBuf);
+
+impl Drop for RemoveOnDrop {
+    fn drop(&mut self) {
+        let folder = std::mem::take(&mut self.0);
+        let Err(error) = ControlGroups::try_remove(&folder) else { return };
+        let Ok(tasks) = Handle::try_current() else { return };
+        tasks.spawn(async move {
+            let mut error = error;
+            for _ in 0..REMOVAL_ATTEMPTS {
+                tokio::time::sleep(REMOVAL_DELAY).await;
+                match ControlGroups::try_remove(&folder) {
+                    Ok(()) => return,
+                    Err(again) => error = again,
+                }
+            }
+            tracing::warn!(%error, "a control group could not be removed");
+        });
+    }
+}
+
+/// Returns the name of the group of what has this folder. Folders of the same name in two state folders have two groups.
+fn name_of(folder: &Path) -> String {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    format!("{name}-{:016x}", fnv1a(folder.as_os_str().as_encoded_bytes()))
+}
+
+/// Returns which users of this process's user namespace are which ones of the machine.
+fn uid_map() -> String {
+    fs::read_to_string("/proc/self/uid_map").unwrap_or_default()
+}
+
+/// Whether a user is root of the machine, for whom the kernel does not count processes. A map that cannot be read is one
+/// that changes nothing.
+fn is_root_of_machine(user: u32, uid_map: &str) -> bool {
+    let is_mapped_to_another = uid_map.lines().any(|line| {
+        let numbers: Vec<u32> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        matches!(numbers[..], [0, outside, _] if outside != 0)
+    });
+    user == 0 && !is_mapped_to_another
 }
 
 /// How control groups are mounted.
@@ -81,7 +214,7 @@ impl Hierarchy {
         has_all.then(|| Self::Separate(root.to_owned()))
     }
 
-    /// Returns the folders of a container.
+    /// Returns the folders of a group.
     fn folders(&self, name: &str) -> Vec<PathBuf> {
         match self {
             Self::Unified(root) => vec![root.join(PARENT).join(name)],
@@ -92,22 +225,23 @@ impl Hierarchy {
         }
     }
 
-    fn create(&self, spec: &ContainerSpec) -> Result<ControlGroups> {
-        let folders = self.folders(&spec.name);
+    fn create(&self, name: &str, limits: &GroupLimits) -> Result<ControlGroups> {
+        let folders = self.folders(name);
         for folder in &folders {
             // One that a killed process has left would have its limits and its counts.
             let _ = fs::remove_dir(folder);
             fs::create_dir_all(folder).map_err(|error| file_error("make", folder, error))?;
         }
-        let confinement = &spec.confinement;
-        let quota = confinement.nano_cpus.map(|nanos| nanos.saturating_mul(CPU_PERIOD) / NANOS_PER_CPU);
+        let quota = limits.nano_cpus.map(|nanos| nanos.saturating_mul(CPU_PERIOD) / NANOS_PER_CPU);
         match (self, &folders[..]) {
             (Self::Unified(root), [folder]) => {
                 for parent in [root.clone(), root.join(PARENT)] {
                     write(&parent.join("cgroup.subtree_control"), "+memory +pids +cpu")?;
                 }
-                write(&folder.join("pids.max"), &spec.pids_limit.to_string())?;
-                if let Some(memory) = confinement.memory {
+                if let Some(processes) = limits.processes {
+                    write(&folder.join("pids.max"), &processes.to_string())?;
+                }
+                if let Some(memory) = limits.memory {
                     write(&folder.join("memory.max"), &memory.to_string())?;
                     write_optional(&folder.join("memory.swap.max"), "0")?;
                 }
@@ -118,8 +252,10 @@ impl Hierarchy {
                 Ok(ControlGroups { folders, memory_events })
             }
             (_, [memory, pids, cpu]) => {
-                write(&pids.join("pids.max"), &spec.pids_limit.to_string())?;
-                if let Some(bytes) = confinement.memory {
+                if let Some(processes) = limits.processes {
+                    write(&pids.join("pids.max"), &processes.to_string())?;
+                }
+                if let Some(bytes) = limits.memory {
                     write(&memory.join("memory.limit_in_bytes"), &bytes.to_string())?;
                     // The same limit leaves no additional swap.
                     write_optional(&memory.join("memory.memsw.limit_in_bytes"), &bytes.to_string())?;
@@ -148,12 +284,14 @@ fn write_optional(path: &Path, text: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::{Confinement, builtin::container::tests::spec};
 
-    fn limited() -> ContainerSpec {
-        let confinement =
-            Confinement { memory: Some(64 << 20), nano_cpus: Some(1_500_000_000), ..Confinement::default() };
-        ContainerSpec { confinement, ..spec("w") }
+    fn limits() -> GroupLimits {
+        GroupLimits {
+            processes: Some(64),
+            memory: Some(64 << 20),
+            nano_cpus: Some(1_500_000_000),
+            are_required: true,
+        }
     }
 
     #[test]
@@ -165,7 +303,7 @@ mod tests {
             fs::write(separate.path().join(name).join("cgroup.procs"), "").unwrap();
         }
         let found = Hierarchy::find(separate.path()).unwrap();
-        let groups = found.create(&limited()).unwrap();
+        let groups = found.create("w", &limits()).unwrap();
         let read = |path: &str| fs::read_to_string(separate.path().join(path)).unwrap();
         assert_eq!(groups.folders.len(), 3);
         assert_eq!(read("memory/mcpm/w/memory.limit_in_bytes"), "67108864");
@@ -173,7 +311,7 @@ mod tests {
         assert_eq!(read("cpu/mcpm/w/cpu.cfs_quota_us"), "150000");
         let unified = tempfile::tempdir().unwrap();
         fs::write(unified.path().join("cgroup.controllers"), "memory pids cpu").unwrap();
-        let groups = Hierarchy::find(unified.path()).unwrap().create(&limited()).unwrap();
+        let groups = Hierarchy::find(unified.path()).unwrap().create("w", &limits()).unwrap();
         let read = |path: &str| fs::read_to_string(unified.path().join(path)).unwrap();
         assert_eq!(groups.folders, [unified.path().join("mcpm/w")]);
         assert_eq!(
@@ -182,5 +320,54 @@ mod tests {
         );
         assert_eq!(read("mcpm/w/cpu.max"), "150000 100000");
         assert_eq!(read("cgroup.subtree_control"), "+memory +pids +cpu");
+    }
+
+    #[test]
+    fn without_a_group_only_what_the_kernel_limits_is_started() {
+        // A hierarchy in which no group can be made.
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let unusable = Hierarchy::Unified(file.path().to_owned());
+        let processes_only = GroupLimits { memory: None, nano_cpus: None, are_required: false, ..limits() };
+        for hierarchy in [None, Some(&unusable)] {
+            for (limits, is_exempt, expected) in [
+                (&processes_only, false, None),
+                (&processes_only, true, Some("processes of root")),
+                (&GroupLimits::of_build(), false, None),
+                (&GroupLimits::of_build(), true, Some("processes of root")),
+                (&limits(), false, Some("memory or processor time")),
+                (&limits(), true, Some("memory or processor time")),
+            ] {
+                let outcome = ControlGroups::create(hierarchy, "w", limits, is_exempt);
+                match (outcome, expected) {
+                    (Ok(groups), None) => assert_eq!(groups, ControlGroups::default()),
+                    (Err(error), Some(expected)) => {
+                        assert_eq!(error.kind(), ErrorKind::Unsupported);
+                        assert!(error.message().contains(expected), "{error}");
+                    }
+                    (outcome, _) => panic!("{limits:?} {is_exempt}: {outcome:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn root_of_the_machine_is_told_from_that_of_a_container() {
+        for (user, map, expected) in [
+            (0, "         0          0 4294967295\n", true),
+            (0, "", true),
+            (0, "0 1000 1\n1 100000 65536\n", false),
+            (0, "1 5 1\n0 0 1\n", true),
+            (65532, "0 0 4294967295\n", false),
+        ] {
+            assert_eq!(is_root_of_machine(user, map), expected, "{user} {map:?}");
+        }
+    }
+
+    #[test]
+    fn two_state_folders_have_no_group_in_common() {
+        let names =
+            ["/a/containers/w", "/b/containers/w", "/a/containers/w.P1"].map(|path| name_of(Path::new(path)));
+        assert!(names[0] != names[1] && names[0] != names[2], "{names:?}");
+        assert_eq!(names[0], name_of(Path::new("/a/containers/w")));
     }
 }

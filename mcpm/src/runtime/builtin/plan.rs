@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     container::{ContainerFolder, Record},
-    control_group::ControlGroups,
+    control_group::{ControlGroups, GroupLimits},
     host_image,
     sandbox::{
         BindMount, IdMap, MountOperation, SandboxCommand, SandboxLimits, SandboxNetwork, SandboxPlan,
@@ -18,6 +18,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     image::store::{ImageStore, StoredImage},
+    name::shortened,
     platform::set_mode,
     runtime::{ContainerSpec, Mount, Network},
     state::file::file_error,
@@ -27,6 +28,8 @@ use crate::{
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Most open files, as container engines have it.
 const MAX_OPEN_FILES: u64 = 1 << 20;
+/// Longest host name, as in the kernel.
+const MAX_HOST_NAME_LENGTH: usize = 64;
 const HOSTS: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
 
 /// Returns the sandbox of a container.
@@ -42,9 +45,10 @@ pub(super) fn of_container(
     let spec = &record.spec;
     let user = ImageUser::find(&image.config.user, &image.layers)?;
     let root = folder.subfolder("root")?;
-    let mut mounts = vec![root_mount(folder, image)?];
-    mounts.extend(host_image::system_mounts(images, image)?);
-    mounts.extend(standard_mounts());
+    let upper = folder.subfolder("upper")?;
+    // Its mode is that of the root.
+    set_mode(&upper, 0o755).map_err(|error| file_error("change", &upper, error))?;
+    let mut mounts = root_mounts(images, Some(image), &image.layers, upper, folder.subfolder("work")?)?;
     mounts.extend(network_files(spec));
     mounts.extend(volumes(spec));
     let working_dir = working_dir(image);
@@ -56,11 +60,11 @@ pub(super) fn of_container(
         }
         false => vec!["/".to_owned()],
     };
-    let ControlGroups { folders: cgroups, memory_events } = ControlGroups::create(spec)?;
+    let limits = ControlGroups::limit(folder.path(), &GroupLimits::of_container(spec), user.user)?;
     Ok(SandboxPlan {
         ids: ids(&user)?,
         network: if spec.network == Network::Host { SandboxNetwork::Host } else { SandboxNetwork::Private },
-        hostname: spec.name.clone(),
+        hostname: host_name(spec).to_owned(),
         root,
         mounts,
         user: user.user,
@@ -69,13 +73,7 @@ pub(super) fn of_container(
         working_dir,
         command: command(spec, image)?,
         env: environment(image, &spec.env, &user),
-        limits: SandboxLimits {
-            processes: u64::try_from(spec.pids_limit).ok(),
-            open_files: Some(MAX_OPEN_FILES),
-            cgroups,
-            memory_events,
-            ..SandboxLimits::default()
-        },
+        limits: SandboxLimits { open_files: Some(MAX_OPEN_FILES), ..limits },
         writable,
         program_folder: folder.path().to_owned(),
     })
@@ -95,14 +93,31 @@ fn volumes(spec: &ContainerSpec) -> impl Iterator<Item = MountOperation> {
     all.into_iter().chain(spec.overlays.iter().map(volume)).map(|(_, operation)| operation)
 }
 
-/// Returns the root: the layers of the image below a folder of the container.
-fn root_mount(folder: &ContainerFolder, image: &StoredImage) -> Result<MountOperation> {
-    let lower = image.layers.iter().rev().cloned().collect();
-    let upper = folder.subfolder("upper")?;
-    // Its mode is that of the root.
-    set_mode(&upper, 0o755).map_err(|error| file_error("change", &upper, error))?;
-    let writable = Some((upper, folder.subfolder("work")?));
-    Ok(MountOperation::Overlay { target: "/".to_owned(), lower, writable })
+/// Returns the mounts of the root: layers, lowest first, below a folder for changes, the system folders of an image that
+/// is based on them, and process files and devices.
+///
+/// # Errors
+/// `Io`.
+pub(super) fn root_mounts(
+    images: &ImageStore,
+    image: Option<&StoredImage>,
+    layers: &[PathBuf],
+    upper: PathBuf,
+    work: PathBuf,
+) -> Result<Vec<MountOperation>> {
+    let lower = layers.iter().rev().cloned().collect();
+    let mut mounts =
+        vec![MountOperation::Overlay { target: "/".to_owned(), lower, writable: Some((upper, work)) }];
+    if let Some(image) = image {
+        mounts.extend(host_image::system_mounts(images, image)?);
+    }
+    mounts.extend(standard_mounts());
+    Ok(mounts)
+}
+
+/// Returns the host name: that of the container, truncated to what the kernel allows.
+fn host_name(spec: &ContainerSpec) -> &str {
+    shortened(&spec.name, MAX_HOST_NAME_LENGTH)
 }
 
 /// Returns the mount of a file or folder of this machine.
@@ -133,13 +148,13 @@ fn network_files(spec: &ContainerSpec) -> Vec<MountOperation> {
         content: content.into_bytes(),
         mode: 0o644,
     };
-    let hostname = file("hostname", format!("{}\n", spec.name));
+    let hostname = file("hostname", format!("{}\n", host_name(spec)));
     if spec.network == Network::Host {
         let files = ["/etc/hosts", "/etc/resolv.conf"].into_iter().filter(|name| Path::new(name).exists());
         return files.map(|name| bind(PathBuf::from(name), name, true)).chain([hostname]).collect();
     }
     let servers = spec.entry.as_ref().map(|entry| format!("nameserver {}\n", entry.name_server));
-    let hosts = format!("{HOSTS}127.0.0.1\t{}\n", spec.name);
+    let hosts = format!("{HOSTS}127.0.0.1\t{}\n", host_name(spec));
     vec![hostname, file("hosts", hosts), file("resolv.conf", servers.unwrap_or_default())]
 }
 

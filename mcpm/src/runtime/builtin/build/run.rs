@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
     net::Ipv4Addr,
-    path::Path,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -13,6 +13,7 @@ use futures_util::StreamExt as _;
 use super::{BuildFolder, Stage};
 use crate::{
     Error, ErrorKind, Result,
+    blocking::run_blocking,
     image::store::ImageStore,
     isolation::{EgressDecision, HostMap, Isolation, IsolationSpec, MOUNT_POINT},
     permission::Outbound,
@@ -20,10 +21,11 @@ use crate::{
         BuildProgress, BuildRequest,
         build_log::BuildLog,
         builtin::{
-            host_image, plan,
+            control_group::{ControlGroups, GroupLimits, RemoveOnDrop},
+            plan,
             sandbox::{
-                self, MountOperation, SandboxCommand, SandboxLimits, SandboxNetwork, SandboxPlan,
-                SandboxStream, SandboxStreams, standard_mounts,
+                self, MountOperation, SandboxCommand, SandboxNetwork, SandboxPlan, SandboxStream,
+                SandboxStreams,
             },
             streams,
             user::ImageUser,
@@ -32,8 +34,6 @@ use crate::{
     state::file::file_error,
 };
 
-/// Most processes of a step at once.
-const MAX_PROCESSES: u64 = 4096;
 /// The slot of the only container.
 const SLOT: usize = 0;
 /// Tells scripts that they may not change the owners of files.
@@ -43,7 +43,7 @@ const SINGLE_USER_VARIABLE: &str = "MCPM_SINGLE_USER";
 pub(super) async fn run(
     images: &ImageStore,
     request: &BuildRequest,
-    folder: &BuildFolder,
+    folder: &Arc<BuildFolder>,
     stage: &Stage,
     command: &[String],
     log: &mut BuildLog,
@@ -67,7 +67,11 @@ pub(super) async fn run(
     let isolation = Isolation::start(folder_of_shim, &spec, None, Vec::new(), on_decision, None)?;
     let env = environment(request, stage, &spec);
     isolation.set_config(SLOT, &env)?;
-    let plan = sandbox_plan(images, folder, stage, &link)?;
+    let plan = {
+        let (images, folder, stage) = (images.clone(), Arc::clone(folder), stage.clone());
+        run_blocking(move || sandbox_plan(&images, &folder, &stage, link)).await?
+    };
+    let _groups = RemoveOnDrop(plan.program_folder.clone());
     let streams = SandboxStreams {
         stdin: SandboxStream::Null,
         stdout: SandboxStream::Piped,
@@ -111,27 +115,19 @@ fn sandbox_plan(
     images: &ImageStore,
     folder: &BuildFolder,
     stage: &Stage,
-    link: &Path,
+    link: PathBuf,
 ) -> Result<SandboxPlan> {
     let (root, work) = (folder.subfolder("root")?, folder.subfolder("work")?);
     let layers = stage.split_layers()?;
     let user = ImageUser::find(&stage.config.user, &layers.lower)?;
-    let mut mounts = vec![MountOperation::Overlay {
-        target: "/".to_owned(),
-        lower: layers.lower.iter().rev().cloned().collect(),
-        writable: Some((layers.own.to_owned(), work)),
-    }];
-    if let Some(base) = &stage.base {
-        mounts.extend(host_image::system_mounts(images, base)?);
-    }
-    mounts.extend(standard_mounts());
+    let limits = ControlGroups::limit(folder.0.path(), &GroupLimits::of_build(), user.user)?;
+    let mut mounts = plan::root_mounts(images, stage.base.as_ref(), &layers.lower, layers.own, work)?;
     mounts.push(MountOperation::File {
         path: "/etc/resolv.conf".to_owned(),
         content: format!("nameserver {}\n", Ipv4Addr::LOCALHOST).into_bytes(),
         mode: 0o644,
     });
-    mounts.push(plan::bind(link.to_owned(), MOUNT_POINT, true));
-    let limits = SandboxLimits { processes: Some(MAX_PROCESSES), ..SandboxLimits::default() };
+    mounts.push(plan::bind(link, MOUNT_POINT, true));
     Ok(SandboxPlan {
         ids: plan::ids(&user)?,
         network: SandboxNetwork::Private,
