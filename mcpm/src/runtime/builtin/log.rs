@@ -5,21 +5,25 @@
 
 use std::{
     collections::VecDeque,
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read as _, Write as _},
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use rustix::fs::inotify;
-use tokio::io::{Interest, unix::AsyncFd};
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    time::Instant,
+};
 
 use super::container::ContainerFolder;
 use crate::{
     Result,
+    blocking::run_blocking,
     platform::with_mode,
     runtime::{LogChunk, LogOptions, LogStream},
     state::file::file_error,
@@ -30,11 +34,17 @@ const MAX_FILE_BYTES: u64 = 10 << 20;
 /// Longest frame; longer output is split.
 const MAX_FRAME_BYTES: usize = 64 << 10;
 const HEADER_BYTES: usize = 13;
+/// Times that a frame may have, in milliseconds since 1970: a header is told from other data by them, too.
+const VALID_TIMES: std::ops::Range<u64> = 1 << 40..1 << 44;
+/// How long the process that ran a container may take to write what it has read of its output.
+const WRITER_TIMEOUT: Duration = Duration::from_secs(2);
+const WRITER_POLL: Duration = Duration::from_millis(5);
 
 const CURRENT: &str = "log";
 const PREVIOUS: &str = "log.1";
 
-/// Appends to the log of a container.
+/// Appends to the log of a container. Until it is dropped, it has a lock on the log, which tells readers that there may be
+/// more.
 #[derive(Debug)]
 pub(super) struct LogWriter {
     folder: PathBuf,
@@ -77,8 +87,12 @@ impl LogWriter {
         frame.extend_from_slice(&u64::try_from(millis).unwrap_or_default().to_le_bytes());
         frame.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or_default().to_le_bytes());
         frame.extend_from_slice(bytes);
-        // One write, so that a reader sees whole frames, but for the end of a full disk.
-        self.file.write_all(&frame)?;
+        // One write, so that a reader sees whole frames.
+        if let Err(error) = self.file.write_all(&frame) {
+            // A full disk may have taken a part of it.
+            self.file.set_len(self.size)?;
+            return Err(error);
+        }
         self.size += frame.len() as u64;
         Ok(())
     }
@@ -86,6 +100,8 @@ impl LogWriter {
 
 fn append_to(path: &Path) -> io::Result<(File, u64)> {
     let file = with_mode(OpenOptions::new().append(true).create(true), 0o600).open(path)?;
+    // Others have it only for as long as it takes to look.
+    file.lock_shared()?;
     let size = file.metadata()?.len();
     Ok((file, size))
 }
@@ -111,10 +127,10 @@ impl LogReader {
     fn next(&mut self) -> io::Result<Option<LogChunk>> {
         loop {
             if let Some(header) = self.rest.first_chunk::<HEADER_BYTES>() {
-                let length = u32::from_le_bytes([header[9], header[10], header[11], header[12]]) as usize;
-                if length > MAX_FRAME_BYTES || !matches!(header[0], 1 | 2) {
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, "not a log of a container"));
-                }
+                let Some(length) = frame_length(header) else {
+                    self.skip_to_frame();
+                    continue;
+                };
                 if let Some(bytes) = self.rest.get(HEADER_BYTES..HEADER_BYTES + length) {
                     let stream = if header[0] == 1 { LogStream::Stdout } else { LogStream::Stderr };
                     let chunk = LogChunk { stream, bytes: Bytes::copy_from_slice(bytes) };
@@ -130,21 +146,76 @@ impl LogReader {
         }
     }
 
+    /// Drops what follows a frame of which only a part was written, up to the next frame or as far as none can begin.
+    fn skip_to_frame(&mut self) {
+        let headers = self.rest.windows(HEADER_BYTES).skip(1);
+        let begin =
+            headers.map(|window| window.first_chunk().and_then(frame_length)).position(|it| it.is_some());
+        let skipped = begin.map_or(self.rest.len() + 1 - HEADER_BYTES, |at| at + 1);
+        self.rest.drain(..skipped);
+    }
+
     /// Whether the file has been rotated since it was opened.
     fn is_rotated(&mut self, path: &Path) -> bool {
         !crate::platform::is_same_file(path, &self.file).unwrap_or(false)
     }
 }
 
-/// Streams the log of a container.
-pub(super) fn read(
+/// Returns the length of the frame that has this header; `None` if it is none.
+fn frame_length(header: &[u8; HEADER_BYTES]) -> Option<usize> {
+    let (stream, rest) = header.split_first()?;
+    let (time, length) = rest.split_first_chunk()?;
+    let length = u32::from_le_bytes(*length.first_chunk()?) as usize;
+    let is_valid = matches!(stream, 1 | 2)
+        && VALID_TIMES.contains(&u64::from_le_bytes(*time))
+        && (1..=MAX_FRAME_BYTES).contains(&length);
+    is_valid.then_some(length)
+}
+
+/// Streams the log of a container. That of a container that has exited is complete.
+pub(super) async fn read(
     folder: ContainerFolder,
     options: LogOptions,
 ) -> Result<BoxStream<'static, Result<LogChunk>>> {
+    if folder.has_exited() {
+        wait_for_writer(&folder).await;
+    }
+    // Watched before it is read, so that nothing is missed in between.
+    let failed = |error| file_error("read", folder.path(), error);
+    let changes = if options.follow { Some(watch(folder.path()).map_err(failed)?) } else { None };
+    let (reader, chunks, folder) = run_blocking(move || {
+        let (reader, chunks) = read_all(&folder, options.tail)?;
+        Ok((reader, chunks, folder))
+    })
+    .await?;
+    let follower = Follower { folder, reader, changes, chunks };
+    Ok(Box::pin(futures_util::stream::try_unfold(follower, |mut follower| async move {
+        Ok(follower.next().await?.map(|chunk| (chunk, follower)))
+    })))
+}
+
+/// Waits until the process that ran a container has written all that it has read of its output, or is gone.
+async fn wait_for_writer(folder: &ContainerFolder) {
+    let is_written = || {
+        let file = File::open(folder.file(CURRENT)).ok()?;
+        let outcome = file.try_lock();
+        // Closing the file is not enough, because a child between fork and exec has it open, too.
+        let _ = file.unlock();
+        Some(matches!(outcome, Err(TryLockError::WouldBlock)))
+    };
+    let start = Instant::now();
+    while is_written().unwrap_or(false) && start.elapsed() < WRITER_TIMEOUT {
+        tokio::time::sleep(WRITER_POLL).await;
+    }
+}
+
+/// Reads what was written so far; returns the reader of the current file, and the chunks of the last lines.
+fn read_all(
+    folder: &ContainerFolder,
+    tail: Option<usize>,
+) -> Result<(Option<LogReader>, VecDeque<LogChunk>)> {
     let path = folder.file(CURRENT);
     let failed = |error| file_error("read", &path, error);
-    // Watched before it is read, so that nothing is missed in between.
-    let changes = if options.follow { Some(watch(folder.path()).map_err(failed)?) } else { None };
     let mut chunks = VecDeque::new();
     if let Some(mut previous) = LogReader::open(&folder.file(PREVIOUS)).map_err(failed)? {
         while let Some(chunk) = previous.next().map_err(failed)? {
@@ -155,13 +226,10 @@ pub(super) fn read(
     while let Some(chunk) = reader.as_mut().map_or(Ok(None), LogReader::next).map_err(failed)? {
         chunks.push_back(chunk);
     }
-    if let Some(lines) = options.tail {
+    if let Some(lines) = tail {
         keep_last_lines(&mut chunks, lines);
     }
-    let follower = Follower { folder, reader, changes, chunks };
-    Ok(Box::pin(futures_util::stream::try_unfold(follower, |mut follower| async move {
-        Ok(follower.next().await?.map(|chunk| (chunk, follower)))
-    })))
+    Ok((reader, chunks))
 }
 
 /// Keeps the last lines of both streams together.
@@ -213,6 +281,9 @@ impl Follower {
             let Some(changes) = &self.changes else { return Ok(None) };
             // Before the log is read: what is written until the container exits is read afterwards.
             let running = self.folder.running_process();
+            if running.is_none() {
+                wait_for_writer(&self.folder).await;
+            }
             let path = self.folder.file(CURRENT);
             let found =
                 read_more(&mut self.reader, &path).map_err(|error| file_error("read", &path, error))?;

@@ -1,4 +1,4 @@
-use futures_util::{StreamExt as _, TryStreamExt as _};
+use futures_util::{StreamExt as _, TryStreamExt as _, future::poll_immediate};
 
 use super::*;
 use crate::{
@@ -18,7 +18,7 @@ fn container() -> (tempfile::TempDir, ContainerFolder) {
 }
 
 async fn text(folder: &ContainerFolder, tail: Option<usize>) -> String {
-    let chunks = read(folder.clone(), LogOptions { follow: false, tail }).unwrap();
+    let chunks = read(folder.clone(), LogOptions { follow: false, tail }).await.unwrap();
     let chunks: Vec<LogChunk> = chunks.try_collect().await.unwrap();
     chunks.iter().map(|chunk| String::from_utf8_lossy(&chunk.bytes)).collect()
 }
@@ -75,7 +75,7 @@ async fn a_reader_follows_until_the_container_exits() {
     folder.set_process(ContainerProcess { monitor: id, first: id }).unwrap();
     let mut log = LogWriter::open(&folder).unwrap();
     log.write(&chunk(LogStream::Stdout, "before"));
-    let mut chunks = read(folder.clone(), LogOptions { follow: true, tail: None }).unwrap();
+    let mut chunks = read(folder.clone(), LogOptions { follow: true, tail: None }).await.unwrap();
     let mut next = async || chunks.next().await.transpose().unwrap();
     assert_eq!(next().await, Some(chunk(LogStream::Stdout, "before")));
     let line = "y".repeat(MAX_FRAME_BYTES);
@@ -87,12 +87,47 @@ async fn a_reader_follows_until_the_container_exits() {
         assert_eq!(next().await, Some(chunk(LogStream::Stderr, &at.to_string())));
     }
     process.kill().await.unwrap();
-    assert_eq!(next().await, None);
+    // What this process has read of the output before may still have to be written.
+    let mut last = Box::pin(chunks.next());
+    assert!(poll_immediate(&mut last).await.is_none());
+    log.write(&chunk(LogStream::Stdout, "last"));
+    drop(log);
+    assert_eq!(last.await.transpose().unwrap(), Some(chunk(LogStream::Stdout, "last")));
+    assert!(chunks.next().await.is_none());
 }
 
-#[test]
-fn a_damaged_log_is_an_error() {
+#[tokio::test]
+async fn the_log_of_an_exited_container_is_complete() {
     let (_state, folder) = container();
-    fs::write(folder.file(CURRENT), [9; 64]).unwrap();
-    assert!(read(folder, LogOptions::default()).is_err());
+    let mut process = tokio::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let id = ProcessId::of(process.id().unwrap());
+    folder.set_process(ContainerProcess { monitor: id, first: id }).unwrap();
+    let mut log = LogWriter::open(&folder).unwrap();
+    process.kill().await.unwrap();
+    let mut reading = Box::pin(text(&folder, None));
+    assert!(poll_immediate(&mut reading).await.is_none());
+    log.write(&chunk(LogStream::Stderr, "last words"));
+    drop(log);
+    assert_eq!(reading.await, "last words");
+}
+
+#[tokio::test]
+async fn a_torn_frame_does_not_end_the_log() {
+    let (_state, folder) = container();
+    for torn in [&[9; 64][..], b"x", b"\x01\0\0\0\0\0\0\0\0\x05\0\0\0hello"] {
+        LogWriter::open(&folder).unwrap().write(&chunk(LogStream::Stderr, "before,"));
+        let mut file = OpenOptions::new().append(true).open(folder.file(CURRENT)).unwrap();
+        file.write_all(torn).unwrap();
+        LogWriter::open(&folder).unwrap().write(&chunk(LogStream::Stderr, "after;"));
+    }
+    assert_eq!(text(&folder, None).await, "before,after;".repeat(3));
+    // The beginning of a frame, whose process was killed, takes what follows for its own.
+    let complete = fs::read(folder.file(CURRENT)).unwrap();
+    let mut file = OpenOptions::new().append(true).open(folder.file(CURRENT)).unwrap();
+    file.write_all(&complete[..HEADER_BYTES + 2]).unwrap();
+    let mut log = LogWriter::open(&folder).unwrap();
+    for _ in 0..2 {
+        log.write(&chunk(LogStream::Stderr, "later"));
+    }
+    assert!(text(&folder, None).await.ends_with("later"));
 }

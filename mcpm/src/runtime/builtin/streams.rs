@@ -1,9 +1,6 @@
 //! The standard streams of containers: pipes of this process, whose output also goes to the log.
 
-use std::{
-    io,
-    sync::{Mutex, PoisonError},
-};
+use std::io;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{
@@ -58,22 +55,25 @@ pub(super) fn output(
     stream::select(stdout, stderr).boxed()
 }
 
-/// Writes what is read of the selected streams to a log.
+/// Writes what is read of the selected streams to a log, which is complete when the output ends.
 pub(super) fn logged(
     output: BoxStream<'static, Result<LogChunk>>,
     log: LogWriter,
     is_logged: fn(LogStream) -> bool,
 ) -> BoxStream<'static, Result<LogChunk>> {
-    let log = Mutex::new(log);
-    let write = move |chunk: &Result<LogChunk>| {
-        if let Ok(chunk) = chunk
+    stream::unfold((output, Some(log)), move |(mut output, mut log)| async move {
+        let Some(chunk) = output.next().await else {
+            drop(log.take());
+            return None;
+        };
+        if let (Ok(chunk), Some(log)) = (&chunk, &mut log)
             && is_logged(chunk.stream)
         {
-            // No code panics while it holds the lock.
-            log.lock().unwrap_or_else(PoisonError::into_inner).write(chunk);
+            log.write(chunk);
         }
-    };
-    output.inspect(write).boxed()
+        Some((chunk, (output, log)))
+    })
+    .boxed()
 }
 
 /// Reads a pipe until its other end is closed.
