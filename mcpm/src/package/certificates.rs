@@ -13,6 +13,14 @@ use crate::{Error, ErrorKind, Result};
 pub(crate) const CA_FILE: &str = "/etc/mcpm/ca.pem";
 /// The path in an image of the file with these and the system's authorities, for programs that read a single file.
 pub(crate) const CA_BUNDLE_FILE: &str = "/etc/mcpm/ca-bundle.pem";
+/// Files in which operating systems keep the certificates that they trust.
+pub(crate) const SYSTEM_CA_BUNDLES: [&str; 5] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
 /// The variables that name these files to programs.
 pub(crate) const CA_VARIABLES: &[(&str, &str)] = &[
     ("SSL_CERT_FILE", CA_BUNDLE_FILE),

@@ -10,19 +10,10 @@ use std::{
 
 use crate::{
     Environment, Error, ErrorKind, Result,
-    package::certificates::{CA_BUNDLE_FILE, CA_FILE, Certificates},
+    package::certificates::{CA_BUNDLE_FILE, CA_FILE, Certificates, SYSTEM_CA_BUNDLES},
     platform::set_mode,
     runtime::Mount,
 };
-
-/// Files in which operating systems keep the certificates that they trust.
-const SYSTEM_CA_BUNDLES: &[&str] = &[
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
 
 /// Returns the mount with the files.
 pub(super) fn mount(record: &Path) -> Mount {

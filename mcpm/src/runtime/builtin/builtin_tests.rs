@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _};
 
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, future::join_all};
 use tokio::io::AsyncWriteExt as _;
 
 use super::{container::tests::spec, sandbox::sandbox_tests::run_as_ordinary_user, *};
@@ -29,6 +29,10 @@ impl Fixture {
 
     /// Builds an image on the system folders of this machine.
     async fn build(&self, name: &str, dockerfile: &str) -> Result<String> {
+        with_timeout(self.runtime.build(Self::request(name, dockerfile), &|_| {})).await
+    }
+
+    fn request(name: &str, dockerfile: &str) -> BuildRequest {
         let text = format!("FROM {HOST_IMAGE}\n{dockerfile}");
         let mut context = tar::Builder::new(Vec::new());
         for (path, content) in [("Dockerfile", text.as_str()), ("hello.txt", "hello\n")] {
@@ -40,14 +44,13 @@ impl Fixture {
             header.set_mtime(0);
             context.append_data(&mut header, path, content.as_bytes()).unwrap();
         }
-        let request = BuildRequest {
+        BuildRequest {
             context: context.into_inner().unwrap().into(),
             tag: Some(name.to_owned()),
             args: BTreeMap::from([("WORD".to_owned(), "secret word".to_owned())]),
             hosts: Some(Vec::new()),
             ..BuildRequest::default()
-        };
-        with_timeout(self.runtime.build(request, &|_| {})).await
+        }
     }
 
     /// Runs a shell script in a container to its end; returns its exit code and its output.
@@ -138,6 +141,137 @@ async fn a_container_is_stopped_by_another_process_of_the_user() {
         assert_eq!((exit.unwrap().code, waited.unwrap().code), (code, code), "{script}");
         other.remove(&id).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn the_last_lines_are_in_the_log_when_the_exit_is_known() {
+    run_as_ordinary_user("runtime::builtin::tests::the_last_lines_are_in_the_log_when_the_exit_is_known");
+    let fixture = Fixture::new();
+    let runtime = &fixture.runtime;
+    let id = runtime.create(&fixture.spec("w", "seq 20000; echo last")).await.unwrap();
+    for round in 1..=10 {
+        with_timeout(runtime.start(&id)).await.unwrap();
+        with_timeout(runtime.wait(&id)).await.unwrap();
+        let logs =
+            with_timeout(runtime.logs(&id, LogOptions { tail: Some(2), follow: false })).await.unwrap();
+        let logs: Vec<_> = logs.map(|chunk| chunk.unwrap().bytes).collect().await;
+        assert_eq!(String::from_utf8(logs.concat()).unwrap(), "20000\nlast\n", "{round}");
+    }
+    runtime.remove(&id).await.unwrap();
+}
+
+#[tokio::test]
+async fn of_two_processes_that_start_a_container_one_does() {
+    run_as_ordinary_user("runtime::builtin::tests::of_two_processes_that_start_a_container_one_does");
+    let fixture = Fixture::new();
+    let shared = fixture.folder.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
+    let mut others = [(); 4].map(|()| fixture.runtime.clone());
+    for other in &mut others {
+        other.processes = Processes::default();
+    }
+    let mut spec = fixture.spec("w", "echo up >> /data/starts; exec sleep 600");
+    let target = "/data".to_owned();
+    spec.mounts.push(Mount { source: shared.clone(), target, read_only: false, relabel: None });
+    for _ in 0..5 {
+        let id = fixture.runtime.create(&spec).await.unwrap();
+        let started = with_timeout(join_all(others.iter().map(|other| other.start(&id)))).await;
+        started.into_iter().for_each(|outcome| outcome.unwrap());
+        let attached = fixture.runtime.attach(&id).await.map(drop).unwrap_err();
+        assert!(attached.message().contains("is running"), "{attached}");
+        let info = fixture.runtime.inspect("w").await.unwrap().unwrap();
+        assert_eq!(info.state, ContainerState::Running);
+        // Whoever removes it waits for a start.
+        with_timeout(join_all(others.iter().map(|other| other.remove(&id)))).await;
+        assert!(fixture.runtime.list().await.unwrap().is_empty());
+    }
+    let starts = fs::read_to_string(shared.join("starts")).unwrap_or_default();
+    assert!(starts.lines().count() <= 5, "{starts}");
+}
+
+#[tokio::test]
+async fn a_list_does_not_fail_for_a_container_that_is_removed_meanwhile() {
+    let fixture = Fixture::new();
+    let (runtime, spec) = (&fixture.runtime, fixture.spec("w", ""));
+    let change = async {
+        for _ in 0..50 {
+            let id = runtime.create(&spec).await.unwrap();
+            runtime.remove(&id).await.unwrap();
+        }
+    };
+    let list = async {
+        for _ in 0..200 {
+            runtime.list().await.unwrap();
+        }
+    };
+    tokio::join!(change, list);
+}
+
+#[tokio::test]
+async fn a_container_that_cannot_be_read_keeps_every_image() {
+    let fixture = Fixture::new();
+    let runtime = &fixture.runtime;
+    let id = runtime.create(&fixture.spec("w", "")).await.unwrap();
+    assert!(!runtime.uses_image("sha256:0"));
+    fs::write(fixture.folder.path().join("state/containers/w/container.json"), "{").unwrap();
+    assert!(runtime.uses_image("sha256:0"));
+    runtime.remove(&id).await.unwrap();
+    assert!(!runtime.uses_image("sha256:0"));
+}
+
+#[tokio::test]
+async fn the_lock_of_the_store_is_not_waited_for_on_this_thread() {
+    let fixture = Fixture::new();
+    let images = &fixture.runtime.images;
+    let image = host_image::ensure(images, &fixture.runtime.system).unwrap();
+    let draft = images.draft().unwrap();
+    let (removed, ()) =
+        tokio::join!(fixture.runtime.remove_image(image.id.hex()), async move { drop(draft) });
+    removed.unwrap();
+    assert!(images.get(&image.id).unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_long_name_is_truncated_as_the_name_of_the_host() {
+    run_as_ordinary_user("runtime::builtin::tests::a_long_name_is_truncated_as_the_name_of_the_host");
+    let fixture = Fixture::new();
+    let name = "a".repeat(63);
+    let (code, text) =
+        fixture.run("hostname; cat /etc/hostname", |spec| spec.name = format!("{name}.P1")).await;
+    assert_eq!((code, text), (0, format!("{name}\n{name}\n")));
+}
+
+#[tokio::test]
+async fn a_build_is_in_a_control_group_that_is_removed_with_it() {
+    let fixture = Fixture::new();
+    let drafts = fixture.folder.path().join("cache/images/drafts");
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let on_progress = |step| {
+        if matches!(step, BuildProgress::Line(line) if line == "up") {
+            let draft = fs::read_dir(&drafts).unwrap().next().unwrap().unwrap().path();
+            let mut groups = ControlGroups::folders_of(&draft);
+            groups.retain(|group| !fs::read(group.join("cgroup.procs")).unwrap_or_default().is_empty());
+            tell.send(groups).unwrap();
+        }
+    };
+    let step = "RUN [\"/bin/sh\", \"-c\", \"echo up; exec sleep 600\"]";
+    let request = Fixture::request("localhost/mcpm/test:1", step);
+    let groups = tokio::select! {
+        outcome = with_timeout(fixture.runtime.build(request, &on_progress)) => panic!("{outcome:?}"),
+        groups = told.recv() => groups.unwrap(),
+    };
+    let can_have_groups = rustix::process::geteuid().is_root()
+        && fs::metadata("/sys/fs/cgroup").is_ok_and(|found| !found.permissions().readonly());
+    assert_eq!(!groups.is_empty(), can_have_groups);
+    // The build is cancelled, and its processes are being killed.
+    with_timeout(async {
+        while groups.iter().any(|group| group.exists()) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(fs::read_dir(&drafts).unwrap().count(), 0);
 }
 
 #[tokio::test]
@@ -252,7 +386,7 @@ async fn a_build_that_fails_says_which_step_and_leaves_nothing() {
 async fn an_image_that_claims_to_be_based_on_the_system_folders_gets_none_of_them() {
     let fixture = Fixture::new();
     let images = &fixture.runtime.images;
-    let own = host_image::ensure(images).unwrap();
+    let own = host_image::ensure(images, &fixture.runtime.system).unwrap();
     assert!(!host_image::system_mounts(images, &own).unwrap().is_empty());
     let [(label, value)] = own.config.labels.iter().collect::<Vec<_>>()[..] else { panic!("{own:?}") };
     let (state, proof) = value.split_once('.').unwrap();

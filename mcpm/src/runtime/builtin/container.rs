@@ -2,11 +2,18 @@
 //!
 //! Any process of the user can read them. Only the process that starts a container writes to its folder, and the
 //! kernel ends the container with that process, so a record without a living process is that of an exited container.
+//!
+//! ```text
+//! STATE/containers/NAME/               a container
+//! STATE/containers/.NAME.lock          held while it is created, started or removed
+//! STATE/containers/.NAME.removed-X     what is left of a removed container
+//! ```
 
 use std::{
     fs::{self, DirEntry, File},
     io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
@@ -14,10 +21,12 @@ use serde::{Deserialize, Serialize};
 use super::sandbox::parse_exit_record;
 use crate::{
     Error, ErrorKind, Result,
+    random::random_token,
     runtime::{ContainerId, ContainerInfo, ContainerSpec, ContainerState, Exit, missing_source},
     state::{
         ProcessId,
         file::{self, create_folder, create_folders, file_error, replace},
+        file_lock::FileLock,
         remove_tree::remove_tree,
     },
 };
@@ -28,6 +37,16 @@ const KILLED: i64 = 137;
 const RECORD_FILE: &str = "container.json";
 const PROCESS_FILE: &str = "process.json";
 const EXIT_FILE: &str = "exit";
+
+/// How long the lock of a container is waited for. A start takes milliseconds, unless it mounts a slow file system.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+/// Most remains of other containers that are removed when one is created.
+const MAX_SWEPT: usize = 16;
+/// Longest name, which leaves room for those of its lock and of its control group.
+const MAX_NAME_LENGTH: usize = 128;
+// No container's name begins with a dot.
+const LOCK_SUFFIX: &str = ".lock";
+const REMOVED_INFIX: &str = ".removed-";
 
 /// What a container is started from.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -71,7 +90,8 @@ impl Containers {
             return None;
         }
         let folder = ContainerFolder(self.0.join(name));
-        folder.file(RECORD_FILE).exists().then_some(folder)
+        // One that cannot be looked at may exist.
+        folder.file(RECORD_FILE).try_exists().unwrap_or(true).then_some(folder)
     }
 
     /// Returns the folder of a container.
@@ -90,10 +110,28 @@ impl Containers {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(file_error("read", &self.0, error)),
         };
+        let entries: Vec<DirEntry> =
+            entries.collect::<io::Result<_>>().map_err(|error| file_error("read", &self.0, error))?;
         let name = |entry: DirEntry| entry.file_name().into_string().ok();
-        let mut names: Vec<String> = entries.flatten().filter_map(name).collect();
+        let mut names: Vec<String> = entries.into_iter().filter_map(name).collect();
         names.sort();
         Ok(names.iter().filter_map(|name| self.find(name)).collect())
+    }
+
+    /// Takes the lock of a container, which keeps out others who create, start or remove it. It blocks.
+    ///
+    /// # Errors
+    /// `NameTaken` if another process has it for too long.
+    pub(super) fn lock(&self, id: &ContainerId) -> Result<FileLock> {
+        create_folders(&self.0).map_err(|error| file_error("make", &self.0, error))?;
+        FileLock::exclusive(&self.lock_path(&id.0), LOCK_TIMEOUT)?.ok_or_else(|| {
+            let message = format!("the container `{id}` is being started or removed by another process");
+            Error::new(ErrorKind::NameTaken, message).hint("try again when that has ended")
+        })
+    }
+
+    fn lock_path(&self, name: &str) -> PathBuf {
+        self.0.join(format!(".{name}{LOCK_SUFFIX}"))
     }
 
     /// Creates a container.
@@ -102,6 +140,7 @@ impl Containers {
     /// `NameTaken` if there is one of that name; `InvalidOption` for a mount that does not exist.
     pub(super) fn create(&self, record: &Record) -> Result<ContainerFolder> {
         let spec = &record.spec;
+        self.sweep();
         for mount in spec.mounts.iter().chain(&spec.overlays) {
             if let Ok(false) = mount.source.try_exists() {
                 return Err(missing_source(&mount.source.display().to_string()));
@@ -111,25 +150,84 @@ impl Containers {
             let message = format!("`{}` is not a valid name of a container", spec.name.escape_debug());
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
+        let _lock = self.lock(&ContainerId(spec.name.clone()))?;
         if self.find(&spec.name).is_some() {
             let message = format!("a container named `{}` exists already", spec.name);
             return Err(Error::new(ErrorKind::NameTaken, message));
         }
         let folder = ContainerFolder(self.0.join(&spec.name));
-        // A creation or a removal that was killed leaves a folder without a record.
-        remove_tree(&folder.0).map_err(|error| file_error("remove", &folder.0, error))?;
-        create_folders(&self.0)
-            .and_then(|()| create_folder(&folder.0).map(drop))
-            .map_err(|error| file_error("make", &folder.0, error))?;
+        // A creation that was killed leaves a folder without a record.
+        self.discard(&spec.name)?;
+        create_folder(&folder.0).map_err(|error| file_error("make", &folder.0, error))?;
         folder.write_json(RECORD_FILE, record)?;
         Ok(folder)
+    }
+
+    /// Removes a container with all its files, with its lock. The name is free when this returns, whatever happens to the
+    /// files.
+    pub(super) fn remove(&self, id: &ContainerId, lock: FileLock) -> Result<()> {
+        self.discard(&id.0)?;
+        let path = self.lock_path(&id.0);
+        // Whoever waits for it takes that of a new file.
+        fs::remove_file(&path).map_err(|error| file_error("remove", &path, error))?;
+        drop(lock);
+        Ok(())
+    }
+
+    /// Removes the folder of a container, which need not exist. The caller has its lock.
+    fn discard(&self, name: &str) -> Result<()> {
+        let folder = self.0.join(name);
+        let removed = self.0.join(format!(".{name}{REMOVED_INFIX}{}", random_token()?));
+        match fs::rename(&folder, &removed) {
+            Ok(()) => remove_remains(&removed),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(file_error("remove", &folder, error)),
+        }
+        Ok(())
+    }
+
+    /// Removes what killed processes have left of other containers: folders without a record, and locks without a
+    /// folder.
+    fn sweep(&self) {
+        let Ok(entries) = fs::read_dir(&self.0) else { return };
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter(|name| self.sweep_entry(name)).take(MAX_SWEPT).for_each(drop);
+    }
+
+    /// Removes an entry if no process needs it; returns whether it was removed.
+    fn sweep_entry(&self, entry: &str) -> bool {
+        let path = self.0.join(entry);
+        let hidden = entry.strip_prefix('.');
+        if hidden.is_some_and(|name| name.contains(REMOVED_INFIX)) {
+            remove_remains(&path);
+            return !path.exists();
+        }
+        let name = hidden.map_or(Some(entry), |name| name.strip_suffix(LOCK_SUFFIX));
+        let is_needed = |name: &str| match hidden {
+            Some(_) => self.0.join(name).exists(),
+            None => self.find(name).is_some(),
+        };
+        let Some(name) = name.filter(|name| is_name(name) && !is_needed(name)) else { return false };
+        // Whoever has the lock is creating or removing it.
+        let Ok(Some(lock)) = FileLock::exclusive(&self.lock_path(name), Duration::ZERO) else { return false };
+        !is_needed(name) && self.remove(&ContainerId(name.to_owned()), lock).is_ok()
+    }
+}
+
+/// Removes the files of a removed container. What cannot be removed now is tried again later.
+fn remove_remains(folder: &Path) {
+    if let Err(error) = remove_tree(folder) {
+        tracing::warn!(%error, folder = %folder.display(), "the files of a removed container cannot be removed");
     }
 }
 
 /// Whether a name is one of a container, and not a path.
 fn is_name(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    !name.is_empty() && !name.starts_with('.') && name.bytes().all(is_allowed)
+    !name.is_empty()
+        && name.len() <= MAX_NAME_LENGTH
+        && !name.starts_with('.')
+        && name.bytes().all(is_allowed)
 }
 
 /// The folder of one container.
@@ -158,6 +256,14 @@ impl ContainerFolder {
 
     pub(super) fn record(&self) -> Result<Record> {
         self.read_json(RECORD_FILE)
+    }
+
+    /// Returns the record; `None` if the container was removed meanwhile.
+    pub(super) fn find_record(&self) -> Result<Option<Record>> {
+        match self.record() {
+            Err(_) if matches!(self.file(RECORD_FILE).try_exists(), Ok(false)) => Ok(None),
+            record => record.map(Some),
+        }
     }
 
     /// Forgets the last process, and creates the file that the exit code of the next one is written to.
@@ -189,14 +295,20 @@ impl ContainerFolder {
         self.process().filter(ContainerProcess::is_alive)
     }
 
+    /// Whether the container was started and does not run.
+    pub(super) fn has_exited(&self) -> bool {
+        self.process().is_some_and(|process| !process.is_alive())
+    }
+
     /// Returns how the last process exited.
     pub(super) fn exit(&self) -> Exit {
         let text = fs::read_to_string(self.file(EXIT_FILE)).unwrap_or_default();
         parse_exit_record(&text).unwrap_or(Exit { code: KILLED, out_of_memory: false })
     }
 
-    pub(super) fn info(&self) -> Result<ContainerInfo> {
-        let spec = self.record()?.spec;
+    /// Returns what is known of the container; `None` if it was removed meanwhile.
+    pub(super) fn info(&self) -> Result<Option<ContainerInfo>> {
+        let Some(Record { spec, .. }) = self.find_record()? else { return Ok(None) };
         let process = self.process();
         let running = process.filter(ContainerProcess::is_alive);
         let state = match (process, running) {
@@ -204,7 +316,7 @@ impl ContainerFolder {
             (Some(_), Some(_)) => ContainerState::Running,
             (Some(_), None) => ContainerState::Exited(self.exit()),
         };
-        Ok(ContainerInfo {
+        Ok(Some(ContainerInfo {
             id: self.id(),
             name: spec.name,
             labels: spec.labels,
@@ -213,20 +325,7 @@ impl ContainerFolder {
             addresses: Default::default(),
             ports: Vec::new(),
             network_mode: spec.network.to_string(),
-        })
-    }
-
-    /// Removes the container with all its files.
-    pub(super) fn remove(&self) -> Result<()> {
-        // Without its record, the container does not exist, whatever happens to the rest.
-        let record = self.file(RECORD_FILE);
-        match fs::remove_file(&record) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(file_error("remove", &record, error));
-            }
-            _ => {}
-        }
-        remove_tree(&self.0).map_err(|error| file_error("remove", &self.0, error))
+        }))
     }
 
     fn read_json<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Result<T> {
@@ -280,17 +379,46 @@ pub(super) mod tests {
         let record = Record { spec: spec("w.P1"), image: "sha256:0".to_owned() };
         let folder = containers.create(&record).unwrap();
         assert_eq!(containers.create(&record).unwrap_err().kind(), ErrorKind::NameTaken);
-        assert_eq!(folder.info().unwrap().state, ContainerState::Created);
+        assert_eq!(folder.info().unwrap().unwrap().state, ContainerState::Created);
         let hidden = folder.subfolder("work/work").unwrap();
         fs::write(hidden.join("file"), "").unwrap();
         fs::set_permissions(&hidden, fs::Permissions::from_mode(0o000)).unwrap();
         assert_eq!(containers.all().unwrap().len(), 1);
-        folder.remove().unwrap();
-        assert!(containers.all().unwrap().is_empty() && !folder.path().exists());
-        folder.remove().unwrap();
+        let remove = || containers.remove(&folder.id(), containers.lock(&folder.id()).unwrap()).unwrap();
+        remove();
+        assert!(containers.all().unwrap().is_empty());
+        assert_eq!(fs::read_dir(state.path().join("containers")).unwrap().count(), 0);
+        remove();
+        // Whoever has listed it before does not find it any more.
+        assert!(folder.info().unwrap().is_none());
         // The remains of a creation that was killed are in nobody's way.
         fs::create_dir_all(folder.file("upper")).unwrap();
         containers.create(&record).unwrap();
+    }
+
+    #[test]
+    fn what_killed_processes_have_left_is_swept_in_parts() {
+        let state = tempfile::tempdir().unwrap();
+        let containers = Containers::new(state.path());
+        let entries = || fs::read_dir(state.path().join("containers")).unwrap().count();
+        let path = |name: String| state.path().join("containers").join(name);
+        for number in 0..2 * MAX_SWEPT {
+            fs::create_dir_all(path(format!("interrupted-{number}")).join("upper/a")).unwrap();
+            fs::create_dir_all(path(format!(".old{REMOVED_INFIX}{number}")).join("upper/a")).unwrap();
+            fs::write(path(format!(".left-{number}{LOCK_SUFFIX}")), "").unwrap();
+        }
+        let record = |name: String| Record { spec: spec(&name), image: String::new() };
+        let being_created = containers.lock(&ContainerId("new".to_owned())).unwrap();
+        fs::create_dir(path("new".to_owned())).unwrap();
+        let before = entries();
+        containers.create(&record("w0".to_owned())).unwrap();
+        assert_eq!(entries(), before - MAX_SWEPT + 2);
+        for number in 1..8 {
+            containers.create(&record(format!("w{number}"))).unwrap();
+        }
+        // A folder and a lock for each container, and those of the one that is being created.
+        assert_eq!((entries(), containers.all().unwrap().len()), (8 * 2 + 2, 8));
+        drop(being_created);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::{
     fs, io,
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
     time::UNIX_EPOCH,
 };
 
@@ -20,7 +21,9 @@ use crate::{
         Digest, ImageReference,
         store::{ImageConfig, ImageStore, StoredImage},
     },
-    package::certificates::CA_VARIABLES,
+    package::certificates::{CA_VARIABLES, SYSTEM_CA_BUNDLES},
+    random::random_bytes,
+    redact::hex,
     state::file::{self, create_folders, file_error},
 };
 
@@ -49,7 +52,7 @@ const EMPTY_FOLDERS: [&str; 12] = [
     "app",
 ];
 /// Files and folders of `/etc` that programs and libraries read, and that have no secrets.
-const ETC: [&str; 20] = [
+const ETC: [&str; 21] = [
     "alternatives",
     "ca-certificates.conf",
     "debian_version",
@@ -66,17 +69,11 @@ const ETC: [&str; 20] = [
     "pki/tls/certs",
     "protocols",
     "services",
+    "ssl/ca-bundle.pem",
     "ssl/cert.pem",
     "ssl/certs",
     "ssl/openssl.cnf",
     "timezone",
-];
-/// Files in which operating systems keep the certificates that they trust.
-const CA_BUNDLES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/cert.pem",
 ];
 const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n\
      mcpm:x:65532:65532::/home/mcpm:/sbin/nologin\n";
@@ -89,16 +86,35 @@ const TOOLS: [&str; 5] = ["python3", "uv", "node", "npm", "go"];
 /// The largest file of `/etc` that is copied.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
+/// The state of this machine that a runtime knows. It is computed once, and again only if the image in the store was made
+/// from another one.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SystemState(Arc<Mutex<Option<String>>>);
+
+impl SystemState {
+    /// Returns the label of the image of that state.
+    fn label(&self, images: &ImageStore, is_current: impl Fn(&str) -> bool) -> Result<String> {
+        // No code panics while it holds the lock.
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.as_ref().filter(|label| is_current(label)) {
+            return Ok(known.clone());
+        }
+        let state = system_state();
+        Ok(known.insert(format!("{state}.{}", proof(&key(images)?, &state))).clone())
+    }
+}
+
 /// Returns the image for the present state of this machine, and makes it if necessary.
 ///
 /// # Errors
 /// `Io`; those of the store.
-pub(super) fn ensure(images: &ImageStore) -> Result<StoredImage> {
+pub(super) fn ensure(images: &ImageStore, system: &SystemState) -> Result<StoredImage> {
     let reference = ImageReference::parse(REFERENCE)?;
-    let state = system_state();
-    let state = format!("{state}.{}", proof(&key(images)?, &state));
-    if let Some(found) = images.find(&reference)?
-        && found.config.labels.get(SYSTEM_LABEL) == Some(&state)
+    let found = images.find(&reference)?;
+    let made_from = found.as_ref().and_then(|image| image.config.labels.get(SYSTEM_LABEL));
+    let state = system.label(images, |known| made_from.is_some_and(|label| label == known))?;
+    if made_from == Some(&state)
+        && let Some(found) = found
     {
         return Ok(found);
     }
@@ -107,7 +123,7 @@ pub(super) fn ensure(images: &ImageStore) -> Result<StoredImage> {
     fill(&layer).map_err(|error| file_error("make", &layer, error))?;
     let mut env = vec![format!("PATH={PATH}")];
     // Tools with certificates of their own trust what this machine trusts.
-    if let Some(bundle) = CA_BUNDLES.iter().find(|bundle| Path::new(bundle).exists()) {
+    if let Some(bundle) = SYSTEM_CA_BUNDLES.iter().find(|bundle| Path::new(bundle).exists()) {
         env.extend(CA_VARIABLES.iter().map(|(name, _)| format!("{name}={bundle}")));
     }
     let config = ImageConfig {
@@ -145,10 +161,8 @@ fn key(images: &ImageStore) -> Result<Vec<u8>> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
-    let mut key = [0; 32];
-    getrandom::fill(&mut key).map_err(|error| failed(io::Error::other(error.to_string())))?;
     // Of two processes that make it, both use the key of the first.
-    match file::create(&path, &key) {
+    match file::create(&path, &random_bytes::<32>()?) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(error)),
         _ => fs::read(&path).map_err(failed),
     }
@@ -157,7 +171,7 @@ fn key(images: &ImageStore) -> Result<Vec<u8>> {
 /// Returns the proof that this store has made an image for a state of the machine.
 fn proof(key: &[u8], state: &str) -> String {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), state.as_bytes());
-    tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(tag.as_ref())
 }
 
 /// Describes the operating system and the tools: their files and when they were changed.

@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
+    blocking::run_blocking,
     image::{
         Digest, ImageReference,
         credentials::CredentialStore,
@@ -43,7 +44,10 @@ pub(crate) use host_image::REFERENCE as HOST_IMAGE;
 
 use container::{ContainerFolder, Containers, Record};
 use control_group::ControlGroups;
+use host_image::SystemState;
+use log::LogWriter;
 use processes::Processes;
+use sandbox::SandboxPlan;
 
 /// The address of this runtime in records.
 pub(crate) const ENDPOINT: &str = "builtin:";
@@ -53,6 +57,7 @@ pub(crate) const ENDPOINT: &str = "builtin:";
 struct Builtin {
     containers: Containers,
     images: ImageStore,
+    system: SystemState,
     credentials: CredentialStore,
     processes: Processes,
 }
@@ -71,9 +76,19 @@ impl Builtin {
         Ok(Self {
             containers: Containers::new(&environment.state_dir),
             images: ImageStore::open(&environment.image_store_dir())?,
+            system: SystemState::default(),
             credentials: CredentialStore::new(&environment.engine),
             processes: Processes::default(),
         })
+    }
+
+    /// Runs work on files and locks on a thread that may block.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let runtime = self.clone();
+        run_blocking(move || work(&runtime)).await
     }
 
     fn find_image(&self, reference: &ImageReference) -> Result<Option<StoredImage>> {
@@ -86,7 +101,44 @@ impl Builtin {
     /// Returns the image of the system folders, if that is the one.
     fn find_host_image(&self, reference: &ImageReference) -> Result<Option<StoredImage>> {
         let is_host = reference.to_string() == HOST_IMAGE;
-        is_host.then(|| host_image::ensure(&self.images)).transpose()
+        is_host.then(|| host_image::ensure(&self.images, &self.system)).transpose()
+    }
+
+    /// Records a container, which keeps its image in the store.
+    fn create_container(&self, spec: &ContainerSpec) -> Result<ContainerId> {
+        let reference = ImageReference::parse(&spec.image)?;
+        let missing =
+            || Error::new(ErrorKind::ImageUnavailable, format!("image `{reference}` is not on this machine"));
+        let image = self.find_image(&reference)?;
+        // The image may be removed until the container is on record.
+        let _kept = self.images.keep_all()?;
+        let image = image.map_or(Ok(None), |image| self.images.get(&image.id))?.ok_or_else(missing)?;
+        let record = Record { spec: spec.clone(), image: image.id.to_string() };
+        self.containers.create(&record).map(|folder| folder.id())
+    }
+
+    /// Returns the folder of a container that does not run, and its sandbox; `None` if it runs.
+    fn plan(&self, id: &ContainerId) -> Result<Option<(ContainerFolder, SandboxPlan)>> {
+        let folder = self.containers.require(id)?;
+        if folder.running_process().is_some() {
+            return Ok(None);
+        }
+        let record = folder.record()?;
+        let gone = || {
+            let message = format!("the image of container `{id}` was removed");
+            Error::new(ErrorKind::ImageUnavailable, message)
+        };
+        let image =
+            Digest::parse(&record.image).map_or(Ok(None), |id| self.images.get(&id))?.ok_or_else(gone)?;
+        let plan = plan::of_container(&self.images, &folder, &record, &image)?;
+        Ok(Some((folder, plan)))
+    }
+
+    /// Whether a container is based on an image. One that cannot be read may be.
+    fn uses_image(&self, id: &str) -> bool {
+        let Ok(all) = self.containers.all() else { return true };
+        let is_user = |record: Option<Record>| record.is_some_and(|record| record.image == id);
+        all.iter().any(|folder| folder.find_record().map_or(true, is_user))
     }
 }
 
@@ -106,7 +158,9 @@ impl Runtime for Builtin {
     }
 
     async fn image(&self, reference: &ImageReference) -> Result<Option<ImageInfo>> {
-        Ok(self.find_image(reference)?.map(|image| image_info(&image)))
+        let reference = reference.clone();
+        let found = self.blocking(move |runtime| runtime.find_image(&reference)).await?;
+        Ok(found.map(|image| image_info(&image)))
     }
 
     async fn pull(
@@ -115,7 +169,8 @@ impl Runtime for Builtin {
         progress: &(dyn Fn(PullProgress) + Send + Sync),
     ) -> Result<ImageInfo> {
         // It is made here.
-        if let Some(image) = self.find_host_image(reference)? {
+        let name = reference.clone();
+        if let Some(image) = self.blocking(move |runtime| runtime.find_host_image(&name)).await? {
             return Ok(image_info(&image));
         }
         let image = self.images.pull(reference, &self.credentials, None, progress).await?;
@@ -131,7 +186,8 @@ impl Runtime for Builtin {
     }
 
     async fn untagged_images(&self, label: &str) -> Result<Vec<UntaggedImage>> {
-        let untagged = self.images.list()?.into_iter().filter(|image| image.references.is_empty());
+        let all = self.blocking(|runtime| runtime.images.list()).await?;
+        let untagged = all.into_iter().filter(|image| image.references.is_empty());
         Ok(untagged
             .filter_map(|image| {
                 let label_value = image.config.labels.get(label)?.clone();
@@ -144,7 +200,9 @@ impl Runtime for Builtin {
     }
 
     async fn remove_image(&self, id: &str) -> Result<()> {
-        match self.images.remove(id, &|name| self.uses_image(name)) {
+        let id = id.to_owned();
+        let remove = move |runtime: &Self| runtime.images.remove(&id, &|name| runtime.uses_image(name));
+        match self.blocking(remove).await {
             // One that is gone, or in use, is left as it is.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NameTaken) => Ok(()),
             removed => removed.map(drop),
@@ -160,32 +218,42 @@ impl Runtime for Builtin {
     }
 
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId> {
-        let reference = ImageReference::parse(&spec.image)?;
-        let missing =
-            || Error::new(ErrorKind::ImageUnavailable, format!("image `{reference}` is not on this machine"));
-        let image = self.find_image(&reference)?.ok_or_else(missing)?;
-        let record = Record { spec: spec.clone(), image: image.id.to_string() };
-        self.containers.create(&record).map(|folder| folder.id())
+        let spec = spec.clone();
+        self.blocking(move |runtime| runtime.create_container(&spec)).await
     }
 
     async fn attach(&self, id: &ContainerId) -> Result<Attachment> {
-        self.processes.attach(&self.containers.require(id)?)
+        let id = id.clone();
+        let (folder, log) = self
+            .blocking(move |runtime| {
+                let folder = runtime.containers.require(&id)?;
+                if folder.running_process().is_some() {
+                    let message =
+                        format!("the container `{id}` is running, and its streams have their reader");
+                    return Err(
+                        Error::new(ErrorKind::Unsupported, message).hint("attach to it before it is started")
+                    );
+                }
+                LogWriter::open(&folder).map(|log| (folder, log))
+            })
+            .await?;
+        self.processes.attach(&folder, log)
     }
 
     async fn start(&self, id: &ContainerId) -> Result<()> {
-        let folder = self.containers.require(id)?;
-        if folder.running_process().is_some() {
-            return Ok(());
+        let name = id.clone();
+        // Nobody else starts or removes it meanwhile.
+        let (_lock, planned) = self
+            .blocking(move |runtime| {
+                runtime.containers.require(&name)?;
+                let lock = runtime.containers.lock(&name)?;
+                runtime.plan(&name).map(|planned| (lock, planned))
+            })
+            .await?;
+        match planned {
+            Some((folder, plan)) => self.processes.start(&folder, &plan).await,
+            None => Ok(()),
         }
-        let record = folder.record()?;
-        let gone = || {
-            let message = format!("the image of container `{id}` was removed");
-            Error::new(ErrorKind::ImageUnavailable, message)
-        };
-        let image =
-            Digest::parse(&record.image).map_or(Ok(None), |id| self.images.get(&id))?.ok_or_else(gone)?;
-        let plan = plan::of_container(&self.images, &folder, &record, &image)?;
-        self.processes.start(&folder, &plan).await
     }
 
     async fn wait(&self, id: &ContainerId) -> Result<Exit> {
@@ -193,11 +261,17 @@ impl Runtime for Builtin {
     }
 
     async fn inspect(&self, id_or_name: &str) -> Result<Option<ContainerInfo>> {
-        self.containers.find(id_or_name).map(|folder| folder.info()).transpose()
+        let name = id_or_name.to_owned();
+        self.blocking(move |runtime| runtime.containers.find(&name).map_or(Ok(None), |folder| folder.info()))
+            .await
     }
 
     async fn list(&self) -> Result<Vec<ContainerInfo>> {
-        self.containers.all()?.iter().map(ContainerFolder::info).collect()
+        // One that is removed meanwhile is left out.
+        let list = |runtime: &Self| {
+            runtime.containers.all()?.iter().filter_map(|folder| folder.info().transpose()).collect()
+        };
+        self.blocking(list).await
     }
 
     async fn upload(&self, _id: &ContainerId, _folder: &str, _name: &str, _program: &[u8]) -> Result<()> {
@@ -213,30 +287,29 @@ impl Runtime for Builtin {
         id: &ContainerId,
         options: LogOptions,
     ) -> Result<BoxStream<'static, Result<LogChunk>>> {
-        log::read(self.containers.require(id)?, options)
+        log::read(self.containers.require(id)?, options).await
     }
 
     async fn stop(&self, id: &ContainerId, grace: Duration) -> Result<()> {
-        match self.containers.find(&id.0) {
-            Some(folder) => processes::stop(&folder, grace).await,
-            None => Ok(()),
-        }
+        let Some(folder) = self.containers.find(&id.0) else { return Ok(()) };
+        let name = id.clone();
+        // One that is being started is stopped as well.
+        self.blocking(move |runtime| runtime.containers.lock(&name).map(drop)).await?;
+        processes::stop(&folder, grace).await
     }
 
     async fn remove(&self, id: &ContainerId) -> Result<()> {
         let Some(folder) = self.containers.find(&id.0) else { return Ok(()) };
+        let name = id.clone();
+        let lock = self.blocking(move |runtime| runtime.containers.lock(&name)).await?;
         processes::stop(&folder, Duration::ZERO).await?;
         self.processes.forget(id);
-        ControlGroups::remove(&id.0);
-        folder.remove()
-    }
-}
-
-impl Builtin {
-    /// Whether a container is based on an image.
-    fn uses_image(&self, id: &str) -> bool {
-        let all = self.containers.all().unwrap_or_default();
-        all.iter().any(|folder| folder.record().is_ok_and(|record| record.image == id))
+        let name = id.clone();
+        self.blocking(move |runtime| {
+            ControlGroups::remove(folder.path());
+            runtime.containers.remove(&name, lock)
+        })
+        .await
     }
 }
 

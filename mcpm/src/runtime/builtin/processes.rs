@@ -13,15 +13,18 @@ use super::{
     container::{ContainerFolder, ContainerProcess},
     control_group::ControlGroups,
     log::LogWriter,
-    sandbox::{self, SandboxPlan, SandboxStream, SandboxStreams},
+    sandbox::{self, SandboxNetwork, SandboxPlan, SandboxStream, SandboxStreams},
     streams,
 };
 use crate::{
     Result,
+    blocking::run_blocking,
     runtime::{Attachment, ContainerId, Exit},
     state::ProcessId,
 };
 
+/// The first version of Landlock that keeps a server from the abstract sockets of others in the same network.
+const LANDLOCK_WITH_SCOPES: u32 = 6;
 /// How long the kernel may take to end the processes of a killed container.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -36,8 +39,8 @@ pub(super) struct Processes {
 
 impl Processes {
     /// Creates the standard streams of the next process of a container.
-    pub(super) fn attach(&self, folder: &ContainerFolder) -> Result<Attachment> {
-        let (streams, attachment) = streams::attach(LogWriter::open(folder)?)?;
+    pub(super) fn attach(&self, folder: &ContainerFolder, log: LogWriter) -> Result<Attachment> {
+        let (streams, attachment) = streams::attach(log)?;
         lock(&self.attached).insert(folder.id(), streams);
         Ok(attachment)
     }
@@ -55,21 +58,34 @@ impl Processes {
             stdout: SandboxStream::Piped,
             stderr: SandboxStream::Piped,
         });
-        let exit_file = folder.begin_run()?;
+        let own_folder = folder.clone();
+        let (exit_file, log) = run_blocking(move || {
+            let log = if is_attached { None } else { Some(LogWriter::open(&own_folder)?) };
+            Ok((own_folder.begin_run()?, log))
+        })
+        .await?;
         let mut process = sandbox::spawn(plan, streams, exit_file).await?;
-        tracing::debug!(container = %id, landlock = ?process.landlock_version(), "a sandbox was started");
+        let landlock = process.landlock_version();
+        tracing::debug!(container = %id, ?landlock, "a sandbox was started");
+        if plan.network == SandboxNetwork::Host && landlock < Some(LANDLOCK_WITH_SCOPES) {
+            tracing::warn!(
+                container = %id,
+                "the server can connect to abstract sockets of this machine, since it uses the network `host` and the kernel \
+                 is older than Linux 6.12 or has no Landlock"
+            );
+        }
         if let Some(monitor) = process.monitor_pid() {
-            folder.set_process(ContainerProcess {
-                monitor: ProcessId::of(monitor),
-                first: ProcessId::of(process.pid()),
-            })?;
+            let own_folder = folder.clone();
+            let started =
+                ContainerProcess { monitor: ProcessId::of(monitor), first: ProcessId::of(process.pid()) };
+            run_blocking(move || own_folder.set_process(started)).await?;
         }
-        if !is_attached {
+        let drained = log.map(|log| {
             let output = streams::output(process.stdout.take(), process.stderr.take());
-            let mut output = streams::logged(output, LogWriter::open(folder)?, |_| true);
+            let mut output = streams::logged(output, log, |_| true);
             // It ends with the container.
-            tokio::spawn(async move { while output.next().await.is_some() {} });
-        }
+            tokio::spawn(async move { while output.next().await.is_some() {} })
+        });
         let (exited, exit) = watch::channel(None);
         lock(&self.exits).insert(id, exit);
         let folder = folder.clone();
@@ -79,7 +95,12 @@ impl Processes {
                 tracing::warn!(%error, container = %folder.id(), "the end of a container is not known");
                 folder.exit()
             });
-            ControlGroups::remove(&folder.id().0);
+            ControlGroups::remove(folder.path());
+            if let Some(drained) = drained {
+                // Whoever knows of the exit finds all output in the log. A process that has got the pipe from the server
+                // may still hold it.
+                let _ = tokio::time::timeout(KILL_TIMEOUT, drained).await;
+            }
             exited.send_replace(Some(exit));
         });
         Ok(())
@@ -125,7 +146,7 @@ pub(super) async fn stop(folder: &ContainerFolder, grace: Duration) -> Result<()
         process.monitor.kill()?;
         process.monitor.wait_exit(KILL_TIMEOUT).await;
     }
-    ControlGroups::remove(&folder.id().0);
+    ControlGroups::remove(folder.path());
     Ok(())
 }
 

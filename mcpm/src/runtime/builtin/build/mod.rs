@@ -4,14 +4,12 @@
 //! below, with the rights that programs have in the builds of engines, and connect to hosts through the same proxy as
 //! isolated containers.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use super::Builtin;
 use crate::{
     Error, ErrorKind, Result,
+    blocking::run_blocking,
     image::{
         Digest, ImageReference,
         store::{Draft, ImageConfig, StoredImage},
@@ -40,30 +38,26 @@ pub(super) async fn run(
     request: BuildRequest,
     progress: &(dyn Fn(BuildProgress) + Send + Sync),
 ) -> Result<String> {
-    let context = BuildContext::read(&request.context)?;
+    let context = BuildContext::new(request.context.clone());
     let text = context.dockerfile()?;
     let steps = parse(&text)?;
-    let folder = BuildFolder(runtime.images.draft()?);
-    let mut build = Build {
+    let folder = Arc::new(BuildFolder(runtime.blocking(|runtime| runtime.images.draft()).await?));
+    let build = Build {
         runtime,
         request: &request,
         context,
-        folder: &folder,
+        folder: Arc::clone(&folder),
         stages: Vec::new(),
         log: BuildLog::new(request.args.values()),
     };
-    let total = steps.len();
-    for (number, (instruction, line)) in steps.iter().enumerate() {
-        build.log.push(&format!("Step {}/{total} : {line}\n", number + 1), progress);
-        build.step(instruction, progress).await?;
-    }
-    let last = build.stages.pop().ok_or_else(|| invalid("it has no stage"))?;
-    let mut config = last.config;
-    config.labels.extend(request.labels.clone());
-    let reference = request.tag.as_deref().map(ImageReference::parse).transpose()?;
-    let layers = last.layers;
-    let image = runtime.images.commit(last.base.as_ref(), layers, &config, reference)?;
-    Ok(image.id.to_string())
+    let outcome = build.run(&steps, progress).await;
+    // Its files may be many. They are removed here, too, when this future is dropped.
+    run_blocking(move || {
+        drop(folder);
+        Ok(())
+    })
+    .await?;
+    outcome
 }
 
 /// A build in progress.
@@ -71,7 +65,7 @@ struct Build<'a> {
     runtime: &'a Builtin,
     request: &'a BuildRequest,
     context: BuildContext,
-    folder: &'a BuildFolder,
+    folder: Arc<BuildFolder>,
     stages: Vec<Stage>,
     log: BuildLog,
 }
@@ -89,18 +83,18 @@ struct Stage {
 }
 
 /// The layers of a stage.
-struct StageLayers<'a> {
-    own: &'a Path,
+struct StageLayers {
+    own: PathBuf,
     /// Those below it, lowest first.
     lower: Vec<PathBuf>,
 }
 
 impl Stage {
     /// Returns the folder that the stage writes to, and the layers below it.
-    fn split_layers(&self) -> Result<StageLayers<'_>> {
+    fn split_layers(&self) -> Result<StageLayers> {
         let (own, lower) = self.layers.split_last().ok_or_else(|| invalid("a stage has no layer"))?;
         let of_base = self.base.iter().flat_map(|image| &image.layers);
-        Ok(StageLayers { own, lower: of_base.chain(lower).cloned().collect() })
+        Ok(StageLayers { own: own.clone(), lower: of_base.chain(lower).cloned().collect() })
     }
 
     /// Returns the variables of the image.
@@ -111,13 +105,34 @@ impl Stage {
 }
 
 impl Build<'_> {
+    /// Runs the steps and adds the image; returns its id.
+    async fn run(
+        mut self,
+        steps: &[(Instruction, &str)],
+        progress: &(dyn Fn(BuildProgress) + Send + Sync),
+    ) -> Result<String> {
+        let total = steps.len();
+        for (number, (instruction, line)) in steps.iter().enumerate() {
+            self.log.push(&format!("Step {}/{total} : {line}\n", number + 1), progress);
+            self.step(instruction, progress).await?;
+        }
+        let last = self.stages.pop().ok_or_else(|| invalid("it has no stage"))?;
+        let mut config = last.config;
+        config.labels.extend(self.request.labels.clone());
+        let reference = self.request.tag.as_deref().map(ImageReference::parse).transpose()?;
+        let add = move |runtime: &Builtin| {
+            runtime.images.commit(last.base.as_ref(), last.layers, &config, reference)
+        };
+        self.runtime.blocking(add).await.map(|image| image.id.to_string())
+    }
+
     async fn step(
         &mut self,
         instruction: &Instruction,
         progress: &(dyn Fn(BuildProgress) + Send + Sync),
     ) -> Result<()> {
         if let Instruction::From { base, name } = instruction {
-            let stage = self.begin_stage(base, name.clone())?;
+            let stage = self.begin_stage(base, name.clone()).await?;
             self.stages.push(stage);
             return Ok(());
         }
@@ -127,18 +142,23 @@ impl Build<'_> {
         match instruction {
             Instruction::From { .. } | Instruction::Healthcheck => {}
             Instruction::Copy { stage: None, sources, target } => {
-                self.context.copy(sources, &stage.split_layers()?, target)?;
+                let (context, layers) = (self.context.clone(), stage.split_layers()?);
+                let (sources, target) = (sources.clone(), target.clone());
+                run_blocking(move || context.copy(&sources, &layers, &target)).await?;
             }
             Instruction::Copy { stage: Some(from), sources, target } => {
                 let from = earlier.iter().find(|stage| stage.name.as_ref() == Some(from));
                 let from = from.ok_or_else(|| invalid("`COPY` names a stage that it does not have"))?;
-                copy::from_layer(from.split_layers()?.own, sources, &stage.split_layers()?, target)?;
+                let (from, layers) = (from.split_layers()?.own, stage.split_layers()?);
+                let (sources, target) = (sources.clone(), target.clone());
+                let draft = self.folder.0.path().to_owned();
+                run_blocking(move || copy::from_layer(&from, &sources, &layers, &target, &draft)).await?;
             }
             Instruction::Run(command) => {
                 run::run(
                     &self.runtime.images,
                     self.request,
-                    self.folder,
+                    &self.folder,
                     stage,
                     command,
                     &mut self.log,
@@ -173,7 +193,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    fn begin_stage(&self, base: &str, name: Option<String>) -> Result<Stage> {
+    async fn begin_stage(&self, base: &str, name: Option<String>) -> Result<Stage> {
         let layer = self.folder.new_layer(self.stages.len())?;
         if let Some(stage) = self.stages.iter().find(|stage| stage.name.as_deref() == Some(base)) {
             let mut stage = Stage { name, args: BTreeMap::new(), ..stage.clone() };
@@ -185,21 +205,24 @@ impl Build<'_> {
                 ImageConfig { architecture: std::env::consts::ARCH.to_owned(), ..ImageConfig::default() };
             return Ok(Stage { name, base: None, layers: vec![layer], config, args: BTreeMap::new() });
         }
-        let image = match ImageReference::parse(base) {
-            Ok(reference) => self.runtime.find_image(&reference)?,
-            Err(_) => None,
-        };
-        let image = match image {
-            Some(image) => Some(image),
-            // The second step of a build is based on an image without a name.
-            None => Digest::parse(base).map_or(Ok(None), |id| self.runtime.images.get(&id))?,
-        };
+        let name_or_id = base.to_owned();
+        let image = self.runtime.blocking(move |runtime| find_base(runtime, &name_or_id)).await?;
         let missing =
             || Error::new(ErrorKind::ImageUnavailable, format!("image `{base}` is not on this machine"));
         let image = image.ok_or_else(missing)?;
         let config = image.config.clone();
         Ok(Stage { name, base: Some(image), layers: vec![layer], config, args: BTreeMap::new() })
     }
+}
+
+/// Finds the base of a stage by its name or its id: the second step of a build is based on an image without a name.
+fn find_base(runtime: &Builtin, base: &str) -> Result<Option<StoredImage>> {
+    if let Ok(reference) = ImageReference::parse(base)
+        && let Some(image) = runtime.find_image(&reference)?
+    {
+        return Ok(Some(image));
+    }
+    Digest::parse(base).map_or(Ok(None), |id| runtime.images.get(&id))
 }
 
 /// The folder of a build, removed with it.
