@@ -33,6 +33,8 @@ fn words(text: &str) -> String {
         let hex = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_hexdigit()).len();
         let (length, word) = if digits == 4 && is_time(rest) {
             (20, "TIME")
+        } else if digits > 0 && [" s ago", " min ago", " h ago", " days ago"].contains(&&rest[digits..]) {
+            (rest.len(), "TIME ago")
         } else if hex >= 64 {
             (hex, "DIGEST")
         } else if digits > 0 && (out.ends_with("pid ") || out.ends_with("tini (")) {
@@ -65,10 +67,9 @@ fn is_time(text: &str) -> bool {
 fn what_differs_is_replaced() {
     let mut redactions = Redactions::default();
     redactions.replace("t-12-0", "T");
-    let text =
-        "t-12-0-a      http://127.0.0.1:41234/mcp  2026-11-21T11:07:07Z\n  in use by `x` (pid 77), 3000\n";
+    let text = "t-12-0-a      http://127.0.0.1:41234/mcp  2026-11-21T11:07:07Z  3 min ago\n  in use by `x` (pid 77), 3000\n";
     assert_eq!(
         redactions.apply(text),
-        "T-a  http://127.0.0.1:PORT/mcp  TIME\n  in use by `x` (pid PID), 3000\n"
+        "T-a  http://127.0.0.1:PORT/mcp  TIME  TIME ago\n  in use by `x` (pid PID), 3000\n"
     );
 }

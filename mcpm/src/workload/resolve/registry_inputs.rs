@@ -87,8 +87,9 @@ pub(in crate::workload) async fn explain_missing_image(
     environment: &Environment,
     error: Error,
 ) -> Error {
+    let may_pull = !request.options.offline.unwrap_or(false);
     let (Some(name), ErrorKind::ImageUnavailable, true) =
-        (&request.options.server, error.kind(), request.is_in_no_registry)
+        (&request.options.server, error.kind(), request.is_in_no_registry && may_pull)
     else {
         return error;
     };
