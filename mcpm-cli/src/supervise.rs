@@ -220,13 +220,23 @@ async fn supervise(order: SupervisorInput, environment: Environment) -> Result<(
         });
     })?;
     tracing::info!(name = running.name(), url = running.url(), "ready");
-    let ended = tokio::select! {
-        exit = running.wait() => exit,
-        () = stop.recv() => None,
-    };
-    tracing::info!(?ended, "ending");
-    let grace = workloads.requested_grace(running.name()).unwrap_or(STOP_GRACE);
-    running.stop(grace).await
+    tokio::select! {
+        ended = running.wait() => {
+            tracing::info!(?ended, "ending, because the server has ended");
+            return running.stop(STOP_GRACE).await;
+        }
+        () = stop.recv() => {}
+    }
+    match workloads.requested_grace(running.name()) {
+        Some(grace) => {
+            tracing::info!("ending, as mcpm was told to stop the workload");
+            running.stop(grace).await
+        }
+        None => {
+            tracing::info!("ending, because of a signal from another program");
+            running.interrupt(STOP_GRACE).await
+        }
+    }
 }
 
 /// Starts the workload and reports events meanwhile.

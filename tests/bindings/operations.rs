@@ -100,6 +100,8 @@ const ONLY_IN_RUST: &[(&str, &str)] = &[
     ("Workloads::spec", "types of the library's internals"),
     ("Workloads::secrets", "part of the next start"),
     ("Workloads::stdio_bridge", "for programs that serve a workload on their standard input and output"),
+    ("RunningWorkload::interrupt", "for the command line's supervisor"),
+    ("Workloads::interrupted", "for services that start workloads with the machine"),
     ("Workloads::requested_grace", "for the command line's supervisor"),
     ("Workloads::tunnel_target", "tunnels are opened by the command line"),
     ("Workloads::log_path", "a file of the command line's supervisor"),

@@ -31,6 +31,7 @@ mod remote;
 mod secret_delivery;
 mod secret_store;
 mod secrets;
+mod service;
 mod stdio_bridge;
 mod support;
 mod telemetry;

@@ -27,6 +27,7 @@ pub(crate) mod rm;
 pub(crate) mod run;
 pub(crate) mod secret;
 mod server_args;
+pub(crate) mod service;
 pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod stop;
@@ -67,6 +68,7 @@ pub(crate) const ALL: &[CommandEntry] = &[
     CommandEntry { name: "ignore", command: ignore::command, run: ignore::run },
     CommandEntry { name: "image", command: image::command, run: image::run },
     CommandEntry { name: "secret", command: secret::command, run: secret::run },
+    CommandEntry { name: "service", command: service::command, run: service::run },
     CommandEntry { name: "registry", command: registry::command, run: registry::run },
     CommandEntry { name: "completion", command: completion::command, run: completion::run },
     CommandEntry { name: "man", command: man::command, run: man::run },

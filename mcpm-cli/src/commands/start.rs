@@ -20,9 +20,16 @@ use crate::{
 };
 
 const FOREGROUND: &str = "foreground";
+const INTERRUPTED: &str = "interrupted";
 
 pub(crate) fn start_command() -> Command {
-    Command::new("start").about("Start stopped workloads").defer(arguments)
+    Command::new("start").about("Start stopped workloads").defer(|command| {
+        let interrupted = Arg::new(INTERRUPTED)
+            .long(INTERRUPTED)
+            .action(ArgAction::SetTrue)
+            .help("All workloads that ran when the machine or their supervisor was ended");
+        arguments(command).arg(interrupted).mut_group(workload_args::WHICH, |which| which.arg(INTERRUPTED))
+    })
 }
 
 pub(crate) fn restart_command() -> Command {
@@ -54,7 +61,11 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
     let debug = args::debug(matches);
     let form = output::format(matches);
     executor::run(async {
-        let names = workload_args::names_of(matches, &workloads).await?;
+        let names = if !again && matches.get_flag(INTERRUPTED) {
+            workloads.interrupted()?
+        } else {
+            workload_args::names_of(matches, &workloads).await?
+        };
         let grace = if again { stop::grace(matches) } else { STOP_GRACE };
         if matches.get_flag(FOREGROUND) {
             let [name] = names.as_slice() else {

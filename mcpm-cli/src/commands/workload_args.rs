@@ -13,6 +13,8 @@ use crate::{exit, flag_names};
 const NAME: &str = "name";
 const ALL: &str = "all";
 const GROUP: &str = "group";
+/// The group of the arguments of which one is required.
+pub(crate) const WHICH: &str = "which";
 
 /// The argument for one name.
 pub(crate) fn name_arg() -> Arg {
@@ -30,7 +32,7 @@ pub(crate) fn name_args(command: Command) -> Command {
         .arg(Arg::new(NAME).value_name("NAME").action(ArgAction::Append).help("Names of the workloads"))
         .arg(Arg::new(ALL).long(ALL).action(ArgAction::SetTrue).help("All workloads"))
         .arg(Arg::new(GROUP).long(GROUP).value_name("GROUP").help("All workloads of a group"))
-        .group(ArgGroup::new("which").args([NAME, ALL, GROUP]).required(true))
+        .group(ArgGroup::new(WHICH).args([NAME, ALL, GROUP]).required(true))
 }
 
 /// The names that [`name_args`] selects.

@@ -91,6 +91,9 @@ pub struct Status {
     /// The state of the login to the remote server; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login: Option<LoginState>,
+    /// Whether something else than mcpm ended the supervisor, such as a shutdown of the machine.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     /// When the workload was created, in RFC 3339.
     pub created_at: String,
     /// When the status was written, in RFC 3339.
@@ -111,6 +114,7 @@ impl Status {
             restarts: 0,
             exit_code: None,
             login: None,
+            interrupted: false,
             created_at: rfc3339(now),
             updated_at: rfc3339(now),
         }

@@ -109,6 +109,23 @@ impl Workloads {
         self.store.names()
     }
 
+    /// Returns the names of the workloads that ran when their supervisor was ended by something else than mcpm, such as a
+    /// shutdown of the machine, and that do not run now.
+    ///
+    /// # Errors
+    /// `Io` when the records cannot be read. A damaged record is passed over.
+    pub fn interrupted(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for name in self.names()? {
+            let Ok(status) = self.store.load::<Status>(&name, Document::Status) else { continue };
+            let ran = matches!(status.phase, Phase::Starting | Phase::Running | Phase::Restarting);
+            if (ran || status.interrupted) && Lock::holder(&self.store.lock_path(&name))?.is_none() {
+                names.push(name.to_string());
+            }
+        }
+        Ok(names)
+    }
+
     /// Returns the status of all workloads in the order of their names, reconciled with the engine and their
     /// supervisors.
     ///

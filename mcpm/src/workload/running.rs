@@ -112,7 +112,20 @@ impl RunningWorkload {
     ///
     /// # Errors
     /// Those of the engine; the workload is recorded as stopped in any case.
-    pub async fn stop(mut self, grace: Duration) -> Result<()> {
+    pub async fn stop(self, grace: Duration) -> Result<()> {
+        self.end(grace, false).await
+    }
+
+    /// Stops the workload as [`stop`](Self::stop) does, and records that its process was told to end by something else than
+    /// mcpm, such as a shutdown of the machine. [`Workloads::interrupted`](super::Workloads::interrupted) then has it.
+    ///
+    /// # Errors
+    /// As [`stop`](Self::stop).
+    pub async fn interrupt(self, grace: Duration) -> Result<()> {
+        self.end(grace, true).await
+    }
+
+    async fn end(mut self, grace: Duration, interrupted: bool) -> Result<()> {
         let record = Arc::clone(&self.on_drop.record);
         let gone = record.status().phase == Phase::Failed;
         if !gone {
@@ -134,7 +147,10 @@ impl RunningWorkload {
         self.on_drop.armed = false;
         if !gone {
             // A workload in the background has no subscribers; the process that stops it reads the record.
-            record.update(Phase::Stopped, learnt, |status| status.supervisor = None);
+            record.update(Phase::Stopped, learnt, |status| {
+                status.supervisor = None;
+                status.interrupted = interrupted;
+            });
             record.finish(ProcessExit { exit: None, reason: "was stopped".to_owned(), transient: false });
         }
         if self.on_drop.ephemeral {

@@ -1,0 +1,259 @@
+//! `mcpm service`: starts interrupted workloads with the machine.
+
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+    process::{self, ExitCode},
+};
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use mcpm::{Error, ErrorKind, Result};
+
+use crate::output;
+
+const PRINT: &str = "print";
+/// Variables that decide where mcpm finds its files and its engine. They contain no secrets.
+const VARIABLES: [&str; 10] = [
+    "PATH",
+    "XDG_CONFIG_HOME",
+    "XDG_STATE_HOME",
+    "XDG_CACHE_HOME",
+    "DOCKER_HOST",
+    "DOCKER_CONTEXT",
+    "DOCKER_CONFIG",
+    "CONTAINER_HOST",
+    "SSL_CERT_FILE",
+    "MCPM_SECRETS_PROVIDER",
+];
+
+pub(crate) fn command() -> Command {
+    Command::new("service")
+        .about("Start workloads with the machine")
+        .long_about(
+            "Start workloads with the machine\n\n\
+             Installs a service of the user, for systemd on Linux and launchd on macOS. It starts the workloads that ran \
+             when the machine or their supervisor was ended (`mcpm start --interrupted`); those that were stopped with \
+             `mcpm stop` stay stopped. On Linux, `loginctl enable-linger` lets it start before the user logs in. \
+             Secrets must be readable without a prompt: keep them in the keyring, or keep the password of the encrypted \
+             file in it (`mcpm secret provider --password-in-keyring`).",
+        )
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands([
+            Command::new("install").about("Install and enable the service").arg(
+                Arg::new(PRINT)
+                    .long(PRINT)
+                    .action(ArgAction::SetTrue)
+                    .help("Print the file of the service instead"),
+            ),
+            Command::new("uninstall").about("Disable and remove the service"),
+            Command::new("status").about("Show whether the service is installed"),
+        ])
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let (verb, matches) = matches.subcommand().unwrap_or(("status", matches));
+    let program = env::current_exe()
+        .map_err(|error| Error::new(ErrorKind::Io, "cannot find the program of mcpm").source(error))?;
+    let text = manager::file(&program, &variables());
+    if verb == "install" && matches.get_flag(PRINT) {
+        output::write(text.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let path = manager::path()?;
+    match verb {
+        "install" => install(&path, &text)?,
+        "uninstall" => uninstall(&path)?,
+        _ => {
+            let state = if path.exists() { manager::state() } else { "not installed".to_owned() };
+            output::line(format!("{}  {state}", path.display()))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn install(path: &Path, text: &str) -> Result<()> {
+    let failed = |error: io::Error| {
+        Error::new(ErrorKind::Io, format!("cannot write `{}`", path.display())).source(error)
+    };
+    fs::create_dir_all(path.parent().unwrap_or(path)).map_err(failed)?;
+    let before = fs::read(path).ok();
+    fs::write(path, text).map_err(failed)?;
+    if let Err(error) = manager::enable(path) {
+        // As it was, so that a part of a service is not left behind.
+        let _ = match before {
+            Some(before) => fs::write(path, before),
+            None => fs::remove_file(path),
+        };
+        return Err(error);
+    }
+    output::line(path.display().to_string())
+}
+
+fn uninstall(path: &Path) -> Result<()> {
+    if !path.exists() {
+        return Err(Error::new(ErrorKind::NotFound, format!("there is no service `{}`", path.display())));
+    }
+    manager::disable(path)?;
+    fs::remove_file(path).map_err(|error| {
+        Error::new(ErrorKind::Io, format!("cannot remove `{}`", path.display())).source(error)
+    })?;
+    output::line(path.display().to_string())
+}
+
+/// The variables of this process that the service needs, too.
+fn variables() -> Vec<(&'static str, String)> {
+    VARIABLES.into_iter().filter_map(|name| Some((name, env::var(name).ok()?))).collect()
+}
+
+/// The path below the user's home folder.
+fn below_home(path: &str) -> Result<PathBuf> {
+    let missing = || Error::new(ErrorKind::InvalidOption, "the variable `HOME` is not set");
+    env::home_dir().map(|home| home.join(path)).ok_or_else(missing)
+}
+
+/// Runs a program of the system.
+fn system(program: &str, args: &[&str]) -> Result<String> {
+    let command = [&[program], args].concat().join(" ");
+    let unavailable = || Error::new(ErrorKind::Unsupported, format!("`{command}` failed"));
+    let outcome =
+        process::Command::new(program).args(args).output().map_err(|error| unavailable().source(error))?;
+    if outcome.status.success() {
+        return Ok(String::from_utf8_lossy(&outcome.stdout).trim().to_owned());
+    }
+    let said = String::from_utf8_lossy(&outcome.stderr).trim().to_owned();
+    Err(unavailable()
+        .source(said)
+        .hint("`mcpm service install --print` shows the service, to be installed by hand"))
+}
+
+#[cfg(not(any(target_os = "macos", windows)))]
+mod manager {
+    use super::{Path, PathBuf, Result, below_home, env, system};
+
+    const UNIT: &str = "mcpm.service";
+
+    pub(super) fn path() -> Result<PathBuf> {
+        let config = match env::var_os("XDG_CONFIG_HOME").map(PathBuf::from) {
+            Some(config) if config.is_absolute() => config,
+            _ => below_home(".config")?,
+        };
+        Ok(config.join("systemd/user").join(UNIT))
+    }
+
+    /// The unit. Supervisors are processes of their own, which do not end with the command that starts them.
+    pub(super) fn file(program: &Path, variables: &[(&str, String)]) -> String {
+        let program = escape(&program.to_string_lossy());
+        let variables: String = variables
+            .iter()
+            .map(|(name, value)| format!("Environment={}\n", escape(&format!("{name}={value}"))))
+            .collect();
+        format!(
+            "[Unit]\n\
+             Description=MCP servers of mcpm that ran before\n\
+             After=docker.service podman.socket\n\
+             StartLimitIntervalSec=600\n\
+             StartLimitBurst=20\n\n\
+             [Service]\n\
+             Type=oneshot\n\
+             RemainAfterExit=yes\n\
+             KillMode=process\n\
+             Restart=on-failure\n\
+             RestartSec=15\n\
+             {variables}\
+             ExecStart={program} start --interrupted\n\n\
+             [Install]\n\
+             WantedBy=default.target\n"
+        )
+    }
+
+    /// Quotes a word (systemd.syntax(7), "Quoting"); `%` begins a specifier.
+    fn escape(word: &str) -> String {
+        format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%"))
+    }
+
+    pub(super) fn enable(_: &Path) -> Result<()> {
+        system("systemctl", &["--user", "daemon-reload"])?;
+        system("systemctl", &["--user", "enable", UNIT]).map(drop)
+    }
+
+    pub(super) fn disable(_: &Path) -> Result<()> {
+        system("systemctl", &["--user", "disable", UNIT]).map(drop)
+    }
+
+    pub(super) fn state() -> String {
+        system("systemctl", &["--user", "is-enabled", UNIT]).unwrap_or_else(|error| error.to_string())
+    }
+}
+
+#[cfg(target_os = "macos")]
+mod manager {
+    use super::{Path, PathBuf, Result, below_home, system};
+
+    const LABEL: &str = "dev.mcpm.start";
+
+    pub(super) fn path() -> Result<PathBuf> {
+        below_home(&format!("Library/LaunchAgents/{LABEL}.plist"))
+    }
+
+    /// The property list (launchd.plist(5)). Supervisors are processes of their own.
+    pub(super) fn file(program: &Path, variables: &[(&str, String)]) -> String {
+        let variables: String = variables
+            .iter()
+            .map(|(name, value)| format!("      <key>{name}</key><string>{}</string>\n", escape(value)))
+            .collect();
+        format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+             <!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \
+             \"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">\n\
+             <plist version=\"1.0\">\n  <dict>\n    <key>Label</key><string>{LABEL}</string>\n    \
+             <key>ProgramArguments</key>\n    <array>\n      <string>{}</string>\n      <string>start</string>\n      \
+             <string>--interrupted</string>\n    </array>\n    <key>EnvironmentVariables</key>\n    <dict>\n{variables}    \
+             </dict>\n    <key>RunAtLoad</key><true/>\n    <key>AbandonProcessGroup</key><true/>\n  </dict>\n</plist>\n",
+            escape(&program.to_string_lossy())
+        )
+    }
+
+    fn escape(text: &str) -> String {
+        text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    }
+
+    pub(super) fn enable(path: &Path) -> Result<()> {
+        system("launchctl", &["load", "-w", &path.to_string_lossy()]).map(drop)
+    }
+
+    pub(super) fn disable(path: &Path) -> Result<()> {
+        system("launchctl", &["unload", "-w", &path.to_string_lossy()]).map(drop)
+    }
+
+    pub(super) fn state() -> String {
+        system("launchctl", &["list", LABEL]).map_or_else(|error| error.to_string(), |_| "enabled".to_owned())
+    }
+}
+
+#[cfg(windows)]
+mod manager {
+    use super::{Error, ErrorKind, Path, PathBuf, Result};
+
+    pub(super) fn path() -> Result<PathBuf> {
+        let message = "services are installed for systemd and launchd, which Windows lacks";
+        Err(Error::new(ErrorKind::Unsupported, message)
+            .hint("let the task scheduler run `mcpm start --interrupted` when you log in"))
+    }
+
+    pub(super) fn file(_: &Path, _: &[(&str, String)]) -> String {
+        String::new()
+    }
+
+    pub(super) fn enable(_: &Path) -> Result<()> {
+        path().map(drop)
+    }
+
+    pub(super) fn disable(_: &Path) -> Result<()> {
+        path().map(drop)
+    }
+
+    pub(super) fn state() -> String {
+        "not installed".to_owned()
+    }
+}
