@@ -1,7 +1,5 @@
 //! What ran before the machine was shut down runs again after it has started.
 
-use std::process::Command;
-
 use super::support::{Home, Session, docker, kill, wait_until};
 
 #[test]
@@ -43,7 +41,7 @@ fn the_unit_is_one_that_systemd_accepts() {
     let unit = home.run(&["service", "install", "--print"]).succeeded().stdout;
     assert!(unit.contains("with a space and 100%%\""), "{unit}");
     let file = home.write("mcpm.service", &unit);
-    let checked = Command::new("systemd-analyze").args(["verify", "--user", &file]).output().unwrap();
+    let checked = home.command("systemd-analyze").args(["verify", "--user", &file]).output().unwrap();
     let said = String::from_utf8_lossy(&checked.stderr);
     assert!(checked.status.success() && said.is_empty(), "{said}\n{unit}");
 
