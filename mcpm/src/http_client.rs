@@ -209,10 +209,21 @@ impl std::error::Error for RootCause {}
 
 /// Tells whether a request failed because no trusted authority issued the server's certificate.
 pub(crate) fn is_untrusted_issuer(error: &Error) -> bool {
-    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<RootCause>());
-    cause.is_some_and(|cause| {
+    root_cause(error).is_some_and(|cause| {
         cause.chain().filter_map(|error| error.downcast_ref()).any(tls::is_untrusted_issuer_failure)
     })
+}
+
+/// Tells whether a request failed because the server could not be reached or did not respond, and not because of what it
+/// sent, such as its certificate.
+pub(crate) fn is_unreachable(error: &Error) -> bool {
+    root_cause(error).is_some_and(|cause| {
+        !cause.chain().filter_map(|error| error.downcast_ref()).any(tls::is_handshake_failure)
+    })
+}
+
+fn root_cause(error: &Error) -> Option<&RootCause> {
+    std::error::Error::source(error).and_then(|cause| cause.downcast_ref())
 }
 
 /// Opens connections: straight to the server, or through the proxy of the environment.

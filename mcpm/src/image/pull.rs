@@ -3,6 +3,8 @@
 //! A local image is used as it is. One whose tag moves (`latest`, or no tag) is pulled first; if that fails, the local
 //! image is used, with a notice.
 
+use std::io;
+
 use super::ImageReference;
 use crate::{
     Error, ErrorKind, Result,
@@ -42,6 +44,16 @@ pub async fn ensure(
         }
         Err(error) => Err(error),
     }
+}
+
+/// Whether an image cannot be had because its registry cannot be reached or does not have it, and not because of what was
+/// received, such as content with another digest.
+pub(crate) fn is_unavailable(error: &Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
+    error.kind() == ErrorKind::ImageUnavailable
+        && cause.is_some_and(|cause| {
+            matches!(cause.kind(), io::ErrorKind::HostUnreachable | io::ErrorKind::NotFound)
+        })
 }
 
 fn stale_warning(reference: &ImageReference, error: &Error) -> String {

@@ -88,19 +88,27 @@ pub(crate) fn is_untrusted_issuer(error: &Error) -> bool {
 
 /// Whether a handshake failed because no trusted authority issued the server's certificate.
 pub(crate) fn is_untrusted_issuer_failure(error: &io::Error) -> bool {
+    // The signature is invalid if an authority of the same name has another key.
+    matches!(
+        handshake_error(error),
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature
+        ))
+    )
+}
+
+/// Whether a handshake failed, for any reason.
+pub(crate) fn is_handshake_failure(error: &io::Error) -> bool {
+    handshake_error(error).is_some()
+}
+
+fn handshake_error(error: &io::Error) -> Option<&rustls::Error> {
     let mut cause = error.get_ref();
     // Clients wrap the error of a handshake once more.
     while let Some(wrapped) = cause.and_then(|cause| cause.downcast_ref::<io::Error>()) {
         cause = wrapped.get_ref();
     }
-    let tls = cause.and_then(|cause| cause.downcast_ref::<rustls::Error>());
-    // The signature is invalid if an authority of the same name has another key.
-    matches!(
-        tls,
-        Some(rustls::Error::InvalidCertificate(
-            CertificateError::UnknownIssuer | CertificateError::BadSignature
-        ))
-    )
+    cause.and_then(|cause| cause.downcast_ref())
 }
 
 /// Reads the certificates of a PEM file, and checks that each can be trusted.

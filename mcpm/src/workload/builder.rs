@@ -157,7 +157,7 @@ impl Workload {
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
         let target_address = target::target_address(&request.without_defaults()).await?;
-        let image_source =
+        let (image_source, base_warning) =
             image_source.with_available_base(runtime.as_ref(), request, &self.environment, None).await?;
         let found = image_source.find_local(runtime.as_ref()).await?;
         let (image, package) = match found {
@@ -173,7 +173,8 @@ impl Workload {
             package,
             target_address,
         };
-        let spec = resolve::resolve(request, name, context)?;
+        let mut spec = resolve::resolve(request, name, context)?;
+        spec.warnings.extend(base_warning);
         let build = image_source.recipe().map(PlannedBuild::from_recipe);
         let command = plan::command(&spec, image.as_ref());
         let engine = Some(engine);
@@ -205,7 +206,7 @@ impl Workload {
         let verified =
             verification.verify(image_source.reference(), offline, &self.environment, &self.events).await?;
         let image_source = image_source.pinned(verified.as_ref())?;
-        let image_source = image_source
+        let (image_source, base_warning) = image_source
             .with_available_base(runtime.as_ref(), request, &self.environment, Some(&self.events))
             .await?;
         let found = match image_source.fetch(runtime.as_ref(), &self.request.options, &self.events).await {
@@ -223,7 +224,9 @@ impl Workload {
             package: found.package,
             target_address,
         };
-        resolve::resolve(request, name, context)
+        let mut spec = resolve::resolve(request, name, context)?;
+        spec.warnings.extend(base_warning);
+        Ok(spec)
     }
 
     async fn resolve_request(&self) -> Result<Box<WorkloadRequest>> {

@@ -110,7 +110,7 @@ impl ImageRepository {
         steps: &mpsc::Sender<Step>,
         received: &(dyn Fn(u64) + Send + Sync),
     ) -> Result<(), Break> {
-        let temporary = |why: &dyn fmt::Display| Break::Temporary(self.failed(why));
+        let temporary = |why: &dyn fmt::Display| Break::Temporary(self.unreachable(why));
         let stalled = || temporary(&format!("no data within {} s", REQUEST_TIMEOUT.as_secs()));
         let gone = |_| Break::Final(self.failed("the blob cannot be stored"));
         let range = (*at > 0).then(|| HeaderValue::from_str(&format!("bytes={at}-")).ok()).flatten();

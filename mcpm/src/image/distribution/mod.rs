@@ -5,7 +5,7 @@
 //! machine without TLS. Content that is requested by its digest is verified against it, so the sender of the response
 //! is irrelevant. Registry mirrors of the engine are not used.
 
-use std::{fmt, time::Duration};
+use std::{fmt, io, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -123,7 +123,7 @@ impl ImageRepository {
                 }
             }
             StatusCode::NOT_FOUND => Ok(None),
-            status => Err(self.failed(format!("it answered {status}"))),
+            status => Err(self.unexpected(status)),
         }
     }
 
@@ -134,7 +134,7 @@ impl ImageRepository {
     pub(crate) async fn blob(&self, digest: &Digest) -> Result<Bytes> {
         let answer = self.get(&format!("blobs/{digest}"), "*/*", MAX_BLOB_BYTES).await?;
         if answer.status != StatusCode::OK {
-            return Err(self.failed(format!("it answered {}", answer.status)));
+            return Err(self.unexpected(answer.status));
         }
         if Digest::sha256(&answer.body) != *digest {
             return Err(self.failed(format!("the content of `{digest}` does not match the digest")));
@@ -178,6 +178,19 @@ impl ImageRepository {
             .source(why.to_string())
     }
 
+    /// The error for a registry that cannot be reached now, or does not respond: nothing that it sent is wrong.
+    fn unreachable(&self, why: impl fmt::Display) -> Error {
+        self.failed("").source(io::Error::new(io::ErrorKind::HostUnreachable, why.to_string()))
+    }
+
+    fn unexpected(&self, status: StatusCode) -> Error {
+        let why = format!("it answered {status}");
+        match status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+            true => self.unreachable(why),
+            false => self.failed(why),
+        }
+    }
+
     fn denied(&self, why: impl fmt::Display) -> Error {
         let hint = format!("check the image's name, or log in with `docker login {}`", self.registry);
         let error = self.failed(why).hint(hint);
@@ -193,12 +206,12 @@ impl ImageRepository {
             let (parts, body) = self.open(path, accept, None).await?.into_parts();
             let body = Limited::new(body, largest).collect().await;
             let body =
-                body.map_err(|error| self.failed(format!("its answer broke off: {error}")))?.to_bytes();
+                body.map_err(|error| self.unreachable(format!("its answer broke off: {error}")))?.to_bytes();
             Ok(RegistryResponse { status: parts.status, body })
         };
         match tokio::time::timeout(REQUEST_TIMEOUT, reading).await {
             Ok(answer) => answer,
-            Err(_) => Err(self.failed(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()))),
+            Err(_) => Err(self.unreachable(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()))),
         }
     }
 
@@ -334,12 +347,13 @@ impl ImageRepository {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<http::Response<Incoming>> {
-        self.exchange(url, method, headers, body).await.map_err(
-            |error| match http_client::is_untrusted_issuer(&error) {
-                true => self.failed(error).hint(UNTRUSTED_ISSUER_HINT),
-                false => self.failed(error),
-            },
-        )
+        self.exchange(url, method, headers, body).await.map_err(|error| {
+            match (http_client::is_untrusted_issuer(&error), http_client::is_unreachable(&error)) {
+                (true, _) => self.failed(error).hint(UNTRUSTED_ISSUER_HINT),
+                (false, true) => self.unreachable(error),
+                (false, false) => self.failed(error),
+            }
+        })
     }
 
     async fn exchange(

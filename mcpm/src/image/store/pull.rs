@@ -5,6 +5,7 @@
 
 use std::{
     fs::File,
+    io,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -285,6 +286,7 @@ impl RemoteImage {
 fn missing(reference: &ImageReference, name: &str) -> Error {
     let message = format!("image `{reference}` does not exist in its registry");
     Error::new(ErrorKind::ImageUnavailable, message)
+        .source(io::Error::new(io::ErrorKind::NotFound, "it answered 404 Not Found"))
         .with("registry", reference.registry())
         .with("looked for", name)
         .hint("check its name and tag")

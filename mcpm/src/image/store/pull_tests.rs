@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     environment::EngineSettings,
+    image::pull,
     image::store::{
         archive_builder::{ArchiveBuilder, TestImage, gzip, index, zstd},
         registry_server::RegistryServer,
@@ -265,4 +266,35 @@ async fn a_cancelled_pull_leaves_nothing() {
         .await
         .unwrap();
     fixture.check_is_empty();
+}
+
+#[tokio::test]
+async fn only_what_was_not_received_counts_as_unavailable() {
+    let fixture = Fixture::new().await;
+    let (image, sent) = image();
+    let manifest = fixture.registry.add_image(&image, &sent);
+    fixture.registry.tag("1", &manifest);
+    let is_unavailable = async |name: &str| pull::is_unavailable(&fixture.pull(name).await.unwrap_err());
+    assert!(is_unavailable("server:missing").await);
+    // No login is stored.
+    fixture.registry.change(|state| state.authorization = Some("Basic bWNwbTpzZWNyZXQ=".to_owned()));
+    assert!(!is_unavailable("server:1").await);
+    fixture.registry.change(|state| state.authorization = None);
+    let swap = |digest: &Digest, content: &[u8]| {
+        fixture.registry.change(|state| state.content.insert(digest.to_string(), content.to_vec()));
+    };
+    swap(&Digest::sha256(&sent[0]), &vec![0; sent[0].len()]);
+    assert!(!is_unavailable("server:1").await);
+    swap(&image.id(), b"{}");
+    assert!(!is_unavailable("server:1").await);
+    let digest = Digest::sha256(&manifest);
+    swap(&digest, b"{}");
+    assert!(!is_unavailable(&format!("server@{digest}")).await);
+    fixture.registry.tag("1", b"{}");
+    assert!(!is_unavailable("server:1").await);
+    // Nobody listens on the port of a registry that is gone.
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let reference = ImageReference::parse(&format!("{gone}/server:1")).unwrap();
+    let error = with_timeout(fixture.store.pull(&reference, &fixture.credentials(), None, &|_| ())).await;
+    assert!(pull::is_unavailable(&error.unwrap_err()));
 }

@@ -62,8 +62,9 @@ impl ImageSource {
         }
     }
 
-    /// Selects the base image of a package for the built-in runtime: the usual one or, if that is not here and cannot be
-    /// pulled, the system folders of this machine. Without `events`, nothing is pulled.
+    /// Selects the base image of a package for the built-in runtime: the usual one or, if that is not here and its registry
+    /// cannot be reached or does not have it, the system folders of this machine, with a warning for each start. Without
+    /// `events`, nothing is pulled.
     ///
     /// # Errors
     /// As for [`from_request`](Self::from_request); those of the runtime.
@@ -73,13 +74,13 @@ impl ImageSource {
         request: &WorkloadRequest,
         environment: &Environment,
         events: Option<&WorkloadEvents>,
-    ) -> Result<Self> {
+    ) -> Result<(Self, Option<String>)> {
         let (Self::Package(usual), ServerSource::Package(package)) = (&self, &request.source) else {
-            return Ok(self);
+            return Ok((self, None));
         };
         let options = &request.options;
         if !runtime.engine().await?.connects_through_mcpm {
-            return Ok(self);
+            return Ok((self, None));
         }
         if !options.runtime_add_package.is_empty() {
             // Package managers change owners and users, which an ordinary user cannot.
@@ -88,31 +89,36 @@ impl ImageSource {
                 .hint("leave out `runtime_add_package`, or use a container engine with `runtime`"));
         }
         if options.runtime_image.is_some() || build::find(runtime, usual).await?.is_some() {
-            return Ok(self);
+            return Ok((self, None));
         }
         let host = recipe(package, Some(HOST_IMAGE), request, environment)?;
+        let warning = format!(
+            "the base image of `{package}` could not be pulled, so its server can read the system folders of this machine"
+        );
         if build::find(runtime, &host).await?.is_some() {
-            return Ok(Self::Package(Box::new(host)));
+            return Ok((Self::Package(Box::new(host)), Some(warning)));
         }
-        let (Some(events), false) = (events, options.offline.unwrap_or(false)) else { return Ok(self) };
+        let (Some(events), false) = (events, options.offline.unwrap_or(false)) else {
+            return Ok((self, None));
+        };
         for base in &usual.bases {
             if runtime.image(base).await?.is_some() {
                 continue;
             }
             match runtime.pull(base, &|progress| events.emit(pulling(base, progress))).await {
                 Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::ImageUnavailable => {
+                Err(error) if pull::is_unavailable(&error) => {
                     let message = format!(
                         "the base image `{base}` cannot be pulled, so `{package}` is installed with the tools of this \
-                         machine, and its server can read the system folders of this machine: {error}"
+                         machine: {error}"
                     );
                     events.emit(WorkloadEvent::Warning { message });
-                    return Ok(Self::Package(Box::new(host)));
+                    return Ok((Self::Package(Box::new(host)), Some(warning)));
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.with("base image", base)),
             }
         }
-        Ok(self)
+        Ok((self, None))
     }
 
     /// Pins the image to the verified digest, so that a tag that moves meanwhile has no effect.
