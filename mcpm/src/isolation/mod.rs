@@ -59,6 +59,7 @@ pub use {
 
 use connection_limits::ConnectionLimits;
 use policy::EgressPolicy;
+pub(crate) use state::Upstream;
 use state::{IsolationState, OnDecision};
 
 /// The isolation of the containers of one workload. Dropping it ends all of their connections.
@@ -81,7 +82,7 @@ impl std::fmt::Debug for Isolation {
 
 impl Isolation {
     /// Puts the shim for that architecture and the socket into `folder`, and serves its connections. Without a folder,
-    /// connections come through an [`ExecRelay`].
+    /// connections come through an [`ExecRelay`]. Allowed hosts are connected to through `upstream`, if it leads to them.
     pub(crate) fn start(
         folder: Option<(&Path, &str)>,
         spec: &IsolationSpec,
@@ -89,6 +90,7 @@ impl Isolation {
         gateways: Vec<IpAddr>,
         on_decision: OnDecision,
         recorder: Option<ProfileRecorder>,
+        upstream: Option<Upstream>,
     ) -> Result<Self> {
         let recorder = recorder.map(Arc::new);
         let on_decision: OnDecision = match recorder.clone() {
@@ -105,6 +107,7 @@ impl Isolation {
         let state = Arc::new(IsolationState {
             policy: EgressPolicy::new(spec.outbound.clone(), spec.runtime_gateway, gateways),
             on_decision,
+            upstream,
             pending_configs: Mutex::default(),
             reverse_connections,
             limits: ConnectionLimits::default(),

@@ -27,7 +27,7 @@ fn isolation() -> Isolation {
         runtime_gateway: false,
         learn: None,
     };
-    Isolation::start(None, &spec, Some(8000), Vec::new(), Arc::new(|_| {}), None).unwrap()
+    Isolation::start(None, &spec, Some(8000), Vec::new(), Arc::new(|_| {}), None, None).unwrap()
 }
 
 impl Container {

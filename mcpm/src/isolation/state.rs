@@ -2,9 +2,12 @@
 
 use std::{
     collections::HashMap,
+    io,
     sync::{Arc, Mutex, PoisonError},
 };
 
+use futures_util::future::BoxFuture;
+use tokio::net::TcpStream;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -13,14 +16,20 @@ use super::{
     policy::EgressPolicy,
     reverse_connections::ReverseConnectionSender,
 };
+use crate::permission::Host;
 
 /// A callback for each decision about a connection.
 pub(crate) type OnDecision = Arc<dyn Fn(EgressDecision) + Send + Sync>;
+
+/// Connects to a host and a port by other means than directly, such as a proxy; `None` if there are none.
+pub(crate) type Upstream =
+    Arc<dyn Fn(&Host, u16) -> Option<BoxFuture<'static, io::Result<TcpStream>>> + Send + Sync>;
 
 /// State that all connections of a workload share.
 pub(super) struct IsolationState {
     pub(super) policy: EgressPolicy,
     pub(super) on_decision: OnDecision,
+    pub(super) upstream: Option<Upstream>,
     /// Configurations of containers that are about to start, by slot. Each is delivered once.
     pub(super) pending_configs: Mutex<HashMap<usize, Vec<u8>>>,
     pub(super) reverse_connections: ReverseConnectionSender,

@@ -38,6 +38,9 @@ const COPY_BUFFER_BYTES: usize = 32 * 1024;
 
 /// Connects to a host, if the policy allows it, and reports the decision.
 pub(super) async fn dial(state: &IsolationState, host: &Host, port: u16) -> Result<TcpStream, EgressError> {
+    if let Some(connecting) = state.upstream.as_ref().and_then(|upstream| upstream(host, port)) {
+        return dial_upstream(state, host, port, connecting).await;
+    }
     let addresses = match state.policy.allowed_addresses(host, port).await {
         Ok(addresses) => addresses,
         Err(EgressError::Denied(denial)) => {
@@ -65,6 +68,31 @@ pub(super) async fn dial(state: &IsolationState, host: &Host, port: u16) -> Resu
     }
     state.limits.log_failure(&failure);
     Err(EgressError::Failed(failure))
+}
+
+/// Connects to a host through a proxy, which resolves its name.
+async fn dial_upstream(
+    state: &IsolationState,
+    host: &Host,
+    port: u16,
+    connecting: impl Future<Output = io::Result<TcpStream>>,
+) -> Result<TcpStream, EgressError> {
+    if let Some(denial) = state.policy.denial_for_attempt(host, Some(port)) {
+        state.notify_denied(&denial);
+        return Err(denial.into());
+    }
+    let connected = connecting.await.and_then(|stream| Ok((stream.peer_addr()?.ip(), stream)));
+    match connected {
+        Ok((address, stream)) => {
+            (state.on_decision)(EgressDecision::Allowed { host: host.clone(), port, address });
+            Ok(stream)
+        }
+        Err(error) => {
+            let failure = format!("`{host}:{port}` cannot be reached: {error}");
+            state.limits.log_failure(&failure);
+            Err(EgressError::Failed(failure))
+        }
+    }
 }
 
 async fn connect(address: SocketAddr) -> io::Result<TcpStream> {

@@ -52,7 +52,7 @@ async fn joined_over(room: usize, rules: &[&str], host: &str) -> TunnelFixture {
             heard.lock().unwrap().push((denial.rule, denial.fix));
         }
     });
-    let isolation = Isolation::start(None, &spec, None, Vec::new(), tell, None).unwrap();
+    let isolation = Isolation::start(None, &spec, None, Vec::new(), tell, None, None).unwrap();
     let (client, theirs) = tokio::io::duplex(room);
     let server = TcpStream::connect(address).await.unwrap();
     let (host_end, _) = listener.accept().await.unwrap();

@@ -70,18 +70,14 @@ impl BuildSettings {
         all
     }
 
-    /// Returns the hosts of package indexes and proxies.
+    /// Returns the hosts of package indexes. Proxies are not among them: whoever may connect to a proxy reaches any host.
     ///
     /// # Errors
     /// `InvalidOption` for a URL whose host is invalid.
     pub(super) fn registry_hosts(&self, ecosystem: Ecosystem) -> Result<Vec<HostRule>> {
         let mirrors = self.mirrors(ecosystem);
-        let values = mirrors.values().chain(self.0.iter().filter_map(|(name, value)| {
-            let is_proxy = PROXY_VARIABLES.contains(&name.as_str()) && !name.eq_ignore_ascii_case("NO_PROXY");
-            is_proxy.then_some(value)
-        }));
-        let urls =
-            values.flat_map(|value| value.split([',', ' ', '|'])).filter_map(|url| Url::parse(url).ok());
+        let values = mirrors.values().flat_map(|value| value.split([',', ' ', '|']));
+        let urls = values.filter_map(|url| Url::parse(url).ok());
         let hosts = urls.filter_map(|url| url.host_str().map(str::to_owned));
         let defaults = default_hosts(ecosystem).iter().map(|host| (*host).to_owned());
         hosts.chain(defaults).map(|host| host.parse()).collect()

@@ -42,3 +42,12 @@ fn values_are_not_shown() {
     let shown = format!("{:?}", settings(&[("PIP_INDEX_URL", "https://user:word@i.example")]));
     assert!(shown.contains("PIP_INDEX_URL") && !shown.contains("word"), "{shown}");
 }
+
+#[test]
+fn a_build_may_connect_to_its_mirrors_and_not_to_a_proxy() {
+    let given =
+        settings(&[("HTTPS_PROXY", "http://proxy.example:3128"), ("GOPROXY", "https://go.example,direct")]);
+    let hosts = given.registry_hosts(Ecosystem::Go).unwrap();
+    let hosts: Vec<_> = hosts.iter().filter_map(|rule| rule.name()).collect();
+    assert!(hosts.contains(&"go.example") && !hosts.contains(&"proxy.example"), "{hosts:?}");
+}

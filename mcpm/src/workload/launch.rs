@@ -381,7 +381,7 @@ impl Launch {
         let carried = containers.spec.entry.as_ref().is_some_and(|entry| entry.volume.is_some());
         let architecture = containers.runtime.engine().await?.architecture;
         let folder = (!carried).then_some((folder.as_path(), architecture.as_str()));
-        Isolation::start(folder, spec, port, gateways, on_decision, learner)
+        Isolation::start(folder, spec, port, gateways, on_decision, learner, None)
             .map(|isolation| Some(Arc::new(isolation)))
     }
 

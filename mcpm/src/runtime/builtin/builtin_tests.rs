@@ -1,9 +1,12 @@
 //! The runtime with real processes, on the system folders of this machine.
 
-use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _};
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, sync::Mutex};
 
 use futures_util::{StreamExt as _, future::join_all};
-use tokio::io::AsyncWriteExt as _;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    net::TcpListener,
+};
 
 use super::{container::tests::spec, sandbox::sandbox_tests::run_as_ordinary_user, *};
 use crate::{
@@ -272,6 +275,58 @@ async fn a_build_is_in_a_control_group_that_is_removed_with_it() {
     })
     .await;
     assert_eq!(fs::read_dir(&drafts).unwrap().count(), 0);
+}
+
+/// Opens a tunnel for each connection, and responds to the request in it; returns the requests for tunnels.
+async fn serve_as_proxy(listener: TcpListener, requests: &Mutex<Vec<String>>) {
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut stream = BufReader::new(stream);
+        let mut heads = Vec::new();
+        for response in ["HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello\n"] {
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).await.unwrap() > 0 {}
+            stream.write_all(response.as_bytes()).await.unwrap();
+            heads.push(head);
+        }
+        requests.lock().unwrap().push(heads.swap_remove(0));
+    }
+}
+
+#[tokio::test]
+async fn a_build_connects_through_the_configured_proxy_to_allowed_hosts_only() {
+    run_as_ordinary_user(
+        "runtime::builtin::tests::a_build_connects_through_the_configured_proxy_to_allowed_hosts_only",
+    );
+    let fixture = Fixture::new();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = format!("http://user:word@{}", listener.local_addr().unwrap());
+    let requests = Mutex::new(Vec::new());
+    let fetch = |host: &str| {
+        let program = format!("import urllib.request as r; print(r.urlopen('http://{host}/x').read())");
+        format!("RUN [\"python3\", \"-c\", \"{program}\"]")
+    };
+    let build = async |host: &str| {
+        let mut request = Fixture::request("localhost/mcpm/test:1", &fetch(host));
+        request.args.insert("http_proxy".to_owned(), proxy.clone());
+        request.hosts = Some(vec!["index.example".parse().unwrap()]);
+        with_timeout(fixture.runtime.build(request, &|_| {})).await
+    };
+    tokio::select! {
+        () = serve_as_proxy(listener, &requests) => unreachable!(),
+        () = async {
+            build("index.example").await.unwrap();
+            // The proxy would connect to it.
+            let error = build("other.example").await.unwrap_err();
+            assert!(error.to_string().contains("other.example"), "{error}");
+            // The proxy itself is no host of the build.
+            build(proxy.rsplit('@').next().unwrap()).await.unwrap_err();
+        } => {}
+    }
+    let requests = requests.into_inner().unwrap();
+    assert_eq!(requests.len(), 1, "{requests:?}");
+    assert!(requests[0].starts_with("CONNECT index.example:80 HTTP/1.1\r\n"), "{requests:?}");
+    assert!(requests[0].to_ascii_lowercase().contains("proxy-authorization: basic"), "{requests:?}");
 }
 
 #[tokio::test]

@@ -20,6 +20,7 @@ use crate::{
 
 mod copy;
 mod dockerfile;
+mod proxies;
 mod run;
 
 use copy::BuildContext;

@@ -8,14 +8,14 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 
-use super::{BuildFolder, Stage};
+use super::{BuildFolder, Stage, proxies::UpstreamProxies};
 use crate::{
     Error, ErrorKind, Result,
     blocking::run_blocking,
     image::store::ImageStore,
-    isolation::{EgressDecision, HostMap, Isolation, IsolationSpec, MOUNT_POINT},
+    isolation::{EgressDecision, HostMap, Isolation, IsolationSpec, MOUNT_POINT, Upstream},
     permission::Outbound,
     runtime::{
         BuildProgress, BuildRequest,
@@ -64,8 +64,13 @@ pub(super) async fn run(
         }
     });
     let folder_of_shim = Some((link.as_path(), std::env::consts::ARCH));
-    let isolation = Isolation::start(folder_of_shim, &spec, None, Vec::new(), on_decision, None)?;
-    let env = environment(request, stage, &spec);
+    let proxies = UpstreamProxies::from_variables(&request.args)?;
+    let upstream: Upstream = Arc::new(move |host, port| {
+        proxies.connect(&host.to_string(), port).map(|connecting| connecting.boxed())
+    });
+    let isolation =
+        Isolation::start(folder_of_shim, &spec, None, Vec::new(), on_decision, None, Some(upstream))?;
+    let env = environment(stage, &spec);
     isolation.set_config(SLOT, &env)?;
     let plan = {
         let (images, folder, stage) = (images.clone(), Arc::clone(folder), stage.clone());
@@ -97,12 +102,10 @@ pub(super) async fn run(
     Err(if denied.is_empty() { error } else { error.with("denied hosts", denied.join(", ")) })
 }
 
-/// Returns the variables of a program: those of the image, the arguments of the build, and the proxy.
-fn environment(request: &BuildRequest, stage: &Stage, spec: &IsolationSpec) -> BTreeMap<String, String> {
+/// Returns the variables of a program: those of the image, the arguments of the build, and the proxy of mcpm, which uses
+/// the configured ones.
+fn environment(stage: &Stage, spec: &IsolationSpec) -> BTreeMap<String, String> {
     let mut env = stage.variables();
-    // Builds get the arguments for proxies without declaring them.
-    let proxies = request.args.iter().filter(|(name, _)| name.to_ascii_uppercase().ends_with("_PROXY"));
-    env.extend(proxies.map(|(name, value)| (name.clone(), value.clone())));
     env.extend(stage.args.clone());
     let proxy = HostMap::from_outbound(&spec.outbound, None).proxy_variables();
     env.extend(proxy.into_iter().map(|(name, value)| (name.to_owned(), value)));

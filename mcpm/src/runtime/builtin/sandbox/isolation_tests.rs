@@ -39,9 +39,16 @@ print(address, attempt('localhost', {port}), attempt('127.0.0.1', {port}), attem
         learn: None,
     };
     let folder = bed.path("isolation");
-    let isolation =
-        Isolation::start(Some((&folder, env::consts::ARCH)), &spec, None, Vec::new(), Arc::new(|_| {}), None)
-            .unwrap();
+    let isolation = Isolation::start(
+        Some((&folder, env::consts::ARCH)),
+        &spec,
+        None,
+        Vec::new(),
+        Arc::new(|_| {}),
+        None,
+        None,
+    )
+    .unwrap();
     let own = [("A".to_owned(), "config".to_owned())].into();
     isolation.set_config(3, &own).unwrap();
     let mut plan = SandboxPlan {
