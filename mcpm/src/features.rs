@@ -10,6 +10,8 @@ use crate::{Error, ErrorKind};
 pub enum Feature {
     /// Containers and images without an engine, on Linux.
     Builtin,
+    /// Entries of workloads in the configuration files of MCP clients.
+    Clients,
     /// Container engines.
     Docker,
     /// The keyring of the desktop as a store of secrets.
@@ -30,6 +32,7 @@ impl Feature {
     /// All features that can be off.
     pub const ALL: &'static [Self] = &[
         Self::Builtin,
+        Self::Clients,
         Self::Docker,
         Self::Keyring,
         Self::Login,
@@ -43,6 +46,7 @@ impl Feature {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Builtin => "builtin",
+            Self::Clients => "clients",
             Self::Docker => "docker",
             Self::Keyring => "keyring",
             Self::Login => "login",
@@ -57,6 +61,7 @@ impl Feature {
     pub const fn is_enabled(self) -> bool {
         match self {
             Self::Builtin => cfg!(feature = "builtin"),
+            Self::Clients => cfg!(feature = "clients"),
             Self::Docker => cfg!(feature = "docker"),
             Self::Keyring => cfg!(feature = "keyring"),
             Self::Login => cfg!(feature = "login"),

@@ -82,11 +82,13 @@
 //!
 //! # Cargo features
 //!
-//! All are on by default, except `client` and `keyring`. Without any, the library is the proxy, with the tool filter,
-//! authentication and the audit log. An option whose feature is off is rejected with [`ErrorKind::Unsupported`].
+//! All are on by default, except `clients`, `keyring` and `mcp-client`. Without any, the library is the proxy, with the
+//! tool filter, authentication and the audit log. An option whose feature is off is rejected with
+//! [`ErrorKind::Unsupported`].
 //!
 //! - `builtin`: containers and images without an engine, on Linux
-//! - `client`: a client of MCP servers, in the module `mcp_client`
+//! - `clients`: entries of workloads in the configuration files of MCP clients
+//! - `mcp-client`: a client of MCP servers, in the module `mcp_client`
 //! - `docker`: containers, images of packages, ignore files
 //! - `login`: logins to remote servers, and bearer tokens for them
 //! - `policy`: authorization by Cedar policies
@@ -113,6 +115,8 @@ pub mod audit;
 pub mod auth;
 #[cfg(any(feature = "secrets", all(feature = "builtin", target_os = "linux")))]
 mod blocking;
+#[cfg_attr(not(feature = "clients"), path = "clients/off.rs")]
+pub mod clients;
 mod config_file;
 mod docker_config;
 pub mod environment;

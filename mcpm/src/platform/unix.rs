@@ -78,6 +78,12 @@ pub(crate) fn is_same_entry(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
+/// Whether a file belongs to the user of this process.
+#[cfg(feature = "clients")]
+pub(crate) fn is_own_file(metadata: &Metadata) -> bool {
+    metadata.uid() == rustix::process::geteuid().as_raw()
+}
+
 pub(crate) fn is_char_device(metadata: &Metadata) -> bool {
     metadata.file_type().is_char_device()
 }

@@ -48,6 +48,21 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_parent(path)
 }
 
+/// Replaces the file at `path` atomically, with these permissions, unless `check` fails directly before that.
+#[cfg(feature = "clients")]
+pub(crate) fn replace_if(
+    path: &Path,
+    bytes: &[u8],
+    permissions: &fs::Permissions,
+    check: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
+    let draft = TempFile::write(path, bytes)?;
+    fs::set_permissions(&draft.0, permissions.clone())?;
+    check()?;
+    fs::rename(&draft.0, path)?;
+    sync_parent(path)
+}
+
 /// Creates a file at `path` atomically; fails with `AlreadyExists` if the path exists.
 pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = TempFile::write(path, bytes)?;

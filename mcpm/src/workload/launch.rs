@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Feature, Result,
+    clients::Clients,
     explain::{self, DenialRecord},
     isolation::{EgressDecision, Isolation, ProfileRecorder},
     options::{ProxyMode, Secret, SharedOptions, Transport},
@@ -218,6 +219,9 @@ impl Launch {
             }
             status.container = self.spec.container().map(|container| container.name.clone());
         });
+        if proxy.address().is_some() {
+            Clients::new(self.environment.clone()).update_url(self.spec.name.as_str(), &url);
+        }
         record.events.emit(WorkloadEvent::Ready { name: self.spec.name.to_string(), url });
         if let Some(claim) = claim {
             Claim::commit(claim);

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
+    clients::{ClientTarget, Clients},
     image::{ImageReference, verify::VerifiedImage},
     options::{ProxyMode, RuntimeChoice, Transport},
     runtime::{ContainerInfo, ContainerState, LogChunk, LogOptions, Runtime, labels},
@@ -197,6 +198,22 @@ impl Workloads {
         TunnelTarget::workload(&url, client_transport(&spec))
     }
 
+    /// Returns what the configuration of a client says of a running workload.
+    ///
+    /// # Errors
+    /// `NotFound`; `Upstream` when the workload does not run.
+    pub async fn client_target(&self, name: &str) -> Result<ClientTarget> {
+        let spec = self.spec(name)?;
+        let url = self.running_url(name).await?;
+        let requires_login = spec.proxy.incoming.is_some();
+        Ok(ClientTarget { name: name.to_owned(), url, transport: client_transport(&spec), requires_login })
+    }
+
+    /// Returns the MCP clients of this machine.
+    pub fn clients(&self) -> Clients {
+        Clients::new(self.environment.clone())
+    }
+
     /// Returns the URL of a workload that runs.
     async fn running_url(&self, name: &str) -> Result<String> {
         let WorkloadInfo { url, status, .. } = self.info(name).await?;
@@ -242,7 +259,7 @@ impl Workloads {
         Ok(())
     }
 
-    /// Stops a workload, and removes its containers and its record.
+    /// Stops a workload, and removes its containers, its entries in the configurations of clients, and its record.
     ///
     /// # Errors
     /// `NotFound`; `EngineUnavailable` when its container cannot be removed, in which case the record stays.
@@ -255,7 +272,9 @@ impl Workloads {
             let others = self.store.names()?.into_iter().filter(|other| *other != name);
             let others = others.filter_map(|other| self.store.load(&other, Document::Spec).ok());
             Box::pin(remote_login::forget(spec, &self.environment, others)).await;
-            return self.store.remove(&name);
+            self.store.remove(&name)?;
+            self.clients().remove_workload(name.as_str());
+            return Ok(());
         }
         let runtime = self.engine_of(spec.as_ref()).await?;
         let state = self.environment.state_dir.to_string_lossy();
@@ -269,7 +288,9 @@ impl Workloads {
             }
         }
         secret_delivery::remove_leftover_files(&name, &self.environment);
-        self.store.remove(&name)
+        self.store.remove(&name)?;
+        self.clients().remove_workload(name.as_str());
+        Ok(())
     }
 
     /// Returns the output of a workload's server, with `follow` until it exits.

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     Environment, Result,
+    clients::Clients,
     proxy::{RunningProxy, stdio::StdioServer},
     runtime::Exit,
     state::{Lock, Phase, Status, Store},
@@ -158,6 +159,7 @@ impl RunningWorkload {
                 containers.remove_all().await?;
             }
             self.on_drop.store.remove(&self.on_drop.spec.name)?;
+            Clients::new(self.on_drop.environment.clone()).remove_workload(self.on_drop.spec.name.as_str());
         }
         outcome
     }

@@ -1,0 +1,188 @@
+//! Adds and removes one entry of a configuration file, and keeps all other bytes as they are.
+//!
+//! A parser says where an entry is or belongs, and the text there is inserted, replaced or deleted. The text is never
+//! written from a data model, so that comments, order, indentation and line endings of everything else cannot change.
+//! The result is parsed again and compared with the file before: it differs in the entry only.
+
+mod json;
+mod model;
+mod text;
+mod toml;
+mod yaml;
+
+pub(super) use model::{EditResult, EntryPath, FieldValue, Fields, Origin};
+use serde_json::{Map, Value};
+use text::{quote, splice};
+
+/// The language of a configuration file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Syntax {
+    /// JSON, in which comments and trailing commas are accepted.
+    Json,
+    Toml,
+    Yaml,
+}
+
+/// Returns the text with a new entry, and what was at its place.
+pub(super) fn add(
+    syntax: Syntax,
+    text: &str,
+    path: EntryPath<'_>,
+    fields: &Fields,
+) -> EditResult<(String, Origin)> {
+    let (bom, body) = split_bom(text);
+    if entry(syntax, text, path)?.is_some() {
+        return Err(format!("has an entry `{}` already", path.name));
+    }
+    let (new, origin) = match syntax {
+        Syntax::Json => json::add(body, path, fields),
+        Syntax::Toml => toml::add(body, path, fields),
+        Syntax::Yaml => yaml::add(body, path, fields),
+    }?;
+    check_only_changed(syntax, body, &new, path)?;
+    if value(syntax, &new).ok().as_ref().and_then(|new| lookup(new, path)) != Some(&json_of(fields)) {
+        return Err("has a form to which no entry can be added".to_owned());
+    }
+    Ok((format!("{bom}{new}"), origin))
+}
+
+/// Returns the text with another value of a field of an entry; unchanged if there is no such field.
+pub(super) fn set(
+    syntax: Syntax,
+    text: &str,
+    path: EntryPath<'_>,
+    field: &str,
+    new: &str,
+) -> EditResult<String> {
+    let (bom, body) = split_bom(text);
+    let place = match syntax {
+        Syntax::Json => json::field(body, path, field),
+        Syntax::Toml => toml::field(body, path, field),
+        Syntax::Yaml => yaml::field(body, path, field),
+    }?;
+    let Some(place) = place else { return Ok(text.to_owned()) };
+    let new = splice(body, &[(place, quote(new))]);
+    check_only_changed(syntax, body, &new, path)?;
+    Ok(format!("{bom}{new}"))
+}
+
+/// Returns the text without an entry; unchanged if there is none.
+pub(super) fn remove(
+    syntax: Syntax,
+    text: &str,
+    path: EntryPath<'_>,
+    origin: Option<&Origin>,
+) -> EditResult<String> {
+    let (bom, body) = split_bom(text);
+    if entry(syntax, text, path)?.is_none() {
+        return Ok(text.to_owned());
+    }
+    let new = match syntax {
+        Syntax::Json => json::remove(body, path, origin),
+        Syntax::Toml => toml::remove(body, path, origin),
+        Syntax::Yaml => yaml::remove(body, path, origin),
+    }?;
+    check_only_changed(syntax, body, &new, path)?;
+    Ok(format!("{bom}{new}"))
+}
+
+/// Returns the entries of a file by their names.
+pub(super) fn entries(syntax: Syntax, text: &str, map: &[&str]) -> EditResult<Map<String, Value>> {
+    let mut found = value(syntax, split_bom(text).1)?;
+    for key in map {
+        found = match found {
+            Value::Object(mut object) => object.remove(*key).unwrap_or(Value::Null),
+            Value::Null => Value::Null,
+            _ => return Err(format!("has no map of servers at `{}`", map.join("."))),
+        };
+    }
+    match found {
+        Value::Object(entries) => Ok(entries),
+        Value::Null => Ok(Map::new()),
+        _ => Err(format!("has a value at `{}` that is not a map of servers", map.join("."))),
+    }
+}
+
+/// Returns one entry.
+pub(super) fn entry(syntax: Syntax, text: &str, path: EntryPath<'_>) -> EditResult<Option<Value>> {
+    Ok(entries(syntax, text, path.map)?.remove(path.name))
+}
+
+/// Whether nothing is left in a file but the text around values.
+pub(super) fn is_blank(syntax: Syntax, text: &str) -> bool {
+    match syntax {
+        Syntax::Json => text.trim().is_empty() || text.trim() == "{}",
+        Syntax::Toml | Syntax::Yaml => text.trim().is_empty(),
+    }
+}
+
+/// The data of a file; null for a file without a value.
+fn value(syntax: Syntax, body: &str) -> EditResult<Value> {
+    match syntax {
+        Syntax::Json => json::value(body),
+        Syntax::Toml => toml::value(body),
+        Syntax::Yaml => yaml::value(body),
+    }
+}
+
+/// Fails if two texts differ in more than an entry.
+fn check_only_changed(syntax: Syntax, old: &str, new: &str, path: EntryPath<'_>) -> EditResult<()> {
+    let without = |text: &str| value(syntax, text).map(|value| without(value, path.map, path.name));
+    match (without(old), without(new)) {
+        (Ok(old), Ok(new)) if old == new => Ok(()),
+        _ => Err("has a form that cannot be edited without changing other parts of it".to_owned()),
+    }
+}
+
+/// A value without an entry, and without the objects on the way to it that are then empty.
+fn without(mut value: Value, map: &[&str], name: &str) -> Value {
+    if let Value::Object(object) = &mut value {
+        match map.split_first() {
+            None => drop(object.remove(name)),
+            Some((first, rest)) => {
+                let inner = object.remove(*first).unwrap_or(Value::Null);
+                let inner = without(inner, rest, name);
+                let is_empty = inner.is_null() || inner.as_object().is_some_and(Map::is_empty);
+                if !is_empty {
+                    object.insert((*first).to_owned(), inner);
+                }
+            }
+        }
+        if object.is_empty() {
+            return Value::Null;
+        }
+    }
+    value
+}
+
+fn lookup<'a>(value: &'a Value, path: EntryPath<'_>) -> Option<&'a Value> {
+    path.map.iter().try_fold(value, |value, key| value.get(*key))?.get(path.name)
+}
+
+/// Whether an entry has these fields, among others.
+pub(super) fn has_fields(entry: &Value, fields: &Fields) -> bool {
+    let fields = json_of(fields);
+    let mut fields = fields.as_object().into_iter().flatten();
+    fields.all(|(key, value)| entry.get(key) == Some(value))
+}
+
+/// The data of fields.
+fn json_of(fields: &Fields) -> Value {
+    let value = |value: &FieldValue| match value {
+        FieldValue::Text(text) => Value::from(text.as_str()),
+        FieldValue::Flag(flag) => Value::from(*flag),
+        FieldValue::List(list) => Value::from(list.as_slice()),
+        FieldValue::Map(map) => {
+            map.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect()
+        }
+    };
+    fields.iter().map(|(key, field)| ((*key).to_owned(), value(field))).collect()
+}
+
+fn split_bom(text: &str) -> (&str, &str) {
+    text.split_at(if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 })
+}
+
+#[cfg(test)]
+#[path = "../edit_tests.rs"]
+mod tests;

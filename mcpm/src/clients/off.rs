@@ -1,0 +1,81 @@
+//! Stub for builds without the Cargo feature `clients`: configuration files of clients are neither read nor changed.
+
+mod types;
+
+use std::path::{Path, PathBuf};
+
+pub use types::{ClientEntry, ClientStatus, ClientTarget, EntryOptions, EntryState, WrittenEntry};
+
+use crate::{Environment, Feature, Result};
+
+/// The MCP clients of this machine.
+#[derive(Debug, Clone)]
+pub struct Clients;
+
+impl Clients {
+    /// Does nothing in this build.
+    pub fn new(_environment: Environment) -> Self {
+        Self
+    }
+
+    /// Does nothing in this build.
+    #[must_use]
+    pub fn program(self, _path: impl Into<PathBuf>) -> Self {
+        self
+    }
+
+    /// Fails in this build.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub fn status(&self) -> Result<Vec<ClientStatus>> {
+        Err(missing())
+    }
+
+    /// Fails in this build.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub fn entries(&self) -> Result<Vec<ClientEntry>> {
+        Err(missing())
+    }
+
+    /// Fails in this build.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub fn check(&self, _client: &str, _options: &EntryOptions) -> Result<()> {
+        Err(missing())
+    }
+
+    /// Fails in this build.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub fn add(
+        &self,
+        _client: &str,
+        _target: &ClientTarget,
+        _options: &EntryOptions,
+    ) -> Result<WrittenEntry> {
+        Err(missing())
+    }
+
+    /// Fails in this build.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub fn remove(&self, _client: &str, _workload: &str, _project: Option<&Path>) -> Result<PathBuf> {
+        Err(missing())
+    }
+
+    /// Does nothing in this build.
+    pub(crate) fn remove_workload(&self, _workload: &str) {}
+
+    /// Does nothing in this build.
+    pub(crate) fn update_url(&self, _workload: &str, _url: &str) {}
+}
+
+fn missing() -> crate::Error {
+    Feature::Clients.missing("the configuration of clients")
+}

@@ -1,0 +1,171 @@
+//! What mcpm has written into the files of clients, so that it is found again.
+//!
+//! ```text
+//! STATE/clients/entries.json     the files and their entries
+//! STATE/clients/lock             held while a file is changed
+//! STATE/clients/backups/         copies of files before their first change
+//! ```
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::edit::Origin;
+use crate::{
+    Result,
+    fnv1a::fnv1a,
+    platform::has_no_locks,
+    state::{
+        FORMAT_VERSION,
+        document::{decode, encode},
+        file::{create_folders, file_error, open, replace},
+    },
+};
+
+/// How many copies of one file are kept.
+const MAX_BACKUPS: usize = 5;
+
+/// The record of all entries.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EntryRecord {
+    version: u32,
+    pub(super) files: Vec<FileRecord>,
+}
+
+/// A file with entries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileRecord {
+    /// The id of the client.
+    pub(super) client: String,
+    pub(super) path: PathBuf,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) project: Option<PathBuf>,
+    /// Whether the file did not exist before.
+    #[serde(default)]
+    pub(super) created: bool,
+    pub(super) origin: Origin,
+    /// The URLs of the entries by the names of the workloads; `None` for a command.
+    pub(super) entries: BTreeMap<String, Option<String>>,
+}
+
+/// The folder of the record, locked until this is dropped.
+#[derive(Debug)]
+pub(super) struct LockedRecord {
+    folder: PathBuf,
+    lock: File,
+}
+
+impl EntryRecord {
+    /// Reads the record, which others may be changing.
+    pub(super) fn read(state_dir: &Path) -> Result<Self> {
+        let path = state_dir.join("clients/entries.json");
+        match fs::read(&path) {
+            Ok(bytes) => decode(&bytes, &path, FORMAT_VERSION, |_, _| None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(Self { version: FORMAT_VERSION, files: Vec::new() })
+            }
+            Err(error) => Err(file_error("read", &path, error)),
+        }
+    }
+
+    /// Whether a workload has entries.
+    pub(super) fn contains(&self, workload: &str) -> bool {
+        self.files.iter().any(|file| file.entries.contains_key(workload))
+    }
+}
+
+impl LockedRecord {
+    /// Waits until no other process changes files of clients, which takes milliseconds.
+    pub(super) fn lock(state_dir: &Path) -> Result<Self> {
+        let folder = state_dir.join("clients");
+        create_folders(&folder).map_err(|error| file_error("make", &folder, error))?;
+        let path = folder.join("lock");
+        let lock = open(&path).map_err(|error| file_error("open", &path, error))?;
+        match lock.lock() {
+            Err(error) if !has_no_locks(&error) => Err(file_error("lock", &path, error)),
+            _ => Ok(Self { folder, lock }),
+        }
+    }
+
+    pub(super) fn read(&self) -> Result<EntryRecord> {
+        EntryRecord::read(self.folder.parent().unwrap_or(&self.folder))
+    }
+
+    pub(super) fn save(&self, record: &EntryRecord) -> Result<()> {
+        let path = self.folder.join("entries.json");
+        replace(&path, &encode(record, FORMAT_VERSION)?).map_err(|error| file_error("write", &path, error))
+    }
+
+    /// Keeps a copy of a file that is about to be changed, and removes the oldest ones.
+    pub(super) fn back_up(&self, client: &str, path: &Path, text: &str) -> Result<PathBuf> {
+        let folder = self.folder.join("backups");
+        let failed = |error| file_error("write", &folder, error);
+        create_folders(&folder).map_err(failed)?;
+        let prefix = format!("{client}-{:016x}-", fnv1a(path.as_os_str().as_encoded_bytes()));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let copy = folder.join(format!("{prefix}{now:014}"));
+        replace(&copy, text.as_bytes()).map_err(failed)?;
+        let mut copies: Vec<PathBuf> = fs::read_dir(&folder)
+            .map_err(failed)?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| {
+                path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
+            })
+            .collect();
+        copies.sort();
+        for old in copies.iter().rev().skip(MAX_BACKUPS) {
+            fs::remove_file(old).map_err(failed)?;
+        }
+        Ok(copy)
+    }
+}
+
+impl Drop for LockedRecord {
+    fn drop(&mut self) {
+        // Closing the file is not enough, because a child between fork and exec has it open, too.
+        let _ = self.lock.unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kept_sample_is_read_and_written_unchanged() {
+        let sample = include_bytes!("samples/entries.v1.json");
+        let record: EntryRecord =
+            decode(sample, Path::new("entries.v1.json"), FORMAT_VERSION, |_, _| None).unwrap();
+        assert_eq!(String::from_utf8(encode(&record, FORMAT_VERSION).unwrap()).unwrap().as_bytes(), sample);
+        assert!(record.contains("time"));
+    }
+
+    #[test]
+    fn five_backups_of_a_file_are_kept() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let state = tempfile::tempdir().unwrap();
+        let record = LockedRecord::lock(state.path()).unwrap();
+        let copy = record.back_up("cursor", Path::new("/other"), "other").unwrap();
+        assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
+        for age in 0..7 {
+            let path = copy.with_file_name(format!("zed-{:016x}-{age:014}", fnv1a(b"/file")));
+            fs::write(path, age.to_string()).unwrap();
+        }
+        record.back_up("zed", Path::new("/file"), "new").unwrap();
+        let mut texts: Vec<String> = fs::read_dir(copy.parent().unwrap())
+            .unwrap()
+            .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap())
+            .collect();
+        texts.sort();
+        assert_eq!(texts, ["3", "4", "5", "6", "new", "other"]);
+    }
+}
