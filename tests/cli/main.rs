@@ -7,6 +7,7 @@ mod audit_files;
 mod builtin;
 mod certificates;
 mod client;
+mod clients;
 mod container;
 mod denied_connections;
 mod doctor;

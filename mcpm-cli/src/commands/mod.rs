@@ -6,6 +6,7 @@ use clap::{ArgMatches, Command};
 use mcpm::Result;
 
 pub(crate) mod call;
+pub(crate) mod client;
 pub(crate) mod completion;
 pub(crate) mod doctor;
 pub(crate) mod explain;
@@ -64,6 +65,7 @@ pub(crate) const ALL: &[CommandEntry] = &[
     CommandEntry { name: "explain", command: explain::command, run: explain::run },
     CommandEntry { name: "doctor", command: doctor::command, run: doctor::run },
     CommandEntry { name: "export", command: export::command, run: export::run },
+    CommandEntry { name: "client", command: client::command, run: client::run },
     CommandEntry { name: "group", command: group::command, run: group::run },
     CommandEntry { name: "ignore", command: ignore::command, run: ignore::run },
     CommandEntry { name: "image", command: image::command, run: image::run },

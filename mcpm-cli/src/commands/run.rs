@@ -8,14 +8,17 @@ use std::{
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use mcpm::{
     Environment, Error, ErrorKind, Result, WorkloadBuilder,
+    clients::EntryOptions,
     options::WorkloadOptions,
     secrets::SecretValues,
     stdio::RestartPolicy,
-    workload::{Launch, WorkloadSpec},
+    workload::{Launch, WorkloadSpec, Workloads},
 };
 
 use crate::{
-    args, executor, exit, flag_names, logging,
+    args,
+    commands::client,
+    executor, exit, flag_names, logging,
     output::{self, JSON, TEXT},
     progress::Progress,
     signals::StopSignals,
@@ -24,6 +27,8 @@ use crate::{
 };
 
 const PLAN: &str = "plan";
+const CLIENT: &str = "client";
+const QUIET: &str = "quiet";
 const EXAMPLES: &str = "\
 Forms:
   mcpm run SERVER-NAME [-- ARGS...]       a server of the registry, with its predefined settings
@@ -45,7 +50,15 @@ pub(crate) fn command() -> Command {
                 .long(PLAN)
                 .action(ArgAction::SetTrue)
                 .help("Show what would be started and the origin of each value, without starting it");
-            args::add::<WorkloadOptions>(command).arg(plan).arg(output::arg(&[TEXT, JSON])).after_help(EXAMPLES)
+            let client = Arg::new(CLIENT)
+                .long(CLIENT)
+                .value_name("CLIENT")
+                .action(ArgAction::Append)
+                .help("Enter the workload into the configuration of an MCP client; `mcpm client status` shows all");
+            let quiet =
+                Arg::new(QUIET).long(QUIET).action(ArgAction::SetTrue).help("Do not suggest a next step on a terminal");
+            let command = args::add::<WorkloadOptions>(command).arg(plan).arg(client).arg(quiet);
+            command.arg(output::arg(&[TEXT, JSON])).after_help(EXAMPLES)
         })
 }
 
@@ -64,6 +77,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             }
             return Ok(ExitCode::SUCCESS);
         }
+        let workloads = Workloads::new(environment.clone());
+        let names: Vec<String> = matches.get_many(CLIENT).into_iter().flatten().cloned().collect();
+        for name in &names {
+            workloads.clients().check(name, &EntryOptions::default())?;
+        }
+        let suggest = !matches.get_flag(QUIET) && form == TEXT;
+        let clients = ClientEntries { workloads, clients: names, suggest };
         let secrets = workload.secrets().await?;
         let foreground = workload.options().foreground.unwrap_or(false);
         let progress = Progress::default();
@@ -77,14 +97,17 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             }
             let started = if foreground {
                 let launch = Launch::new(spec.clone(), environment.clone()).secrets(secrets);
-                Box::pin(in_foreground(launch.restarts(RestartPolicy::NEVER).ephemeral(), form)).await
+                let launch = launch.restarts(RestartPolicy::NEVER).ephemeral();
+                Box::pin(in_foreground(launch, form, Some(&clients))).await
             } else {
                 // The supervisor cannot ask the user.
                 let launch = Launch::new(spec.clone(), environment.clone());
                 let secrets = Box::pin(launch.log_in(secrets)).await?;
-                detached(&environment, spec.clone(), &secrets, false, debug, form)
-                    .await
-                    .map(|()| ExitCode::SUCCESS)
+                let started = detached(&environment, spec.clone(), &secrets, false, debug, form).await;
+                if let Ok(ready) = &started {
+                    return clients.write(&ready.name).await.map(|()| ExitCode::SUCCESS);
+                }
+                started.map(|_| ExitCode::SUCCESS)
             };
             match started {
                 // A concurrent run got the same generated name.
@@ -95,6 +118,26 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     })
 }
 
+/// The clients that a new workload is entered into.
+pub(crate) struct ClientEntries {
+    workloads: Workloads,
+    clients: Vec<String>,
+    suggest: bool,
+}
+
+impl ClientEntries {
+    /// Enters a workload that runs.
+    async fn write(&self, name: &str) -> Result<()> {
+        for client in &self.clients {
+            client::enter(&self.workloads, client, name, &EntryOptions::default()).await?;
+        }
+        if self.suggest {
+            client::suggest(&self.workloads, name);
+        }
+        Ok(())
+    }
+}
+
 /// Starts a supervisor in the background and prints the URL of the server.
 pub(crate) async fn detached(
     environment: &Environment,
@@ -103,16 +146,22 @@ pub(crate) async fn detached(
     recorded: bool,
     debug: bool,
     form: &str,
-) -> Result<()> {
+) -> Result<Ready> {
     let progress = Progress::default();
     let ready =
         supervise::spawn(environment, spec, secrets, recorded, debug, &|event| progress.show(event)).await;
     progress.clear();
-    print(&ready?, form)
+    let ready = ready?;
+    print(&ready, form)?;
+    Ok(ready)
 }
 
 /// Runs in this process until the server exits or a signal arrives; returns the server's exit code.
-pub(crate) async fn in_foreground(launch: Launch, form: &str) -> Result<ExitCode> {
+pub(crate) async fn in_foreground(
+    launch: Launch,
+    form: &str,
+    clients: Option<&ClientEntries>,
+) -> Result<ExitCode> {
     let progress = Progress::default();
     let events = launch.events();
     let mut stop = StopSignals::listen()?;
@@ -121,6 +170,12 @@ pub(crate) async fn in_foreground(launch: Launch, form: &str) -> Result<ExitCode
         () = stop.recv() => return Err(Error::new(ErrorKind::Interrupted, "interrupted")),
     };
     print(&Ready { name: running.name().to_owned(), url: running.url().to_owned() }, form)?;
+    if let Some(clients) = clients
+        && let Err(error) = clients.write(running.name()).await
+    {
+        // The workload serves other clients.
+        let _ = writeln!(io::stderr(), "error: {error}");
+    }
     let log = logging::start_background_writer();
     let ended = tokio::select! {
         ended = running.wait() => ended,

@@ -77,7 +77,7 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
             if again {
                 workloads.stop(name, grace).await?;
             }
-            return Box::pin(run::in_foreground(launch.restarts(RestartPolicy::NEVER), form)).await;
+            return Box::pin(run::in_foreground(launch.restarts(RestartPolicy::NEVER), form, None)).await;
         }
         let one = async |name: String| {
             let info = workloads.info(&name).await?;
@@ -98,7 +98,7 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
             // The supervisor cannot ask for the password of the store with the login.
             let launch = Launch::new(spec.clone(), environment.clone()).recorded();
             let secrets = Box::pin(launch.log_in(secrets)).await?;
-            run::detached(&environment, spec, &secrets, true, debug, form).await
+            run::detached(&environment, spec, &secrets, true, debug, form).await.map(drop)
         };
         Ok(Box::pin(workload_args::for_each_workload(names, one)).await)
     })

@@ -1,0 +1,224 @@
+//! `mcpm client`: enters workloads into the configurations of MCP clients.
+
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, ValueHint};
+use mcpm::{
+    Environment, Error, ErrorKind, Result,
+    clients::{Clients, EntryOptions, WrittenEntry},
+    workload::Workloads,
+};
+
+use crate::{
+    commands::workload_args,
+    executor,
+    output::{self, JSON, TEXT},
+};
+
+const CLIENT: &str = "client";
+const NAME: &str = "name";
+const GROUP: &str = "group";
+const PROJECT: &str = "project";
+const TOKEN_VARIABLE: &str = "token-env";
+
+pub(crate) fn command() -> Command {
+    Command::new("client")
+        .about("Enter workloads into the configurations of MCP clients")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands([
+            Command::new("add").about("Enter workloads into the configuration of a client").defer(
+                |command| {
+                    let token = Arg::new(TOKEN_VARIABLE).long(TOKEN_VARIABLE).value_name("VARIABLE").help(
+                        "Environment variable from which the client reads a bearer token for the workload",
+                    );
+                    selection(command).arg(token)
+                },
+            ),
+            Command::new("remove")
+                .visible_alias("rm")
+                .about("Remove workloads from the configuration of a client")
+                .defer(selection),
+            Command::new("list")
+                .visible_alias("ls")
+                .about("List the entries that mcpm has written")
+                .defer(|command| command.arg(optional_client()).arg(output::arg(&[TEXT, JSON]))),
+            Command::new("status")
+                .about("Show the clients, their configuration files and the workloads in them")
+                .defer(|command| command.arg(optional_client()).arg(output::arg(&[TEXT, JSON]))),
+        ])
+}
+
+/// The arguments for a client, and for workloads in its configuration.
+fn selection(command: Command) -> Command {
+    command
+        .arg(Arg::new(CLIENT).value_name("CLIENT").required(true).help(CLIENT_HELP))
+        .arg(Arg::new(NAME).value_name("NAME").action(ArgAction::Append).help("Names of the workloads"))
+        .arg(Arg::new(GROUP).long(GROUP).value_name("GROUP").help("All workloads of a group"))
+        .arg(
+            Arg::new(PROJECT)
+                .long(PROJECT)
+                .value_name("FOLDER")
+                .value_hint(ValueHint::DirPath)
+                .help("Folder of a project whose configuration is changed, instead of that of the user"),
+        )
+        .group(ArgGroup::new("which").args([NAME, GROUP]).required(true))
+}
+
+const CLIENT_HELP: &str = "Name of the client, such as `claude-code`; `mcpm client status` shows all";
+
+fn optional_client() -> Arg {
+    Arg::new(CLIENT).value_name("CLIENT").help("Only this client")
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    match matches.subcommand() {
+        Some(("add", matches)) => add(matches),
+        Some(("remove", matches)) => remove(matches),
+        Some(("list", matches)) => list(matches),
+        Some(("status", matches)) => status(matches),
+        _ => Err(Error::new(ErrorKind::InvalidOption, "`add`, `remove`, `list` or `status` is missing")),
+    }
+}
+
+/// The clients, whose entries start this program.
+pub(crate) fn clients(workloads: &Workloads) -> Clients {
+    workloads.clients().program(program())
+}
+
+/// Writes the entry of a running workload and says so.
+pub(crate) async fn enter(
+    workloads: &Workloads,
+    client: &str,
+    name: &str,
+    options: &EntryOptions,
+) -> Result<()> {
+    let target = workloads.client_target(name).await?;
+    let WrittenEntry { workload, name, file, notes, .. } =
+        clients(workloads).add(client, &target, options)?;
+    let mut err = io::stderr().lock();
+    // Standard error may be closed.
+    let _ = writeln!(err, "entered `{workload}` into {name}: {}", file.display());
+    for note in notes {
+        let _ = writeln!(err, "note: {note}");
+    }
+    Ok(())
+}
+
+/// Shows on a terminal how to enter a new workload into a client; scripts do not see it.
+pub(crate) fn suggest(workloads: &Workloads, name: &str) {
+    if !io::stdout().is_terminal() || !io::stderr().is_terminal() {
+        return;
+    }
+    let Ok(all) = workloads.clients().status() else { return };
+    if all.iter().any(|client| client.workloads.iter().any(|workload| workload == name)) {
+        return;
+    }
+    if let Some(client) = all.iter().find(|client| client.installed) {
+        let _ = writeln!(io::stderr(), "next: mcpm client add {} {name}", client.client);
+    }
+}
+
+fn add(matches: &ArgMatches) -> Result<ExitCode> {
+    let workloads = Workloads::new(Environment::from_process());
+    let client = text(matches, CLIENT);
+    let options = EntryOptions {
+        project: project(matches).map(Path::to_owned),
+        token_variable: matches.get_one::<String>(TOKEN_VARIABLE).cloned(),
+    };
+    clients(&workloads).check(client, &options)?;
+    executor::run(async {
+        let names = workload_args::names_of(matches, &workloads).await?;
+        let enter = async |name: String| enter(&workloads, client, &name, &options).await;
+        Ok(workload_args::for_each_workload(names, enter).await)
+    })
+}
+
+fn remove(matches: &ArgMatches) -> Result<ExitCode> {
+    let workloads = Workloads::new(Environment::from_process());
+    let client = text(matches, CLIENT);
+    executor::run(async {
+        let mut names = workload_args::names_of(matches, &workloads).await?;
+        if matches.contains_id(GROUP) {
+            let entries = workloads.clients().entries()?;
+            names
+                .retain(|name| entries.iter().any(|entry| entry.client == client && entry.workload == *name));
+        }
+        let remove = async |name: String| {
+            let file = clients(&workloads).remove(client, &name, project(matches))?;
+            let _ = writeln!(io::stderr(), "removed `{name}` from {}", file.display());
+            Ok(())
+        };
+        Ok(workload_args::for_each_workload(names, remove).await)
+    })
+}
+
+fn list(matches: &ArgMatches) -> Result<ExitCode> {
+    let mut entries = Clients::new(Environment::from_process()).entries()?;
+    if let Some(client) = matches.get_one::<String>(CLIENT) {
+        entries.retain(|entry| entry.client == client);
+    }
+    if output::format(matches) == JSON {
+        output::json(&entries)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let head = ["NAME", "CLIENT", "STATE", "URL", "FILE"].map(str::to_owned).to_vec();
+    let rows = entries.into_iter().map(|entry| {
+        let url = entry.url.unwrap_or_else(|| "-".to_owned());
+        let file = entry.file.display().to_string();
+        vec![entry.workload, entry.client.to_owned(), entry.state.as_str().to_owned(), url, file]
+    });
+    output::table(&std::iter::once(head).chain(rows).collect::<Vec<_>>())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn status(matches: &ArgMatches) -> Result<ExitCode> {
+    let clients = Clients::new(Environment::from_process());
+    let mut all = clients.status()?;
+    if let Some(client) = matches.get_one::<String>(CLIENT) {
+        all.retain(|status| status.client == client);
+        if all.is_empty() {
+            // It names the known clients.
+            clients.check(client, &EntryOptions::default())?;
+        }
+    }
+    if output::format(matches) == JSON {
+        output::json(&all)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let head = ["CLIENT", "INSTALLED", "WORKLOADS", "FILE"].map(str::to_owned).to_vec();
+    let rows = all.into_iter().map(|status| {
+        let installed = if status.installed { "yes" } else { "no" };
+        let workloads =
+            if status.workloads.is_empty() { "-".to_owned() } else { status.workloads.join(", ") };
+        let file = status.file.map_or_else(|| "-".to_owned(), |file| file.display().to_string());
+        let file = status.problem.unwrap_or(file);
+        vec![status.client.to_owned(), installed.to_owned(), workloads, file]
+    });
+    output::table(&std::iter::once(head).chain(rows).collect::<Vec<_>>())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text<'a>(matches: &'a ArgMatches, id: &str) -> &'a str {
+    matches.get_one::<String>(id).map_or("", String::as_str)
+}
+
+fn project(matches: &ArgMatches) -> Option<&Path> {
+    matches.get_one::<String>(PROJECT).map(Path::new)
+}
+
+/// The path of this program: that on `PATH` if it leads here, since it stays the same after an update.
+fn program() -> PathBuf {
+    let Ok(own) = std::env::current_exe() else { return PathBuf::from("mcpm") };
+    let real = own.canonicalize().unwrap_or_else(|_| own.clone());
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(format!("mcpm{}", std::env::consts::EXE_SUFFIX)))
+        .find(|candidate| candidate.canonicalize().is_ok_and(|candidate| candidate == real))
+        .unwrap_or(own)
+}
