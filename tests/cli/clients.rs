@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::support::{Home, PseudoTerminal, Session, testbed_variable};
+use super::support::{Home, Program, PseudoTerminal, Session, testbed_variable};
 
 const STDIO: &str = "mcpm-test/everything:1";
 
@@ -94,7 +94,7 @@ fn a_workload_in_the_foreground_leaves_no_entry() {
     let home = user();
     let name = home.name("f");
     let run = ["run", STDIO, "--name", &name, "--foreground", "--client", "cursor"];
-    let mut program = super::support::Program::start(&mut home.mcpm(&run));
+    let mut program = Program::start(&mut home.mcpm(&run));
     program.wait_for_stderr("entered");
     assert!(fs::read_to_string(home.path("home/.cursor/mcp.json")).unwrap().contains(&name));
     program.signal("TERM");
@@ -143,4 +143,64 @@ fn what_cannot_be_entered_is_refused() {
     }
     assert_eq!(fs::read_to_string(home.path("home/.cursor/mcp.json")).unwrap(), "{ broken");
     home.assert_transcript("clients/refused");
+}
+
+#[test]
+fn commands_at_the_same_time_lose_nothing() {
+    let home = user();
+    let name = home.name("c");
+    home.run(&["run", STDIO, "--name", &name]).succeeded();
+    let projects: Vec<String> = (0..6).map(|number| home.text(&format!("project-{number}"))).collect();
+    let start = |project: &String| {
+        fs::create_dir(project).unwrap();
+        Program::start(&mut home.mcpm(&["client", "add", "cursor", &name, "--project", project]))
+    };
+    let started: Vec<Program> = projects.iter().map(start).collect();
+    for program in started {
+        program.wait().succeeded();
+    }
+    let entries = home.run(&["client", "list", "-o", "json"]).succeeded().json();
+    assert_eq!(entries.as_array().unwrap().len(), projects.len(), "{entries}");
+    home.run(&["rm", &name]).succeeded();
+    for project in projects {
+        assert!(!std::path::Path::new(&project).join(".cursor/mcp.json").exists());
+    }
+}
+
+#[test]
+fn entries_are_imported_and_put_back() {
+    let home = user();
+    home.set("MCPM_SECRETS_PASSWORD", "pw");
+    let (name, canary) = (home.name("i"), "canary-7f3a");
+    let before = format!(
+        "{{\n   \"mcpServers\": {{\n      \"{name}\": {{\n         \"command\": \"docker\",\n         \"args\": [ \"run\", \"-i\", \"--rm\", \
+         \"-e\", \"API_KEY\", \"{STDIO}\" ],\n         \"env\": {{ \"API_KEY\" : \"{canary}\" }}\n      }},\n\
+         \"local\": {{ \"command\": \"node\", \"args\": [\"index.js\"] }} }}\n}}\n"
+    );
+    home.write("home/.cursor/mcp.json", &before);
+    let file = || fs::read_to_string(home.path("home/.cursor/mcp.json")).unwrap();
+    home.run_and_record(&["client", "import", "cursor", "--plan"]).succeeded();
+    home.run_and_record(&["client", "import", "cursor", "--plan", "--output", "json"]).succeeded();
+    assert_eq!(home.run_and_record(&["client", "import", "cursor", "absent"]).code, Some(4));
+    assert_eq!(file(), before);
+
+    let imported = home.run(&["client", "import", "cursor"]).succeeded();
+    assert!(imported.stderr.contains("`local` was not imported"), "{imported:?}");
+    let url = imported.url();
+    let text = file();
+    assert!(text.contains(&url) && text.contains("index.js") && !text.contains(canary), "{text}");
+    assert!(Session::open(&url).tools().contains(&"test_simple_text".to_owned()));
+    let secret = format!("{name}/API_KEY");
+    assert_eq!(home.run(&["secret", "get", &secret]).succeeded().stdout, format!("{canary}\n"));
+    let mut grep = home.command("grep");
+    let found = grep.args(["-rl", canary]).arg(home.path("state")).arg(home.path("home")).output().unwrap();
+    let found = String::from_utf8(found.stdout).unwrap();
+    assert!(found.lines().all(|path| path.contains("/clients/backups/")), "{found}");
+
+    let undone = home.run(&["client", "import", "cursor", "--undo"]).succeeded();
+    assert!(undone.stderr.contains(&format!("put `{name}` back into")), "{undone:?}");
+    assert_eq!(file(), before);
+    assert_eq!(home.run(&["secret", "get", &secret]).code, Some(4));
+    home.assert_nothing_left();
+    home.assert_transcript("clients/import");
 }

@@ -14,7 +14,7 @@ use mcpm::{
 };
 
 use crate::{
-    commands::workload_args,
+    commands::{client_import, workload_args},
     executor,
     output::{self, JSON, TEXT},
 };
@@ -43,6 +43,7 @@ pub(crate) fn command() -> Command {
                 .visible_alias("rm")
                 .about("Remove workloads from the configuration of a client")
                 .defer(selection),
+            client_import::command(),
             Command::new("list")
                 .visible_alias("ls")
                 .about("List the entries that mcpm has written")
@@ -53,19 +54,29 @@ pub(crate) fn command() -> Command {
         ])
 }
 
+/// The argument for a client.
+pub(crate) fn client_arg() -> Arg {
+    Arg::new(CLIENT).value_name("CLIENT").required(true).help(CLIENT_HELP)
+}
+
+/// The argument for a project.
+pub(crate) fn project_arg() -> Arg {
+    Arg::new(PROJECT)
+        .long(PROJECT)
+        .value_name("FOLDER")
+        .value_hint(ValueHint::DirPath)
+        .help("Folder of a project whose configuration is changed, instead of that of the user")
+}
+
 /// The arguments for a client, and for workloads in its configuration.
 fn selection(command: Command) -> Command {
+    let usage = format!("mcpm client {} [OPTIONS] CLIENT <NAME...|--group GROUP>", command.get_name());
     command
-        .arg(Arg::new(CLIENT).value_name("CLIENT").required(true).help(CLIENT_HELP))
+        .override_usage(usage)
+        .arg(client_arg())
         .arg(Arg::new(NAME).value_name("NAME").action(ArgAction::Append).help("Names of the workloads"))
         .arg(Arg::new(GROUP).long(GROUP).value_name("GROUP").help("All workloads of a group"))
-        .arg(
-            Arg::new(PROJECT)
-                .long(PROJECT)
-                .value_name("FOLDER")
-                .value_hint(ValueHint::DirPath)
-                .help("Folder of a project whose configuration is changed, instead of that of the user"),
-        )
+        .arg(project_arg())
         .group(ArgGroup::new("which").args([NAME, GROUP]).required(true))
 }
 
@@ -79,9 +90,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     match matches.subcommand() {
         Some(("add", matches)) => add(matches),
         Some(("remove", matches)) => remove(matches),
+        Some(("import", matches)) => client_import::run(matches),
         Some(("list", matches)) => list(matches),
         Some(("status", matches)) => status(matches),
-        _ => Err(Error::new(ErrorKind::InvalidOption, "`add`, `remove`, `list` or `status` is missing")),
+        _ => Err(Error::new(
+            ErrorKind::InvalidOption,
+            "`add`, `remove`, `import`, `list` or `status` is missing",
+        )),
     }
 }
 
@@ -125,7 +140,7 @@ pub(crate) fn suggest(workloads: &Workloads, name: &str) {
 
 fn add(matches: &ArgMatches) -> Result<ExitCode> {
     let workloads = Workloads::new(Environment::from_process());
-    let client = text(matches, CLIENT);
+    let client = client_of(matches);
     let options = EntryOptions {
         project: project(matches).map(Path::to_owned),
         token_variable: matches.get_one::<String>(TOKEN_VARIABLE).cloned(),
@@ -140,7 +155,7 @@ fn add(matches: &ArgMatches) -> Result<ExitCode> {
 
 fn remove(matches: &ArgMatches) -> Result<ExitCode> {
     let workloads = Workloads::new(Environment::from_process());
-    let client = text(matches, CLIENT);
+    let client = client_of(matches);
     executor::run(async {
         let mut names = workload_args::names_of(matches, &workloads).await?;
         if matches.contains_id(GROUP) {
@@ -203,11 +218,17 @@ fn status(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The value of [`client_arg`].
+pub(crate) fn client_of(matches: &ArgMatches) -> &str {
+    text(matches, CLIENT)
+}
+
 fn text<'a>(matches: &'a ArgMatches, id: &str) -> &'a str {
     matches.get_one::<String>(id).map_or("", String::as_str)
 }
 
-fn project(matches: &ArgMatches) -> Option<&Path> {
+/// The value of [`project_arg`].
+pub(crate) fn project(matches: &ArgMatches) -> Option<&Path> {
     matches.get_one::<String>(PROJECT).map(Path::new)
 }
 

@@ -7,6 +7,7 @@ use mcpm::Result;
 
 pub(crate) mod call;
 pub(crate) mod client;
+mod client_import;
 pub(crate) mod completion;
 pub(crate) mod doctor;
 pub(crate) mod explain;

@@ -138,6 +138,22 @@ impl ClientEntries {
     }
 }
 
+/// Starts a workload in the background from options.
+pub(crate) async fn start_in_background(
+    options: WorkloadOptions,
+    environment: &Environment,
+    debug: bool,
+) -> Result<Ready> {
+    let workload = WorkloadBuilder::from(options).environment(environment.clone()).build()?;
+    let secrets = workload.secrets().await?;
+    let progress = Progress::default();
+    let spec = progress.during(workload.events(), workload.resolve()).await?;
+    let secrets = workload.with_prompted_secrets(&spec, secrets);
+    // The supervisor cannot ask the user.
+    let secrets = Box::pin(Launch::new(spec.clone(), environment.clone()).log_in(secrets)).await?;
+    detached(environment, spec, &secrets, false, debug, TEXT).await
+}
+
 /// Starts a supervisor in the background and prints the URL of the server.
 pub(crate) async fn detached(
     environment: &Environment,

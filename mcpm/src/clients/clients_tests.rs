@@ -5,7 +5,10 @@ use std::{fs, os::unix::fs::PermissionsExt as _, thread};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{environment::Variables, options::ProxyMode};
+use crate::{
+    environment::Variables,
+    options::{ProxyMode, Secret},
+};
 
 /// A user with the folders of all clients.
 struct User {
@@ -344,4 +347,110 @@ fn clients_are_found_by_their_folders_and_programs() {
     assert!(error.to_string().contains("there is no client `zedd`"), "{error}");
     clients.add("codex", &target("time"), &EntryOptions::default()).unwrap();
     assert!(home.join(".codex/config.toml").is_file());
+}
+
+#[test]
+fn entries_of_users_become_options() {
+    let user = User::new();
+    let mut clients = user.clients.clone();
+    clients.environment.variables = [("TOKEN".to_owned(), "t0ken".to_owned())].into_iter().collect();
+    let file = user.file("cursor");
+    for (entry, expected) in [
+        (
+            json!({ "command": "npx", "args": ["-y", "@scope/server@1.2.3", "/data"], "env": { "API_KEY": "k", "MODE": "fast" } }),
+            Ok(
+                "server npx://@scope/server@1.2.3|secret my-server/API_KEY,target=API_KEY|env MODE=fast|args /data|name my-server",
+            ),
+        ),
+        (
+            json!({ "command": "/usr/bin/uvx", "args": ["--from", "mcp-server-x==1", "serve", "--db", "a b"] }),
+            Ok("package_command serve|server uvx://mcp-server-x@1|args --db|args a b|name my-server"),
+        ),
+        (
+            json!({ "command": "docker", "args": ["run", "-i", "--rm", "-e", "DB_URL", "-e", "A=1", "-v", "/a:/b:ro", "mcp/db", "x"], "env": { "DB_URL": "${env:TOKEN}" } }),
+            Ok(
+                "secret my-server/DB_URL,target=DB_URL|env A=1|volume /a:/b:ro|server mcp/db|args x|name my-server",
+            ),
+        ),
+        (
+            json!({ "url": "https://mcp.example.com/mcp", "headers": { "Authorization": "Bearer ${TOKEN}" } }),
+            Ok(
+                "server https://mcp.example.com/mcp|secret my-server/Authorization,target=header:Authorization|name my-server",
+            ),
+        ),
+        (
+            json!({ "type": "sse", "url": "https://mcp.example.com/sse" }),
+            Ok("server https://mcp.example.com/sse|transport sse|name my-server"),
+        ),
+        (json!({ "command": "node", "args": ["index.js"] }), Err("`node` runs a program of this machine")),
+        (
+            json!({ "command": "npx", "args": ["x", "--api-key=s3cret"] }),
+            Err("its argument `--api-key` seems"),
+        ),
+        (json!({ "command": "npx", "args": ["--call", "x"] }), Err("mcpm has nothing like `--call`")),
+        (
+            json!({ "command": "docker", "args": ["run", "--privileged", "x"] }),
+            Err("mcpm has nothing like `--privileged`"),
+        ),
+        (
+            json!({ "url": "https://x/mcp", "headers": { "A": "${input:key}" } }),
+            Err("it refers to `input:key`"),
+        ),
+        (json!({ "command": "npx", "args": ["x"], "disabled": true }), Err("it is disabled")),
+        (json!({ "command": "npx", "args": ["x"], "cwd": "/x" }), Err("its field `cwd`")),
+        (
+            json!({ "command": "/bin/mcpm", "args": ["proxy", "stdio", "x"] }),
+            Err("a command of mcpm already"),
+        ),
+        (json!({}), Err("neither a command nor a URL")),
+    ] {
+        fs::write(&file, json!({ "mcpServers": { "My Server": entry } }).to_string()).unwrap();
+        let candidates = clients.import_candidates("cursor", None).unwrap();
+        assert_eq!((candidates.len(), candidates[0].entry.as_str()), (1, "My Server"));
+        match (&candidates[0].server, expected) {
+            (Ok(server), Ok(expected)) => {
+                let options = server.options.iter().map(|(name, text)| format!("{name} {text}"));
+                assert_eq!(options.collect::<Vec<_>>().join("|"), expected);
+                assert!(!format!("{server:?}").contains("t0ken"));
+            }
+            (Err(reason), Err(expected)) => assert!(reason.contains(expected), "{reason}"),
+            (found, expected) => panic!("{found:?} instead of {expected:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_entry_is_taken_over_and_put_back() {
+    let user = User::new();
+    for (client, name, secret) in [
+        ("claude-code", "filesystem", "@modelcontextprotocol/server-filesystem"),
+        ("cursor", "db", "mcp/postgres"),
+        ("cline", "weather", "get_forecast"),
+        ("vscode", "perplexity", "server-perplexity-ask"),
+        ("codex", "context7", "@upstash/context7-mcp"),
+        ("goose", "filesystem", "@modelcontextprotocol/server-filesystem"),
+        ("opencode", "jira", "https://jira.example.com/mcp"),
+    ] {
+        let file = user.file(client);
+        fs::write(&file, sample(client)).unwrap();
+        let secrets = BTreeMap::from([("new/A".to_owned(), Secret::from(secret))]);
+        let server = ImportedServer { name: "new".to_owned(), options: Vec::new(), secrets: secrets.clone() };
+        let written = user.clients.take_over(client, name, &server, &target("new"), None).unwrap();
+        assert_eq!(fs::read_to_string(written.backup.unwrap()).unwrap(), sample(client));
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains("http://127.0.0.1:4000/mcp") && !text.contains(secret), "{text}");
+        let record =
+            fs::read_to_string(user.clients.environment.state_dir.join("clients/entries.json")).unwrap();
+        assert!(!record.contains(secret), "{record}");
+        user.clients.update_url("new", "http://127.0.0.1:4001/mcp");
+        let imported = user.clients.imported(client, None).unwrap();
+        assert_eq!(
+            (imported[0].entry.as_str(), imported[0].secrets.as_slice()),
+            (name, &["new/A".to_owned()][..])
+        );
+        user.clients.put_back(client, "new", &BTreeMap::new(), None).unwrap_err();
+        user.clients.put_back(client, "new", &secrets, None).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), sample(client), "{client}");
+        assert!(user.clients.entries().unwrap().is_empty());
+    }
 }

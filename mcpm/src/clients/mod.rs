@@ -10,9 +10,11 @@
 mod config_file;
 mod edit;
 mod entry;
+mod import;
 mod locate;
 mod record;
 mod table;
+mod take_over;
 mod types;
 
 use std::{
@@ -27,7 +29,10 @@ use self::{
     record::{EntryRecord, FileRecord, LockedRecord},
     table::{CLIENTS, ClientFormat},
 };
-pub use types::{ClientEntry, ClientStatus, ClientTarget, EntryOptions, EntryState, WrittenEntry};
+pub use types::{
+    ClientEntry, ClientStatus, ClientTarget, EntryOptions, EntryState, ImportCandidate, ImportedEntry,
+    ImportedServer, WrittenEntry,
+};
 
 use crate::{Environment, Error, ErrorKind, Result};
 
@@ -166,6 +171,7 @@ impl Clients {
                 created: file.text().is_none(),
                 origin,
                 entries: BTreeMap::new(),
+                imported: BTreeMap::new(),
             });
             record.files.len() - 1
         });
@@ -299,6 +305,7 @@ impl Clients {
             }
         }
         file.entries.remove(workload);
+        file.imported.remove(workload);
         if file.entries.is_empty() {
             record.files.remove(at);
         }

@@ -2,11 +2,17 @@
 
 mod types;
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
-pub use types::{ClientEntry, ClientStatus, ClientTarget, EntryOptions, EntryState, WrittenEntry};
+pub use types::{
+    ClientEntry, ClientStatus, ClientTarget, EntryOptions, EntryState, ImportCandidate, ImportedEntry,
+    ImportedServer, WrittenEntry,
+};
 
-use crate::{Environment, Feature, Result};
+use crate::{Environment, Feature, Result, options::Secret};
 
 /// The MCP clients of this machine.
 #[derive(Debug, Clone)]
@@ -66,6 +72,51 @@ impl Clients {
     /// # Errors
     /// `Unsupported`.
     pub fn remove(&self, _client: &str, _workload: &str, _project: Option<&Path>) -> Result<PathBuf> {
+        Err(missing())
+    }
+
+    /// Fails in this build.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub fn import_candidates(&self, _client: &str, _project: Option<&Path>) -> Result<Vec<ImportCandidate>> {
+        Err(missing())
+    }
+
+    /// Fails in this build.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub fn take_over(
+        &self,
+        _client: &str,
+        _entry: &str,
+        _server: &ImportedServer,
+        _target: &ClientTarget,
+        _project: Option<&Path>,
+    ) -> Result<WrittenEntry> {
+        Err(missing())
+    }
+
+    /// Fails in this build.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub fn imported(&self, _client: &str, _project: Option<&Path>) -> Result<Vec<ImportedEntry>> {
+        Err(missing())
+    }
+
+    /// Fails in this build.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub fn put_back(
+        &self,
+        _client: &str,
+        _workload: &str,
+        _secrets: &BTreeMap<String, Secret>,
+        _project: Option<&Path>,
+    ) -> Result<PathBuf> {
         Err(missing())
     }
 

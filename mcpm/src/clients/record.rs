@@ -54,6 +54,21 @@ pub(super) struct FileRecord {
     pub(super) origin: Origin,
     /// The URLs of the entries by the names of the workloads; `None` for a command.
     pub(super) entries: BTreeMap<String, Option<String>>,
+    /// The entries that were replaced by those of workloads, by the names of the workloads.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) imported: BTreeMap<String, ImportRecord>,
+}
+
+/// An entry that was replaced by that of a workload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ImportRecord {
+    /// Its name.
+    pub(super) entry: String,
+    /// Its text, with references instead of secrets.
+    pub(super) text: String,
+    /// The names of the secrets.
+    pub(super) secrets: Vec<String>,
 }
 
 /// The folder of the record, locked until this is dropped.

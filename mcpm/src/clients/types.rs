@@ -1,10 +1,10 @@
 //! What is said of clients and their entries.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::Serialize;
 
-use crate::options::ProxyMode;
+use crate::options::{ProxyMode, Secret};
 
 /// A workload, as clients reach it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,4 +106,35 @@ pub struct WrittenEntry {
     pub backup: Option<PathBuf>,
     /// What the user has to know or do.
     pub notes: Vec<String>,
+}
+
+/// An entry of a client that mcpm has not written.
+#[derive(Debug, Clone)]
+pub struct ImportCandidate {
+    /// The name of the entry.
+    pub entry: String,
+    /// The workload that can replace it, or why none can.
+    pub server: Result<ImportedServer, String>,
+}
+
+/// A workload that can replace an entry.
+#[derive(Debug, Clone)]
+pub struct ImportedServer {
+    /// The name of the workload.
+    pub name: String,
+    /// Options of `mcpm run` and their values, with references to the secrets.
+    pub options: Vec<(&'static str, String)>,
+    /// Values to store, by the names of the secrets.
+    pub secrets: BTreeMap<String, Secret>,
+}
+
+/// An entry that was replaced by that of a workload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ImportedEntry {
+    /// The name of the workload.
+    pub workload: String,
+    /// The name of the entry.
+    pub entry: String,
+    /// The names of the secrets that were stored.
+    pub secrets: Vec<String>,
 }

@@ -136,6 +136,24 @@ pub(super) fn remove(text: &str, path: EntryPath<'_>, origin: Option<&Origin>) -
     Ok(delete(text, object, at, inside.filter(|_| depth == made)))
 }
 
+/// Returns the place of an entry, and the text of another one for that place.
+pub(super) fn in_place(
+    text: &str,
+    path: EntryPath<'_>,
+    name: &str,
+    fields: &Fields,
+) -> EditResult<(Range<usize>, String)> {
+    let missing = || format!("has no entry `{}`", path.name);
+    let root = root(text)?.ok_or_else(missing)?;
+    let objects = chain(&root, path.map)?;
+    let map = objects.get(path.map.len()).ok_or_else(missing)?;
+    let entry = &map.properties[index_of(map, path.name).ok_or_else(missing)?];
+    let lines = text[map.start()..entry.start()].contains('\n');
+    let style = Style { newline: newline(text), unit: unit(text, &root), lines };
+    let indent = own_indent(text, entry).unwrap_or_else(|| indent_of_line(text, entry.start()));
+    Ok((entry.start()..entry.end(), property(&[], name, fields, &style, indent)))
+}
+
 /// How properties are written.
 struct Style {
     newline: &'static str,

@@ -66,6 +66,61 @@ pub(super) fn set(
     Ok(format!("{bom}{new}"))
 }
 
+/// Returns the text with an entry in the place of another one, and the text of the other one.
+pub(super) fn swap(
+    syntax: Syntax,
+    text: &str,
+    old: EntryPath<'_>,
+    new: EntryPath<'_>,
+    fields: &Fields,
+) -> EditResult<(String, String)> {
+    let (bom, body) = split_bom(text);
+    let (place, written) = match syntax {
+        Syntax::Json => json::in_place(body, old, new.name, fields),
+        Syntax::Toml => toml::in_place(body, old, new.name, fields),
+        Syntax::Yaml => yaml::in_place(body, old, new.name, fields),
+    }?;
+    let before = body[place.clone()].to_owned();
+    let after = splice(body, &[(place, written)]);
+    check_swapped(syntax, body, &after, old, new)?;
+    Ok((format!("{bom}{after}"), before))
+}
+
+/// Returns the text with the text of an earlier entry in the place of an entry.
+pub(super) fn swap_back(
+    syntax: Syntax,
+    text: &str,
+    current: EntryPath<'_>,
+    earlier: EntryPath<'_>,
+    earlier_text: &str,
+) -> EditResult<String> {
+    let (bom, body) = split_bom(text);
+    let none = Fields::new();
+    let (place, _) = match syntax {
+        Syntax::Json => json::in_place(body, current, earlier.name, &none),
+        Syntax::Toml => toml::in_place(body, current, earlier.name, &none),
+        Syntax::Yaml => yaml::in_place(body, current, earlier.name, &none),
+    }?;
+    let after = splice(body, &[(place, earlier_text.to_owned())]);
+    check_swapped(syntax, body, &after, current, earlier)?;
+    Ok(format!("{bom}{after}"))
+}
+
+/// Fails if two texts differ in more than an entry that replaces another one.
+fn check_swapped(
+    syntax: Syntax,
+    before: &str,
+    after: &str,
+    old: EntryPath<'_>,
+    new: EntryPath<'_>,
+) -> EditResult<()> {
+    let rest = |text: &str, name: &str| value(syntax, text).map(|value| without(value, old.map, name));
+    match (rest(before, old.name), rest(after, new.name)) {
+        (Ok(one), Ok(other)) if one == other => Ok(()),
+        _ => Err("has a form that cannot be edited without changing other parts of it".to_owned()),
+    }
+}
+
 /// Returns the text without an entry; unchanged if there is none.
 pub(super) fn remove(
     syntax: Syntax,

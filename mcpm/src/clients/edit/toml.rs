@@ -59,7 +59,25 @@ pub(super) fn add(text: &str, path: EntryPath<'_>, fields: &Fields) -> EditResul
         }
     }
     let newline = newline(text);
-    let header: Vec<String> = path.map.iter().copied().chain([path.name]).map(key).collect();
+    let block = lines(path.map, path.name, fields, newline);
+    let added = if text.is_empty() {
+        format!("{block}{newline}")
+    } else if text.ends_with('\n') {
+        format!("{newline}{block}{newline}")
+    } else {
+        format!("{newline}{newline}{block}")
+    };
+    let origin = if text.trim().is_empty() {
+        Origin::Blank(text.to_owned())
+    } else {
+        Origin::Object { depth: path.map.len(), inside: None }
+    };
+    Ok((format!("{text}{added}"), origin))
+}
+
+/// The lines of an entry, without the last line ending.
+fn lines(map: &[&str], name: &str, fields: &Fields, newline: &str) -> String {
+    let header: Vec<String> = map.iter().copied().chain([name]).map(key).collect();
     let mut block = format!("[{}]", header.join("."));
     for (name, value) in fields {
         let value = match value {
@@ -75,19 +93,27 @@ pub(super) fn add(text: &str, path: EntryPath<'_>, fields: &Fields) -> EditResul
         };
         let _ = write!(block, "{newline}{name} = {value}");
     }
-    let added = if text.is_empty() {
-        format!("{block}{newline}")
-    } else if text.ends_with('\n') {
-        format!("{newline}{block}{newline}")
-    } else {
-        format!("{newline}{newline}{block}")
+    block
+}
+
+/// Returns the place of an entry, and the text of another one for that place.
+pub(super) fn in_place(
+    text: &str,
+    path: EntryPath<'_>,
+    name: &str,
+    fields: &Fields,
+) -> EditResult<(Range<usize>, String)> {
+    let blocks = blocks(text, path)?;
+    let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else {
+        return Err(format!("has no entry `{}`", path.name));
     };
-    let origin = if text.trim().is_empty() {
-        Origin::Blank(text.to_owned())
-    } else {
-        Origin::Object { depth: path.map.len(), inside: None }
-    };
-    Ok((format!("{text}{added}"), origin))
+    let gaps = blocks.windows(2).map(|pair| text[pair[0].end.min(pair[1].start)..pair[1].start].trim());
+    if gaps.into_iter().any(|gap| !gap.is_empty()) {
+        return Err(format!("has other tables between those of the entry `{}`", path.name));
+    }
+    let start = first.start + (text[first.start..].len() - text[first.start..].trim_start().len());
+    let end = text[..last.end].trim_end().len();
+    Ok((start..end, lines(path.map, name, fields, newline(text))))
 }
 
 /// A key, in quotes if it needs them.
@@ -109,7 +135,8 @@ pub(super) fn field(text: &str, path: EntryPath<'_>, field: &str) -> EditResult<
     Ok(item.span())
 }
 
-pub(super) fn remove(text: &str, path: EntryPath<'_>, origin: Option<&Origin>) -> EditResult<String> {
+/// The blocks of an entry's tables, in the order of the text.
+fn blocks(text: &str, path: EntryPath<'_>) -> EditResult<Vec<Range<usize>>> {
     let document = parse(text)?;
     let mut outer: &Table = document.as_table();
     for key in path.map {
@@ -127,9 +154,13 @@ pub(super) fn remove(text: &str, path: EntryPath<'_>, origin: Option<&Origin>) -
     }
     inner_blocks(text, entry, &mut blocks);
     blocks.sort_by_key(|block| block.start);
+    Ok(blocks)
+}
+
+pub(super) fn remove(text: &str, path: EntryPath<'_>, origin: Option<&Origin>) -> EditResult<String> {
     let mut end = 0;
     let mut edits = Vec::new();
-    for block in blocks {
+    for block in blocks(text, path)? {
         // Two blocks claim the line ending between them.
         edits.push((block.start.max(end)..block.end, String::new()));
         end = block.end;

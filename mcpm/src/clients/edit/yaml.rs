@@ -261,6 +261,27 @@ pub(super) fn field(text: &str, path: EntryPath<'_>, field: &str) -> EditResult<
     Ok(value.filter(|range| !range.is_empty()))
 }
 
+/// Returns the place of an entry, and the text of another one for that place.
+pub(super) fn in_place(
+    text: &str,
+    path: EntryPath<'_>,
+    name: &str,
+    fields: &Fields,
+) -> EditResult<(Range<usize>, String)> {
+    let root = parse(text)?;
+    let map = root.as_ref().and_then(|root| root.get(map_key(path).ok()?)).map(|(_, map)| map);
+    let entry = map.and_then(|map| {
+        map.get(path.name).filter(|_| matches!(&map.content, Content::Mapping { is_block: true, .. }))
+    });
+    let Some((key, value)) = entry else {
+        return Err(format!("has no entry `{}` in block style", path.name));
+    };
+    let start = line_start(text, key.range.start);
+    let end = line_after(text, value.range.end.max(key.range.end));
+    let end = start + text[start..end].trim_end_matches(['\n', '\r']).len();
+    Ok((start..end, lines(name, fields, key.range.start - start, newline(text))))
+}
+
 pub(super) fn remove(text: &str, path: EntryPath<'_>, origin: Option<&Origin>) -> EditResult<String> {
     let key = map_key(path)?;
     let root = parse(text)?;
@@ -272,7 +293,7 @@ pub(super) fn remove(text: &str, path: EntryPath<'_>, origin: Option<&Origin>) -
     else {
         return Err(format!("has a value at `{key}` that is not a mapping in block style"));
     };
-    let end = next_line(text, entry.range.end.max(name.range.end));
+    let end = line_after(text, entry.range.end.max(name.range.end));
     if pairs.len() > 1 {
         return Ok(cut(text, line_start(text, name.range.start)..end, None));
     }
@@ -290,6 +311,11 @@ pub(super) fn remove(text: &str, path: EntryPath<'_>, origin: Option<&Origin>) -
             Ok(cut(text, line_start(text, name.range.start)..end, Some((colon, inside))))
         }
     }
+}
+
+/// The start of the line after a value, whose end may be the start of that line.
+fn line_after(text: &str, end: usize) -> usize {
+    next_line(text, text[..end].trim_end().len())
 }
 
 /// Deletes whole lines. If the last line had no ending, the new last line has none either.

@@ -1,0 +1,275 @@
+//! Turns entries that a user has into options for workloads.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{ImportCandidate, ImportedServer, table::ClientFormat};
+use crate::{
+    environment::Variables, name::WorkloadName, options::Secret, package::PackageReference,
+    redact::is_secret_name,
+};
+
+/// What makes an entry impossible to import.
+type Refusal<T> = Result<T, String>;
+
+/// Converts an entry.
+pub(super) fn convert(
+    client: &ClientFormat,
+    entry: &str,
+    value: &Value,
+    variables: &Variables,
+) -> ImportCandidate {
+    let name = WorkloadName::sanitized(entry).to_string();
+    let mut import =
+        Import { client, name: name.clone(), variables, options: Vec::new(), secrets: BTreeMap::new() };
+    let server = import.entry(value).map(|()| {
+        import.options.push(("name", name.clone()));
+        ImportedServer { name, options: import.options, secrets: import.secrets }
+    });
+    ImportCandidate { entry: entry.to_owned(), server }
+}
+
+struct Import<'a> {
+    client: &'a ClientFormat,
+    name: String,
+    variables: &'a Variables,
+    options: Vec<(&'static str, String)>,
+    secrets: BTreeMap<String, Secret>,
+}
+
+impl Import<'_> {
+    fn entry(&mut self, value: &Value) -> Refusal<()> {
+        let Value::Object(fields) = value else { return Err("it is not an object".to_owned()) };
+        if fields.get("disabled") == Some(&Value::Bool(true))
+            || fields.get("enabled") == Some(&Value::Bool(false))
+        {
+            return Err("it is disabled".to_owned());
+        }
+        for field in ["cwd", "envFile", "env_http_headers", "env_vars"] {
+            if fields.contains_key(field) {
+                return Err(format!("mcpm has nothing like its field `{field}`"));
+            }
+        }
+        let format = &self.client.command;
+        match (fields.get(format.program), self.url(fields)) {
+            (Some(program), _) => {
+                let args = format.args.map_or(Vec::new(), |args| texts(fields.get(args)));
+                let mut words = texts(Some(program));
+                words.extend(args);
+                let env = pairs(fields.get(format.env))?;
+                self.command(&words, env)
+            }
+            (None, Some((url, sse))) => self.remote(&url, sse, fields),
+            (None, None) => Err("it has neither a command nor a URL".to_owned()),
+        }
+    }
+
+    /// The URL of an entry, and whether it speaks SSE.
+    fn url(&self, fields: &Map<String, Value>) -> Option<(String, bool)> {
+        let own = self.client.http.as_ref().map_or("url", |http| http.url);
+        let names = [own, "url", "serverUrl"];
+        let name = names.into_iter().find(|name| fields.get(*name).is_some_and(Value::is_string))?;
+        let kind = fields.get("type").and_then(Value::as_str);
+        // The field `url` of Gemini CLI is for SSE.
+        let sse = kind == Some("sse") || own == "httpUrl" && name == "url" && kind != Some("http");
+        Some((fields[name].as_str()?.to_owned(), sse))
+    }
+
+    fn remote(&mut self, url: &str, sse: bool, fields: &Map<String, Value>) -> Refusal<()> {
+        self.options.push(("server", self.resolved(url)?.0));
+        if sse {
+            self.options.push(("transport", "sse".to_owned()));
+        }
+        let headers = fields.get("headers").or_else(|| fields.get("http_headers"));
+        for (header, value) in pairs(headers)? {
+            let (value, _) = self.resolved(&value)?;
+            if value.is_empty() {
+                return Err(format!("its header `{header}` is empty"));
+            }
+            self.secret(&header, format!("header:{header}"), value);
+        }
+        if let Some(variable) = fields.get("bearer_token_env_var").and_then(Value::as_str) {
+            let token = self.variable(variable)?;
+            self.secret("Authorization", "header:Authorization".to_owned(), format!("Bearer {token}"));
+        }
+        Ok(())
+    }
+
+    fn command(&mut self, words: &[String], env: Vec<(String, String)>) -> Refusal<()> {
+        let words = words.iter().map(|word| Ok(self.resolved(word)?.0)).collect::<Refusal<Vec<_>>>()?;
+        if let Some(flag) = words.iter().find(|word| word.starts_with("--") && is_secret_name(word)) {
+            let flag = flag.split('=').next().unwrap_or_default();
+            return Err(format!(
+                "its argument `{flag}` seems to be a secret, which mcpm passes in variables only"
+            ));
+        }
+        let Some((program, args)) = words.split_first() else {
+            return Err("its command is empty".to_owned());
+        };
+        let file = program.rsplit(['/', '\\']).next().unwrap_or(program);
+        let file = [".exe", ".cmd"].iter().find_map(|suffix| file.strip_suffix(suffix)).unwrap_or(file);
+        let rest = match (file, args) {
+            ("npx" | "bunx", args) => {
+                self.package("npx", args, &["-y", "--yes", "-q", "--quiet"], &["-p", "--package"])?
+            }
+            ("uvx", args) => self.package("uvx", args, &["-q", "--quiet"], &["--from"])?,
+            ("uv", [tool, run, args @ ..]) if tool == "tool" && run == "run" => {
+                self.package("uvx", args, &["-q", "--quiet"], &["--from"])?
+            }
+            ("docker" | "podman", [run, args @ ..]) if run == "run" => return self.container(args, env),
+            ("mcpm", _) => return Err("it is a command of mcpm already".to_owned()),
+            ("node" | "bun" | "deno" | "python" | "python3" | "uv", _) => {
+                return Err(format!(
+                    "`{file}` runs a program of this machine; mcpm runs packages, images and URLs"
+                ));
+            }
+            _ => return Err(format!("mcpm does not know the command `{file}`")),
+        };
+        for (name, value) in env {
+            self.set_variable(&name, &value)?;
+        }
+        self.options.extend(rest.into_iter().map(|arg| ("args", arg)));
+        Ok(())
+    }
+
+    /// Reads the arguments of a program that runs packages; returns those of the server.
+    fn package(
+        &mut self,
+        scheme: &str,
+        args: &[String],
+        flags: &[&str],
+        from: &[&str],
+    ) -> Refusal<Vec<String>> {
+        let mut args = args.iter();
+        let mut package = None;
+        while let Some(arg) = args.next() {
+            let (flag, value) =
+                arg.split_once('=').map_or((arg.as_str(), None), |(flag, value)| (flag, Some(value)));
+            if flags.contains(&arg.as_str()) || arg == "--" {
+                continue;
+            } else if from.contains(&flag) {
+                package = value.or_else(|| args.next().map(String::as_str));
+            } else if arg.starts_with('-') {
+                return Err(format!("mcpm has nothing like `{arg}` of its command"));
+            } else {
+                if package.is_some_and(|package| package != arg) {
+                    self.options.push(("package_command", arg.clone()));
+                }
+                let package = package.unwrap_or(arg);
+                let server = format!("{scheme}://{}", package.replace("==", "@"));
+                match PackageReference::parse(&server) {
+                    Some(Ok(_)) => self.options.push(("server", server)),
+                    Some(Err(error)) => return Err(error.message().to_owned()),
+                    None => return Err(format!("`{server}` is not a package")),
+                }
+                return Ok(args.cloned().collect());
+            }
+        }
+        Err("its command names no package".to_owned())
+    }
+
+    /// Reads the arguments of `docker run`.
+    fn container(&mut self, args: &[String], env: Vec<(String, String)>) -> Refusal<()> {
+        let given: BTreeMap<String, String> = env.into_iter().collect();
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let (flag, value) = match arg.split_once('=') {
+                Some((flag, value)) if arg.starts_with("--") => (flag, Some(value.to_owned())),
+                _ => (arg.as_str(), None),
+            };
+            let mut value = || value.clone().or_else(|| args.next().cloned()).unwrap_or_default();
+            let Some(name) = flag.strip_prefix("--").or_else(|| flag.strip_prefix('-')) else {
+                self.options.push(("server", flag.to_owned()));
+                self.options.extend(args.map(|arg| ("args", arg.clone())));
+                return Ok(());
+            };
+            match name {
+                "i" | "interactive" | "t" | "tty" | "it" | "ti" | "rm" | "init" => {}
+                "name" | "pull" => drop(value()),
+                "e" | "env" => {
+                    let variable = value();
+                    match variable.split_once('=') {
+                        Some((name, value)) => self.set_variable(name, value)?,
+                        None => match given.get(&variable) {
+                            Some(value) => self.set_variable(&variable, value)?,
+                            None => {
+                                let value = self.variable(&variable)?.to_owned();
+                                self.secret(&variable, variable.clone(), value);
+                            }
+                        },
+                    }
+                }
+                "v" | "volume" => self.options.push(("volume", value())),
+                _ => return Err(format!("mcpm has nothing like `{flag}` of its command")),
+            }
+        }
+        Err("its command names no image".to_owned())
+    }
+
+    /// Adds a variable for the server, as a secret if it looks like one.
+    fn set_variable(&mut self, name: &str, value: &str) -> Refusal<()> {
+        let (value, is_reference) = self.resolved(value)?;
+        if !value.is_empty() && (is_reference || is_secret_name(name)) {
+            self.secret(name, name.to_owned(), value);
+        } else {
+            self.options.push(("env", format!("{name}={value}")));
+        }
+        Ok(())
+    }
+
+    fn secret(&mut self, name: &str, target: String, value: String) {
+        let secret = format!("{}/{name}", self.name);
+        self.options.push(("secret", format!("{secret},target={target}")));
+        self.secrets.insert(secret, Secret::from(value));
+    }
+
+    /// Replaces references to environment variables, as clients write them; also tells whether there were any.
+    fn resolved(&self, text: &str) -> Refusal<(String, bool)> {
+        let (mut out, mut rest, mut any) = (String::new(), text, false);
+        loop {
+            let starts =
+                ["${env:", "{env:", "${"].into_iter().filter_map(|start| Some((rest.find(start)?, start)));
+            let Some((at, start)) = starts.min_by_key(|(at, start)| (*at, usize::MAX - start.len())) else {
+                return Ok((out + rest, any));
+            };
+            let Some((name, after)) = rest[at + start.len()..].split_once('}') else {
+                return Ok((out + rest, any));
+            };
+            let (name, default) =
+                name.split_once(":-").map_or((name, None), |(name, text)| (name, Some(text)));
+            out += &rest[..at];
+            match (self.variable(name), default) {
+                (Ok(value), _) => out += value,
+                (Err(_), Some(default)) => out += default,
+                (Err(refusal), None) => return Err(refusal),
+            }
+            (rest, any) = (after, true);
+        }
+    }
+
+    fn variable(&self, name: &str) -> Refusal<&str> {
+        let missing = || format!("it refers to `{name}`, which is not a variable that is set here");
+        self.variables.get(name).ok_or_else(missing)
+    }
+}
+
+/// A text or a list of texts.
+fn texts(value: Option<&Value>) -> Vec<String> {
+    match value {
+        Some(Value::String(text)) => vec![text.clone()],
+        Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The pairs of an object of texts.
+fn pairs(value: Option<&Value>) -> Refusal<Vec<(String, String)>> {
+    let Some(object) = value.and_then(Value::as_object) else { return Ok(Vec::new()) };
+    let text = |(name, value): (&String, &Value)| match value {
+        Value::String(text) => Ok((name.clone(), text.clone())),
+        Value::Number(_) | Value::Bool(_) => Ok((name.clone(), value.to_string())),
+        _ => Err(format!("its field `{name}` is not a text")),
+    };
+    object.iter().map(text).collect()
+}

@@ -1,0 +1,214 @@
+//! Replaces entries that a user has by those of workloads, and puts them back.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use super::{
+    ClientTarget, Clients, ImportCandidate, ImportedEntry, ImportedServer, WrittenEntry,
+    config_file::{ConfigFile, unusable},
+    edit::{self, EntryPath, Origin},
+    entry, import, locate, map_of,
+    record::{EntryRecord, FileRecord, ImportRecord, LockedRecord},
+};
+use crate::{Error, ErrorKind, Result, options::Secret};
+
+impl Clients {
+    /// Returns the entries of a client that mcpm has not written, as workloads that could replace them.
+    ///
+    /// # Errors
+    /// `InvalidOption` for an unknown client, and for a file that cannot be read.
+    pub fn import_candidates(&self, client: &str, project: Option<&Path>) -> Result<Vec<ImportCandidate>> {
+        let client = locate::client(client)?;
+        let path = self.file(client, project)?;
+        let file = ConfigFile::read(&path)?;
+        let text = file.text().unwrap_or_default();
+        let entries = edit::entries(client.syntax, text, map_of(client, text));
+        let record = EntryRecord::read(&self.environment.state_dir)?;
+        let own = record.files.iter().find(|file| file.client == client.id && file.path == path);
+        let is_own = |name: &str| own.is_some_and(|file| file.entries.contains_key(name));
+        let entries = entries.map_err(|problem| unusable(&path, &problem))?;
+        let others = entries.iter().filter(|(name, _)| !is_own(name));
+        Ok(others
+            .map(|(name, value)| import::convert(client, name, value, &self.environment.variables))
+            .collect())
+    }
+
+    /// Replaces an entry by that of a workload, which was started from the entry.
+    ///
+    /// # Errors
+    /// Those of [`add`](Self::add); `NotFound` when the entry is gone.
+    pub fn take_over(
+        &self,
+        client: &str,
+        entry: &str,
+        server: &ImportedServer,
+        target: &ClientTarget,
+        project: Option<&Path>,
+    ) -> Result<WrittenEntry> {
+        let client = locate::client(client)?;
+        let path = self.file(client, project)?;
+        let (fields, url) = entry::entry(client, target, None, &self.bridge_command())?;
+        let locked = LockedRecord::lock(&self.environment.state_dir)?;
+        let mut record = locked.read()?;
+        let file = ConfigFile::read(&path)?;
+        let Some(before) = file.text() else {
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no file `{}`", path.display())));
+        };
+        let problem = |problem: String| unusable(&path, &problem);
+        let old = EntryPath { map: map_of(client, before), name: entry };
+        let new = EntryPath { name: &target.name, ..old };
+        if entry != target.name && edit::entry(client.syntax, before, new).map_err(problem)?.is_some() {
+            let message = format!("`{}` has an entry `{}` already", path.display(), target.name);
+            return Err(Error::new(ErrorKind::NameTaken, message));
+        }
+        let (text, old_text) = edit::swap(client.syntax, before, old, new, &fields).map_err(problem)?;
+        let hidden = hide(&old_text, &server.secrets);
+        let shown = edit::swap_back(client.syntax, &text, new, old, &hidden).map_err(problem)?;
+        let shown = edit::entry(client.syntax, &shown, old).map_err(problem)?.unwrap_or_default();
+        if server.secrets.values().any(|secret| contains(&shown, secret.expose())) {
+            return Err(problem(format!(
+                "has secrets in the entry `{entry}` in a form that cannot be moved"
+            )));
+        }
+        let at = record.files.iter().position(|file| file.client == client.id && file.path == path);
+        let backup = if at.is_none() { Some(locked.back_up(client.id, &path, before)?) } else { None };
+        let at = at.unwrap_or_else(|| {
+            record.files.push(FileRecord {
+                client: client.id.to_owned(),
+                path: path.clone(),
+                project: project.map(|folder| self.environment.working_dir.join(folder)),
+                created: false,
+                origin: Origin::Object { depth: old.map.len(), inside: None },
+                entries: BTreeMap::new(),
+                imported: BTreeMap::new(),
+            });
+            record.files.len() - 1
+        });
+        let secrets = server.secrets.keys().cloned().collect();
+        let import = ImportRecord { entry: entry.to_owned(), text: hidden, secrets };
+        record.files[at].entries.insert(target.name.clone(), url.map(str::to_owned));
+        record.files[at].imported.insert(target.name.clone(), import);
+        locked.save(&record)?;
+        file.write(&text, false)?;
+        let mut notes = Vec::new();
+        if let Some(backup) = &backup
+            && !server.secrets.is_empty()
+        {
+            notes.push(format!("`{}` is a copy of the file with its secrets", backup.display()));
+        }
+        Ok(WrittenEntry {
+            workload: target.name.clone(),
+            client: client.id,
+            name: client.name,
+            file: path,
+            backup,
+            notes,
+        })
+    }
+
+    /// Returns the entries of a client that were replaced by those of workloads.
+    ///
+    /// # Errors
+    /// `InvalidOption` for an unknown client; `CorruptState` when the record is damaged.
+    pub fn imported(&self, client: &str, project: Option<&Path>) -> Result<Vec<ImportedEntry>> {
+        let client = locate::client(client)?;
+        let path = self.file(client, project)?;
+        let record = EntryRecord::read(&self.environment.state_dir)?;
+        let file = record.files.into_iter().find(|file| file.client == client.id && file.path == path);
+        let imported = file.into_iter().flat_map(|file| file.imported);
+        Ok(imported
+            .map(|(workload, import)| ImportedEntry {
+                workload,
+                entry: import.entry,
+                secrets: import.secrets,
+            })
+            .collect())
+    }
+
+    /// Puts an entry back that was replaced by that of a workload. `secrets` has the values of its secrets. Returns the file.
+    ///
+    /// # Errors
+    /// `NotFound` when the workload has replaced no entry, or a secret is missing; `InvalidOption` for a file that cannot be
+    /// edited, or when somebody else has changed the entry of the workload.
+    pub fn put_back(
+        &self,
+        client: &str,
+        workload: &str,
+        secrets: &BTreeMap<String, Secret>,
+        project: Option<&Path>,
+    ) -> Result<PathBuf> {
+        let client = locate::client(client)?;
+        let path = self.file(client, project)?;
+        let locked = LockedRecord::lock(&self.environment.state_dir)?;
+        let mut record = locked.read()?;
+        let at = record.files.iter().position(|file| file.client == client.id && file.path == path);
+        let found = at.and_then(|at| Some((at, record.files[at].imported.get(workload)?.clone())));
+        let Some((at, import)) = found else {
+            let message = format!("`{workload}` has replaced no entry in `{}`", path.display());
+            return Err(Error::new(ErrorKind::NotFound, message));
+        };
+        if let Some(missing) = import.secrets.iter().find(|name| !secrets.contains_key(*name)) {
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no secret `{missing}`")));
+        }
+        let file = ConfigFile::read(&path)?;
+        let before = file.text().unwrap_or_default();
+        let problem = |problem: String| unusable(&path, &problem);
+        let current = EntryPath { map: map_of(client, before), name: workload };
+        let earlier = EntryPath { name: &import.entry, ..current };
+        let url = record.files[at].entries.get(workload).and_then(Option::as_deref);
+        let entry = edit::entry(client.syntax, before, current).map_err(problem)?;
+        if !entry.is_some_and(|entry| entry::is_own(client, workload, url, &entry)) {
+            return Err(problem(format!("has another entry `{workload}` than mcpm has written")));
+        }
+        let text = reveal(&import.text, secrets);
+        let text = edit::swap_back(client.syntax, before, current, earlier, &text).map_err(problem)?;
+        file.write(&text, false)?;
+        record.files[at].entries.remove(workload);
+        record.files[at].imported.remove(workload);
+        if record.files[at].entries.is_empty() {
+            record.files.remove(at);
+        }
+        locked.save(&record)?;
+        Ok(path)
+    }
+}
+
+/// The reference to a secret in a recorded text.
+fn reference(name: &str) -> String {
+    format!("{{{{mcpm-secret:{name}}}}}")
+}
+
+/// A secret as it is written in a string with escapes.
+fn escaped(value: &str) -> String {
+    let quoted = Value::from(value).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+/// Replaces secrets by references.
+fn hide(text: &str, secrets: &BTreeMap<String, Secret>) -> String {
+    secrets.iter().fold(text.to_owned(), |text, (name, secret)| {
+        text.replace(&escaped(secret.expose()), &reference(name))
+    })
+}
+
+/// Replaces references by secrets, in the opposite order: a reference may contain the value of a later one.
+fn reveal(text: &str, secrets: &BTreeMap<String, Secret>) -> String {
+    secrets.iter().rev().fold(text.to_owned(), |text, (name, secret)| {
+        text.replace(&reference(name), &escaped(secret.expose()))
+    })
+}
+
+/// Whether a text in a value contains a secret.
+fn contains(value: &Value, secret: &str) -> bool {
+    match value {
+        Value::String(text) => text.contains(secret),
+        Value::Array(items) => items.iter().any(|item| contains(item, secret)),
+        Value::Object(fields) => fields.values().any(|field| contains(field, secret)),
+        // Without quotes, a reference would not be valid.
+        _ => false,
+    }
+}
