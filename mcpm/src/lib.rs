@@ -134,7 +134,7 @@ pub mod isolation;
 mod limits_tests;
 mod line_writer;
 mod mcp;
-#[cfg(feature = "client")]
+#[cfg(feature = "mcp-client")]
 pub mod mcp_client;
 mod memory;
 mod name;
