@@ -102,6 +102,7 @@ const ONLY_IN_RUST: &[(&str, &str)] = &[
     ("Workloads::stdio_bridge", "for programs that serve a workload on their standard input and output"),
     ("RunningWorkload::interrupt", "for the command line's supervisor"),
     ("Workloads::interrupted", "for services that start workloads with the machine"),
+    ("Workloads::is_supervised", "part of the status"),
     ("Workloads::requested_grace", "for the command line's supervisor"),
     ("Workloads::tunnel_target", "tunnels are opened by the command line"),
     ("Workloads::log_path", "a file of the command line's supervisor"),

@@ -88,6 +88,7 @@ fn a_killed_stdio_server_comes_back_and_its_sessions_go_on() {
     let url = home.run(&["run", STDIO, "--name", &name]).succeeded().url();
     let session = Session::open(&url);
     let tools = session.tools();
+    let follower = Program::start(&mut home.mcpm(&["logs", &name, "--proxy", "--follow"]));
     for count in 1..=2 {
         docker(&["kill", &name]);
         wait_until("it is started again", || home.status(&name)["restarts"] == count);
@@ -96,6 +97,21 @@ fn a_killed_stdio_server_comes_back_and_its_sessions_go_on() {
     }
     home.run_and_record(&["status", &name]).succeeded();
     home.assert_transcript("recovery/killed_server_stdio");
+    home.run(&["stop", &name]).succeeded();
+    let followed = follower.wait();
+    assert_eq!((followed.code, followed.stderr.as_str()), (Some(0), ""));
+    let log = home.run(&["logs", &name, "--proxy"]).succeeded().stdout;
+    assert_eq!(followed.stdout, log);
+    for (line, count) in [
+        ("starting the server", 1),
+        (" ready name=", 1),
+        ("the server exited with code 137", 2),
+        ("it is started again attempt=1", 1),
+        ("the server is ready again", 2),
+        ("ending, as mcpm was told to stop the workload", 1),
+    ] {
+        assert_eq!(log.matches(line).count(), count, "{line}: {log}");
+    }
 }
 
 #[test]

@@ -349,6 +349,14 @@ impl Workloads {
             .hint("`mcpm list` shows all"))
     }
 
+    /// Returns whether a process supervises a workload now.
+    ///
+    /// # Errors
+    /// `NotFound`; `Io` when the lock cannot be read.
+    pub fn is_supervised(&self, name: &str) -> Result<bool> {
+        Ok(Lock::holder(&self.store.lock_path(&self.find(name)?))?.is_some())
+    }
+
     /// Returns the grace period with which this process, as the supervisor of a workload, was told to stop; `None` if it
     /// got a signal from something else than mcpm.
     pub fn requested_grace(&self, name: &str) -> Option<Duration> {
