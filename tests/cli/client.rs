@@ -98,7 +98,7 @@ fn progress_is_shown_and_questions_of_a_server_are_asked() {
     // Without a terminal nobody can be asked.
     let declined = home.run(&["call", &name, ASKING]);
     assert_eq!((declined.code, declined.stdout.as_str()), (Some(1), ""));
-    assert_eq!(declined.stderr, "error: the server requires input that it did not get\n");
+    assert_eq!(declined.stderr, "error: the server still asked for input after 10 rounds\n");
 }
 
 /// A tool that asks for the name of the caller.

@@ -95,7 +95,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         Some(("status", matches)) => status(matches),
         _ => Err(Error::new(
             ErrorKind::InvalidOption,
-            "`add`, `remove`, `import`, `list` or `status` is missing",
+            "`add`, `remove`, `import`, `list` or `status` is missing after `mcpm client`",
         )),
     }
 }

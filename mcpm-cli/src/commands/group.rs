@@ -45,7 +45,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             }
         }
         Some(("rm", matches)) => remove(&workloads, &name(matches), matches.get_flag(WITH_WORKLOADS))?,
-        _ => return Err(Error::new(ErrorKind::InvalidOption, "`create`, `list` or `rm` is missing")),
+        _ => {
+            return Err(Error::new(
+                ErrorKind::InvalidOption,
+                "`create`, `list` or `rm` is missing after `mcpm group`",
+            ));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -29,7 +29,7 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let Some(("accept", matches)) = matches.subcommand() else {
-        return Err(Error::new(ErrorKind::InvalidOption, "`accept` is missing"));
+        return Err(Error::new(ErrorKind::InvalidOption, "`accept` is missing after `mcpm ignore`"));
     };
     let folder = matches.get_one::<PathBuf>(FOLDER).cloned().unwrap_or_default();
     let changed = Workloads::new(Environment::from_process()).accept_ignore_files(&folder)?;

@@ -116,7 +116,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         _ => {
             return Err(Error::new(
                 ErrorKind::InvalidOption,
-                "`list`, `pull`, `load`, `rm` or `prune` is missing",
+                "`list`, `pull`, `load`, `rm` or `prune` is missing after `mcpm image`",
             ));
         }
     }

@@ -58,7 +58,10 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let Some((verb, matches)) = matches.subcommand() else {
-        return Err(Error::new(ErrorKind::InvalidOption, "`list`, `search` or `info` is missing"));
+        return Err(Error::new(
+            ErrorKind::InvalidOption,
+            "`list`, `search` or `info` is missing after `mcpm registry`",
+        ));
     };
     let named = matches.get_one::<String>(REGISTRY).map(String::as_str);
     let mut registry = Registry::open(&Environment::from_process(), named)?;

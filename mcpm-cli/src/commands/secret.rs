@@ -114,7 +114,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         _ => {
             return Err(Error::new(
                 ErrorKind::InvalidOption,
-                "`set`, `get`, `list`, `rm` or `provider` is missing",
+                "`set`, `get`, `list`, `rm` or `provider` is missing after `mcpm secret`",
             ));
         }
     }

@@ -1,4 +1,5 @@
-//! Reads and replaces one configuration file of a client, without losing what others write to it meanwhile.
+//! Reads one configuration file of an MCP client, and replaces it. If another program has changed the file since it was
+//! read, the write fails, so that no change is lost.
 //!
 //! A symbolic link is followed, because many users keep their configuration elsewhere and link to it: the file that it
 //! leads to is replaced, in its own folder, and the link stays. It must be a regular file of the same user.

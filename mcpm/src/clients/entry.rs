@@ -90,7 +90,8 @@ fn token(
                 "{} cannot read a token from an environment variable, and mcpm writes no tokens",
                 client.name
             );
-            Err(Error::new(ErrorKind::Unsupported, message).hint("let the client log in"))
+            Err(Error::new(ErrorKind::Unsupported, message)
+                .hint("leave out the variable: a client that supports OAuth logs in by itself"))
         }
     }
 }

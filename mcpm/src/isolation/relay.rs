@@ -1,8 +1,9 @@
 //! Demultiplexes the connections of a container whose engine shares no sockets with this machine: they share one
 //! stream to a process in the container (`mcpm/shim/relay.rs`).
 //!
-//! The stream is as untrusted as a socket. Each connection is spliced to one end of a socket pair, so that the other
-//! modules need not know its origin.
+//! What the stream carries is as untrusted as what comes from a socket of the container. The bytes of each connection are
+//! copied to and from one end of a socket pair. The other modules get the other end, and treat it like a direct
+//! connection.
 
 use std::{
     io,

@@ -218,8 +218,9 @@ fn handshake_error(error: ClientInitializeError) -> Error {
 fn request_error(error: ServiceError) -> Error {
     match error {
         ServiceError::McpError(rejection) => rejection_error(&rejection),
-        ServiceError::InputRequiredRoundsExceeded { .. } => {
-            Error::new(ErrorKind::Upstream, "the server requires input that it did not get")
+        ServiceError::InputRequiredRoundsExceeded { max_rounds } => {
+            let message = format!("the server still asked for input after {max_rounds} rounds");
+            Error::new(ErrorKind::Upstream, message)
         }
         other => Error::new(ErrorKind::Upstream, "the request failed").source(other),
     }

@@ -61,7 +61,7 @@ options! {
         port: Option<u16> [computed_default: Some("a free port")];
         /// Enable debug mode
         ///
-        /// CLI only; library users configure `tracing` themselves.
+        /// Logs more, with times and modules. CLI only; a Rust program sets up a subscriber of `tracing`.
         debug: Option<bool> = "false" [place: ArgumentPosition::Global];
     }
     section "Workload and container" for (run) {
@@ -254,8 +254,8 @@ options! {
         oidc_client_secret: Option<Secret> [env: Some("MCPM_OIDC_CLIENT_SECRET")];
         /// Token introspection endpoint URL
         ///
-        /// If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
-        /// introspection.
+        /// If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys, and only
+        /// tokens that are not JWTs are sent to this endpoint.
         oidc_introspection_url: Option<String> [
             kind: ValueKind::Url, computed_default: Some("from the issuer's metadata, with a client secret"),
         ];

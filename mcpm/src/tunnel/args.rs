@@ -1,4 +1,4 @@
-//! Parses the name of a tunnel provider and its arguments in JSON.
+//! Reads a tunnel provider from its name and a JSON object with its arguments.
 
 use std::sync::Arc;
 

@@ -327,8 +327,11 @@ fn address_in_network(network: &Network, info: &ContainerInfo) -> Result<Option<
         // Only the network of another container can turn out to be of these kinds.
         Network::Custom(_) if info.network_mode == "host" => return Ok(Some(Ipv4Addr::LOCALHOST.into())),
         Network::Custom(name) if info.network_mode == "none" => {
-            let message = format!("the server cannot be reached: there is no network in `{name}`");
-            return Err(Error::new(ErrorKind::StartFailed, message).hint("set `network` to another one"));
+            let message = format!(
+                "the server cannot be reached: `network` is `{name}`, and that container has no network"
+            );
+            return Err(Error::new(ErrorKind::StartFailed, message)
+                .hint("set `network` to a network, or to a container that has one"));
         }
         Network::Custom(name) => info.addresses.get(name),
         _ => None,

@@ -1,9 +1,9 @@
 //! The current token of a remote server, and its renewal.
 //!
 //! A token that will expire soon is renewed while it is still used; one that has expired or was rejected is renewed
-//! before the request is sent. Requests that need a new token share one renewal, and so do processes with the same
-//! login: a lock is held, and the login is read again first. A renewal that fails because the authorization server
-//! cannot be reached drops nothing.
+//! before the request is sent. Requests that need a new token share one renewal. Processes with the same login share
+//! it, too: each holds a lock, and reads the stored login again first. If the authorization server cannot be reached,
+//! the stored login is kept, and a later request tries the renewal again.
 
 use std::{
     path::PathBuf,

@@ -1,5 +1,5 @@
-//! A client of the OCI distribution API, for digests and signatures, which engines do not read, and for pulling images
-//! without an engine.
+//! A client of the OCI distribution API. It reads digests and signatures, because engines do not, and pulls images when
+//! there is no engine.
 //!
 //! It sends read requests with the logins that the engine would get, over HTTPS, and over HTTP to a registry on this
 //! machine without TLS. Content that is requested by its digest is verified against it, so the sender of the response
