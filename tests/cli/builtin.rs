@@ -56,6 +56,28 @@ fn a_package_runs_with_the_tools_of_this_machine() {
 }
 
 #[test]
+fn a_package_without_its_base_image_warns_at_each_start() {
+    let home = Home::new();
+    // The registry of the base image cannot be reached.
+    home.set("HTTPS_PROXY", "http://127.0.0.1:1");
+    home.set("NO_PROXY", "pypi.org,files.pythonhosted.org");
+    let name = home.name("time");
+    let run = ["run", "uvx://mcp-server-time", "--runtime", "builtin", "--name", &name];
+    let warning = "its server can read the system folders of this machine";
+    let first = home.run(&run).succeeded();
+    assert!(first.stderr.contains("cannot be pulled") && first.stderr.contains(warning), "{first:?}");
+    home.run(&["stop", &name]).succeeded();
+    let started = home.run(&["start", &name]).succeeded();
+    assert!(started.stderr.contains(warning), "{started:?}");
+    home.run(&["rm", &name]).succeeded();
+    // Its image is here already.
+    let again = home.run(&run).succeeded();
+    assert!(!again.stderr.contains("cannot be pulled") && again.stderr.contains(warning), "{again:?}");
+    home.run(&["rm", &name]).succeeded();
+    home.assert_nothing_left();
+}
+
+#[test]
 fn images_of_engines_run_without_one() {
     let home = Home::new();
     let archive = home.text("images.tar");
