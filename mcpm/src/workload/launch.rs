@@ -2,26 +2,22 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::header;
-
 use super::{
-    EventStream, Placement, RemoteSpec, RunningWorkload, WorkloadEvent, WorkloadName, WorkloadSpec, ca_certs,
+    EventStream, Placement, RunningWorkload, WorkloadEvent, WorkloadName, WorkloadSpec, ca_certs,
     container::{Containers, UnconfirmedCreations},
     egress_denials::EgressDenialReporter,
     events::WorkloadEvents,
-    headers,
     http_server::{HttpServer, HttpServerSupervisor, START_TIMEOUT},
     ignore,
     record::Record,
-    remote_login,
-    remote_server::{self, RemoteEndpoint, StartupNotice},
+    remote_server,
     resolve::{isolation_folder, permissions, remote_url::RemoteUrl},
     running::{ServerHandle, StopOnDrop, end_containers},
     secret_delivery::{self, SecretDelivery},
     transport_mismatch,
 };
 use crate::{
-    Environment, Error, ErrorKind, Feature, Result,
+    Environment, Error, ErrorKind, Result,
     clients::Clients,
     explain::{self, DenialRecord},
     isolation::{EgressDecision, Isolation, ProfileRecorder},
@@ -39,7 +35,6 @@ use crate::{
     secrets::SecretValues,
     state::{Claim, Document, Groups, Lock, Phase, Store},
     stdio::{OnEvent, RestartPolicy},
-    transport::tls::TrustStore,
 };
 
 /// Grace period of servers that a killed supervisor has left running.
@@ -48,12 +43,12 @@ const LEFTOVER_GRACE: Duration = Duration::from_secs(2);
 /// A resolved workload that is being started.
 #[derive(Debug)]
 pub struct Launch {
-    spec: WorkloadSpec,
-    environment: Environment,
+    pub(super) spec: WorkloadSpec,
+    pub(super) environment: Environment,
     pub(super) events: WorkloadEvents,
     policy: RestartPolicy,
     secrets: Option<SecretValues>,
-    recorded: bool,
+    pub(super) recorded: bool,
     ephemeral: bool,
     pub(super) reachability: Reachability,
 }
@@ -114,29 +109,6 @@ impl Launch {
     /// Subscribes to events from now on.
     pub fn events(&self) -> EventStream {
         self.events.subscribe()
-    }
-
-    /// Asks the user to log in to a remote server, if that is required and there is no login yet, and returns the values
-    /// of secrets with the login, for a [launch](Self::secrets) in a process that cannot ask. A recorded workload whose
-    /// server cannot be reached is left as it is.
-    ///
-    /// # Errors
-    /// `LoginRequired` if the environment has no user prompt; `Upstream` if the login fails; `StartFailed` for a remote
-    /// server that is no MCP server; those of the secret store.
-    pub async fn log_in(&self, mut values: SecretValues) -> Result<SecretValues> {
-        let Placement::Remote(remote) = &self.spec.place else { return Ok(values) };
-        let target = self.remote_target(remote, &values)?;
-        if let Some(outgoing) = target.outgoing() {
-            match self.check_remote(&target, remote).await {
-                // It may be unreachable for now.
-                Err(error) if self.recorded => tracing::debug!(%error, "the remote server was not checked"),
-                checked => drop(checked?),
-            }
-            values.extend(
-                outgoing.to_secret().await.map(|login| (outgoing.login_name(), login)).into_iter().collect(),
-            );
-        }
-        Ok(values)
     }
 
     /// Starts the workload and returns once clients can connect.
@@ -284,7 +256,7 @@ impl Launch {
     }
 
     /// The secrets of the proxy, which are not on record.
-    fn proxy_secrets(&self) -> ProxySecrets {
+    pub(super) fn proxy_secrets(&self) -> ProxySecrets {
         let given = ProxySecrets::from(&SharedOptions::from(&self.spec.asked));
         given.or_from(&self.environment, &self.spec.proxy)
     }
@@ -387,101 +359,6 @@ impl Launch {
         let folder = (!carried).then_some((folder.as_path(), architecture.as_str()));
         Isolation::start(folder, spec, port, gateways, on_decision, learner, None)
             .map(|isolation| Some(Arc::new(isolation)))
-    }
-
-    /// The remote server, with its headers and the means to log in.
-    fn remote_target(&self, remote: &RemoteSpec, values: &SecretValues) -> Result<Target> {
-        let mut headers = headers::build_headers(remote, &self.spec.secrets, values)?;
-        headers.extend(self.spec.proxy.forward_headers(&self.proxy_secrets())?);
-        let bundle = self.spec.asked.mcpm_ca_bundle.as_deref();
-        let target = Target::parse_with_trust(&remote.url, TrustStore::with_bundle(bundle)?)?;
-        // An exchanged token or a header authenticates requests already.
-        let is_authenticated =
-            self.spec.proxy.exchange.is_some() || headers.contains_key(header::AUTHORIZATION);
-        // A build without logins forwards what the server responds, unless the options require one.
-        let can_log_in = Feature::Login.is_enabled() || self.spec.proxy.outgoing.is_some();
-        let outgoing = if is_authenticated || !can_log_in {
-            None
-        } else {
-            Some(Arc::new(remote_login::outgoing(&self.spec, remote, &self.environment)?))
-        };
-        Ok(target.with_headers(headers).with_outgoing(outgoing))
-    }
-
-    /// Asks the user to log in to the remote server, in place of the login that is kept. A running proxy takes the new
-    /// login when it needs one.
-    ///
-    /// # Errors
-    /// `InvalidOption` for a workload in a container; `NotFound` if the server names no authorization server; as for
-    /// [`log_in`](Self::log_in).
-    pub async fn renew_login(&self) -> Result<()> {
-        remote_login::of_workload(&self.spec, &self.environment)?.log_in_and_keep().await
-    }
-
-    /// Removes the login to the remote server that is kept, and revokes it at the authorization server (RFC 7009). A
-    /// running workload stops using it within seconds, another proxy when its token expires.
-    ///
-    /// # Errors
-    /// `InvalidOption` for a workload in a container; `NotFound` if no login is kept; those of the secret store. A failed
-    /// revocation is logged.
-    pub async fn log_out(&self) -> Result<()> {
-        remote_login::of_workload(&self.spec, &self.environment)?.log_out().await
-    }
-
-    /// Checks the remote server with one MCP exchange, and logs in if it requires that. Returns the notice about a server
-    /// to which mcpm cannot log in.
-    async fn check_remote(&self, target: &Target, remote: &RemoteSpec) -> Result<Option<StartupNotice>> {
-        let expected = ExpectedServer::at_own_path(target, Some(self.spec.transport));
-        let shown = remote.redacted_url();
-        let Some(outgoing) = target.outgoing() else {
-            return remote_server::check(target, &expected, &shown).await;
-        };
-        outgoing.prepare().await?;
-        // Once with a kept login, and once with a new one.
-        for _ in 0..2 {
-            match remote_server::check(target, &expected, &shown).await? {
-                Some(notice) if notice.needs_login => match outgoing.obtain_login().await {
-                    Ok(()) => {}
-                    // Its responses are forwarded, and clients may log in by themselves.
-                    Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::LoginRequired) => {
-                        return Ok(Some(notice));
-                    }
-                    Err(error) => return Err(error),
-                },
-                notice => return Ok(notice),
-            }
-        }
-        remote_server::check(target, &expected, &shown).await
-    }
-
-    /// Checks that the remote server can be reached. A recorded one may be unreachable for now.
-    async fn start_remote(
-        &self,
-        remote: &RemoteSpec,
-        values: &SecretValues,
-        publicity: ExternalUrlConfig,
-        record: &Arc<Record>,
-    ) -> Result<Box<dyn Endpoint>> {
-        let target = self.remote_target(remote, values)?;
-        let expected = ExpectedServer::at_own_path(&target, Some(self.spec.transport));
-        if let Some(outgoing) = target.outgoing()
-            && let Some(login) = values.get(&outgoing.login_name())
-        {
-            outgoing.restore(Some(login)).await?;
-        }
-        match self.check_remote(&target, remote).await {
-            Ok(None) => {}
-            // A server that requires a login gets an exchanged token with each request.
-            Ok(Some(remark)) if self.spec.proxy.exchange.is_some() && remark.needs_login => {}
-            Ok(Some(remark)) => record.warn(remark.message),
-            Err(error) if self.recorded => record.warn(error.to_string()),
-            Err(error) => return Err(error),
-        }
-        if let Some(outgoing) = target.outgoing() {
-            tokio::spawn(remote_login::watch(outgoing, Arc::clone(record), self.spec.name.clone()));
-        }
-        let forward = Forward::new(Arc::new(target), publicity, expected);
-        Ok(Box::new(RemoteEndpoint::new(forward, Arc::clone(record))))
     }
 
     async fn start_stdio(&self, containers: &Containers, on_event: OnEvent) -> Result<StdioServer> {

@@ -20,6 +20,7 @@ mod http_server;
 #[cfg_attr(not(feature = "containers"), path = "ignore/off.rs")]
 mod ignore;
 mod launch;
+mod launch_remote;
 mod listening_ports;
 mod manage;
 mod plan;

@@ -455,5 +455,8 @@ fn copy(from: &mut impl Read, to: &mut File, mut count: u64) -> io::Result<()> {
 }
 
 #[cfg(test)]
+#[path = "unpack_random_tests.rs"]
+mod random_tests;
+#[cfg(test)]
 #[path = "unpack_tests.rs"]
 mod tests;
