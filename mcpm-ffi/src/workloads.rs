@@ -68,6 +68,7 @@ impl From<mcpm::workload::WorkloadInfo> for WorkloadInfo {
             image,
             package,
             verified,
+            runtime: _,
             remote,
             transport,
             group,

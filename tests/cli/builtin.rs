@@ -1,10 +1,13 @@
 //! Workloads of the built-in runtime, without an engine.
 
-use std::fs;
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, chown},
+};
 
 use serde_json::Value;
 
-use super::support::{Home, Session, docker, is_alive, kill, wait_until};
+use super::support::{Home, Outcome, Session, docker, is_alive, kill, wait_until};
 
 /// The base image that consists of the system folders of this machine.
 const SYSTEM_BASE: &str = "localhost/mcpm/host:system";
@@ -99,6 +102,39 @@ fn images_of_engines_run_without_one() {
     }
     assert_eq!(containers(&home), 0);
     home.assert_nothing_left();
+}
+
+#[test]
+fn a_run_without_an_engine_says_which_runtime_it_took() {
+    if !rustix::process::geteuid().is_root() {
+        // Whoever runs the tests may use an engine.
+        return;
+    }
+    let home = Home::new();
+    let archive = home.text("image.tar");
+    docker(&["save", "--output", &archive, STDIO]);
+    fs::set_permissions(&archive, fs::Permissions::from_mode(0o644)).unwrap();
+    for folder in ["home", "runtime", "state"] {
+        let folder = home.path(folder);
+        fs::create_dir_all(&folder).unwrap();
+        chown(&folder, Some(65534), Some(65534)).unwrap();
+    }
+    home.run_unprivileged(&["image", "load", &archive]).succeeded();
+    let run = |args: &[&str]| {
+        let mut command = home.command("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(home.path("mcpm")).args(args);
+        Outcome::of(command.output().unwrap()).succeeded()
+    };
+    let name = home.name("auto");
+    let started = run(&["run", STDIO, "--name", &name, "--offline"]);
+    assert!(started.stderr.contains("the built-in runtime is used"), "{started:?}");
+    assert!(!Session::open(&started.url()).tools().is_empty());
+    let listed = run(&["list"]).stdout;
+    assert!(listed.contains("RUNTIME") && listed.contains("builtin"), "{listed}");
+    assert_eq!(run(&["status", &name, "--output", "json"]).json()["runtime"], "builtin");
+    assert!(run(&["status", &name]).stdout.lines().any(|line| line.starts_with("runtime")));
+    run(&["rm", &name]);
+    assert_eq!(containers(&home), 0);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use clap::{Arg, ArgMatches, Command};
 use mcpm::{
     Environment, Result,
     options::Transport,
+    runtime::EngineName,
     state::LoginState,
     workload::{WorkloadInfo, Workloads},
 };
@@ -47,21 +48,27 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 fn rows(all: &[WorkloadInfo]) -> Vec<Vec<String>> {
-    let head = ["NAME", "SERVER", "STATUS", "URL", "GROUP", "CREATED"].map(str::to_owned).to_vec();
+    let mut head = ["NAME", "SERVER", "STATUS", "URL", "GROUP", "CREATED"].map(str::to_owned).to_vec();
+    // With engines alone, it says nothing new.
+    let shows_runtimes = all.iter().any(|one| one.runtime == Some(EngineName::Builtin));
+    head.extend(shows_runtimes.then(|| "RUNTIME".to_owned()));
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     let row = |one: &WorkloadInfo| {
         let mut status = one.status.as_str().to_owned();
         if one.login == Some(LoginState::NeedsLogin) {
             status += " (needs login)";
         }
-        vec![
+        let runtime = one.runtime.map(|runtime| runtime.to_string());
+        let mut cells = vec![
             one.name.clone(),
             text(&server(one)),
             status,
             text(&one.url),
             text(&one.group),
             one.created_at.as_deref().map_or_else(|| "-".to_owned(), output::ago),
-        ]
+        ];
+        cells.extend(shows_runtimes.then(|| text(&runtime)));
+        cells
     };
     std::iter::once(head).chain(all.iter().map(row)).collect()
 }

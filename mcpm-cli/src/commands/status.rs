@@ -36,6 +36,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         ("package", info.package.map(|package| package.to_string())),
         ("image", info.image),
         ("signed by", info.verified.map(|verified| verified.signer.to_string())),
+        ("runtime", info.runtime.map(|runtime| runtime.to_string())),
         ("remote", info.remote),
         ("transport", transport),
         ("group", info.group),

@@ -17,9 +17,9 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
-    options::{OptionSet as _, WorkloadOptions},
+    options::{OptionSet as _, RuntimeChoice, WorkloadOptions},
     proxy::service::Reachability,
-    runtime::Runtime,
+    runtime::{EngineName, Runtime},
     secrets::{self, SecretValues},
     state::{Groups, Store},
 };
@@ -200,6 +200,11 @@ impl Workload {
         let verification = Verification::from_request(request)?;
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
+        let is_selected = self.request.options.runtime.is_none_or(|choice| choice == RuntimeChoice::Auto);
+        if is_selected && engine.name == EngineName::Builtin {
+            let message = "no container engine responds, so the built-in runtime is used".to_owned();
+            self.events.emit(WorkloadEvent::Warning { message });
+        }
         self.check_network(runtime.as_ref()).await?;
         let target_address = target::target_address(&request.without_defaults()).await?;
         let offline = self.request.options.offline.unwrap_or(false);

@@ -21,7 +21,7 @@ use crate::{
     clients::{ClientTarget, Clients},
     image::{ImageReference, verify::VerifiedImage},
     options::{ProxyMode, RuntimeChoice, Transport},
-    runtime::{ContainerInfo, ContainerState, LogChunk, LogOptions, Runtime, labels},
+    runtime::{ContainerInfo, ContainerState, EngineName, LogChunk, LogOptions, Runtime, labels},
     secrets::SecretValues,
     state::{
         ContainerView, Document, FORMAT_VERSION, Groups, Lock, LoginState, Phase, ProcessId, Status, Store,
@@ -76,6 +76,9 @@ pub struct WorkloadInfo {
     /// The verified signer of its image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<VerifiedImage>,
+    /// The runtime of its container; `None` for a remote server, and in old records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<EngineName>,
     /// The URL of a remote server, without its query.
     pub remote: Option<String>,
     /// How the server speaks MCP.
@@ -453,6 +456,7 @@ impl Workloads {
             image: spec.as_ref().and_then(WorkloadSpec::container).map(|container| container.image.clone()),
             package: spec.as_ref().and_then(|spec| spec.package.clone()),
             verified: spec.as_ref().and_then(|spec| spec.verified.clone()),
+            runtime: spec.as_ref().and_then(|spec| spec.runtime),
             remote: spec.as_ref().and_then(|spec| match &spec.place {
                 Placement::Remote(remote) => Some(remote.redacted_url()),
                 Placement::Container(_) => None,

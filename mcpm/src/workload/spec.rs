@@ -11,7 +11,7 @@ use crate::{
     options::{SecretRef, Transport, WorkloadOptions},
     proxy::ProxySpec,
     redact::url::redact_url_text,
-    runtime::ContainerSpec,
+    runtime::{ContainerSpec, EngineName},
 };
 
 /// A workload as it is started and recorded.
@@ -36,6 +36,9 @@ pub struct WorkloadSpec {
     pub place: Placement,
     /// The address of the engine that has the container. `None` for a remote server, and in old records.
     pub engine: Option<String>,
+    /// Which runtime that is. `None` for a remote server, and in old records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<EngineName>,
     /// References to the server's secrets. Their values are read at each start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretRef>,

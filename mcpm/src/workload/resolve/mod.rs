@@ -244,6 +244,7 @@ pub(super) fn resolve(
     let exported = options_for_export(request, &context.environment.working_dir);
     Ok(WorkloadSpec {
         engine: Some(context.engine.endpoint.clone()),
+        runtime: Some(context.engine.name),
         version: SPEC_VERSION,
         name,
         group,

@@ -95,6 +95,7 @@ pub(in crate::workload) fn resolve(
     }
     Ok(WorkloadSpec {
         engine: None,
+        runtime: None,
         version: SPEC_VERSION,
         name,
         group: options.group.clone().unwrap_or_default(),
