@@ -107,6 +107,8 @@ const ONLY_IN_RUST: &[(&str, &str)] = &[
     ("Workloads::is_supervised", "part of the status"),
     ("Workloads::requested_grace", "for the command line's supervisor"),
     ("Workloads::tunnel_target", "tunnels are opened by the command line"),
+    ("Workloads::clients", "configurations of clients are written by the command line"),
+    ("Workloads::client_target", "configurations of clients are written by the command line"),
     ("Workloads::log_path", "a file of the command line's supervisor"),
     ("Workloads::export_text", "`export` to a file"),
     ("Workloads::launch", "`Workloads::start`, whose parameters are those of `Launch`"),

@@ -145,7 +145,7 @@ fn add(matches: &ArgMatches) -> Result<ExitCode> {
         project: project(matches).map(Path::to_owned),
         token_variable: matches.get_one::<String>(TOKEN_VARIABLE).cloned(),
     };
-    clients(&workloads).check(client, &options)?;
+    clients(&workloads).check(client, None, &options)?;
     executor::run(async {
         let names = workload_args::names_of(matches, &workloads).await?;
         let enter = async |name: String| enter(&workloads, client, &name, &options).await;
@@ -198,7 +198,7 @@ fn status(matches: &ArgMatches) -> Result<ExitCode> {
         all.retain(|status| status.client == client);
         if all.is_empty() {
             // It names the known clients.
-            clients.check(client, &EntryOptions::default())?;
+            clients.check(client, None, &EntryOptions::default())?;
         }
     }
     if output::format(matches) == JSON {

@@ -79,8 +79,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         }
         let workloads = Workloads::new(environment.clone());
         let names: Vec<String> = matches.get_many(CLIENT).into_iter().flatten().cloned().collect();
-        for name in &names {
-            workloads.clients().check(name, &EntryOptions::default())?;
+        let given = workload.options().name;
+        for client in &names {
+            workloads.clients().check(client, given.as_deref(), &EntryOptions::default())?;
         }
         let suggest = !matches.get_flag(QUIET) && form == TEXT;
         let clients = ClientEntries { workloads, clients: names, suggest };

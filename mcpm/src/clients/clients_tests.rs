@@ -216,6 +216,9 @@ fn bad_files_are_left_as_they_are() {
     fs::write(&file, "{\"mcpServers\": {\"time\": {\"url\": \"http://other\"}}}").unwrap();
     let error = user.add("cursor", "time").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NameTaken);
+    let error = user.clients.check("cursor", Some("time"), &EntryOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NameTaken);
+    user.clients.check("cursor", Some("other"), &EntryOptions::default()).unwrap();
     fs::remove_file(&file).unwrap();
     std::os::unix::fs::symlink("/nonexistent", &file).unwrap();
     refused("is a symbolic link to a file that does not exist");
@@ -294,7 +297,7 @@ fn projects_have_files_of_their_own() {
         assert!(written.file.starts_with(&project) && written.file.is_file(), "{written:?}");
         assert_eq!(fs::metadata(&written.file).unwrap().permissions().mode() & 0o777, 0o644);
     }
-    let error = user.clients.check("windsurf", &options).unwrap_err();
+    let error = user.clients.check("windsurf", None, &options).unwrap_err();
     assert!(error.to_string().contains("Windsurf has no configuration file for a project"), "{error}");
     let entries = user.clients.entries().unwrap();
     assert!(entries.iter().all(|entry| entry.project.as_deref() == Some(&project)));
@@ -343,7 +346,7 @@ fn clients_are_found_by_their_folders_and_programs() {
     assert_eq!(status[0].file, Some(claude.join(".claude.json")));
     let error = clients.add("zed", &target("time"), &EntryOptions::default()).unwrap_err();
     assert!(error.to_string().contains("Zed is not installed"), "{error}");
-    let error = clients.check("zedd", &EntryOptions::default()).unwrap_err();
+    let error = clients.check("zedd", None, &EntryOptions::default()).unwrap_err();
     assert!(error.to_string().contains("there is no client `zedd`"), "{error}");
     clients.add("codex", &target("time"), &EntryOptions::default()).unwrap();
     assert!(home.join(".codex/config.toml").is_file());

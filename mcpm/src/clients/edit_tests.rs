@@ -49,8 +49,11 @@ fn round(syntax: Syntax, text: &str) -> String {
     let (added, origin) = add(syntax, text, path, &fields()).unwrap();
     let moved = set(syntax, &added, path, "url", "http://127.0.0.1:22/mcp").unwrap();
     assert_eq!(moved, added.replace("127.0.0.1:1/", "127.0.0.1:22/"));
-    // In another order of removal, the file is the same again.
     let other = EntryPath { name: "other one", ..path };
+    let (swapped, earlier) = swap(syntax, &added, path, other, &all_kinds()).unwrap();
+    assert!(has_fields(&entry(syntax, &swapped, other).unwrap().unwrap(), &all_kinds()));
+    assert_eq!(swap_back(syntax, &swapped, other, path, &earlier).unwrap(), added, "{swapped}");
+    // In another order of removal, the file is the same again.
     let (both, _) = add(syntax, &added, other, &all_kinds()).unwrap();
     let one = remove(syntax, &both, path, None).unwrap();
     assert_eq!(remove(syntax, &one, other, Some(&origin)).unwrap(), text, "{both}");

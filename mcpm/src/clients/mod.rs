@@ -106,16 +106,25 @@ impl Clients {
         Ok(entries)
     }
 
-    /// Checks that an entry can be written.
+    /// Checks that an entry can be written, for a workload if its name is known.
     ///
     /// # Errors
     /// `InvalidOption` for an unknown client, and for a file that cannot be edited; `NotFound` when the client is not
-    /// installed.
-    pub fn check(&self, client: &str, options: &EntryOptions) -> Result<()> {
+    /// installed; `NameTaken` when the file has an entry of that name which mcpm has not written.
+    pub fn check(&self, client: &str, workload: Option<&str>, options: &EntryOptions) -> Result<()> {
         let client = locate::client(client)?;
         let file = self.file(client, options.project.as_deref())?;
         self.check_installed(client, options)?;
-        check_editable(client, &file).map(drop)
+        let entries = check_editable(client, &file)?;
+        let record = EntryRecord::read(&self.environment.state_dir)?;
+        let is_own = |name: &str| {
+            let mut files = record.files.iter();
+            files.any(|one| one.client == client.id && one.path == file && one.entries.contains_key(name))
+        };
+        match workload.filter(|name| entries.contains_key(*name) && !is_own(name)) {
+            Some(name) => Err(foreign_entry(&file, name)),
+            None => Ok(()),
+        }
     }
 
     /// Writes the entry of a workload, or brings it up to date.
@@ -147,12 +156,7 @@ impl Clients {
                 text = edit::remove(client.syntax, &text, place, file.map(|file| &file.origin))
                     .map_err(problem)?;
             }
-            (Some(_), _) => {
-                let message =
-                    format!("`{}` has an entry `{}` that mcpm has not written", path.display(), target.name);
-                return Err(Error::new(ErrorKind::NameTaken, message)
-                    .hint("remove it, or give the workload another name"));
-            }
+            (Some(_), _) => return Err(foreign_entry(&path, &target.name)),
             (None, _) => {}
         }
         let (mut text, origin) = edit::add(client.syntax, &text, place, &fields).map_err(problem)?;
@@ -358,13 +362,16 @@ fn map_of(client: &ClientFormat, text: &str) -> &'static [&'static str] {
     client.other_map.filter(|map| has(map).is_some()).unwrap_or(client.map)
 }
 
-fn check_editable(client: &ClientFormat, path: &Path) -> Result<ConfigFile> {
+/// Returns the entries of a file that can be edited.
+fn check_editable(client: &ClientFormat, path: &Path) -> Result<serde_json::Map<String, serde_json::Value>> {
     let file = ConfigFile::read(path)?;
     let text = file.text().unwrap_or_default();
-    match edit::entries(client.syntax, text, map_of(client, text)) {
-        Ok(_) => Ok(file),
-        Err(problem) => Err(unusable(path, &problem)),
-    }
+    edit::entries(client.syntax, text, map_of(client, text)).map_err(|problem| unusable(path, &problem))
+}
+
+fn foreign_entry(path: &Path, name: &str) -> Error {
+    let message = format!("`{}` has an entry `{name}` that mcpm has not written", path.display());
+    Error::new(ErrorKind::NameTaken, message).hint("remove it, or give the workload another name")
 }
 
 fn state_of(client: &ClientFormat, path: &Path, workload: &str, url: Option<&str>) -> EntryState {

@@ -50,7 +50,7 @@ impl Clients {
     ///
     /// # Errors
     /// `Unsupported`.
-    pub fn check(&self, _client: &str, _options: &EntryOptions) -> Result<()> {
+    pub fn check(&self, _client: &str, _workload: Option<&str>, _options: &EntryOptions) -> Result<()> {
         Err(missing())
     }
 
