@@ -219,7 +219,8 @@ pub(super) const CLIENTS: &[ClientFormat] = &[
         }),
         command: COMMAND,
     },
-    // https://docs.continue.dev/customize/deep-dives/mcp: files in JSON beside those in Continue's own format
+    // https://docs.continue.dev/customize/deep-dives/mcp: files in JSON beside those in Continue's own format; the user's
+    // folder of such files is in https://github.com/continuedev/continue/blob/main/core/context/mcp/json/loadJsonMcpConfigs.ts
     ClientFormat {
         id: "continue",
         name: "Continue",
