@@ -13,6 +13,7 @@ const PAGE: &str = include_str!("../../docs/request.md");
 const EXEMPT_CONSTANTS: [&str; 80] = [
     "auth/outgoing/kept_login.rs VERSION",
     "auth/outgoing/spec.rs CALLBACK_PORT",
+    "clients/edit/yaml.rs INDENT",
     "explain/denial_log.rs ID_BYTES",
     "explain/denial_log.rs FORMAT_VERSION",
     "image/store/catalog.rs CATALOG_VERSION",

@@ -287,6 +287,23 @@ fn what_the_user_has_changed_stays() {
 }
 
 #[test]
+fn an_entry_in_a_broken_file_is_removed_later() {
+    let user = User::new();
+    let file = user.file("cursor");
+    user.add("cursor", "time").unwrap();
+    let good = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{good}}}")).unwrap();
+    user.clients.update_url("time", "http://127.0.0.1:4001/mcp");
+    user.clients.remove_workload("time");
+    assert_eq!(fs::read_to_string(&file).unwrap(), format!("{good}}}"));
+    assert_eq!(user.clients.entries().unwrap()[0].state, EntryState::Unreadable);
+    fs::write(&file, good).unwrap();
+    assert_eq!(user.clients.entries().unwrap()[0].state, EntryState::Present);
+    user.clients.remove("cursor", "time", None).unwrap();
+    assert!(!file.exists() && user.clients.entries().unwrap().is_empty());
+}
+
+#[test]
 fn projects_have_files_of_their_own() {
     let user = User::new();
     let project = user.folder.path().join("project");
