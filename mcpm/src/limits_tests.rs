@@ -10,7 +10,7 @@ use crate::{
 const PAGE: &str = include_str!("../../docs/request.md");
 
 /// Constants that bound nothing which a client, a server, a container or a caller can make mcpm hold, start or write.
-const EXEMPT_CONSTANTS: [&str; 80] = [
+const EXEMPT_CONSTANTS: [&str; 81] = [
     "auth/outgoing/kept_login.rs VERSION",
     "auth/outgoing/spec.rs CALLBACK_PORT",
     "clients/edit/yaml.rs INDENT",

@@ -100,8 +100,6 @@ const ONLY_IN_RUST: &[(&str, &str)] = &[
     ("Workloads::spec", "types of the library's internals"),
     ("Workloads::secrets", "part of the next start"),
     ("Workloads::stdio_bridge", "for programs that serve a workload on their standard input and output"),
-    ("Workloads::clients", "the command line enters workloads into files of clients"),
-    ("Workloads::client_target", "the command line enters workloads into files of clients"),
     ("RunningWorkload::interrupt", "for the command line's supervisor"),
     ("Workloads::interrupted", "for services that start workloads with the machine"),
     ("Workloads::is_supervised", "part of the status"),
