@@ -1303,8 +1303,8 @@ void mcpm_workload_builder_oidc_client_secret(mcpm_workload_builder *builder, co
 /**
  * Token introspection endpoint URL.
  *
- * If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
- * introspection.
+ * If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
+ * and only tokens that are not JWTs are sent to this endpoint.
  *
  * Default: from the issuer's metadata, with a client secret.
  */
@@ -1633,7 +1633,7 @@ void mcpm_proxy_builder_port(mcpm_proxy_builder *builder, uint16_t value);
 /**
  * Enable debug mode.
  *
- * CLI only; library users configure `tracing` themselves.
+ * Logs more, with times and modules. CLI only; a Rust program sets up a subscriber of `tracing`.
  *
  * Default: `false`.
  */
@@ -1736,8 +1736,8 @@ void mcpm_proxy_builder_oidc_client_secret(mcpm_proxy_builder *builder, const ch
 /**
  * Token introspection endpoint URL.
  *
- * If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
- * introspection.
+ * If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
+ * and only tokens that are not JWTs are sent to this endpoint.
  *
  * Default: from the issuer's metadata, with a client secret.
  */

@@ -512,8 +512,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_client_secret(builder: *mut 
 
 /// Token introspection endpoint URL.
 ///
-/// If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
-/// introspection.
+/// If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
+/// and only tokens that are not JWTs are sent to this endpoint.
 ///
 /// Default: from the issuer's metadata, with a client secret.
 #[unsafe(no_mangle)]
@@ -940,7 +940,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_port(builder: *mut ProxyBuilder, val
 
 /// Enable debug mode.
 ///
-/// CLI only; library users configure `tracing` themselves.
+/// Logs more, with times and modules. CLI only; a Rust program sets up a subscriber of `tracing`.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -1071,8 +1071,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_oidc_client_secret(builder: *mut Pro
 
 /// Token introspection endpoint URL.
 ///
-/// If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
-/// introspection.
+/// If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
+/// and only tokens that are not JWTs are sent to this endpoint.
 ///
 /// Default: from the issuer's metadata, with a client secret.
 #[unsafe(no_mangle)]

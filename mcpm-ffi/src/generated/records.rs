@@ -294,8 +294,8 @@ pub struct WorkloadOptions {
     pub oidc_client_secret: Option<Secret>,
     /// Token introspection endpoint URL.
     ///
-    /// If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
-    /// introspection.
+    /// If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
+    /// and only tokens that are not JWTs are sent to this endpoint.
     ///
     /// Default: from the issuer's metadata, with a client secret.
     #[uniffi(default)]
@@ -527,7 +527,7 @@ pub struct ProxyOptions {
     pub port: Option<u16>,
     /// Enable debug mode.
     ///
-    /// CLI only; library users configure `tracing` themselves.
+    /// Logs more, with times and modules. CLI only; a Rust program sets up a subscriber of `tracing`.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -602,8 +602,8 @@ pub struct ProxyOptions {
     pub oidc_client_secret: Option<Secret>,
     /// Token introspection endpoint URL.
     ///
-    /// If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
-    /// introspection.
+    /// If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
+    /// and only tokens that are not JWTs are sent to this endpoint.
     ///
     /// Default: from the issuer's metadata, with a client secret.
     #[uniffi(default)]

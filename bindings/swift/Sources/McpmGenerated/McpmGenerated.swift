@@ -3247,7 +3247,7 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Enable debug mode.
      *
-     * CLI only; library users configure `tracing` themselves.
+     * Logs more, with times and modules. CLI only; a Rust program sets up a subscriber of `tracing`.
      *
      * Default: `false`.
      */
@@ -3336,8 +3336,8 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Token introspection endpoint URL.
      *
-     * If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
-     * introspection.
+     * If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
+     * and only tokens that are not JWTs are sent to this endpoint.
      *
      * Default: from the issuer's metadata, with a client secret.
      */
@@ -3614,7 +3614,7 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Enable debug mode.
          *
-         * CLI only; library users configure `tracing` themselves.
+         * Logs more, with times and modules. CLI only; a Rust program sets up a subscriber of `tracing`.
          *
          * Default: `false`.
          */debug: Bool? = nil, 
@@ -3689,8 +3689,8 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Token introspection endpoint URL.
          *
-         * If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
-         * introspection.
+         * If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
+         * and only tokens that are not JWTs are sent to this endpoint.
          *
          * Default: from the issuer's metadata, with a client secret.
          */oidcIntrospectionUrl: String? = nil, 
@@ -5026,8 +5026,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Token introspection endpoint URL.
      *
-     * If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
-     * introspection.
+     * If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
+     * and only tokens that are not JWTs are sent to this endpoint.
      *
      * Default: from the issuer's metadata, with a client secret.
      */
@@ -5577,8 +5577,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Token introspection endpoint URL.
          *
-         * If an issuer or a JWKS URL is set as well, JWTs are verified with the keys, and only other tokens by
-         * introspection.
+         * If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
+         * and only tokens that are not JWTs are sent to this endpoint.
          *
          * Default: from the issuer's metadata, with a client secret.
          */oidcIntrospectionUrl: String? = nil, 
