@@ -216,6 +216,7 @@ pub(crate) fn is_untrusted_issuer(error: &Error) -> bool {
 
 /// Tells whether a request failed because the server could not be reached or did not respond, and not because of what it
 /// sent, such as its certificate.
+#[cfg(any(feature = "verify", all(feature = "builtin", target_os = "linux")))]
 pub(crate) fn is_unreachable(error: &Error) -> bool {
     root_cause(error).is_some_and(|cause| {
         !cause.chain().filter_map(|error| error.downcast_ref()).any(tls::is_handshake_failure)

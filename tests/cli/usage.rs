@@ -147,7 +147,7 @@ fn options_that_contradict_each_other_are_refused() {
         "run image --volume /tmp:/a --volume /etc:/a",
         "run image --label mcpm-name=mine",
         "run image --label mcpm=false",
-        "logs name --proxy --follow",
+        "logs name --proxy --tail 1",
     ];
     all_end_with(&home, 2, &lines);
     home.assert_transcript("usage/conflicts");

@@ -98,6 +98,7 @@ pub(crate) fn is_untrusted_issuer_failure(error: &io::Error) -> bool {
 }
 
 /// Whether a handshake failed, for any reason.
+#[cfg(any(feature = "verify", all(feature = "builtin", target_os = "linux")))]
 pub(crate) fn is_handshake_failure(error: &io::Error) -> bool {
     handshake_error(error).is_some()
 }
