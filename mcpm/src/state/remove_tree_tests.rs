@@ -23,13 +23,13 @@ fn a_deep_tree_is_removed() {
     let outside = tempfile::tempdir().unwrap();
     let tree = outside.path().join("tree");
     fs::create_dir(&tree).unwrap();
-    nest(&tree, 6000);
+    nest(&tree, 20_000);
     remove_tree(&tree).unwrap();
     assert!(!tree.exists());
     remove_tree(&tree).unwrap();
     // An entry of a folder as well.
     fs::create_dir(&tree).unwrap();
-    nest(&tree, 6000);
+    nest(&tree, 2000);
     let parent = openat(CWD, outside.path(), FOLDER_FLAGS, Mode::empty()).unwrap();
     remove_entry(parent.as_fd(), b"tree").unwrap();
     remove_entry(parent.as_fd(), b"tree").unwrap();

@@ -41,6 +41,7 @@ mod support;
 mod user;
 
 pub(crate) use host_image::REFERENCE as HOST_IMAGE;
+pub(crate) use support::shares_abstract_sockets;
 
 use container::{ContainerFolder, Containers, Record};
 use control_group::ControlGroups;

@@ -10,6 +10,11 @@ pub(crate) const ENDPOINT: &str = "builtin:";
 /// The name of the base image that consists of the system folders of this machine.
 pub(crate) const HOST_IMAGE: &str = "localhost/mcpm/host:system";
 
+/// Nothing runs on this runtime.
+pub(crate) fn shares_abstract_sockets() -> bool {
+    false
+}
+
 /// Opens no runtime.
 ///
 /// # Errors

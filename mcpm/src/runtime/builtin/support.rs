@@ -47,9 +47,39 @@ fn decide(is_root: bool, value: impl Fn(&str) -> String) -> Result<()> {
     Ok(())
 }
 
+/// Whether a server in the network of this machine can connect to the abstract sockets of all other programs: before Linux
+/// 6.12, Landlock does not keep it from that.
+pub(crate) fn shares_abstract_sockets() -> bool {
+    let kernel = rustix::system::uname();
+    is_older(&kernel.release().to_string_lossy(), (6, 12))
+}
+
+/// Whether a kernel's release, such as `6.8.0-45-generic`, is older than a version. One that cannot be read is.
+fn is_older(release: &str, version: (u32, u32)) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < version,
+        _ => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn releases_are_compared_by_number() {
+        for (release, expected) in [
+            ("6.8.0-45-generic", true),
+            ("6.12.1", false),
+            ("6.18.44-fc-v669", false),
+            ("5.15", true),
+            ("7.0-rc1", false),
+            ("", true),
+        ] {
+            assert_eq!(is_older(release, (6, 12)), expected, "{release}");
+        }
+    }
 
     #[test]
     fn each_setting_that_forbids_containers_is_named() {

@@ -20,7 +20,10 @@ use crate::{
     isolation::{HostMap, MOUNT_POINT},
     options::{ProxyMode, SecretRef, SecretTarget, Transport, WorkloadOptions},
     proxy::ineffective_options,
-    runtime::{ContainerSpec, EngineInfo, ImageInfo, Mount, Network, PublishedPort, labels},
+    runtime::{
+        ContainerSpec, EngineInfo, EngineName, ImageInfo, Mount, Network, PublishedPort,
+        builtin::shares_abstract_sockets, labels,
+    },
     state::{SPEC_VERSION, Store},
 };
 
@@ -183,6 +186,12 @@ pub(super) fn resolve(
     warnings.extend(remote_mount_warning(&context.engine.endpoint, &mounts));
     let target_host = options.target_host.as_deref();
     warnings.extend(host_network_warning(&permissions.network, target_host, context.engine));
+    let is_builtin = context.engine.name == EngineName::Builtin;
+    if is_builtin && permissions.network == Network::Host && shares_abstract_sockets() {
+        let message = "with the network `host`, the server can connect to abstract sockets of programs of this machine, since \
+             the kernel is older than Linux 6.12";
+        warnings.push(message.to_owned());
+    }
     let target_port = target.as_ref().map(|target| target.port);
     let command = command(&options.args, context.image)?;
     let (isolation, entry) =
