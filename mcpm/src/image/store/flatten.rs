@@ -8,7 +8,7 @@ use std::{
     fs::File,
     io,
     os::fd::{AsFd as _, OwnedFd},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use rustix::{
@@ -31,9 +31,29 @@ const COPY_CHUNK_BYTES: usize = 1 << 30;
 /// # Errors
 /// `Io`.
 pub fn flatten(image: &StoredImage, target: &Path) -> Result<()> {
+    flatten_layers(&image.layers, target)
+}
+
+/// Copies the merged root of layers, lowest first, into a folder that becomes a layer: it hides all layers below it.
+///
+/// # Errors
+/// As for [`flatten`].
+pub(crate) fn flatten_into_layer(layers: &[PathBuf], target: &Path) -> Result<()> {
+    flatten_layers(layers, target)?;
+    let marked = beneath::open_root(target).and_then(|folder| beneath::make_opaque(folder.as_fd()));
+    marked.map_err(|error| file_error("copy the image to", target, error))
+}
+
+/// Whether a layer hides all layers below it.
+pub(crate) fn is_whole_root(layer: &Path) -> bool {
+    beneath::open_root(layer).is_ok_and(|folder| beneath::is_opaque(folder.as_fd()))
+}
+
+fn flatten_layers(layers: &[PathBuf], target: &Path) -> Result<()> {
     let failed = |error| file_error("copy the image to", target, error);
     let into = beneath::open_root(target).map_err(failed)?;
-    for layer in &image.layers {
+    let first = layers.iter().rposition(|layer| is_whole_root(layer)).unwrap_or_default();
+    for layer in &layers[first..] {
         let from = beneath::open_root(layer).map_err(failed)?;
         let mut copying = Copying { ownership: Ownership::of_process(), links: HashMap::new(), root: &into };
         copying.folder(&from, &into, &mut Vec::new()).map_err(failed)?;

@@ -6,7 +6,6 @@
 
 use std::{
     fs, io,
-    os::fd::AsFd as _,
     path::{Path, PathBuf},
 };
 
@@ -15,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     beneath,
     decompress::StopFlag,
+    flatten::is_whole_root,
     limits::Budget,
     unpack::{self, Ownership, UnpackedLayer},
 };
@@ -178,9 +178,7 @@ impl Layers {
     /// left out, since overlayfs ignores the mark on a root.
     pub(super) fn visible(&self, chain: &[Digest]) -> Vec<PathBuf> {
         let paths: Vec<PathBuf> = chain.iter().map(|id| self.path(id)).collect();
-        let replaces =
-            |path: &PathBuf| beneath::open_root(path).is_ok_and(|opened| beneath::is_opaque(opened.as_fd()));
-        let first = paths.iter().rposition(replaces).unwrap_or_default();
+        let first = paths.iter().rposition(|path| is_whole_root(path)).unwrap_or_default();
         paths[first..].to_vec()
     }
 

@@ -44,5 +44,6 @@ mod unpack;
 pub(crate) use commit::{ArchiveFile, add_to_layer};
 pub use draft::Draft;
 pub use flatten::flatten;
+pub(crate) use flatten::{flatten_into_layer, is_whole_root};
 pub use image_store::ImageStore;
 pub use stored_image::{ImageConfig, PruneScope, RemovedImages, StoredImage};

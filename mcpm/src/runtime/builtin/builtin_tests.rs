@@ -1,6 +1,9 @@
 //! The runtime with real processes, on the system folders of this machine.
 
-use std::{collections::BTreeMap, fs, io::Read as _, os::unix::fs::PermissionsExt as _, sync::Mutex};
+use std::{
+    collections::BTreeMap, fs, io::Read as _, os::unix::fs::PermissionsExt as _, path::PathBuf,
+    process::Command, sync::Mutex,
+};
 
 use futures_util::{
     StreamExt as _,
@@ -26,7 +29,10 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::in_folder(tempfile::tempdir().unwrap())
+    }
+
+    fn in_folder(folder: tempfile::TempDir) -> Self {
         let mut environment = Environment::from_lookup(|_| None);
         environment.state_dir = folder.path().join("state");
         environment.cache_dir = folder.path().join("cache");
@@ -40,9 +46,18 @@ impl Fixture {
     }
 
     fn request(name: &str, dockerfile: &str) -> BuildRequest {
-        let text = format!("FROM {HOST_IMAGE}\n{dockerfile}");
+        BuildRequest {
+            context: Self::context(&format!("FROM {HOST_IMAGE}\n{dockerfile}")),
+            tag: Some(name.to_owned()),
+            args: BTreeMap::from([("WORD".to_owned(), "secret word".to_owned())]),
+            hosts: Some(Vec::new()),
+            ..BuildRequest::default()
+        }
+    }
+
+    fn context(dockerfile: &str) -> bytes::Bytes {
         let mut context = tar::Builder::new(Vec::new());
-        for (path, content) in [("Dockerfile", text.as_str()), ("hello.txt", "hello\n")] {
+        for (path, content) in [("Dockerfile", dockerfile), ("hello.txt", "hello\n")] {
             let mut header = tar::Header::new_gnu();
             header.set_size(content.len() as u64);
             header.set_mode(0o644);
@@ -51,13 +66,7 @@ impl Fixture {
             header.set_mtime(0);
             context.append_data(&mut header, path, content.as_bytes()).unwrap();
         }
-        BuildRequest {
-            context: context.into_inner().unwrap().into(),
-            tag: Some(name.to_owned()),
-            args: BTreeMap::from([("WORD".to_owned(), "secret word".to_owned())]),
-            hosts: Some(Vec::new()),
-            ..BuildRequest::default()
-        }
+        context.into_inner().unwrap().into()
     }
 
     /// Runs a shell script in a container to its end; returns its exit code and its output.
@@ -409,6 +418,83 @@ CMD ["/app/hello.txt"]
         })
         .await;
     assert_eq!((code, text.as_str()), (0, "hello\nsecret word\n"));
+}
+
+/// A folder on which overlays cannot be mounted, since it is on an overlay.
+struct OverlayFolder(tempfile::TempDir);
+
+impl OverlayFolder {
+    fn mount() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let [lower, upper, work, merged] = ["lower", "upper", "work", "merged"].map(|name| {
+            let path = folder.path().join(name);
+            fs::create_dir(&path).unwrap();
+            path.display().to_string()
+        });
+        let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
+        let mounted =
+            Command::new("mount").args(["-t", "overlay", "overlay", "-o", &options, &merged]).status();
+        assert!(mounted.unwrap().success());
+        Self(folder)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("merged")
+    }
+}
+
+impl Drop for OverlayFolder {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg("-l").arg(self.path()).status();
+        assert!(unmounted.unwrap().success());
+    }
+}
+
+#[tokio::test]
+async fn where_overlays_cannot_be_mounted_images_are_copied() {
+    if !rustix::process::geteuid().is_root() {
+        // Only root may make such a folder.
+        return;
+    }
+    let mounted = OverlayFolder::mount();
+    let fixture = Fixture::in_folder(tempfile::TempDir::new_in(mounted.path()).unwrap());
+    let name = "localhost/mcpm/test:1";
+    let dockerfile = r#"COPY hello.txt /app/
+RUN ["/bin/sh", "-c", "echo one > /app/one; rm /etc/timezone; mkdir -p /tmp/x"]
+RUN ["/bin/sh", "-c", "cat /app/one /app/hello.txt > /app/two && rm /app/hello.txt"]
+"#;
+    fixture.build(name, dockerfile).await.unwrap();
+    // A build on it, whose layer is above a copy.
+    let second = format!("FROM {name}\nRUN [\"/bin/sh\", \"-c\", \"cat /app/two >> /app/one\"]\n");
+    let mut request = Fixture::request(name, "");
+    request.context = Fixture::context(&second);
+    with_timeout(fixture.runtime.build(request, &|_| {})).await.unwrap();
+    let mut spec = fixture.spec("w", "cat /app/* /changed; ls /etc/timezone; echo again > /changed");
+    spec.image = name.to_owned();
+    let id = fixture.runtime.create(&spec).await.unwrap();
+    for expected in ["one\none\nhello\none\nhello\n", "one\none\nhello\none\nhello\nagain\n"] {
+        let mut attached = fixture.runtime.attach(&id).await.unwrap();
+        with_timeout(fixture.runtime.start(&id)).await.unwrap();
+        drop(attached.stdin);
+        let mut text = Vec::new();
+        while let Some(chunk) = with_timeout(attached.output.next()).await.transpose().unwrap() {
+            if chunk.stream == LogStream::Stdout {
+                text.extend_from_slice(&chunk.bytes);
+            }
+        }
+        with_timeout(fixture.runtime.wait(&id)).await.unwrap();
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+    // Other containers have none of the changes.
+    let (code, text) = fixture
+        .run("cat /app/one; ls /changed", |spec| {
+            spec.name = "other".to_owned();
+            spec.image = name.to_owned();
+            spec.confinement.read_only_root = true;
+        })
+        .await;
+    assert!(code != 0 && text.contains("one\none\nhello\n"), "{text}");
+    fixture.runtime.remove(&id).await.unwrap();
 }
 
 #[tokio::test]

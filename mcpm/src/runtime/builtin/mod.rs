@@ -125,14 +125,25 @@ impl Builtin {
             return Ok(None);
         }
         let record = folder.record()?;
+        let plan = plan::of_container(&self.images, &folder, &record, &self.image_of(&record)?)?;
+        Ok(Some((folder, plan)))
+    }
+
+    /// Copies the image of a container, and returns the sandbox on that copy.
+    fn plan_with_copy(&self, id: &ContainerId) -> Result<SandboxPlan> {
+        let folder = self.containers.require(id)?;
+        let record = folder.record()?;
+        let image = self.image_of(&record)?;
+        plan::copy_image(&folder, &image)?;
+        plan::of_container(&self.images, &folder, &record, &image)
+    }
+
+    fn image_of(&self, record: &Record) -> Result<StoredImage> {
         let gone = || {
-            let message = format!("the image of container `{id}` was removed");
+            let message = format!("the image of container `{}` was removed", record.spec.name);
             Error::new(ErrorKind::ImageUnavailable, message)
         };
-        let image =
-            Digest::parse(&record.image).map_or(Ok(None), |id| self.images.get(&id))?.ok_or_else(gone)?;
-        let plan = plan::of_container(&self.images, &folder, &record, &image)?;
-        Ok(Some((folder, plan)))
+        Digest::parse(&record.image).map_or(Ok(None), |id| self.images.get(&id))?.ok_or_else(gone)
     }
 
     /// Whether a container is based on an image. One that cannot be read may be.
@@ -251,9 +262,15 @@ impl Runtime for Builtin {
                 runtime.plan(&name).map(|planned| (lock, planned))
             })
             .await?;
-        match planned {
-            Some((folder, plan)) => self.processes.start(&folder, &plan).await,
-            None => Ok(()),
+        let Some((folder, plan)) = planned else { return Ok(()) };
+        match self.processes.start(&folder, &plan).await {
+            Err(error) if sandbox::is_overlay_failure(&error) => {
+                tracing::warn!(%error, container = %id, "overlays cannot be mounted here, so the image is copied");
+                let name = id.clone();
+                let plan = self.blocking(move |runtime| runtime.plan_with_copy(&name)).await?;
+                self.processes.start(&folder, &plan).await
+            }
+            outcome => outcome,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    image::store::{ImageStore, StoredImage},
+    image::store::{ImageStore, StoredImage, flatten},
     name::shortened,
     platform::set_mode,
     runtime::{ContainerSpec, Mount, Network},
@@ -28,6 +29,8 @@ use crate::{
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Most open files, as container engines have it.
 const MAX_OPEN_FILES: u64 = 1 << 20;
+/// The folder of a container with a copy of its image, if overlays cannot be mounted.
+const COPY_FOLDER: &str = "copy";
 /// Longest host name, as in the kernel.
 const MAX_HOST_NAME_LENGTH: usize = 64;
 const HOSTS: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
@@ -44,11 +47,12 @@ pub(super) fn of_container(
 ) -> Result<SandboxPlan> {
     let spec = &record.spec;
     let user = ImageUser::find(&image.config.user, &image.layers)?;
-    let root = folder.subfolder("root")?;
-    let upper = folder.subfolder("upper")?;
-    // Its mode is that of the root.
-    set_mode(&upper, 0o755).map_err(|error| file_error("change", &upper, error))?;
-    let mut mounts = root_mounts(images, Some(image), &image.layers, upper, folder.subfolder("work")?)?;
+    let copy = folder.file(COPY_FOLDER);
+    let (root, overlay) = match copy.is_dir() {
+        true => (copy, None),
+        false => (folder.subfolder("root")?, Some(overlay(folder, image)?)),
+    };
+    let mut mounts = root_mounts(images, Some(image), overlay)?;
     mounts.extend(network_files(spec));
     mounts.extend(volumes(spec));
     let working_dir = working_dir(image);
@@ -93,21 +97,46 @@ fn volumes(spec: &ContainerSpec) -> impl Iterator<Item = MountOperation> {
     all.into_iter().chain(spec.overlays.iter().map(volume)).map(|(_, operation)| operation)
 }
 
-/// Returns the mounts of the root: layers, lowest first, below a folder for changes, the system folders of an image that
-/// is based on them, and process files and devices.
+/// Returns the layers of the image below a folder of the container.
+fn overlay(folder: &ContainerFolder, image: &StoredImage) -> Result<RootOverlay> {
+    let upper = folder.subfolder("upper")?;
+    // Its mode is that of the root.
+    set_mode(&upper, 0o755).map_err(|error| file_error("change", &upper, error))?;
+    Ok(RootOverlay { layers: image.layers.clone(), upper, work: folder.subfolder("work")? })
+}
+
+/// Copies the image of a container, which then is its root, for file systems on which overlays cannot be mounted.
+///
+/// # Errors
+/// `Io`.
+pub(super) fn copy_image(folder: &ContainerFolder, image: &StoredImage) -> Result<()> {
+    let (draft, copy) = (folder.subfolder("copy.new")?, folder.file(COPY_FOLDER));
+    flatten(image, &draft)?;
+    fs::rename(&draft, &copy).map_err(|error| file_error("move", &draft, error))
+}
+
+/// Layers, lowest first, below a folder for changes.
+pub(super) struct RootOverlay {
+    pub(super) layers: Vec<PathBuf>,
+    pub(super) upper: PathBuf,
+    pub(super) work: PathBuf,
+}
+
+/// Returns the mounts of the root: an overlay, unless the root folder has all files itself, the system folders of an image
+/// that is based on them, and process files and devices.
 ///
 /// # Errors
 /// `Io`.
 pub(super) fn root_mounts(
     images: &ImageStore,
     image: Option<&StoredImage>,
-    layers: &[PathBuf],
-    upper: PathBuf,
-    work: PathBuf,
+    overlay: Option<RootOverlay>,
 ) -> Result<Vec<MountOperation>> {
-    let lower = layers.iter().rev().cloned().collect();
-    let mut mounts =
-        vec![MountOperation::Overlay { target: "/".to_owned(), lower, writable: Some((upper, work)) }];
+    let mut mounts = Vec::new();
+    if let Some(RootOverlay { layers, upper, work }) = overlay {
+        let lower = layers.into_iter().rev().collect();
+        mounts.push(MountOperation::Overlay { target: "/".to_owned(), lower, writable: Some((upper, work)) });
+    }
     if let Some(image) = image {
         mounts.extend(host_image::system_mounts(images, image)?);
     }

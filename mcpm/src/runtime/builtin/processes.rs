@@ -17,7 +17,7 @@ use super::{
     streams,
 };
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     blocking::run_blocking,
     runtime::{Attachment, ContainerId, Exit},
     state::ProcessId,
@@ -58,13 +58,23 @@ impl Processes {
             stdout: SandboxStream::Piped,
             stderr: SandboxStream::Piped,
         });
+        let spare = streams.try_clone().map_err(|error| {
+            Error::new(ErrorKind::Io, "cannot open the streams of a container").source(error)
+        })?;
         let own_folder = folder.clone();
         let (exit_file, log) = run_blocking(move || {
             let log = if is_attached { None } else { Some(LogWriter::open(&own_folder)?) };
             Ok((own_folder.begin_run()?, log))
         })
         .await?;
-        let mut process = sandbox::spawn(plan, streams, exit_file).await?;
+        let spawned = sandbox::spawn(plan, streams, exit_file).await;
+        if is_attached && spawned.as_ref().is_err_and(sandbox::is_overlay_failure) {
+            // The next attempt has another root.
+            lock(&self.attached).insert(id.clone(), spare);
+        } else {
+            drop(spare);
+        }
+        let mut process = spawned?;
         let landlock = process.landlock_version();
         tracing::debug!(container = %id, ?landlock, "a sandbox was started");
         if plan.network == SandboxNetwork::Host && landlock < Some(LANDLOCK_WITH_SCOPES) {

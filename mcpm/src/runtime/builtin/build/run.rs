@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::File,
+    fs::{self, File},
     net::Ipv4Addr,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
@@ -10,11 +10,11 @@ use std::{
 
 use futures_util::{FutureExt as _, StreamExt as _};
 
-use super::{BuildFolder, Stage, proxies::UpstreamProxies};
+use super::{BuildFolder, Stage, StageLayers, proxies::UpstreamProxies};
 use crate::{
     Error, ErrorKind, Result,
     blocking::run_blocking,
-    image::store::ImageStore,
+    image::store::{ImageStore, flatten_into_layer, is_whole_root},
     isolation::{EgressDecision, HostMap, Isolation, IsolationSpec, MOUNT_POINT, Upstream},
     permission::Outbound,
     runtime::{
@@ -22,7 +22,7 @@ use crate::{
         build_log::BuildLog,
         builtin::{
             control_group::{ControlGroups, GroupLimits, RemoveOnDrop},
-            plan,
+            plan::{self, RootOverlay},
             sandbox::{
                 self, MountOperation, SandboxCommand, SandboxNetwork, SandboxPlan, SandboxStream,
                 SandboxStreams,
@@ -31,11 +31,13 @@ use crate::{
             user::ImageUser,
         },
     },
-    state::file::file_error,
+    state::{file::file_error, remove_tree::remove_tree},
 };
 
 /// The slot of the only container.
 const SLOT: usize = 0;
+/// The folder with the shim and its socket.
+const LINK_FOLDER: &str = "link";
 /// Tells scripts that they may not change the owners of files.
 const SINGLE_USER_VARIABLE: &str = "MCPM_SINGLE_USER";
 
@@ -53,7 +55,7 @@ pub(super) async fn run(
         Some(hosts) => Outbound { allow_host: hosts.clone(), ..Outbound::default() },
         None => Outbound { insecure_allow_all: true, ..Outbound::default() },
     };
-    let link = folder.subfolder("link")?;
+    let link = folder.subfolder(LINK_FOLDER)?;
     let spec = IsolationSpec { command: command.to_vec(), outbound, runtime_gateway: false, learn: None };
     let denied = Arc::new(Mutex::new(BTreeSet::new()));
     let denials = Arc::clone(&denied);
@@ -72,20 +74,35 @@ pub(super) async fn run(
         Isolation::start(folder_of_shim, &spec, None, Vec::new(), on_decision, None, Some(upstream))?;
     let env = environment(stage, &spec);
     isolation.set_config(SLOT, &env)?;
-    let plan = {
+    let plan = async |is_copied: bool| {
         let (images, folder, stage) = (images.clone(), Arc::clone(folder), stage.clone());
-        run_blocking(move || sandbox_plan(&images, &folder, &stage, link)).await?
+        run_blocking(move || {
+            if is_copied {
+                copy_root(&folder, &stage)?;
+            }
+            sandbox_plan(&images, &folder, &stage)
+        })
+        .await
     };
-    let _groups = RemoveOnDrop(plan.program_folder.clone());
-    let streams = SandboxStreams {
-        stdin: SandboxStream::Null,
-        stdout: SandboxStream::Piped,
-        stderr: SandboxStream::Piped,
+    let _groups = RemoveOnDrop(folder.0.path().to_owned());
+    let spawn = async |plan: SandboxPlan| {
+        let streams = SandboxStreams {
+            stdin: SandboxStream::Null,
+            stdout: SandboxStream::Piped,
+            stderr: SandboxStream::Piped,
+        };
+        let exit_path = folder.path("exit");
+        let options = File::options().read(true).write(true).create(true).truncate(true).to_owned();
+        let exit_file = options.open(&exit_path).map_err(|error| file_error("write", &exit_path, error))?;
+        sandbox::spawn(&plan, streams, exit_file).await
     };
-    let exit_path = folder.path("exit");
-    let options = File::options().read(true).write(true).create(true).truncate(true).to_owned();
-    let exit_file = options.open(&exit_path).map_err(|error| file_error("write", &exit_path, error))?;
-    let mut process = sandbox::spawn(&plan, streams, exit_file).await?;
+    let mut process = match spawn(plan(false).await?).await {
+        Err(error) if sandbox::is_overlay_failure(&error) => {
+            tracing::warn!(%error, "overlays cannot be mounted here, so the layers of the image are copied");
+            spawn(plan(true).await?).await?
+        }
+        spawned => spawned?,
+    };
     let mut output = streams::output(process.stdout.take(), process.stderr.take());
     while let Some(chunk) = output.next().await {
         log.push(&String::from_utf8_lossy(&chunk?.bytes), progress);
@@ -113,18 +130,32 @@ fn environment(stage: &Stage, spec: &IsolationSpec) -> BTreeMap<String, String> 
     env
 }
 
+/// Makes the layer of a stage a copy of its whole root, for file systems on which overlays cannot be mounted.
+fn copy_root(folder: &BuildFolder, stage: &Stage) -> Result<()> {
+    let StageLayers { own, lower } = stage.split_layers()?;
+    let copy = folder.subfolder("copy")?;
+    let all: Vec<PathBuf> = lower.into_iter().chain([own.clone()]).collect();
+    flatten_into_layer(&all, &copy)?;
+    remove_tree(&own)
+        .and_then(|()| fs::rename(&copy, &own))
+        .map_err(|error| file_error("replace", &own, error))
+}
+
 /// Returns the sandbox of a step.
-fn sandbox_plan(
-    images: &ImageStore,
-    folder: &BuildFolder,
-    stage: &Stage,
-    link: PathBuf,
-) -> Result<SandboxPlan> {
-    let (root, work) = (folder.subfolder("root")?, folder.subfolder("work")?);
+fn sandbox_plan(images: &ImageStore, folder: &BuildFolder, stage: &Stage) -> Result<SandboxPlan> {
+    let link = folder.subfolder(LINK_FOLDER)?;
     let layers = stage.split_layers()?;
     let user = ImageUser::find(&stage.config.user, &layers.lower)?;
     let limits = ControlGroups::limit(folder.0.path(), &GroupLimits::of_build(), user.user)?;
-    let mut mounts = plan::root_mounts(images, stage.base.as_ref(), &layers.lower, layers.own, work)?;
+    let (root, overlay) = match is_whole_root(&layers.own) {
+        true => (layers.own, None),
+        false => {
+            let work = folder.subfolder("work")?;
+            let overlay = RootOverlay { layers: layers.lower, upper: layers.own, work };
+            (folder.subfolder("root")?, Some(overlay))
+        }
+    };
+    let mut mounts = plan::root_mounts(images, stage.base.as_ref(), overlay)?;
     mounts.push(MountOperation::File {
         path: "/etc/resolv.conf".to_owned(),
         content: format!("nameserver {}\n", Ipv4Addr::LOCALHOST).into_bytes(),

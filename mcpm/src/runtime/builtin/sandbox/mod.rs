@@ -37,5 +37,6 @@ pub(crate) use {
     },
     process::{parse_exit_record, spawn},
     standard_mounts::standard_mounts,
+    start_error::is_overlay_failure,
     streams::{SandboxStream, SandboxStreams},
 };

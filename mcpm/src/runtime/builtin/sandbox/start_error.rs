@@ -10,6 +10,15 @@ use report::{FAILED, PROCESS, READY, REPORT_HEADER_BYTES, STEPS, Step};
 #[path = "../../../../shim/report.rs"]
 mod report;
 
+/// The context of the error for a root that cannot be mounted.
+const FILE_SYSTEM: &str = "file system";
+const OVERLAY: &str = "overlay";
+
+/// Whether a sandbox was not started because overlays cannot be mounted on the file systems of their folders.
+pub(crate) fn is_overlay_failure(error: &Error) -> bool {
+    error.context().any(|entry| entry == (FILE_SYSTEM, OVERLAY))
+}
+
 /// A sandbox that was set up.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct StartedSandbox {
@@ -83,7 +92,14 @@ impl FailedStep {
             (Step::Run, Errno::NOEXEC) => io::Error::other("not a program of this machine"),
             _ => self.errno.into(),
         };
-        let error = Error::new(kind, format!("cannot {}{operand}", self.verb)).source(cause);
+        let mut error = Error::new(kind, format!("cannot {}{operand}", self.verb)).source(cause);
+        // Who may not mount an overlay may not mount anything.
+        if self.step == Step::Mount
+            && self.operand == "/"
+            && !matches!(self.errno, Errno::PERM | Errno::ACCESS)
+        {
+            error = error.with(FILE_SYSTEM, OVERLAY);
+        }
         match self.next_step(sysctl) {
             Some(hint) => error.hint(hint),
             None => error,
@@ -207,5 +223,19 @@ mod tests {
         let error = parse_reports(&failed).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Engine);
         assert!(error.to_string().starts_with("cannot mount `/missing`: No such file"), "{error}");
+    }
+
+    #[test]
+    fn a_root_that_cannot_be_mounted_is_told_from_what_is_forbidden() {
+        for (step, operand, errno, expected) in [
+            (Step::Mount, "/", Errno::INVAL, true),
+            (Step::Mount, "/", Errno::NODEV, true),
+            (Step::Mount, "/", Errno::PERM, false),
+            (Step::Mount, "/proc", Errno::INVAL, false),
+            (Step::Run, "/", Errno::INVAL, false),
+        ] {
+            let failed = FailedStep { step, verb: "mount", operand: operand.to_owned(), errno };
+            assert_eq!(is_overlay_failure(&failed.into_error(&|_| None)), expected, "{operand} {errno}");
+        }
     }
 }

@@ -25,7 +25,23 @@ pub(crate) struct SandboxStreams {
     pub(crate) stderr: SandboxStream,
 }
 
+impl SandboxStreams {
+    /// Returns streams that lead to the same places.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        let [stdin, stdout, stderr] = [&self.stdin, &self.stdout, &self.stderr].map(SandboxStream::try_clone);
+        Ok(Self { stdin: stdin?, stdout: stdout?, stderr: stderr? })
+    }
+}
+
 impl SandboxStream {
+    fn try_clone(&self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Null => Self::Null,
+            Self::Piped => Self::Piped,
+            Self::File(file) => Self::File(file.try_clone()?),
+        })
+    }
+
     /// Opens a stream for reading in the sandbox; returns its end there, and that of mcpm.
     pub(super) fn open_input(self) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
         match self {
