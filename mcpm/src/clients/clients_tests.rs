@@ -389,7 +389,7 @@ fn entries_of_users_become_options() {
         (
             json!({ "command": "docker", "args": ["run", "-i", "--rm", "-e", "DB_URL", "-e", "A=1", "-v", "/a:/b:ro", "mcp/db", "x"], "env": { "DB_URL": "${env:TOKEN}" } }),
             Ok(
-                "secret my-server/DB_URL,target=DB_URL|env A=1|volume /a:/b:ro|server mcp/db|args x|name my-server",
+                "secret my-server/DB_URL,target=DB_URL|env A=1|volume /a:/b:ro|server image:mcp/db|args x|name my-server",
             ),
         ),
         (
@@ -423,6 +423,31 @@ fn entries_of_users_become_options() {
             Err("a command of mcpm already"),
         ),
         (json!({}), Err("neither a command nor a URL")),
+        (
+            json!({ "command": "npx", "args": ["x"], "excludeTools": ["delete"] }),
+            Err("its field `excludeTools`"),
+        ),
+        (json!({ "command": "npx", "args": ["x"], "autoApprove": [] }), Ok("server npx://x|name my-server")),
+        (json!({ "command": "npx", "args": ["x", "--port", 8080] }), Err("an argument that is not a text")),
+        (json!({ "command": "npx", "args": ["-p", "a", "-p", "b", "c"] }), Err("several packages")),
+        (json!({ "command": "npx", "args": ["x", "Bearer ${TOKEN}"] }), Err("a variable in an argument")),
+        (json!({ "url": "https://x/mcp?a=${TOKEN}" }), Err("a variable in an argument or a URL")),
+        (json!({ "url": "https://x/mcp?api_key=1" }), Err("its URL seems to contain a secret")),
+        (json!({ "url": "https://u:p@x/mcp" }), Err("its URL seems to contain a secret")),
+        (
+            json!({ "command": "npx", "args": ["x"], "env": { "NPM_CONFIG_REGISTRY": "https://x" } }),
+            Err("its variable `NPM_CONFIG_REGISTRY`"),
+        ),
+        (
+            json!({ "command": "npx", "args": ["x"], "env": { "A": "$TOKEN" } }),
+            Err("a form that mcpm does not know"),
+        ),
+        (
+            json!({ "command": "docker", "args": ["run", "-e", "A=x${TOKEN}", "y"] }),
+            Ok("secret my-server/A,target=A|server image:y|name my-server"),
+        ),
+        (json!({ "command": "docker", "args": ["run", "-v", "data:/data", "x"] }), Err("a named volume")),
+        (json!({ "command": "docker", "args": ["run", "-uroot:pw", "x"] }), Err("nothing like `-u` of")),
     ] {
         fs::write(&file, json!({ "mcpServers": { "My Server": entry } }).to_string()).unwrap();
         let candidates = clients.import_candidates("cursor", None).unwrap();
@@ -469,8 +494,23 @@ fn an_entry_is_taken_over_and_put_back() {
             (name, &["new/A".to_owned()][..])
         );
         user.clients.put_back(client, "new", &BTreeMap::new(), None).unwrap_err();
+        // The workload may be removed before; its entry stays until the earlier one is put back.
+        user.clients.remove_workload("new");
+        let refused = user.clients.remove(client, "new", None).unwrap_err();
+        assert!(refused.to_string().contains(&format!("import {client} --undo {name}`")), "{refused}");
         user.clients.put_back(client, "new", &secrets, None).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), sample(client), "{client}");
         assert!(user.clients.entries().unwrap().is_empty());
     }
+}
+
+#[test]
+fn what_a_user_writes_beside_an_entry_stays_when_it_is_removed() {
+    let user = User::new();
+    user.clients.add("cursor", &target("time"), &EntryOptions::default()).unwrap();
+    let file = user.file("cursor");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("// team notes\n{text}")).unwrap();
+    user.clients.remove("cursor", "time", None).unwrap();
+    assert!(fs::read_to_string(&file).unwrap().starts_with("// team notes\n"));
 }

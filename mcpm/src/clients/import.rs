@@ -1,8 +1,9 @@
 //! Turns entries that a user has into options for workloads.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use serde_json::{Map, Value};
+use url::Url;
 
 use super::{ImportCandidate, ImportedServer, table::ClientFormat};
 use crate::{
@@ -46,17 +47,19 @@ impl Import<'_> {
         {
             return Err("it is disabled".to_owned());
         }
-        for field in ["cwd", "envFile", "env_http_headers", "env_vars"] {
-            if fields.contains_key(field) {
-                return Err(format!("mcpm has nothing like its field `{field}`"));
-            }
-        }
         let format = &self.client.command;
+        let own = [format.program, format.env, format.args.unwrap_or_default()];
+        // A field that restricts tools or the server must not be lost.
+        let unknown = |(name, value): &(&String, &Value)| {
+            !own.contains(&name.as_str()) && !KNOWN_FIELDS.contains(&name.as_str()) && !is_empty(value)
+        };
+        if let Some((field, _)) = fields.iter().find(unknown) {
+            return Err(format!("mcpm has nothing like its field `{field}`"));
+        }
         match (fields.get(format.program), self.url(fields)) {
             (Some(program), _) => {
-                let args = format.args.map_or(Vec::new(), |args| texts(fields.get(args)));
-                let mut words = texts(Some(program));
-                words.extend(args);
+                let mut words = texts(Some(program))?;
+                words.extend(texts(format.args.and_then(|args| fields.get(args)))?);
                 let env = pairs(fields.get(format.env))?;
                 self.command(&words, env)
             }
@@ -77,7 +80,15 @@ impl Import<'_> {
     }
 
     fn remote(&mut self, url: &str, sse: bool, fields: &Map<String, Value>) -> Refusal<()> {
-        self.options.push(("server", self.resolved(url)?.0));
+        let url = plain(url)?;
+        let has_secret = Url::parse(&url).is_ok_and(|url| {
+            let is_credential = url.query_pairs().any(|(name, _)| is_secret_name(&name));
+            !url.username().is_empty() || url.password().is_some() || is_credential
+        });
+        if has_secret {
+            return Err("its URL seems to contain a secret; give it in a header".to_owned());
+        }
+        self.options.push(("server", url));
         if sse {
             self.options.push(("transport", "sse".to_owned()));
         }
@@ -97,7 +108,6 @@ impl Import<'_> {
     }
 
     fn command(&mut self, words: &[String], env: Vec<(String, String)>) -> Refusal<()> {
-        let words = words.iter().map(|word| Ok(self.resolved(word)?.0)).collect::<Refusal<Vec<_>>>()?;
         if let Some(flag) = words.iter().find(|word| word.starts_with("--") && is_secret_name(word)) {
             let flag = flag.split('=').next().unwrap_or_default();
             return Err(format!(
@@ -107,6 +117,11 @@ impl Import<'_> {
         let Some((program, args)) = words.split_first() else {
             return Err("its command is empty".to_owned());
         };
+        if let Some((name, _)) = env.iter().find(|(name, _)| changes_source(name)) {
+            return Err(format!(
+                "its variable `{name}` says where its program comes from, which mcpm reads from its own environment"
+            ));
+        }
         let file = program.rsplit(['/', '\\']).next().unwrap_or(program);
         let file = [".exe", ".cmd"].iter().find_map(|suffix| file.strip_suffix(suffix)).unwrap_or(file);
         let rest = match (file, args) {
@@ -129,7 +144,9 @@ impl Import<'_> {
         for (name, value) in env {
             self.set_variable(&name, &value)?;
         }
-        self.options.extend(rest.into_iter().map(|arg| ("args", arg)));
+        for arg in rest {
+            self.options.push(("args", plain(&arg)?));
+        }
         Ok(())
     }
 
@@ -148,15 +165,17 @@ impl Import<'_> {
                 arg.split_once('=').map_or((arg.as_str(), None), |(flag, value)| (flag, Some(value)));
             if flags.contains(&arg.as_str()) || arg == "--" {
                 continue;
+            } else if from.contains(&flag) && package.is_some() {
+                return Err("its command names several packages".to_owned());
             } else if from.contains(&flag) {
                 package = value.or_else(|| args.next().map(String::as_str));
             } else if arg.starts_with('-') {
-                return Err(format!("mcpm has nothing like `{arg}` of its command"));
+                return Err(format!("mcpm has nothing like `{}` of its command", shown(flag)));
             } else {
                 if package.is_some_and(|package| package != arg) {
-                    self.options.push(("package_command", arg.clone()));
+                    self.options.push(("package_command", plain(arg)?));
                 }
-                let package = package.unwrap_or(arg);
+                let package = plain(package.unwrap_or(arg))?;
                 let server = format!("{scheme}://{}", package.replace("==", "@"));
                 match PackageReference::parse(&server) {
                     Some(Ok(_)) => self.options.push(("server", server)),
@@ -180,8 +199,11 @@ impl Import<'_> {
             };
             let mut value = || value.clone().or_else(|| args.next().cloned()).unwrap_or_default();
             let Some(name) = flag.strip_prefix("--").or_else(|| flag.strip_prefix('-')) else {
-                self.options.push(("server", flag.to_owned()));
-                self.options.extend(args.map(|arg| ("args", arg.clone())));
+                // Not a server of the registry with that name.
+                self.options.push(("server", format!("image:{}", plain(arg)?)));
+                for arg in args {
+                    self.options.push(("args", plain(arg)?));
+                }
                 return Ok(());
             };
             match name {
@@ -200,8 +222,14 @@ impl Import<'_> {
                         },
                     }
                 }
-                "v" | "volume" => self.options.push(("volume", value())),
-                _ => return Err(format!("mcpm has nothing like `{flag}` of its command")),
+                "v" | "volume" => {
+                    let volume = plain(&value())?;
+                    if !Path::new(volume.split(':').next().unwrap_or_default()).is_absolute() {
+                        return Err("it uses a named volume, or a folder without its whole path".to_owned());
+                    }
+                    self.options.push(("volume", volume));
+                }
+                _ => return Err(format!("mcpm has nothing like `{}` of its command", shown(flag))),
             }
         }
         Err("its command names no image".to_owned())
@@ -226,6 +254,9 @@ impl Import<'_> {
 
     /// Replaces references to environment variables, as clients write them; also tells whether there were any.
     fn resolved(&self, text: &str) -> Refusal<(String, bool)> {
+        if text.contains("{file:") || is_bare_reference(text) {
+            return Err("it refers to a value in a form that mcpm does not know".to_owned());
+        }
         let (mut out, mut rest, mut any) = (String::new(), text, false);
         loop {
             let starts =
@@ -254,18 +285,85 @@ impl Import<'_> {
     }
 }
 
-/// A text or a list of texts.
-fn texts(value: Option<&Value>) -> Vec<String> {
+/// Fields that are converted, and those that say nothing of what runs.
+const KNOWN_FIELDS: [&str; 13] = [
+    "url",
+    "httpUrl",
+    "serverUrl",
+    "headers",
+    "http_headers",
+    "bearer_token_env_var",
+    "type",
+    "name",
+    "description",
+    "enabled",
+    "disabled",
+    "title",
+    "displayName",
+];
+
+/// Whether a field might as well be left out.
+fn is_empty(value: &Value) -> bool {
     match value {
-        Some(Value::String(text)) => vec![text.clone()],
-        Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        _ => Vec::new(),
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}
+
+/// Whether a variable says from where packages or images are installed, or on which engine a container runs.
+fn changes_source(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["NPM_CONFIG_", "UV_", "PIP_", "DOCKER_", "CONTAINER_HOST"].iter().any(|start| name.starts_with(start))
+}
+
+/// A text that refers to no variable: arguments and URLs are shown and stored in plain text.
+fn plain(text: &str) -> Refusal<String> {
+    if text.contains("${") || text.contains("{env:") || text.contains("{file:") || is_bare_reference(text) {
+        let shown = "it refers to a variable in an argument or a URL, where mcpm stores values in plain text";
+        return Err(shown.to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// Whether a text is `$NAME`.
+fn is_bare_reference(text: &str) -> bool {
+    text.strip_prefix('$')
+        .is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+}
+
+/// A flag without a value that is attached to it, which may be a secret.
+fn shown(flag: &str) -> &str {
+    if flag.starts_with("--") {
+        flag.split('=').next().unwrap_or_default()
+    } else {
+        flag.get(..2).unwrap_or(flag)
+    }
+}
+
+/// A text or a list of texts.
+fn texts(value: Option<&Value>) -> Refusal<Vec<String>> {
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .map(str::to_owned)
+            .ok_or_else(|| "its command has an argument that is not a text".to_owned())
+    };
+    match value {
+        None => Ok(Vec::new()),
+        Some(Value::Array(list)) => list.iter().map(text).collect(),
+        Some(value) => Ok(vec![text(value)?]),
     }
 }
 
 /// The pairs of an object of texts.
 fn pairs(value: Option<&Value>) -> Refusal<Vec<(String, String)>> {
-    let Some(object) = value.and_then(Value::as_object) else { return Ok(Vec::new()) };
+    let Some(value) = value else { return Ok(Vec::new()) };
+    let Some(object) = value.as_object() else {
+        return Err("its variables or headers are not an object".to_owned());
+    };
     let text = |(name, value): (&String, &Value)| match value {
         Value::String(text) => Ok((name.clone(), text.clone())),
         Value::Number(_) | Value::Bool(_) => Ok((name.clone(), value.to_string())),

@@ -293,6 +293,14 @@ impl Clients {
     ) -> Result<()> {
         let file = &mut record.files[at];
         let client = locate::client(&file.client)?;
+        if let Some(import) = file.imported.get(workload) {
+            // Removing it would lose the entry that the user had.
+            let message =
+                format!("the entry of `{workload}` in `{}` has replaced one of yours", file.path.display());
+            let undo = format!("mcpm client import {} --undo {}", client.id, import.entry);
+            return Err(Error::new(ErrorKind::InvalidOption, message)
+                .hint(format!("`{undo}` puts yours back, and removes the workload")));
+        }
         let config = ConfigFile::read(&file.path)?;
         let before = config.text().unwrap_or_default();
         let place = EntryPath { map: map_of(client, before), name: workload };

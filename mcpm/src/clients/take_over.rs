@@ -75,7 +75,7 @@ impl Clients {
             )));
         }
         let at = record.files.iter().position(|file| file.client == client.id && file.path == path);
-        let backup = if at.is_none() { Some(locked.back_up(client.id, &path, before)?) } else { None };
+        let backup = Some(locked.back_up(client.id, &path, before)?);
         let at = at.unwrap_or_else(|| {
             record.files.push(FileRecord {
                 client: client.id.to_owned(),

@@ -127,6 +127,7 @@ pub(super) fn remove(text: &str, path: EntryPath<'_>, origin: Option<&Origin>) -
     if let Some(Origin::Blank(before)) = origin
         && depth == 0
         && !holds_more(&0)
+        && text[..root.start()].trim().is_empty()
         && text[root.end()..].trim().is_empty()
     {
         return Ok(before.clone());
