@@ -73,7 +73,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     logging::to_stderr(args::debug(matches));
     (entry.run)(matches).unwrap_or_else(|error| {
-        let _ = writeln!(std::io::stderr(), "error: {}", flag_names::with_flags(&error.to_string()));
+        let text = output::escape_text(&flag_names::with_flags(&error.to_string()));
+        let _ = writeln!(std::io::stderr(), "error: {text}");
         exit::of_error(error.kind())
     })
 }

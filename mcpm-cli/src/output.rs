@@ -48,14 +48,15 @@ pub(crate) fn line(text: impl AsRef<str>) -> Result<()> {
 
 /// Writes text of a server. A terminal gets its control characters escaped, except for line breaks and tabs.
 pub(crate) fn text(text: &str) -> Result<()> {
-    if !io::stdout().is_terminal() {
-        return line(text);
-    }
-    let lines: Vec<String> = text
-        .split('\n')
-        .map(|line| line.split('\t').map(escape_control).collect::<Vec<_>>().join("\t"))
-        .collect();
-    line(lines.join("\n"))
+    if io::stdout().is_terminal() { line(escape_text(text)) } else { line(text) }
+}
+
+/// Escapes control characters in a text, except for line breaks and tabs.
+pub(crate) fn escape_text(text: &str) -> String {
+    let escaped = |c: char| {
+        if matches!(c, '\n' | '\t') { c.to_string() } else { escape_control(c.encode_utf8(&mut [0; 4])) }
+    };
+    text.chars().map(escaped).collect()
 }
 
 /// Writes a JSON document.
@@ -68,21 +69,32 @@ pub(crate) fn json(value: &impl Serialize) -> Result<()> {
 /// Writes rows in aligned columns; the first row contains the headings. Control characters are escaped, because
 /// untrusted text could control the terminal.
 pub(crate) fn table(rows: &[Vec<String>]) -> Result<()> {
+    aligned(rows, None)
+}
+
+/// Writes a list as [`table`] does; on a terminal, columns are narrowed until rows fit.
+pub(crate) fn list(rows: &[Vec<String>]) -> Result<()> {
+    aligned(rows, terminal_width())
+}
+
+fn aligned(rows: &[Vec<String>], terminal: Option<usize>) -> Result<()> {
     let rows: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|cell| escape_control(cell)).collect()).collect();
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
     let mut widths: Vec<usize> = (0..columns).map(width).collect();
-    if let Some(terminal) = terminal_width() {
+    if let Some(terminal) = terminal {
         narrow(&mut widths, &rows, terminal);
     }
     let mut text = String::new();
     for row in rows {
-        let cells: Vec<String> = row
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{:width$}", shorten(cell, *width)))
-            .collect();
+        let cells = row.iter().zip(&widths).map(|(cell, width)| {
+            let shown = if terminal.is_some() { shorten(cell, *width) } else { cell.into() };
+            // A long cell does not widen all others.
+            let gap = (*width).min(MAX_PADDED).saturating_sub(shown.chars().count());
+            shown.into_owned() + &" ".repeat(gap)
+        });
+        let cells: Vec<String> = cells.collect();
         text.push_str(cells.join("  ").trim_end());
         text.push('\n');
     }
@@ -91,6 +103,8 @@ pub(crate) fn table(rows: &[Vec<String>]) -> Result<()> {
 
 /// Spaces between columns.
 const GAP: usize = 2;
+/// The width up to which cells are padded.
+const MAX_PADDED: usize = 200;
 /// The width below which no column is narrowed.
 const MIN_WIDTH: usize = 8;
 

@@ -5,7 +5,7 @@ pub(crate) fn nearest<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) 
     let name = name.to_lowercase();
     let alike = known.into_iter().map(|one| (distance(&one.to_lowercase(), &name), one));
     let (distance, nearest) = alike.min()?;
-    (distance <= nearest.len().max(3) / 3).then_some(nearest)
+    (distance <= nearest.len().max(3) / 3 && distance < name.chars().count().max(1)).then_some(nearest)
 }
 
 /// The Levenshtein distance of two texts.

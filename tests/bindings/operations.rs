@@ -103,6 +103,7 @@ const ONLY_IN_RUST: &[(&str, &str)] = &[
     ("RunningWorkload::interrupt", "for the command line's supervisor"),
     ("Workloads::interrupted", "for services that start workloads with the machine"),
     ("Workloads::is_supervised", "part of the status"),
+    ("Workloads::mark_interrupted", "for services that start workloads with the machine"),
     ("Workloads::requested_grace", "for the command line's supervisor"),
     ("Workloads::tunnel_target", "tunnels are opened by the command line"),
     ("Workloads::clients", "configurations of clients are written by the command line"),

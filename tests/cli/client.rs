@@ -66,7 +66,7 @@ fn a_call_that_cannot_be_made_says_what_is_wrong() {
         (
             &["test_elicitation", "message=a", "message=b"],
             2,
-            "error: the argument `message` is there more than once",
+            "error: the argument `message` is given more than once, but takes one value",
         ),
     ] {
         let outcome = home.run(&[&["call", &name], args].concat());

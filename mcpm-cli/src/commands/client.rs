@@ -187,7 +187,7 @@ fn list(matches: &ArgMatches) -> Result<ExitCode> {
         let file = entry.file.display().to_string();
         vec![entry.workload, entry.client.to_owned(), entry.state.as_str().to_owned(), url, file]
     });
-    output::table(&std::iter::once(head).chain(rows).collect::<Vec<_>>())?;
+    output::list(&std::iter::once(head).chain(rows).collect::<Vec<_>>())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -214,7 +214,7 @@ fn status(matches: &ArgMatches) -> Result<ExitCode> {
         let file = status.problem.unwrap_or(file);
         vec![status.client.to_owned(), installed.to_owned(), workloads, file]
     });
-    output::table(&std::iter::once(head).chain(rows).collect::<Vec<_>>())?;
+    output::list(&std::iter::once(head).chain(rows).collect::<Vec<_>>())?;
     Ok(ExitCode::SUCCESS)
 }
 

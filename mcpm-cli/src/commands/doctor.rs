@@ -43,9 +43,14 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let environment = Environment::from_process();
     let found = executor::run(async {
         if matches.get_flag(FIX) {
-            for done in repair(&environment).await? {
+            let (done, failed) = repair(&environment).await;
+            for done in done {
                 // Standard error may be closed.
                 let _ = writeln!(io::stderr(), "{done}");
+            }
+            if let Some(error) = failed {
+                let text = output::escape_text(&with_flags(&error.to_string()));
+                let _ = writeln!(io::stderr(), "warning: not everything was fixed: {text}");
             }
         }
         Ok(diagnose(&environment).await)

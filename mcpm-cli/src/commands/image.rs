@@ -140,7 +140,7 @@ fn list(store: &ImageStore, matches: &ArgMatches) -> Result<()> {
             vec![name, id, DecimalBytes(image.size).to_string(), created]
         })
     });
-    output::table(&std::iter::once(head).chain(rows).collect::<Vec<_>>())?;
+    output::list(&std::iter::once(head).chain(rows).collect::<Vec<_>>())?;
     if images.is_empty() {
         let _ = writeln!(io::stderr(), "no images are stored; pull one with `mcpm image pull IMAGE`");
     }

@@ -40,9 +40,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         _ if all.is_empty() => {
             // Not in the result, which a script may read.
             let _ = writeln!(io::stderr(), "there are no workloads; `mcpm run SERVER` starts one");
-            output::table(&rows(&all))?;
+            output::list(&rows(&all))?;
         }
-        _ => output::table(&rows(&all))?,
+        _ => output::list(&rows(&all))?,
     }
     Ok(ExitCode::SUCCESS)
 }

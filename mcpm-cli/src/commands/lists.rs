@@ -69,7 +69,7 @@ fn show<const N: usize>(
         _ => {
             let head = headings.map(str::to_owned).to_vec();
             let rows: Vec<_> = std::iter::once(head).chain(all.iter().map(|one| row(one).to_vec())).collect();
-            output::table(&rows)?;
+            output::list(&rows)?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -97,7 +97,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         output::json(&entries)?;
     } else {
         let head = ["NAME", "VERSION", "RUNS", "DESCRIPTION"].map(str::to_owned).to_vec();
-        output::table(&std::iter::once(head).chain(entries.iter().map(row)).collect::<Vec<_>>())?;
+        output::list(&std::iter::once(head).chain(entries.iter().map(row)).collect::<Vec<_>>())?;
     }
     Ok(ExitCode::SUCCESS)
 }

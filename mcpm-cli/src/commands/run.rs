@@ -191,7 +191,7 @@ pub(crate) async fn in_foreground(
         && let Err(error) = clients.write(running.name()).await
     {
         // The workload serves other clients.
-        let _ = writeln!(io::stderr(), "error: {error}");
+        let _ = writeln!(io::stderr(), "error: {}", output::escape_text(&error.to_string()));
     }
     let log = logging::start_background_writer();
     let ended = tokio::select! {

@@ -1,8 +1,9 @@
 //! The arguments of commands that are clients of an MCP server: a workload or a URL, and how it is reached.
 
-use std::sync::Arc;
+use std::{cell::RefCell, sync::Arc, time::Duration};
 
 use clap::{Arg, ArgMatches, Command, builder::PossibleValuesParser};
+use futures_util::future::join_all;
 use mcpm::{
     Error, ErrorKind, Result, StdioBridge,
     mcp_client::{ClientOptions, McpClient, OnProgress},
@@ -12,6 +13,8 @@ use mcpm::{
 
 use crate::{args, executor, signals::StopSignals, terminal};
 
+/// How long the end of a session is waited for.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 const TARGET: &str = "target";
 const TRANSPORT: &str = "transport";
 
@@ -70,11 +73,19 @@ pub(super) fn with_client<T>(
     executor::run(async {
         let mut stop = StopSignals::listen()?;
         let working = async {
-            let connect = async || Ok(bridge(matches).await?.connect());
+            let ends = RefCell::new(Vec::new());
+            let connect = async || {
+                let connection = bridge(matches).await?.connect();
+                ends.borrow_mut().push(connection.ended());
+                Ok(connection)
+            };
             let user_prompt = terminal::environment().user_prompt;
             let client = McpClient::connect(connect, ClientOptions { user_prompt, on_progress }).await?;
             let outcome = work(&client).await;
             client.close().await;
+            // So that no session is left on the server.
+            let ended = join_all(ends.into_inner());
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, ended).await;
             outcome
         };
         tokio::select! {

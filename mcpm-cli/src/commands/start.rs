@@ -100,6 +100,15 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
             let secrets = Box::pin(launch.log_in(secrets)).await?;
             run::detached(&environment, spec, &secrets, true, debug, form).await.map(drop)
         };
+        let restores = !again && matches.get_flag(INTERRUPTED);
+        let one = async |name: String| {
+            let started = one(name.clone()).await;
+            if started.is_err() && restores {
+                // It is tried again the next time.
+                let _ = workloads.mark_interrupted(&name);
+            }
+            started
+        };
         Ok(Box::pin(workload_args::for_each_workload(names, one)).await)
     })
 }

@@ -8,7 +8,7 @@ use std::{
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use mcpm::{Result, workload::Workloads};
 
-use crate::{exit, flag_names};
+use crate::{exit, flag_names, output};
 
 const NAME: &str = "name";
 const ALL: &str = "all";
@@ -54,7 +54,8 @@ pub(crate) async fn for_each_workload(
     let mut code = ExitCode::SUCCESS;
     for name in names {
         if let Err(error) = work(name).await {
-            let _ = writeln!(io::stderr(), "error: {}", flag_names::with_flags(&error.to_string()));
+            let text = output::escape_text(&flag_names::with_flags(&error.to_string()));
+            let _ = writeln!(io::stderr(), "error: {text}");
             if code == ExitCode::SUCCESS {
                 code = exit::of_error(error.kind());
             }

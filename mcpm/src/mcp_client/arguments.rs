@@ -36,7 +36,11 @@ pub fn parse(schema: &JsonObject, pairs: &[impl AsRef<str>]) -> Result<JsonObjec
                 let items = values.iter().map(|value| convert_in(&root, key, &item, value));
                 Value::Array(items.collect::<Result<_>>()?)
             }
-            _ => return Err(invalid(format!("the argument `{key}` is there more than once"))),
+            _ => {
+                return Err(invalid(format!(
+                    "the argument `{key}` is given more than once, but takes one value"
+                )));
+            }
         };
         arguments.insert(key.to_owned(), value);
     }
@@ -107,10 +111,36 @@ fn resolve(root: &Value, field: &Value) -> Value {
         let pointer = found["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
         match pointer.and_then(|pointer| root.pointer(pointer)) {
             Some(target) => found = target,
-            None => return found.clone(),
+            None => return with_alternatives(root, found.clone()),
         }
     }
     Value::Null
+}
+
+/// Replaces references of alternatives, such as those of an optional value, and lifts what the only one allows.
+fn with_alternatives(root: &Value, mut field: Value) -> Value {
+    for key in ["anyOf", "oneOf"] {
+        let Some(alternatives) = field.get_mut(key).and_then(Value::as_array_mut) else { continue };
+        for one in &mut *alternatives {
+            let pointer = one["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
+            if let Some(target) = pointer.and_then(|pointer| root.pointer(pointer)) {
+                *one = target.clone();
+            }
+        }
+        let is_optional = alternatives.iter().any(|one| one["type"] == "null");
+        if alternatives.len() != 1 + usize::from(is_optional) {
+            continue;
+        }
+        let only = alternatives.iter().find(|one| one["type"] != "null").cloned().unwrap_or_default();
+        if let Some(items) = only.get("items") {
+            field["items"] = items.clone();
+        }
+        if let Some(allowed) = only["enum"].as_array() {
+            let null = is_optional.then_some(Value::Null);
+            field["enum"] = allowed.iter().cloned().chain(null).collect();
+        }
+    }
+    field
 }
 
 /// The types of a field, also those of its alternatives.
@@ -196,6 +226,8 @@ mod tests {
                 "dry": { "type": "boolean" },
                 "units": { "enum": ["metric", "imperial", 3] },
                 "tags": { "type": "array", "items": { "type": "integer" } },
+                "unit": { "anyOf": [{ "$ref": "#/$defs/unit" }, { "type": "null" }] },
+                "names": { "anyOf": [{ "type": "array", "items": { "type": "string" } }, { "type": "null" }] },
                 "words": { "type": "array", "items": { "$ref": "#/$defs/word" } },
                 "filter": { "type": "object" },
                 "limit": { "anyOf": [{ "type": "integer" }, { "type": "null" }], "default": null },
@@ -205,7 +237,7 @@ mod tests {
                 "anything": {},
             },
             "required": ["city", "days"],
-            "$defs": { "word": { "type": "string" } },
+            "$defs": { "word": { "type": "string" }, "unit": { "enum": ["metric", "imperial"], "type": "string" } },
         });
         schema.as_object().expect("an object").clone()
     }
@@ -227,10 +259,13 @@ mod tests {
             "place=a=b",
             "anything=[1]",
             "loop=x",
+            "unit=metric",
+            "names=2024",
         ];
         let expected = json!({
             "city": "5", "days": 3, "factor": 0.5, "dry": true, "units": 3, "tags": [1, 2], "words": ["a"],
             "filter": { "a": 1 }, "limit": null, "id": 7, "place": "a=b", "anything": [1], "loop": "x",
+            "unit": "metric", "names": ["2024"],
         });
         assert_eq!(Value::Object(parse(&schema(), &pairs).expect("they fit")), expected);
         let single =
@@ -249,7 +284,7 @@ mod tests {
             (&["dry=yes"], "the argument `dry` must be boolean, and `yes` is not"),
             (&["units=x"], "the argument `units` must be one of metric, imperial, 3, and `x` is not"),
             (&["tags=1", "tags=x"], "the argument `tags` must be integer, and `x` is not"),
-            (&["city=a", "city=b"], "the argument `city` is there more than once"),
+            (&["city=a", "city=b"], "the argument `city` is given more than once, but takes one value"),
             (&["city"], "`city` is not an argument of the form `KEY=VALUE`"),
             (&["filter=1"], "the argument `filter` must be object, and `1` is not"),
         ] {

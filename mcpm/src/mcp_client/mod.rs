@@ -28,6 +28,13 @@ pub use options::{ClientOptions, JsonObject, OnProgress, Progress};
 
 use handler::Handler;
 
+/// Most items of a list.
+const MAX_ITEMS: usize = 10_000;
+/// Most characters of a server's message in an error.
+const MAX_MESSAGE_CHARS: usize = 2000;
+/// Longest id of a denial in bytes.
+const MAX_ID_BYTES: usize = 64;
+
 /// A client of one server. Dropping it closes its session.
 #[derive(Debug)]
 pub struct McpClient {
@@ -119,7 +126,7 @@ impl McpClient {
     /// tools has none.
     ///
     /// # Errors
-    /// `Upstream` if the server rejects the request, or lists more than 100 pages.
+    /// `Upstream` if the server rejects the request, or lists more than 100 pages or 10 000 items.
     pub async fn tools(&self) -> Result<Vec<JsonObject>> {
         let peer = self.service.peer();
         self.list("tools", async |cursor| {
@@ -164,15 +171,19 @@ impl McpClient {
         if !self.server().capabilities.contains_key(capability) {
             return Ok(Vec::new());
         }
-        let (mut all, mut cursor) = (Vec::new(), None);
+        let (mut all, mut cursor, mut seen) = (Vec::new(), None, Vec::new());
         for _ in 0..MAX_LIST_PAGES {
             let request = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
             let (page, next) = read(request).await.map_err(request_error)?;
             all.extend(page?);
             let Some(next) = next else { return Ok(all) };
+            if all.len() > MAX_ITEMS || seen.contains(&next) {
+                break;
+            }
+            seen.push(next.clone());
             cursor = Some(next);
         }
-        let message = format!("the server's list of {capability} has more than {MAX_LIST_PAGES} pages");
+        let message = format!("the server's list of {capability} does not end, or is too long");
         Err(Error::new(ErrorKind::Upstream, message))
     }
 
@@ -187,7 +198,7 @@ impl McpClient {
         object(&self.service.call_tool(request).await.map_err(request_error)?)
     }
 
-    /// Closes the session, and waits until the server knows.
+    /// Closes the connection, which ends the session.
     pub async fn close(self) {
         // A task that panicked has ended, too.
         let _ = self.service.cancel().await;
@@ -228,8 +239,11 @@ fn request_error(error: ServiceError) -> Error {
 
 /// The error for a JSON-RPC error; its message is the server's or the proxy's.
 fn rejection_error(rejection: &ErrorData) -> Error {
-    let error = Error::new(ErrorKind::Upstream, rejection.message.clone().into_owned());
-    match rejection.data.as_ref().and_then(|data| data["refusal"].as_str()) {
+    let message: String = rejection.message.chars().take(MAX_MESSAGE_CHARS).collect();
+    let error = Error::new(ErrorKind::Upstream, message);
+    // A server could give a text for the shell.
+    let is_id = |id: &&str| id.len() <= MAX_ID_BYTES && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    match rejection.data.as_ref().and_then(|data| data["refusal"].as_str()).filter(is_id) {
         Some(id) => error.hint(format!("`mcpm explain {id}` shows why")),
         None => error,
     }

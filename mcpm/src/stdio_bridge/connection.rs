@@ -9,6 +9,7 @@ use std::{
 
 use http::{HeaderMap, header::AUTHORIZATION};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tokio_util::sync::CancellationToken;
 
 use super::builder::StdioBridge;
 use crate::{
@@ -30,7 +31,11 @@ const EXIT_GRACE: Duration = Duration::from_secs(2);
 /// and the audit log, as if they came from a port. The stream ends when the proxy stops, and when the server has lost
 /// the session and cannot continue it. Dropping the connection closes it.
 #[derive(Debug)]
-pub struct Connection(DuplexStream);
+pub struct Connection {
+    stream: DuplexStream,
+    /// Cancelled when nothing more is sent to the server.
+    ended: CancellationToken,
+}
 
 /// Options of a [`Connection`].
 #[derive(Debug, Clone, Default)]
@@ -88,12 +93,23 @@ impl StdioBridge {
         let (ours, theirs) = tokio::io::duplex(BUFFER_BYTES);
         let (input, output) = tokio::io::split(theirs);
         // The task ends with the connection or with the proxy.
+        let ended = CancellationToken::new();
+        let on_end = ended.clone().drop_guard();
         tokio::spawn(async move {
             if let Err(error) = self.serve_until(input, output, stop).await {
                 tracing::warn!(%error, "a connection to a server ended");
             }
+            drop(on_end);
         });
-        Connection(ours)
+        Connection { stream: ours, ended }
+    }
+}
+
+impl Connection {
+    /// Returns a future that is ready when the connection has ended, and its session on the server with it. It does not close
+    /// the connection, which dropping does.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.ended.clone().cancelled_owned()
     }
 }
 
@@ -103,20 +119,20 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buffer)
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

@@ -96,18 +96,21 @@ pub async fn diagnose(environment: &Environment) -> Vec<Finding> {
     found
 }
 
-/// Removes containers that belong to no recorded workload and do not run, and returns what was done.
-///
-/// # Errors
-/// Those of the engine and the state folder.
-pub async fn repair(environment: &Environment) -> Result<Vec<String>> {
-    let (runtime, left) = leftover_containers(environment).await?;
-    let mut done = Vec::new();
+/// Removes containers that belong to no recorded workload and do not run. Returns what was done, and the first error of the
+/// engine or the state folder.
+pub async fn repair(environment: &Environment) -> (Vec<String>, Option<Error>) {
+    let (runtime, left) = match leftover_containers(environment).await {
+        Ok(found) => found,
+        Err(error) => return (Vec::new(), Some(error)),
+    };
+    let (mut done, mut failed) = (Vec::new(), None);
     for (id, name) in left {
-        runtime.remove(&id).await?;
-        done.push(format!("removed the container `{name}`"));
+        match runtime.remove(&id).await {
+            Ok(()) => done.push(format!("removed the container `{name}`")),
+            Err(error) => failed = failed.or(Some(error)),
+        }
     }
-    Ok(done)
+    (done, failed)
 }
 
 /// A check that may not take long.
@@ -147,7 +150,7 @@ async fn runtimes(environment: &Environment) -> Vec<Finding> {
         Err(error) => Finding::of_error("runtime.engine", engine_severity, error),
     };
     let own_finding = match &own {
-        Ok(_) => Finding::ok("runtime.builtin", "containers run without an engine, too"),
+        Ok(_) => Finding::ok("runtime.builtin", "the built-in runtime can be used"),
         Err(error) => Finding::of_error("runtime.builtin", Severity::Warning, error),
     };
     vec![engine_finding, own_finding]

@@ -371,6 +371,9 @@ mod tests {
         assert_eq!(address("bridge", &[("bridge", "172.17.0.2")]).unwrap(), of("172.17.0.2"));
         assert_eq!(address("bridge", &[]).unwrap(), None);
         let error = address("none", &[]).unwrap_err();
-        assert!(error.to_string().contains("no network in `container:x`"), "{error}");
+        assert!(
+            error.to_string().contains("`network` is `container:x`, and that container has no network"),
+            "{error}"
+        );
     }
 }

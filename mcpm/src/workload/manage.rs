@@ -123,11 +123,27 @@ impl Workloads {
         for name in self.names()? {
             let Ok(status) = self.store.load::<Status>(&name, Document::Status) else { continue };
             let ran = matches!(status.phase, Phase::Starting | Phase::Running | Phase::Restarting);
-            if (ran || status.interrupted) && Lock::holder(&self.store.lock_path(&name))?.is_none() {
+            // Only supervisors write a log: no workload of a program, or in the foreground, is started in the background.
+            let was_supervised = self.store.log_path(&name).exists();
+            if (ran || status.interrupted)
+                && was_supervised
+                && Lock::holder(&self.store.lock_path(&name))?.is_none()
+            {
                 names.push(name.to_string());
             }
         }
         Ok(names)
+    }
+
+    /// Records that a workload was interrupted, so that [`interrupted`](Self::interrupted) has it, after a start that failed.
+    ///
+    /// # Errors
+    /// `NotFound`; `CorruptState` or `Io` when the record cannot be changed.
+    pub fn mark_interrupted(&self, name: &str) -> Result<()> {
+        let name = self.find(name)?;
+        let mut status: Status = self.store.load(&name, Document::Status)?;
+        status.interrupted = true;
+        self.store.save(&name, Document::Status, &status)
     }
 
     /// Returns the status of all workloads in the order of their names, reconciled with the engine and their
@@ -253,10 +269,11 @@ impl Workloads {
             containers.stop_all(grace).await?;
         }
         if let Ok(mut status) = self.store.load::<Status>(&name, Document::Status)
-            && status.phase != Phase::Stopped
+            && (status.phase != Phase::Stopped || status.interrupted)
         {
             status.enter(Phase::Stopped, None, std::time::SystemTime::now());
             status.supervisor = None;
+            status.interrupted = false;
             self.store.save(&name, Document::Status, &status)?;
         }
         Ok(())

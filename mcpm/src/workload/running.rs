@@ -130,7 +130,7 @@ impl RunningWorkload {
         let record = Arc::clone(&self.on_drop.record);
         let gone = record.status().phase == Phase::Failed;
         if !gone {
-            record.update(Phase::Stopping, None, |_| {});
+            record.update(Phase::Stopping, None, |status| status.interrupted = interrupted);
         }
         self.proxy.stop().await;
         let outcome = match &self.server {

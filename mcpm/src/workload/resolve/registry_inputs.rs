@@ -96,9 +96,9 @@ pub(in crate::workload) async fn explain_missing_image(
     let message = format!("`{name}` is neither a server in the registry nor an image that can be pulled");
     let explained = Error::new(ErrorKind::ImageUnavailable, message).source(error.to_string());
     let registry = Registry::open(environment, request.options.registry.as_deref());
-    let similar = match registry {
-        Ok(registry) => registry.similar(name).await,
-        Err(_) => None,
+    let similar = match (registry, request.files.trust_store()) {
+        (Ok(registry), Ok(trust)) => registry.with_trust_store(trust.clone()).similar(name).await,
+        _ => None,
     };
     match similar {
         Some(similar) => explained.hint(format!("did you mean the server `{similar}`?")),
