@@ -2,7 +2,10 @@
 
 use std::{
     fs,
+    io::{BufRead as _, BufReader, Write as _},
+    net::TcpListener,
     os::unix::fs::{PermissionsExt as _, chown},
+    thread,
 };
 
 use serde_json::Value;
@@ -135,6 +138,56 @@ fn a_run_without_an_engine_says_which_runtime_it_took() {
     assert!(run(&["status", &name]).stdout.lines().any(|line| line.starts_with("runtime")));
     run(&["rm", &name]);
     assert_eq!(containers(&home), 0);
+}
+
+/// Runs the script that installs uv for a Python without pip, with an index.
+fn install_uv(home: &Home, index: Option<&str>) -> Outcome {
+    let script = mcpm_tests::root().join("mcpm/src/package/scripts/uv.py");
+    let mut command = home.command("python3");
+    command.arg(script).arg(home.path("uv"));
+    command.envs(index.map(|index| ("PIP_INDEX_URL", index)));
+    Outcome::of(command.output().unwrap())
+}
+
+#[test]
+fn uv_is_installed_from_its_package() {
+    let home = Home::new();
+    let path = install_uv(&home, None).succeeded().stdout;
+    let version = Outcome::of(home.command(path.trim()).arg("--version").output().unwrap()).succeeded();
+    assert!(version.stdout.starts_with("uv "), "{version:?}");
+}
+
+#[test]
+fn uv_with_another_hash_than_that_of_the_index_is_not_installed() {
+    let home = Home::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let index = format!("http://user:word@{}/simple", listener.local_addr().unwrap());
+    let name = |version: &str| format!("uv-{version}-py3-none-musllinux_1_1_{}.whl", std::env::consts::ARCH);
+    let page = format!(
+        "<a href='{0}#sha256=00'>{0}</a><a href='{1}#sha256=00' data-yanked=''>{1}</a><a href='{2}#sha256=00'>{2}</a>",
+        name("1.9"),
+        name("2.0"),
+        name("1.10")
+    );
+    let serving = thread::spawn(move || {
+        [page.as_str(), "no wheel"].map(|body| {
+            let mut stream = BufReader::new(listener.accept().unwrap().0);
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).unwrap() > 0 {}
+            let length = body.len();
+            write!(stream.get_mut(), "HTTP/1.0 200 OK\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
+            head
+        })
+    });
+    let outcome = install_uv(&home, Some(&index));
+    assert!(outcome.code == Some(1) && outcome.stderr.contains("another hash"), "{outcome:?}");
+    assert!(!home.path("uv").exists());
+    let [page, wheel] = serving.join().unwrap();
+    assert!(
+        page.starts_with("GET /simple/uv/ ") && page.contains("Authorization: Basic dXNlcjp3b3Jk"),
+        "{page}"
+    );
+    assert!(wheel.starts_with(&format!("GET /simple/uv/{} ", name("1.10"))), "{wheel}");
 }
 
 #[test]

@@ -77,7 +77,7 @@ impl DockerfileSpec<'_> {
         if self.has_certificates {
             let _ = writeln!(text, "ENV PIP_CERT={}", certificates::CA_BUNDLE_FILE);
         }
-        text.push_str("COPY python.sh report.py /mcpm/\n");
+        text.push_str("COPY python.sh report.py uv.py /mcpm/\n");
         run(text, &["/bin/sh", "/mcpm/python.sh", self.requirement.unwrap_or_default()]);
         self.write_report_step(text, &["/app/venv/bin/python", "/mcpm/report.py", self.name]);
     }

@@ -175,6 +175,7 @@ fn scripts(ecosystem: Ecosystem) -> &'static [(&'static str, &'static str)] {
             PREPARE,
             ("python.sh", include_str!("scripts/python.sh")),
             ("report.py", include_str!("scripts/report.py")),
+            ("uv.py", include_str!("scripts/uv.py")),
         ],
         Ecosystem::Node => &[
             PREPARE,

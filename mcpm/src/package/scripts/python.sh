@@ -7,9 +7,14 @@ python=$(command -v python3 || command -v python) || {
   exit 1
 }
 uv=$(command -v uv) || {
-  "$python" -m venv /mcpm/uv
-  /mcpm/uv/bin/python -m pip install --quiet --no-cache-dir --disable-pip-version-check uv
-  uv=/mcpm/uv/bin/uv
+  if "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+    "$python" -m venv /mcpm/uv
+    /mcpm/uv/bin/python -m pip install --quiet --no-cache-dir --disable-pip-version-check uv
+    uv=/mcpm/uv/bin/uv
+  else
+    # Some distributions have Python without them.
+    uv=$("$python" /mcpm/uv.py /mcpm/uv)
+  fi
 }
 export UV_CACHE_DIR=/mcpm/cache UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=never UV_NO_PROGRESS=1 UV_NO_CONFIG=1
 "$uv" venv --quiet --python "$python" /app/venv
