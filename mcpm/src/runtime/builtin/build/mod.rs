@@ -252,3 +252,7 @@ impl BuildFolder {
 fn invalid(why: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("the built-in runtime cannot build this Dockerfile: {why}"))
 }
+
+#[cfg(test)]
+#[path = "build_tests.rs"]
+mod tests;
