@@ -102,7 +102,7 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
         };
         let restores = !again && matches.get_flag(INTERRUPTED);
         let one = async |name: String| {
-            let started = one(name.clone()).await;
+            let started = Box::pin(one(name.clone())).await;
             if started.is_err() && restores {
                 // It is tried again the next time.
                 let _ = workloads.mark_interrupted(&name);
