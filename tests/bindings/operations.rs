@@ -175,6 +175,7 @@ fn every_operation_of_rust_is_in_every_language() {
         ("RunningProxy", "mcpm/src/stdio_bridge/connection.rs"),
         ("Workloads", "mcpm/src/workload/manage.rs"),
         ("Workloads", "mcpm/src/workload/restart.rs"),
+        ("Workloads", "mcpm/src/workload/supervision.rs"),
     ] {
         let missing: Vec<_> =
             functions_of(kind, path).into_iter().filter(|name| !known.contains(name.as_str())).collect();

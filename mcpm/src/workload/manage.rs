@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, stream::BoxStream};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{
     PackageSpec, Placement, WorkloadName, WorkloadSpec,
@@ -24,15 +24,12 @@ use crate::{
     runtime::{ContainerInfo, ContainerState, EngineName, LogChunk, LogOptions, Runtime, labels},
     secrets::SecretValues,
     state::{
-        ContainerView, Document, FORMAT_VERSION, Groups, Lock, LoginState, Phase, ProcessId, Status, Store,
-        WorkloadState, reconcile, replace_file,
+        ContainerView, Document, Groups, Lock, LoginState, Phase, Status, Store, WorkloadState, reconcile,
+        replace_file,
     },
     stdio_bridge::{StdioBridge, StdioBridgeBuilder},
     tunnel::TunnelTarget,
 };
-
-/// How much longer than the server's grace period a supervisor may take to exit.
-const SUPERVISOR_GRACE: Duration = Duration::from_secs(10);
 
 /// The containers of an engine, or why it cannot be queried.
 type EngineContainers = std::result::Result<Vec<ContainerInfo>, String>;
@@ -44,17 +41,7 @@ pub type Logs = BoxStream<'static, Result<LogChunk>>;
 #[derive(Debug, Clone)]
 pub struct Workloads {
     pub(super) environment: Environment,
-    store: Store,
-}
-
-/// What a supervisor is told beside the signal to stop.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StopRequest {
-    version: u32,
-    /// The process that the signal is for; a later one ignores the request.
-    supervisor: ProcessId,
-    grace_ms: u64,
+    pub(super) store: Store,
 }
 
 /// The status of a workload.
@@ -111,39 +98,6 @@ impl Workloads {
     /// Returns the names of all workloads.
     pub(super) fn names(&self) -> Result<Vec<WorkloadName>> {
         self.store.names()
-    }
-
-    /// Returns the names of the workloads that ran when their supervisor was ended by something else than mcpm, such as a
-    /// shutdown of the machine, and that do not run now.
-    ///
-    /// # Errors
-    /// `Io` when the records cannot be read. A damaged record is passed over.
-    pub fn interrupted(&self) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        for name in self.names()? {
-            let Ok(status) = self.store.load::<Status>(&name, Document::Status) else { continue };
-            let ran = matches!(status.phase, Phase::Starting | Phase::Running | Phase::Restarting);
-            // Only supervisors write a log: no workload of a program, or in the foreground, is started in the background.
-            let was_supervised = self.store.log_path(&name).exists();
-            if (ran || status.interrupted)
-                && was_supervised
-                && Lock::holder(&self.store.lock_path(&name))?.is_none()
-            {
-                names.push(name.to_string());
-            }
-        }
-        Ok(names)
-    }
-
-    /// Records that a workload was interrupted, so that [`interrupted`](Self::interrupted) has it, after a start that failed.
-    ///
-    /// # Errors
-    /// `NotFound`; `CorruptState` or `Io` when the record cannot be changed.
-    pub fn mark_interrupted(&self, name: &str) -> Result<()> {
-        let name = self.find(name)?;
-        let mut status: Status = self.store.load(&name, Document::Status)?;
-        status.interrupted = true;
-        self.store.save(&name, Document::Status, &status)
     }
 
     /// Returns the status of all workloads in the order of their names, reconciled with the engine and their
@@ -360,49 +314,13 @@ impl Workloads {
         ignore::accept(&self.environment.working_dir.join(folder), &self.environment)
     }
 
-    fn find(&self, name: &str) -> Result<WorkloadName> {
+    pub(super) fn find(&self, name: &str) -> Result<WorkloadName> {
         let name: WorkloadName = name.parse()?;
         if self.store.names()?.contains(&name) {
             return Ok(name);
         }
         Err(Error::new(ErrorKind::NotFound, format!("there is no workload `{name}`"))
             .hint("`mcpm list` shows all"))
-    }
-
-    /// Returns whether a process supervises a workload now.
-    ///
-    /// # Errors
-    /// `NotFound`; `Io` when the lock cannot be read.
-    pub fn is_supervised(&self, name: &str) -> Result<bool> {
-        Ok(Lock::holder(&self.store.lock_path(&self.find(name)?))?.is_some())
-    }
-
-    /// Returns the grace period with which this process, as the supervisor of a workload, was told to stop; `None` if it
-    /// got a signal from something else than mcpm.
-    pub fn requested_grace(&self, name: &str) -> Option<Duration> {
-        let request: StopRequest = self.store.load(&name.parse().ok()?, Document::Stop).ok()?;
-        let is_own = request.supervisor == ProcessId::current();
-        is_own.then(|| Duration::from_millis(request.grace_ms))
-    }
-
-    /// Stops the supervisor of a workload, if it runs.
-    async fn end_supervisor(&self, name: &WorkloadName, grace: Duration) -> Result<()> {
-        let Some(holder) = Lock::holder(&self.store.lock_path(name))? else { return Ok(()) };
-        let Some(process) = holder.process else { return Ok(()) };
-        if process == ProcessId::current() {
-            return Err(Error::new(ErrorKind::InvalidOption, format!("`{name}` runs in this process"))
-                .hint("stop its handle"));
-        }
-        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-        let request = StopRequest { version: FORMAT_VERSION, supervisor: process, grace_ms };
-        if let Err(error) = self.store.save(name, Document::Stop, &request) {
-            tracing::warn!(%error, "the grace period cannot be passed on, so the usual one applies");
-        }
-        if process.terminate()? && !process.wait_exit(grace + SUPERVISOR_GRACE).await {
-            process.kill()?;
-            process.wait_exit(SUPERVISOR_GRACE).await;
-        }
-        Ok(())
     }
 
     async fn containers_of(&self, spec: &WorkloadSpec) -> Result<Option<Containers>> {

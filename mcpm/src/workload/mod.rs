@@ -32,6 +32,7 @@ mod restart;
 mod running;
 mod secret_delivery;
 mod spec;
+mod supervision;
 mod toolhive;
 mod transport_mismatch;
 

@@ -1,0 +1,95 @@
+//! Whether workloads are supervised, how their supervisors are stopped, and which of them were interrupted.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{WorkloadName, Workloads};
+use crate::{
+    Error, ErrorKind, Result,
+    state::{Document, FORMAT_VERSION, Lock, Phase, ProcessId, Status},
+};
+
+/// How much longer than the server's grace period a supervisor may take to exit.
+const SUPERVISOR_GRACE: Duration = Duration::from_secs(10);
+
+/// What a supervisor is told beside the signal to stop.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StopRequest {
+    version: u32,
+    /// The process that the signal is for; a later one ignores the request.
+    supervisor: ProcessId,
+    grace_ms: u64,
+}
+
+impl Workloads {
+    /// Returns the names of the workloads that ran when their supervisor was ended by something else than mcpm, such as a
+    /// shutdown of the machine, and that do not run now.
+    ///
+    /// # Errors
+    /// `Io` when the records cannot be read. A damaged record is passed over.
+    pub fn interrupted(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for name in self.names()? {
+            let Ok(status) = self.store.load::<Status>(&name, Document::Status) else { continue };
+            let ran = matches!(status.phase, Phase::Starting | Phase::Running | Phase::Restarting);
+            // Only supervisors write a log: no workload of a program, or in the foreground, is started in the background.
+            let was_supervised = self.store.log_path(&name).exists();
+            if (ran || status.interrupted)
+                && was_supervised
+                && Lock::holder(&self.store.lock_path(&name))?.is_none()
+            {
+                names.push(name.to_string());
+            }
+        }
+        Ok(names)
+    }
+
+    /// Records that a workload was interrupted, so that [`interrupted`](Self::interrupted) has it, after a start that failed.
+    ///
+    /// # Errors
+    /// `NotFound`; `CorruptState` or `Io` when the record cannot be changed.
+    pub fn mark_interrupted(&self, name: &str) -> Result<()> {
+        let name = self.find(name)?;
+        let mut status: Status = self.store.load(&name, Document::Status)?;
+        status.interrupted = true;
+        self.store.save(&name, Document::Status, &status)
+    }
+
+    /// Returns whether a process supervises a workload now.
+    ///
+    /// # Errors
+    /// `NotFound`; `Io` when the lock cannot be read.
+    pub fn is_supervised(&self, name: &str) -> Result<bool> {
+        Ok(Lock::holder(&self.store.lock_path(&self.find(name)?))?.is_some())
+    }
+
+    /// Returns the grace period with which this process, as the supervisor of a workload, was told to stop; `None` if it
+    /// got a signal from something else than mcpm.
+    pub fn requested_grace(&self, name: &str) -> Option<Duration> {
+        let request: StopRequest = self.store.load(&name.parse().ok()?, Document::Stop).ok()?;
+        let is_own = request.supervisor == ProcessId::current();
+        is_own.then(|| Duration::from_millis(request.grace_ms))
+    }
+
+    /// Stops the supervisor of a workload, if it runs.
+    pub(super) async fn end_supervisor(&self, name: &WorkloadName, grace: Duration) -> Result<()> {
+        let Some(holder) = Lock::holder(&self.store.lock_path(name))? else { return Ok(()) };
+        let Some(process) = holder.process else { return Ok(()) };
+        if process == ProcessId::current() {
+            return Err(Error::new(ErrorKind::InvalidOption, format!("`{name}` runs in this process"))
+                .hint("stop its handle"));
+        }
+        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        let request = StopRequest { version: FORMAT_VERSION, supervisor: process, grace_ms };
+        if let Err(error) = self.store.save(name, Document::Stop, &request) {
+            tracing::warn!(%error, "the grace period cannot be passed on, so the usual one applies");
+        }
+        if process.terminate()? && !process.wait_exit(grace + SUPERVISOR_GRACE).await {
+            process.kill()?;
+            process.wait_exit(SUPERVISOR_GRACE).await;
+        }
+        Ok(())
+    }
+}
