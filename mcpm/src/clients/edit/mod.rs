@@ -74,16 +74,7 @@ pub(super) fn swap(
     new: EntryPath<'_>,
     fields: &Fields,
 ) -> EditResult<(String, String)> {
-    let (bom, body) = split_bom(text);
-    let (place, written) = match syntax {
-        Syntax::Json => json::in_place(body, old, new.name, fields),
-        Syntax::Toml => toml::in_place(body, old, new.name, fields),
-        Syntax::Yaml => yaml::in_place(body, old, new.name, fields),
-    }?;
-    let before = body[place.clone()].to_owned();
-    let after = splice(body, &[(place, written)]);
-    check_swapped(syntax, body, &after, old, new)?;
-    Ok((format!("{bom}{after}"), before))
+    exchange(syntax, text, old, new, fields, None)
 }
 
 /// Returns the text with the text of an earlier entry in the place of an entry.
@@ -94,16 +85,29 @@ pub(super) fn swap_back(
     earlier: EntryPath<'_>,
     earlier_text: &str,
 ) -> EditResult<String> {
+    exchange(syntax, text, current, earlier, &Fields::new(), Some(earlier_text)).map(|(text, _)| text)
+}
+
+/// Puts an entry in the place of another one: that of `fields`, or one whose text is given. Returns the text, and that of
+/// the other entry.
+fn exchange(
+    syntax: Syntax,
+    text: &str,
+    old: EntryPath<'_>,
+    new: EntryPath<'_>,
+    fields: &Fields,
+    given: Option<&str>,
+) -> EditResult<(String, String)> {
     let (bom, body) = split_bom(text);
-    let none = Fields::new();
-    let (place, _) = match syntax {
-        Syntax::Json => json::in_place(body, current, earlier.name, &none),
-        Syntax::Toml => toml::in_place(body, current, earlier.name, &none),
-        Syntax::Yaml => yaml::in_place(body, current, earlier.name, &none),
+    let (place, written) = match syntax {
+        Syntax::Json => json::in_place(body, old, new.name, fields),
+        Syntax::Toml => toml::in_place(body, old, new.name, fields),
+        Syntax::Yaml => yaml::in_place(body, old, new.name, fields),
     }?;
-    let after = splice(body, &[(place, earlier_text.to_owned())]);
-    check_swapped(syntax, body, &after, current, earlier)?;
-    Ok(format!("{bom}{after}"))
+    let before = body[place.clone()].to_owned();
+    let after = splice(body, &[(place, given.map_or(written, str::to_owned))]);
+    check_swapped(syntax, body, &after, old, new)?;
+    Ok((format!("{bom}{after}"), before))
 }
 
 /// Fails if two texts differ in more than an entry that replaces another one.
