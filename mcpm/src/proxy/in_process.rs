@@ -43,6 +43,11 @@ impl InProcessEndpoint {
         Self { stack, permits, authority, path }
     }
 
+    /// Returns the layers of the proxy; `None` once it has stopped.
+    pub(super) fn stack(&self) -> Option<Arc<Stack>> {
+        self.stack.upgrade()
+    }
+
     /// Returns the URL of the endpoint, which nothing but a [connection](Self::connect) can reach.
     pub(super) fn target(&self) -> Result<Target> {
         Target::parse(&format!("http://{}{}", self.authority, self.path))

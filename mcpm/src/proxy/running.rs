@@ -2,7 +2,7 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use tokio::task::{AbortHandle, JoinHandle};
@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 use super::{
     check_outcome::Passed,
     in_process::{InProcessConnection, InProcessEndpoint},
-    stack::Stack,
     target::{SSE_PATH, Target},
 };
 use crate::{
@@ -40,8 +39,6 @@ pub struct RunningProxy {
     pub(super) telemetry: Option<Arc<Telemetry>>,
     /// The same task, to query it while another caller waits for its end.
     pub(super) listening: AbortHandle,
-    /// Dead once the proxy has stopped.
-    pub(super) stack: Weak<Stack>,
     pub(super) in_process: InProcessEndpoint,
 }
 
@@ -75,7 +72,7 @@ impl RunningProxy {
     /// # Errors
     /// `StartFailed` describes what was found instead.
     pub async fn check(&self) -> Result<Option<String>> {
-        let Some(stack) = self.stack.upgrade() else { return Ok(None) };
+        let Some(stack) = self.in_process.stack() else { return Ok(None) };
         match stack.check().await {
             Ok(Passed::Mcp) => Ok(None),
             Ok(Passed::NeedsLogin(status)) => {

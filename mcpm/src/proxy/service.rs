@@ -6,7 +6,7 @@
 use std::{
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -298,7 +298,6 @@ impl ProxyService {
             task,
             telemetry,
             listening,
-            stack: Weak::clone(&weak),
             in_process: InProcessEndpoint::new(weak, in_process_authority, path.to_owned()),
         }
     }
