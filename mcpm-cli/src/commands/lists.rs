@@ -92,10 +92,9 @@ fn description(object: &JsonObject) -> String {
 
 /// The arguments of a tool with their types; those that may be left out are in brackets.
 fn input(tool: &JsonObject) -> String {
-    let schema = tool.get("inputSchema").cloned().unwrap_or_default();
-    let required: Vec<&str> =
-        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let fields = schema["properties"].as_object().into_iter().flatten();
+    let Some(schema) = tool.get("inputSchema").and_then(Value::as_object) else { return String::new() };
+    let required = arguments::required(schema);
+    let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     let shown = fields.map(|(name, field)| {
         let kind = arguments::expected(field);
         marked(&format!("{name}={}", kind.replace(' ', "-")), required.contains(&name.as_str()))

@@ -53,9 +53,8 @@ pub fn parse(schema: &JsonObject, pairs: &[impl AsRef<str>]) -> Result<JsonObjec
 /// # Errors
 /// `InvalidOption` names those that are missing.
 pub fn check_required(schema: &JsonObject, arguments: &JsonObject) -> Result<()> {
-    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
-    let missing: Vec<String> = required
-        .filter_map(Value::as_str)
+    let missing: Vec<String> = required(schema)
+        .into_iter()
         .filter(|name| !arguments.contains_key(*name))
         .map(|name| {
             let field = schema.get("properties").and_then(|fields| fields.get(name));
@@ -69,9 +68,10 @@ pub fn check_required(schema: &JsonObject, arguments: &JsonObject) -> Result<()>
     }
 }
 
-/// The names of required fields.
-pub(super) fn required(schema: &Value) -> Vec<&str> {
-    schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+/// Returns the names of the required fields of a schema.
+pub fn required(schema: &JsonObject) -> Vec<&str> {
+    let names = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    names.filter_map(Value::as_str).collect()
 }
 
 /// Converts the text of a field without references.

@@ -12,11 +12,11 @@ use serde_json::Value;
 
 use super::{
     arguments,
-    options::{ClientOptions, JsonObject, Progress},
+    options::{ClientOptions, JsonObject, Progress, object},
 };
 use crate::{ErrorKind, Result, user_prompt::UserPrompt};
 
-/// How often an answer that does not fit is asked for again.
+/// How often a field is asked for if the text does not have its type.
 const MAX_ATTEMPTS: usize = 3;
 /// Most questions of one request.
 const MAX_QUESTIONS: usize = 50;
@@ -51,7 +51,7 @@ impl ClientHandler for Handler {
             return Ok(declined());
         };
         let Some(prompt) = &self.0.user_prompt else { return Ok(declined()) };
-        let schema = serde_json::to_value(&requested_schema).unwrap_or_default();
+        let schema = object(&requested_schema).unwrap_or_default();
         Ok(match fill_in(prompt.as_ref(), &message, &schema).await {
             Ok(Some(answers)) => {
                 ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(answers))
@@ -73,9 +73,11 @@ impl ClientHandler for Handler {
 }
 
 /// Asks for each field of a form; `None` if the user cannot be asked, or gives no fitting answer.
-async fn fill_in(prompt: &dyn UserPrompt, message: &str, schema: &Value) -> Result<Option<JsonObject>> {
+async fn fill_in(prompt: &dyn UserPrompt, message: &str, schema: &JsonObject) -> Result<Option<JsonObject>> {
     let mut answers = JsonObject::new();
-    let Some(fields) = schema["properties"].as_object().filter(|fields| fields.len() <= MAX_QUESTIONS) else {
+    let Some(fields) =
+        schema.get("properties").and_then(Value::as_object).filter(|fields| fields.len() <= MAX_QUESTIONS)
+    else {
         return Ok(None);
     };
     if fields.is_empty() {

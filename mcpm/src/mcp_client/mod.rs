@@ -16,7 +16,6 @@ use rmcp::{
     },
 };
 use serde::Serialize;
-use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
@@ -27,6 +26,7 @@ use crate::{
 pub use options::{ClientOptions, JsonObject, OnProgress, Progress};
 
 use handler::Handler;
+use options::object;
 
 /// Most items of a list.
 const MAX_ITEMS: usize = 10_000;
@@ -202,15 +202,6 @@ impl McpClient {
     pub async fn close(self) {
         // A task that panicked has ended, too.
         let _ = self.service.cancel().await;
-    }
-}
-
-/// Returns a value of the protocol as JSON.
-fn object(value: &impl Serialize) -> Result<JsonObject> {
-    let invalid = |error| Error::new(ErrorKind::Internal, "a message cannot be shown as JSON").source(error);
-    match serde_json::to_value(value).map_err(invalid)? {
-        Value::Object(object) => Ok(object),
-        other => Ok(JsonObject::from_iter([("value".to_owned(), other)])),
     }
 }
 

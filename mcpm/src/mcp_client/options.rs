@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::user_prompt::UserPrompt;
+use crate::{Error, ErrorKind, Result, user_prompt::UserPrompt};
 
 /// An object of JSON.
 pub type JsonObject = Map<String, Value>;
@@ -36,5 +37,14 @@ pub struct ClientOptions {
 impl std::fmt::Debug for ClientOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ClientOptions").field("user_prompt", &self.user_prompt).finish_non_exhaustive()
+    }
+}
+
+/// Returns a value of the protocol as JSON.
+pub(super) fn object(value: &impl Serialize) -> Result<JsonObject> {
+    let invalid = |error| Error::new(ErrorKind::Internal, "a message cannot be shown as JSON").source(error);
+    match serde_json::to_value(value).map_err(invalid)? {
+        Value::Object(object) => Ok(object),
+        other => Ok(JsonObject::from_iter([("value".to_owned(), other)])),
     }
 }
