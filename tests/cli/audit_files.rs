@@ -99,13 +99,14 @@ fn concurrent_writers_lose_no_events_and_tear_no_lines() {
     assert_eq!((found.len(), different.len()), (400, 400));
 }
 
-/// The program in a mount namespace where `DIR/small` has room for a few events.
+/// The program in a mount namespace where `DIR/small` has room for a few events, until `DIR/small/other` is deleted.
 fn with_small_disk(home: &Home, args: &[&str]) -> Command {
     let mut command = home.command("unshare");
     if !rustix::process::geteuid().is_root() {
         command.arg("--map-root-user");
     }
-    let script = "mount -t tmpfs -o size=64k none small && exec \"$@\"";
+    let script =
+        "mount -t tmpfs -o size=1m none small && head -c 1000k /dev/zero > small/other && exec \"$@\"";
     command.args(["--mount", "sh", "-c", script, "sh", &home.program()]).args(args);
     command
 }
@@ -116,49 +117,36 @@ fn a_full_disk_denies_requests_or_counts_lost_events() {
         let home = Home::without_engine();
         fs::create_dir(home.path("small")).unwrap();
         let config = json!({"logFile": "small/audit.jsonl", "failClosed": fail_closed});
-        let (proxy, url) = proxy(&home, "front", &config, |args| with_small_disk(&home, args));
+        let (mut proxy, url) = proxy(&home, "front", &config, |args| with_small_disk(&home, args));
         // As the proxy sees it.
         let small = format!("/proc/{}/root{}", proxy.pid(), home.text("small"));
         let log = Path::new(&small).join("audit.jsonl");
-        let mut let_through = Vec::new();
         // Room for far fewer.
-        for number in 0..300 {
-            let id = format!("r{number}");
-            if is_accepted(&ask(&url, &id)) {
-                let_through.push(id);
-            } else {
-                break;
-            }
-        }
-        assert_eq!(let_through.len() == 300, !fail_closed);
+        let answers = (0..300).map(|number| is_accepted(&ask(&url, &number.to_string())));
+        let let_through = answers.take_while(|accepted| *accepted).count();
+        assert_eq!(let_through == 300, !fail_closed);
+        proxy.wait_for_stderr("lines were dropped");
         if fail_closed {
             // Nobody was answered whose event is not there, and nobody else's is.
             let recorded = events(&log);
-            assert_eq!(recorded.iter().map(request_id).collect::<Vec<_>>(), let_through);
-        } else {
-            wait_until("the disk is full", || fs::metadata(&log).unwrap().len() > 60_000);
+            let ids: Vec<_> = (0..let_through).map(|number| number.to_string()).collect();
+            assert_eq!(recorded.iter().map(request_id).collect::<Vec<_>>(), ids);
         }
         // Somebody makes room, and the next event brings back how many are missing.
-        fs::remove_file(&log).unwrap();
+        fs::remove_file(Path::new(&small).join("other")).unwrap();
         assert!(is_accepted(&ask(&url, "after")));
-        read_log_then_end(proxy, &log, |after| {
-            let lost = after.iter().find(|event| event["type"] == "events_lost");
-            let lost = lost.unwrap_or_else(|| panic!("nothing is said of what was lost: {after:?}"));
-            let count = lost["metadata"]["extra"]["events"].as_u64().unwrap();
-            let most = if fail_closed { 1 } else { 300 };
-            assert!((1..=most).contains(&count), "{count} of {most}");
-            assert!(after.iter().any(|event| request_id(event) == "after"), "{after:?}");
+        wait_until("the event is written", || {
+            fs::read_to_string(&log).is_ok_and(|text| text.contains(r#""request_id":"after""#))
         });
+        let (losses, recorded): (Vec<Value>, Vec<Value>) =
+            events(&log).into_iter().partition(|event| event["type"] == "events_lost");
+        let lost: u64 =
+            losses.iter().map(|event| event["metadata"]["extra"]["events"].as_u64().unwrap()).sum();
+        let refused = usize::from(fail_closed);
+        assert_eq!(recorded.len() + usize::try_from(lost).unwrap(), let_through + refused + 1, "{losses:?}");
+        assert!(lost > 0 && request_id(recorded.last().unwrap()) == "after", "{recorded:?}");
+        ended(proxy);
     }
-}
-
-/// Looks at a log that goes with its proxy, once it has the last event.
-fn read_log_then_end(proxy: Program, log: &Path, look: impl FnOnce(&[Value])) {
-    wait_until("the event is written", || {
-        fs::read_to_string(log).is_ok_and(|text| text.contains(r#""request_id":"after""#))
-    });
-    look(&events(log));
-    ended(proxy);
 }
 
 #[test]

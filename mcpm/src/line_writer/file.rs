@@ -95,7 +95,7 @@ impl RotatingFile {
 
     fn rotate(&self) -> io::Result<()> {
         let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-        // After a rotation that failed halfway there is a loss_notice: older files need not move again.
+        // After a rotation that failed halfway a number is free: older files need not move again.
         let is_there = |number: &u32| fs::symlink_metadata(rotated_path(&self.path, *number)).is_ok();
         let last = (1..self.rotation.count).take_while(is_there).last().unwrap_or_default();
         for number in (1..=last).rev() {
