@@ -1,6 +1,6 @@
 //! The files of an archive of images, or of a folder with an OCI layout.
 //!
-//! Files of an archive are stored under numbers in a draft: the names in it are only keys, and lead nowhere.
+//! Files of an archive are extracted to `file-0`, `file-1` and so on; their names in it are only keys, never paths.
 
 use std::{
     collections::HashMap,
@@ -41,7 +41,7 @@ impl ImageArchive {
         let mut budget = Budget::of_archive();
         let measured = MeasuredReader::new(decompressed(archive)?, &budget, StopFlag::default());
         let mut reader = TarReader::new(BufReader::new(measured));
-        let mut files = HashMap::new();
+        let (mut files, mut stored) = (HashMap::new(), 0);
         while let Some(entry) = reader.next_entry()? {
             budget.take_entries(1)?;
             let name = normalized(&entry.path);
@@ -50,7 +50,8 @@ impl ImageArchive {
                     return Err(invalid(format!("`{}` is a sparse file", shown(&name))));
                 }
                 EntryKind::File => {
-                    let path = folder.join(format!("file-{}", files.len()));
+                    let path = folder.join(format!("file-{stored}"));
+                    stored += 1;
                     let mut file = File::create(&path)?;
                     io::copy(&mut reader, &mut file)?;
                     files.insert(name, ArchivedFile::Stored(path));

@@ -48,6 +48,16 @@ fn names(images: &[StoredImage]) -> Vec<String> {
 }
 
 #[test]
+fn the_last_file_of_a_name_counts() {
+    let (_folder, store) = store();
+    let files = layout(&image("2"), json!({}));
+    let earlier = files.iter().map(|(name, data)| (name.clone(), [&data[..], b"!"].concat()));
+    let all: Vec<_> = earlier.chain(files.clone()).collect();
+    let loaded = store.load_stream(&tar(&files)[..]).unwrap();
+    assert_eq!(store.load_stream(&tar(&all)[..]).unwrap(), loaded);
+}
+
+#[test]
 fn layouts_are_loaded_from_folders_and_archives() {
     let (folder, store) = store();
     let image = image("2");
