@@ -1,38 +1,30 @@
 //! Lists, inspects, stops, removes and exports recorded workloads.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
 use futures_util::{StreamExt as _, stream::BoxStream};
-use serde::Serialize;
 
 use super::{
-    PackageSpec, Placement, WorkloadName, WorkloadSpec,
-    container::{Containers, belongs_to},
+    WorkloadName, WorkloadSpec,
+    container::Containers,
     engine::{runtime, runtime_of},
     export, ignore, remote_login, secret_delivery,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
     clients::{ClientTarget, Clients},
-    image::{ImageReference, verify::VerifiedImage},
-    options::{ProxyMode, RuntimeChoice, Transport},
-    runtime::{ContainerInfo, ContainerState, EngineName, LogChunk, LogOptions, Runtime, labels},
+    image::ImageReference,
+    options::{ProxyMode, Transport},
+    runtime::{ContainerState, LogChunk, LogOptions, Runtime, labels},
     secrets::SecretValues,
-    state::{
-        ContainerView, Document, Groups, Lock, LoginState, Phase, Status, Store, WorkloadState, reconcile,
-        replace_file,
-    },
+    state::{Document, Groups, Phase, Status, Store, WorkloadState, replace_file},
     stdio_bridge::{StdioBridge, StdioBridgeBuilder},
     tunnel::TunnelTarget,
 };
-
-/// The containers of an engine, or why it cannot be queried.
-type EngineContainers = std::result::Result<Vec<ContainerInfo>, String>;
 
 /// The output of a server in chunks, oldest first.
 pub type Logs = BoxStream<'static, Result<LogChunk>>;
@@ -42,45 +34,6 @@ pub type Logs = BoxStream<'static, Result<LogChunk>>;
 pub struct Workloads {
     pub(super) environment: Environment,
     pub(super) store: Store,
-}
-
-/// The status of a workload.
-#[derive(Debug, Clone, Serialize)]
-pub struct WorkloadInfo {
-    /// Its name.
-    pub name: String,
-    /// Its phase.
-    pub status: WorkloadState,
-    /// The reason for the phase, if there is one.
-    pub reason: Option<String>,
-    /// The URL for clients.
-    pub url: Option<String>,
-    /// Its image; `None` for a remote server.
-    pub image: Option<String>,
-    /// The package that its image was built for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub package: Option<PackageSpec>,
-    /// The verified signer of its image.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub verified: Option<VerifiedImage>,
-    /// The runtime of its container; `None` for a remote server, and in old records.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub runtime: Option<EngineName>,
-    /// The URL of a remote server, without its query.
-    pub remote: Option<String>,
-    /// How the server speaks MCP.
-    pub transport: Option<Transport>,
-    /// Its group.
-    pub group: Option<String>,
-    /// How often its server was restarted.
-    pub restarts: u32,
-    /// The state of the login to its remote server, if it has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub login: Option<LoginState>,
-    /// How its server last exited.
-    pub exit_code: Option<i64>,
-    /// When it was created, in RFC 3339.
-    pub created_at: Option<String>,
 }
 
 impl Workloads {
@@ -98,26 +51,6 @@ impl Workloads {
     /// Returns the names of all workloads.
     pub(super) fn names(&self) -> Result<Vec<WorkloadName>> {
         self.store.names()
-    }
-
-    /// Returns the status of all workloads in the order of their names, reconciled with the engine and their
-    /// supervisors.
-    ///
-    /// # Errors
-    /// `Io` when the records cannot be read. An engine that does not respond is part of the status.
-    pub async fn list(&self) -> Result<Vec<WorkloadInfo>> {
-        let names = self.names()?;
-        Ok(self.infos(&names).await)
-    }
-
-    /// Returns the status of one workload.
-    ///
-    /// # Errors
-    /// `NotFound`; `InvalidOption` for an invalid name.
-    pub async fn info(&self, name: &str) -> Result<WorkloadInfo> {
-        let name = self.find(name)?;
-        let lost = || Error::new(ErrorKind::NotFound, format!("there is no workload `{name}`"));
-        self.infos(std::slice::from_ref(&name)).await.pop().ok_or_else(lost)
     }
 
     /// Returns the spec of a workload.
@@ -189,13 +122,14 @@ impl Workloads {
 
     /// Returns the URL of a workload that runs.
     async fn running_url(&self, name: &str) -> Result<String> {
-        let WorkloadInfo { url, status, .. } = self.info(name).await?;
-        if url.is_none() && status == WorkloadState::Running {
+        let info = self.info(name).await?;
+        if info.url.is_none() && info.status == WorkloadState::Running {
             let message = format!("`{name}` has no port: only the program that started it can use it");
             return Err(Error::new(ErrorKind::Upstream, message));
         }
-        url.ok_or_else(|| {
-            Error::new(ErrorKind::Upstream, format!("`{name}` is not running (status: {})", status.as_str()))
+        info.url.ok_or_else(|| {
+            let status = info.status.as_str();
+            Error::new(ErrorKind::Upstream, format!("`{name}` is not running (status: {status})"))
                 .hint(format!("`mcpm start {name}` starts it"))
         })
     }
@@ -327,81 +261,11 @@ impl Workloads {
         Containers::for_workload(spec, &self.environment).await
     }
 
-    /// Queries each engine once that a workload may be on.
-    async fn infos(&self, names: &[WorkloadName]) -> Vec<WorkloadInfo> {
-        let mut engines: BTreeMap<(Option<String>, Option<RuntimeChoice>), EngineContainers> =
-            BTreeMap::new();
-        let mut infos = Vec::new();
-        for name in names {
-            let spec = self.store.load::<WorkloadSpec>(name, Document::Spec);
-            // A workload whose record cannot be read may have a container.
-            if spec.as_ref().is_ok_and(|spec| spec.container().is_none()) {
-                infos.push(self.info_of(name, spec, &Ok(Vec::new())));
-                continue;
-            }
-            let of = |spec: &WorkloadSpec| (spec.engine.clone(), spec.asked.runtime);
-            let seen = match engines.entry(spec.as_ref().map(of).unwrap_or_default()) {
-                Entry::Occupied(seen) => seen.into_mut(),
-                Entry::Vacant(place) => {
-                    let containers = self.containers(spec.as_ref().ok()).await;
-                    place.insert(containers.map_err(|error| error.to_string()))
-                }
-            };
-            infos.push(self.info_of(name, spec, seen));
-        }
-        infos
-    }
-
     /// Returns the engine of a workload; the default one if its record is damaged.
-    async fn engine_of(&self, spec: Option<&WorkloadSpec>) -> Result<Arc<dyn Runtime>> {
+    pub(super) async fn engine_of(&self, spec: Option<&WorkloadSpec>) -> Result<Arc<dyn Runtime>> {
         match spec {
             Some(spec) => runtime_of(&self.environment, spec).await,
             None => runtime(&self.environment, None).await,
-        }
-    }
-
-    async fn containers(&self, spec: Option<&WorkloadSpec>) -> Result<Vec<ContainerInfo>> {
-        self.engine_of(spec).await?.list().await
-    }
-
-    fn info_of(
-        &self,
-        name: &WorkloadName,
-        spec: Result<WorkloadSpec>,
-        containers: &EngineContainers,
-    ) -> WorkloadInfo {
-        let status = self.store.load::<Status>(name, Document::Status);
-        let (shown, reason) = match (&spec, &status) {
-            (Ok(spec), Ok(status)) => {
-                let alive = Lock::holder(&self.store.lock_path(name)).is_ok_and(|holder| holder.is_some());
-                let reconciled = reconcile(name, status, alive, &view(spec, containers));
-                (reconciled.state, reconciled.reason)
-            }
-            (Err(error), _) | (_, Err(error)) => (WorkloadState::Unknown, Some(error.to_string())),
-        };
-        let spec = spec.ok();
-        let status = status.ok();
-        let serves =
-            matches!(shown, WorkloadState::Running | WorkloadState::Restarting | WorkloadState::Starting);
-        WorkloadInfo {
-            name: name.to_string(),
-            status: shown,
-            reason,
-            url: status.as_ref().and_then(|status| status.url.clone()).filter(|_| serves),
-            image: spec.as_ref().and_then(WorkloadSpec::container).map(|container| container.image.clone()),
-            package: spec.as_ref().and_then(|spec| spec.package.clone()),
-            verified: spec.as_ref().and_then(|spec| spec.verified.clone()),
-            runtime: spec.as_ref().and_then(|spec| spec.runtime),
-            remote: spec.as_ref().and_then(|spec| match &spec.place {
-                Placement::Remote(remote) => Some(remote.redacted_url()),
-                Placement::Container(_) => None,
-            }),
-            transport: spec.as_ref().map(|spec| spec.transport),
-            group: spec.map(|spec| spec.group),
-            restarts: status.as_ref().map_or(0, |status| status.restarts),
-            login: status.as_ref().and_then(|status| status.login).filter(|_| serves),
-            exit_code: status.as_ref().and_then(|status| status.exit_code),
-            created_at: status.map(|status| status.created_at),
         }
     }
 }
@@ -412,24 +276,6 @@ pub(super) fn client_transport(spec: &WorkloadSpec) -> ProxyMode {
         Transport::Stdio => spec.proxy.mode,
         Transport::Sse => ProxyMode::Sse,
         Transport::StreamableHttp => ProxyMode::StreamableHttp,
-    }
-}
-
-fn view(spec: &WorkloadSpec, containers: &EngineContainers) -> ContainerView {
-    let Some(wanted) = spec.container() else { return ContainerView::NotUsed };
-    match containers {
-        Err(reason) => ContainerView::Unreachable(reason.clone()),
-        Ok(all) => {
-            match all.iter().find(|container| container.name == wanted.name && belongs_to(container, wanted))
-            {
-                None => ContainerView::Gone,
-                Some(container) => match container.state {
-                    ContainerState::Running => ContainerView::Running,
-                    ContainerState::Created => ContainerView::Exited(None),
-                    ContainerState::Exited(exit) => ContainerView::Exited(Some(exit.code)),
-                },
-            }
-        }
     }
 }
 

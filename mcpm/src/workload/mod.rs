@@ -19,6 +19,7 @@ mod headers;
 mod http_server;
 #[cfg_attr(not(feature = "containers"), path = "ignore/off.rs")]
 mod ignore;
+mod info;
 mod launch;
 mod launch_remote;
 mod listening_ports;
@@ -57,8 +58,9 @@ pub use builder::{Workload, WorkloadBuilder};
 pub use doctor::{Finding, Severity, diagnose, repair};
 pub use events::{EventStream, WorkloadEvent};
 pub use export_schema::export_schema;
+pub use info::WorkloadInfo;
 pub use launch::Launch;
-pub use manage::{Logs, WorkloadInfo, Workloads};
+pub use manage::{Logs, Workloads};
 pub use plan::{Plan, PlannedBuild};
 pub use resolve::verification::PlannedVerification;
 pub use running::RunningWorkload;
