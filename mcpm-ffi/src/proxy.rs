@@ -27,7 +27,7 @@ impl Proxy {
     /// `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
     /// nobody can be prompted.
     ///
-    /// With `in_process_only`, no port is opened: only `connect` reaches the server.
+    /// With `in_process_only`, the proxy has no port: only `connect` reaches the server.
     #[uniffi::constructor(default(prompt = None, in_process_only = false))]
     pub async fn start(
         options: ProxyOptions,
@@ -72,8 +72,8 @@ impl Proxy {
     }
 
     /// Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
-    /// access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if its
-    /// URL does not end in `/sse` although it uses SSE.
+    /// access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if
+    /// its URL does not end in `/sse` although it uses SSE.
     #[uniffi::method(default(bearer_token = None, transport = None))]
     pub async fn connect(
         &self,

@@ -57,7 +57,7 @@ impl Workload {
     /// `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
     /// nobody can be prompted.
     ///
-    /// With `in_process_only`, no port is opened: only `connect` reaches the server.
+    /// With `in_process_only`, the proxy has no port: only `connect` reaches the server.
     #[uniffi::constructor(default(events = None, prompt = None, in_process_only = false))]
     pub async fn start(
         options: WorkloadOptions,

@@ -42,6 +42,8 @@ pub struct WorkloadInfo {
     pub package: Option<String>,
     /// The verified signer of the image.
     pub signer: Option<String>,
+    /// The runtime of the container, `docker`, `podman` or `builtin`; none for a remote server.
+    pub runtime: Option<String>,
     /// The URL of a remote server, without its query.
     pub remote: Option<String>,
     /// The transport of the server.
@@ -68,7 +70,7 @@ impl From<mcpm::workload::WorkloadInfo> for WorkloadInfo {
             image,
             package,
             verified,
-            runtime: _,
+            runtime,
             remote,
             transport,
             group,
@@ -87,6 +89,7 @@ impl From<mcpm::workload::WorkloadInfo> for WorkloadInfo {
             image,
             package,
             signer,
+            runtime: runtime.map(|runtime| runtime.to_string()),
             remote,
             transport,
             group,

@@ -153,7 +153,7 @@ impl Account {
     }
 }
 
-/// The account of a response, which is created when something is charged to it: most responses are small.
+/// The account of a response, created at the first charge: most responses are small and not charged.
 #[derive(Debug)]
 pub(crate) struct LazyAccount {
     payer: Option<Payer>,

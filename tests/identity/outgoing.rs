@@ -439,7 +439,7 @@ async fn a_redirect_to_another_machine_is_pasted() {
         typing.expect_then_type("", "https://elsewhere.example/?code=x\r");
         typing.expect("this is not the redirect URL");
         typing.expect_then_type(
-            "page in the browser\r\n\r\u{1b}[K1",
+            "shows after the login\r\n\r\u{1b}[K1",
             &format!("{redirect}?code=canary&state={state}\r"),
         );
         typing.expect_then_type("/mcp", "");

@@ -753,7 +753,7 @@ void mcpm_proxy_builder_user_prompt(mcpm_proxy_builder *builder,
                                     const mcpm_user_prompt *prompt);
 
 /**
- * Sets whether no port is opened: only `mcpm_proxy_connect` reaches the server then.
+ * Sets whether the proxy has no port: only `mcpm_proxy_connect` reaches the server then.
  */
 void mcpm_proxy_builder_in_process_only(mcpm_proxy_builder *builder, bool value);
 
@@ -769,8 +769,8 @@ mcpm_status mcpm_proxy_start(mcpm_proxy_builder *builder,
                              MCPM_OWNED mcpm_error **error);
 
 /**
- * Starts a proxy as `mcpm_proxy_start` does, but returns at once, and calls `on_started` when clients can connect or the
- * start has failed.
+ * Starts a proxy as `mcpm_proxy_start` does, but returns at once, and calls `on_started` when clients can connect or
+ * the start has failed.
  *
  * `operation` may be null. Otherwise it is set to a handle that can cancel the start; free it with
  * `mcpm_operation_free`.
@@ -906,9 +906,9 @@ void mcpm_record_list_free(MCPM_OWNED mcpm_record_list *list);
 /**
  * Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
  *
- * A server name is looked up in the registry, which supplies transport, permissions and environment;
- * anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
- * meant. An image is run as it is. For a package, a container image is built; `go://./path` and
+ * A name without a tag is looked up in the registry, which supplies transport, permissions and
+ * environment; if it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which
+ * one is meant. An image is run as it is. For a package, a container image is built; `go://./path` and
  * `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
  */
 void mcpm_workload_builder_server(mcpm_workload_builder *builder, const char *value);
@@ -1010,8 +1010,8 @@ void mcpm_workload_builder_isolate_network(mcpm_workload_builder *builder, bool 
 /**
  * Let an isolated container connect to the container runtime's gateway addresses.
  *
- * Has an effect only with `--isolate-network`. The addresses are two host-gateway hostnames and
- * `172.17.0.1`. Otherwise they are blocked, even if the permission profile has `insecure_allow_all`.
+ * The addresses include `host.docker.internal` and `172.17.0.1`. Without this option, they are
+ * blocked, even if the permission profile has `insecure_allow_all`.
  *
  * Default: `false`.
  */
@@ -1057,7 +1057,7 @@ void mcpm_workload_builder_volume(mcpm_workload_builder *builder, const char *va
 void mcpm_workload_builder_permission_profile(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Write a permission profile that allows exactly what the server connects to.
+ * Write a permission profile that allows the hosts that the server connects to or looks up.
  *
  * The server runs isolated; meanwhile it may connect to any public address.
  */
@@ -1306,7 +1306,7 @@ void mcpm_workload_builder_oidc_client_secret(mcpm_workload_builder *builder, co
  * If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
  * and only tokens that are not JWTs are sent to this endpoint.
  *
- * Default: from the issuer's metadata, with a client secret.
+ * Default: from the issuer's metadata, if a client secret is set.
  */
 void mcpm_workload_builder_oidc_introspection_url(mcpm_workload_builder *builder, const char *value);
 
@@ -1378,7 +1378,7 @@ void mcpm_workload_builder_remote_auth_token_url(mcpm_workload_builder *builder,
 void mcpm_workload_builder_remote_auth_client_id(mcpm_workload_builder *builder, const char *value);
 
 /**
- * URL of a client ID metadata document, for authorization servers that support such clients.
+ * URL of a client ID metadata document, for authorization servers that support such documents.
  */
 void mcpm_workload_builder_remote_auth_client_metadata_url(mcpm_workload_builder *builder, const char *value);
 
@@ -1479,8 +1479,8 @@ void mcpm_workload_builder_token_exchange_client_id(mcpm_workload_builder *build
 /**
  * Client secret for token exchange.
  *
- * This option, or a file, takes precedence over the environment variable. Not for production: other
- * users of the machine may see it in the process list.
+ * Takes precedence over the environment variable, as the file does. Not for production: other users of
+ * the machine may see it in the process list.
  */
 void mcpm_workload_builder_token_exchange_client_secret(mcpm_workload_builder *builder, const char *value);
 
@@ -1512,7 +1512,7 @@ void mcpm_workload_builder_token_exchange_subject_token_type(mcpm_workload_build
 /**
  * Header that carries the exchanged token.
  *
- * Default: `Authorization`, whose value it replaces.
+ * Default: `Authorization`, in place of the caller's token.
  */
 void mcpm_workload_builder_token_exchange_header_name(mcpm_workload_builder *builder, const char *value);
 
@@ -1739,7 +1739,7 @@ void mcpm_proxy_builder_oidc_client_secret(mcpm_proxy_builder *builder, const ch
  * If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
  * and only tokens that are not JWTs are sent to this endpoint.
  *
- * Default: from the issuer's metadata, with a client secret.
+ * Default: from the issuer's metadata, if a client secret is set.
  */
 void mcpm_proxy_builder_oidc_introspection_url(mcpm_proxy_builder *builder, const char *value);
 
@@ -1811,7 +1811,7 @@ void mcpm_proxy_builder_remote_auth_token_url(mcpm_proxy_builder *builder, const
 void mcpm_proxy_builder_remote_auth_client_id(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * URL of a client ID metadata document, for authorization servers that support such clients.
+ * URL of a client ID metadata document, for authorization servers that support such documents.
  */
 void mcpm_proxy_builder_remote_auth_client_metadata_url(mcpm_proxy_builder *builder, const char *value);
 
@@ -1912,8 +1912,8 @@ void mcpm_proxy_builder_token_exchange_client_id(mcpm_proxy_builder *builder, co
 /**
  * Client secret for token exchange.
  *
- * This option, or a file, takes precedence over the environment variable. Not for production: other
- * users of the machine may see it in the process list.
+ * Takes precedence over the environment variable, as the file does. Not for production: other users of
+ * the machine may see it in the process list.
  */
 void mcpm_proxy_builder_token_exchange_client_secret(mcpm_proxy_builder *builder, const char *value);
 
@@ -1943,7 +1943,7 @@ void mcpm_proxy_builder_token_exchange_subject_token_type(mcpm_proxy_builder *bu
 /**
  * Header that carries the exchanged token.
  *
- * Default: `Authorization`, whose value it replaces.
+ * Default: `Authorization`, in place of the caller's token.
  */
 void mcpm_proxy_builder_token_exchange_header_name(mcpm_proxy_builder *builder, const char *value);
 
@@ -2075,7 +2075,7 @@ void mcpm_workload_builder_user_prompt(mcpm_workload_builder *builder,
                                        const mcpm_user_prompt *prompt);
 
 /**
- * Sets whether no port is opened: only `mcpm_workload_connect` reaches the server then.
+ * Sets whether the proxy has no port: only `mcpm_workload_connect` reaches the server then.
  */
 void mcpm_workload_builder_in_process_only(mcpm_workload_builder *builder, bool value);
 
@@ -2103,11 +2103,11 @@ mcpm_status mcpm_workload_start(mcpm_workload_builder *builder,
                                 MCPM_OWNED mcpm_error **error);
 
 /**
- * Starts a workload as `mcpm_workload_start` does, but returns at once, and calls `on_started` when clients can connect
- * or the start has failed.
+ * Starts a workload as `mcpm_workload_start` does, but returns at once, and calls `on_started` when clients can
+ * connect or the start has failed.
  *
- * `operation` may be null. Otherwise it is set to a handle that can cancel the start, which is rolled back then; free it
- * with `mcpm_operation_free`.
+ * `operation` may be null. Otherwise it is set to a handle that can cancel the start, which is rolled back then; free
+ * it with `mcpm_operation_free`.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workload_start_async(mcpm_workload_builder *builder,
@@ -2173,8 +2173,8 @@ mcpm_status mcpm_workload_wait(const mcpm_workload *workload,
                                MCPM_OWNED mcpm_error **error);
 
 /**
- * Calls `on_status` with the record that `mcpm_workload_status` returns when the server has exited and is not restarted,
- * or the workload was stopped.
+ * Calls `on_status` with the record that `mcpm_workload_status` returns when the server has exited and is not
+ * restarted, or the workload was stopped.
  *
  * `operation` may be null. Otherwise it is set to a handle that can cancel the wait; free it with
  * `mcpm_operation_free`.
@@ -2189,16 +2189,16 @@ mcpm_status mcpm_workload_wait_async(const mcpm_workload *workload,
 /**
  * Stops a workload and waits until it has stopped: the server is killed after this many seconds.
  *
- * The container and the record remain, so that `mcpm_workloads_start` and the command line can start the workload again.
- * Stopping twice is allowed. The handle must still be freed.
+ * The container and the record remain, so that `mcpm_workloads_start` and the command line can start the workload
+ * again. Stopping twice is allowed. The handle must still be freed.
  */
 mcpm_status mcpm_workload_stop(mcpm_workload *workload,
                                uint32_t grace_seconds,
                                MCPM_OWNED mcpm_error **error);
 
 /**
- * Stops a workload as `mcpm_workload_stop` does, but returns at once, and calls `on_end` when it has stopped. It cannot be
- * cancelled.
+ * Stops a workload as `mcpm_workload_stop` does, but returns at once, and calls `on_end` when it has stopped. It
+ * cannot be cancelled.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workload_stop_async(mcpm_workload *workload,

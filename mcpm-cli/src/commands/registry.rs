@@ -1,4 +1,4 @@
-//! `mcpm registry`: lists the servers of a registry.
+//! `mcpm registry`: lists, searches and shows the servers of a registry.
 
 use std::{
     io::{self, Write as _},

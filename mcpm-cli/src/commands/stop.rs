@@ -27,7 +27,7 @@ pub(crate) fn timeout() -> Arg {
         .long(TIMEOUT)
         .value_name("SECONDS")
         .value_parser(whole_number(3600))
-        .help("Seconds to wait before the server is killed [default: 10]")
+        .help(format!("Seconds to wait before the server is killed [default: {}]", STOP_GRACE.as_secs()))
 }
 
 /// The value of [`timeout`].

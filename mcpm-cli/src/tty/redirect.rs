@@ -74,7 +74,7 @@ fn read_line(
         let left = deadline.saturating_duration_since(Instant::now());
         let invite = match (has_redirect, editor.len()) {
             (false, _) => String::new(),
-            (true, 0) => ", or paste the URL of the last page in the browser".to_owned(),
+            (true, 0) => ", or paste the URL of the page after the login".to_owned(),
             (true, length) => format!(": {length} characters, end with Enter"),
         };
         write!(terminal, "{ERASE_LINE}{} s left{invite}", left.as_secs())?;

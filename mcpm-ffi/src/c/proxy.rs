@@ -72,7 +72,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_user_prompt(
     unsafe { builder::set_prompt(builder, prompt) }
 }
 
-/// Sets whether no port is opened: only `mcpm_proxy_connect` reaches the server then.
+/// Sets whether the proxy has no port: only `mcpm_proxy_connect` reaches the server then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_in_process_only(builder: *mut ProxyBuilder, value: bool) {
     // SAFETY: the conventions in the header.
@@ -150,8 +150,8 @@ pub unsafe extern "C" fn mcpm_proxy_start(
     }
 }
 
-/// Starts a proxy as `mcpm_proxy_start` does, but returns at once, and calls `on_started` when clients can connect or the
-/// start has failed.
+/// Starts a proxy as `mcpm_proxy_start` does, but returns at once, and calls `on_started` when clients can connect or
+/// the start has failed.
 ///
 /// `operation` may be null. Otherwise it is set to a handle that can cancel the start; free it with
 /// `mcpm_operation_free`.

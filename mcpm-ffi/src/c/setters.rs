@@ -7,9 +7,9 @@ use super::{ProxyBuilder, WorkloadBuilder, builder};
 
 /// Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
 ///
-/// A server name is looked up in the registry, which supplies transport, permissions and environment;
-/// anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
-/// meant. An image is run as it is. For a package, a container image is built; `go://./path` and
+/// A name without a tag is looked up in the registry, which supplies transport, permissions and
+/// environment; if it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which
+/// one is meant. An image is run as it is. For a package, a container image is built; `go://./path` and
 /// `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_server(builder: *mut WorkloadBuilder, value: *const c_char) {
@@ -139,8 +139,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_isolate_network(builder: *mut Wor
 
 /// Let an isolated container connect to the container runtime's gateway addresses.
 ///
-/// Has an effect only with `--isolate-network`. The addresses are two host-gateway hostnames and
-/// `172.17.0.1`. Otherwise they are blocked, even if the permission profile has `insecure_allow_all`.
+/// The addresses include `host.docker.internal` and `172.17.0.1`. Without this option, they are
+/// blocked, even if the permission profile has `insecure_allow_all`.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_permission_profile(builder: *mut 
     unsafe { builder::set_text(builder, "permission_profile", value) }
 }
 
-/// Write a permission profile that allows exactly what the server connects to.
+/// Write a permission profile that allows the hosts that the server connects to or looks up.
 ///
 /// The server runs isolated; meanwhile it may connect to any public address.
 #[unsafe(no_mangle)]
@@ -515,7 +515,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_client_secret(builder: *mut 
 /// If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
 /// and only tokens that are not JWTs are sent to this endpoint.
 ///
-/// Default: from the issuer's metadata, with a client secret.
+/// Default: from the issuer's metadata, if a client secret is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_oidc_introspection_url(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -611,7 +611,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_id(builder: *m
     unsafe { builder::set_text(builder, "remote_auth_client_id", value) }
 }
 
-/// URL of a client ID metadata document, for authorization servers that support such clients.
+/// URL of a client ID metadata document, for authorization servers that support such documents.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_metadata_url(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -744,8 +744,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_id(builder:
 
 /// Client secret for token exchange.
 ///
-/// This option, or a file, takes precedence over the environment variable. Not for production: other
-/// users of the machine may see it in the process list.
+/// Takes precedence over the environment variable, as the file does. Not for production: other users of
+/// the machine may see it in the process list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -783,7 +783,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_subject_token_type
 
 /// Header that carries the exchanged token.
 ///
-/// Default: `Authorization`, whose value it replaces.
+/// Default: `Authorization`, in place of the caller's token.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_header_name(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1074,7 +1074,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_oidc_client_secret(builder: *mut Pro
 /// If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
 /// and only tokens that are not JWTs are sent to this endpoint.
 ///
-/// Default: from the issuer's metadata, with a client secret.
+/// Default: from the issuer's metadata, if a client secret is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_oidc_introspection_url(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1170,7 +1170,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_id(builder: *mut 
     unsafe { builder::set_text(builder, "remote_auth_client_id", value) }
 }
 
-/// URL of a client ID metadata document, for authorization servers that support such clients.
+/// URL of a client ID metadata document, for authorization servers that support such documents.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_metadata_url(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1303,8 +1303,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_id(builder: *m
 
 /// Client secret for token exchange.
 ///
-/// This option, or a file, takes precedence over the environment variable. Not for production: other
-/// users of the machine may see it in the process list.
+/// Takes precedence over the environment variable, as the file does. Not for production: other users of
+/// the machine may see it in the process list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_secret(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1342,7 +1342,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_subject_token_type(bu
 
 /// Header that carries the exchanged token.
 ///
-/// Default: `Authorization`, whose value it replaces.
+/// Default: `Authorization`, in place of the caller's token.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_header_name(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.

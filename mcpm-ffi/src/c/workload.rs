@@ -75,7 +75,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_user_prompt(
     unsafe { builder::set_prompt(builder, prompt) }
 }
 
-/// Sets whether no port is opened: only `mcpm_workload_connect` reaches the server then.
+/// Sets whether the proxy has no port: only `mcpm_workload_connect` reaches the server then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_in_process_only(builder: *mut WorkloadBuilder, value: bool) {
     // SAFETY: the conventions in the header.
@@ -190,11 +190,11 @@ pub unsafe extern "C" fn mcpm_workload_start(
     }
 }
 
-/// Starts a workload as `mcpm_workload_start` does, but returns at once, and calls `on_started` when clients can connect
-/// or the start has failed.
+/// Starts a workload as `mcpm_workload_start` does, but returns at once, and calls `on_started` when clients can
+/// connect or the start has failed.
 ///
-/// `operation` may be null. Otherwise it is set to a handle that can cancel the start, which is rolled back then; free it
-/// with `mcpm_operation_free`.
+/// `operation` may be null. Otherwise it is set to a handle that can cancel the start, which is rolled back then; free
+/// it with `mcpm_operation_free`.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_start_async(
@@ -342,8 +342,8 @@ async fn waited(workload: Arc<WorkloadHandle>) -> mcpm::Result<StatusSnapshot> {
     Ok(workload.status())
 }
 
-/// Calls `on_status` with the record that `mcpm_workload_status` returns when the server has exited and is not restarted,
-/// or the workload was stopped.
+/// Calls `on_status` with the record that `mcpm_workload_status` returns when the server has exited and is not
+/// restarted, or the workload was stopped.
 ///
 /// `operation` may be null. Otherwise it is set to a handle that can cancel the wait; free it with
 /// `mcpm_operation_free`.
@@ -369,8 +369,8 @@ pub unsafe extern "C" fn mcpm_workload_wait_async(
 
 /// Stops a workload and waits until it has stopped: the server is killed after this many seconds.
 ///
-/// The container and the record remain, so that `mcpm_workloads_start` and the command line can start the workload again.
-/// Stopping twice is allowed. The handle must still be freed.
+/// The container and the record remain, so that `mcpm_workloads_start` and the command line can start the workload
+/// again. Stopping twice is allowed. The handle must still be freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_stop(
     workload: *mut CWorkload,
@@ -388,8 +388,8 @@ pub unsafe extern "C" fn mcpm_workload_stop(
     }
 }
 
-/// Stops a workload as `mcpm_workload_stop` does, but returns at once, and calls `on_end` when it has stopped. It cannot be
-/// cancelled.
+/// Stops a workload as `mcpm_workload_stop` does, but returns at once, and calls `on_end` when it has stopped. It
+/// cannot be cancelled.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_stop_async(

@@ -5,9 +5,9 @@
 pub struct WorkloadOptions {
     /// Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
     ///
-    /// A server name is looked up in the registry, which supplies transport, permissions and environment;
-    /// anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
-    /// meant. An image is run as it is. For a package, a container image is built; `go://./path` and
+    /// A name without a tag is looked up in the registry, which supplies transport, permissions and
+    /// environment; if it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which
+    /// one is meant. An image is run as it is. For a package, a container image is built; `go://./path` and
     /// `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
     #[uniffi(default)]
     pub server: Option<String>,
@@ -81,8 +81,8 @@ pub struct WorkloadOptions {
     pub isolate_network: Option<bool>,
     /// Let an isolated container connect to the container runtime's gateway addresses.
     ///
-    /// Has an effect only with `--isolate-network`. The addresses are two host-gateway hostnames and
-    /// `172.17.0.1`. Otherwise they are blocked, even if the permission profile has `insecure_allow_all`.
+    /// The addresses include `host.docker.internal` and `172.17.0.1`. Without this option, they are
+    /// blocked, even if the permission profile has `insecure_allow_all`.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -114,7 +114,7 @@ pub struct WorkloadOptions {
     /// Default: from the registry entry, otherwise `network`.
     #[uniffi(default)]
     pub permission_profile: Option<PermissionProfile>,
-    /// Write a permission profile that allows exactly what the server connects to.
+    /// Write a permission profile that allows the hosts that the server connects to or looks up.
     ///
     /// The server runs isolated; meanwhile it may connect to any public address.
     #[uniffi(default)]
@@ -297,7 +297,7 @@ pub struct WorkloadOptions {
     /// If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
     /// and only tokens that are not JWTs are sent to this endpoint.
     ///
-    /// Default: from the issuer's metadata, with a client secret.
+    /// Default: from the issuer's metadata, if a client secret is set.
     #[uniffi(default)]
     pub oidc_introspection_url: Option<String>,
     /// URL to fetch the JWKS from.
@@ -345,7 +345,7 @@ pub struct WorkloadOptions {
     /// OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
     #[uniffi(default)]
     pub remote_auth_client_id: Option<String>,
-    /// URL of a client ID metadata document, for authorization servers that support such clients.
+    /// URL of a client ID metadata document, for authorization servers that support such documents.
     #[uniffi(default)]
     pub remote_auth_client_metadata_url: Option<String>,
     /// OAuth client secret; not needed with dynamic client registration or PKCE.
@@ -414,8 +414,8 @@ pub struct WorkloadOptions {
     pub token_exchange_client_id: Option<String>,
     /// Client secret for token exchange.
     ///
-    /// This option, or a file, takes precedence over the environment variable. Not for production: other
-    /// users of the machine may see it in the process list.
+    /// Takes precedence over the environment variable, as the file does. Not for production: other users of
+    /// the machine may see it in the process list.
     #[uniffi(default)]
     pub token_exchange_client_secret: Option<Secret>,
     /// File with the client secret for token exchange.
@@ -437,7 +437,7 @@ pub struct WorkloadOptions {
     pub token_exchange_subject_token_type: Option<SubjectTokenType>,
     /// Header that carries the exchanged token.
     ///
-    /// Default: `Authorization`, whose value it replaces.
+    /// Default: `Authorization`, in place of the caller's token.
     #[uniffi(default)]
     pub token_exchange_header_name: Option<String>,
     /// OTLP endpoint URL.
@@ -605,7 +605,7 @@ pub struct ProxyOptions {
     /// If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
     /// and only tokens that are not JWTs are sent to this endpoint.
     ///
-    /// Default: from the issuer's metadata, with a client secret.
+    /// Default: from the issuer's metadata, if a client secret is set.
     #[uniffi(default)]
     pub oidc_introspection_url: Option<String>,
     /// URL to fetch the JWKS from.
@@ -653,7 +653,7 @@ pub struct ProxyOptions {
     /// OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
     #[uniffi(default)]
     pub remote_auth_client_id: Option<String>,
-    /// URL of a client ID metadata document, for authorization servers that support such clients.
+    /// URL of a client ID metadata document, for authorization servers that support such documents.
     #[uniffi(default)]
     pub remote_auth_client_metadata_url: Option<String>,
     /// OAuth client secret; not needed with dynamic client registration or PKCE.
@@ -722,8 +722,8 @@ pub struct ProxyOptions {
     pub token_exchange_client_id: Option<String>,
     /// Client secret for token exchange.
     ///
-    /// This option, or a file, takes precedence over the environment variable. Not for production: other
-    /// users of the machine may see it in the process list.
+    /// Takes precedence over the environment variable, as the file does. Not for production: other users of
+    /// the machine may see it in the process list.
     #[uniffi(default)]
     pub token_exchange_client_secret: Option<Secret>,
     /// File with the client secret for token exchange.
@@ -745,7 +745,7 @@ pub struct ProxyOptions {
     pub token_exchange_subject_token_type: Option<SubjectTokenType>,
     /// Header that carries the exchanged token.
     ///
-    /// Default: `Authorization`, whose value it replaces.
+    /// Default: `Authorization`, in place of the caller's token.
     #[uniffi(default)]
     pub token_exchange_header_name: Option<String>,
     /// OTLP endpoint URL.

@@ -21,7 +21,7 @@ fn handshake(says_name: bool) -> Vec<u8> {
     bytes
 }
 
-/// Two spliced connections: the client's end, the host's end, and the decisions.
+/// Two spliced connections: the client's end, the host's end, and the denials.
 struct TunnelFixture {
     client: DuplexStream,
     host: TcpStream,

@@ -1,8 +1,9 @@
 //! Writes lines on a background thread, so that a slow disk blocks no other task.
 //!
-//! Lines wait in a bounded queue, and lines that are queued at the same time are written at once. [`write_and_wait`](BackgroundLineWriter::write_and_wait) waits until a line is
-//! written; [`post`](BackgroundLineWriter::post) does not. If the queue is full, or the sink fails, lines are dropped
-//! and counted, and a notice with their number is written as soon as that is possible.
+//! Lines wait in a bounded queue, and lines that are queued at the same time are written at once.
+//! [`write_and_wait`](BackgroundLineWriter::write_and_wait) waits until a line is written;
+//! [`post`](BackgroundLineWriter::post) does not. If the queue is full, or the sink fails, lines are dropped and
+//! counted, and a notice with their number is written as soon as that is possible.
 
 mod file;
 mod sink;

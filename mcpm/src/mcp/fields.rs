@@ -24,7 +24,7 @@ pub(crate) struct Fields<'a> {
 /// Most fields that are known of an object, since they take more memory than their text.
 const MAX_KNOWN_FIELDS: usize = 64;
 
-/// The fields of an object once it was read; `None` if it is no object.
+/// The fields of a value, set when it is first read; `None` if it is not an object.
 pub(super) type KnownFields = OnceLock<Option<FieldSpans>>;
 
 /// Where the fields of an object are.

@@ -1,10 +1,9 @@
 //! The table of options: every option, declared once, in the order of the requirement.
 //!
-//! A row is a name, a slot (`Option` one value, `Vec` many, `List` many and comma-separated), a type, the default
-//! as a user would type it, and settings of [`OptionSpec`](super::OptionSpec). All options of a section may need a Cargo
-//! feature, which is named after `needs`. The first documentation line is the
-//! help text; it ends without a full stop and does not repeat the default. After a change run `MCPM_UPDATE=1 cargo
-//! test -p mcpm-tests --test generated`.
+//! A row is a name, a slot (`Option` one value, `Vec` many, `List` many and comma-separated), a type, the default as a
+//! user would type it, and settings of [`OptionSpec`](super::OptionSpec). All options of a section may need a Cargo
+//! feature, which is named after `needs`. The first documentation line is the help text; it ends without a full stop
+//! and does not repeat the default. After a change run `MCPM_UPDATE=1 cargo test -p mcpm-tests --test generated`.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -19,10 +18,10 @@ options! {
     section "Workload and container" for (run) {
         /// Server name, image, `uvx://`, `npx://` or `go://` package, or URL
         ///
-        /// A server name is looked up in the registry, which supplies transport, permissions and environment;
-        /// anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is meant.
-        /// An image is run as it is. For a package, a container image is built; `go://./path` and `go://../path`
-        /// build a local Go project. A URL is a remote server that is proxied as a workload.
+        /// A name without a tag is looked up in the registry, which supplies transport, permissions and environment; if
+        /// it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which one is meant. An image is
+        /// run as it is. For a package, a container image is built; `go://./path` and `go://../path` build a local Go
+        /// project. A URL is a remote server that is proxied as a workload.
         server: Option<String> [
             place: ArgumentPosition::Positional, placeholder: Some("SERVER_OR_IMAGE_OR_PROTOCOL"),
             required: Required::Unless("from_config"),
@@ -82,8 +81,8 @@ options! {
         isolate_network: Option<bool> = "false";
         /// Let an isolated container connect to the container runtime's gateway addresses
         ///
-        /// Has an effect only with `--isolate-network`. The addresses are two host-gateway hostnames and
-        /// `172.17.0.1`. Otherwise they are blocked, even if the permission profile has `insecure_allow_all`.
+        /// The addresses include `host.docker.internal` and `172.17.0.1`. Without this option, they are blocked,
+        /// even if the permission profile has `insecure_allow_all`.
         allow_runtime_gateway: Option<bool> = "false";
         /// Environment variable for the server
         env: Vec<EnvVar> [short: Some('e')];
@@ -106,7 +105,7 @@ options! {
         permission_profile: Option<PermissionProfile> [
             computed_default: Some("from the registry entry, otherwise `network`"),
         ];
-        /// Write a permission profile that allows exactly what the server connects to
+        /// Write a permission profile that allows the hosts that the server connects to or looks up
         ///
         /// The server runs isolated; meanwhile it may connect to any public address.
         learn: Option<PathBuf> [
@@ -257,7 +256,7 @@ options! {
         /// If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys, and only
         /// tokens that are not JWTs are sent to this endpoint.
         oidc_introspection_url: Option<String> [
-            kind: ValueKind::Url, computed_default: Some("from the issuer's metadata, with a client secret"),
+            kind: ValueKind::Url, computed_default: Some("from the issuer's metadata, if a client secret is set"),
         ];
         /// URL to fetch the JWKS from
         ///
@@ -290,7 +289,7 @@ options! {
         remote_auth_token_url: Option<String> [kind: ValueKind::Url];
         /// OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591)
         remote_auth_client_id: Option<String> [placeholder: Some("ID")];
-        /// URL of a client ID metadata document, for authorization servers that support such clients
+        /// URL of a client ID metadata document, for authorization servers that support such documents
         remote_auth_client_metadata_url: Option<String> [kind: ValueKind::Url, addition: true];
         /// OAuth client secret; not needed with dynamic client registration or PKCE
         ///
@@ -343,7 +342,7 @@ options! {
         token_exchange_client_id: Option<String> [placeholder: Some("ID")];
         /// Client secret for token exchange
         ///
-        /// This option, or a file, takes precedence over the environment variable. Not for production: other users
+        /// Takes precedence over the environment variable, as the file does. Not for production: other users
         /// of the machine may see it in the process list.
         token_exchange_client_secret: Option<Secret> [
             env: Some("MCPM_TOKEN_EXCHANGE_CLIENT_SECRET"), conflicts_with: &["token_exchange_client_secret_file"],
@@ -360,7 +359,7 @@ options! {
         token_exchange_subject_token_type: Option<SubjectTokenType> = "access_token" [placeholder: Some("TYPE")];
         /// Header that carries the exchanged token
         token_exchange_header_name: Option<String> [
-            placeholder: Some("NAME"), computed_default: Some("`Authorization`, whose value it replaces"),
+            placeholder: Some("NAME"), computed_default: Some("`Authorization`, in place of the caller's token"),
         ];
     }
     section "Telemetry" for (run, proxy as addition) needs Telemetry {

@@ -1,9 +1,9 @@
 //! Packages as servers (`uvx://`, `npx://`, `go://`): builds an image for each.
 //!
-//! [`PackageReference`] parses references and rejects invalid names. A `Recipe` has all inputs of the image, whose
-//! name is a hash of them; `build::ensure` finds or builds it. `dockerfile` renders the Dockerfile, with the fixed
-//! scripts in `scripts/`; `project` selects the files of a local project; `certificates` and `settings` describe the
-//! network of the build; `report` selects the command of the package.
+//! [`PackageReference`] parses references and rejects invalid names. A `Recipe` has all inputs of the image, whose tag
+//! is a hash of them; `build::ensure` finds or builds it. `dockerfile` renders the Dockerfile, with the fixed scripts
+//! in `scripts/`; `project` selects the files of a local project; `certificates` and `settings` describe the network of
+//! the build; `report` selects the command of the package.
 
 pub(crate) mod build;
 pub(crate) mod certificates;

@@ -1,4 +1,4 @@
-//! Listens for connections and serves their requests through the stack.
+//! Listens for connections and sends their requests through the layers.
 
 use std::{
     convert::Infallible,

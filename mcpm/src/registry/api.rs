@@ -63,7 +63,7 @@ async fn pages(
             left = left.checked_sub(bytes.len()).ok_or_else(|| {
                 let message =
                     format!("the pages of the registry are larger than {} MiB", MAX_DOCUMENT_BYTES >> 20);
-                Error::new(ErrorKind::Registry, message).hint("search for a narrower name")
+                Error::new(ErrorKind::Registry, message).hint("search for a longer name")
             })?;
             let page = document::page(&bytes, on_notice)
                 .map_err(|error| error.with("registry", redact_url(base)))?;

@@ -105,7 +105,7 @@ impl StreamableServer {
         let id = response.headers().get(MCP_SESSION_ID).cloned();
         let response = self.only_response(&initialize, response).await?;
         let Some(session) = self.session.replacement(&response, id) else {
-            return Err(self.give_up("the new one would be different"));
+            return Err(self.give_up("its response to `initialize` has changed"));
         };
         for message in self.session.saved_messages() {
             let request = self.session_post(&session, &message);
@@ -115,7 +115,7 @@ impl StreamableServer {
                 _ => response.status().is_success(),
             };
             if !is_done {
-                return Err(self.give_up("the server rejects its subscriptions"));
+                return Err(self.give_up("it rejects the messages that restore it"));
             }
         }
         self.session.replace(session);

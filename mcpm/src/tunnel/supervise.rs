@@ -1,4 +1,4 @@
-//! Keeps a tunnel up while its target requires authentication.
+//! Keeps a tunnel up while its target requires authentication, if that is demanded.
 
 use std::{sync::Arc, time::Duration};
 

@@ -53,8 +53,8 @@ impl RunningWorkload {
         self.proxy.url()
     }
 
-    /// Connects to the server from this process, without a port. Requests pass the whole proxy, and callers authenticate
-    /// as over the port. Nothing is sent before the first message.
+    /// Connects to the server from this process, without a port. Requests pass the whole proxy, and callers
+    /// authenticate as over the port. Nothing is sent before the first message.
     ///
     /// # Errors
     /// `Upstream` if the workload has stopped.
@@ -117,8 +117,9 @@ impl RunningWorkload {
         self.end(grace, false).await
     }
 
-    /// Stops the workload as [`stop`](Self::stop) does, and records that its process was told to end by something else than
-    /// mcpm, such as a shutdown of the machine. [`Workloads::interrupted`](super::Workloads::interrupted) then has it.
+    /// Stops the workload as [`stop`](Self::stop) does, and records that its process was told to end by something else
+    /// than mcpm, such as a shutdown of the machine. [`Workloads::interrupted`](super::Workloads::interrupted) then has
+    /// it.
     ///
     /// # Errors
     /// As [`stop`](Self::stop).
@@ -195,7 +196,7 @@ impl Drop for StopOnDrop {
         if self.ephemeral
             && let Err(error) = self.store.remove(&self.spec.name)
         {
-            tracing::warn!(%error, "a record could not be removed");
+            tracing::warn!(%error, "the workload's record could not be removed");
         }
     }
 }

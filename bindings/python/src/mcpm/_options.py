@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         permission_profile: str | os.PathLike[str] | _native.PermissionProfile
         """Permissions of the container."""
         learn: str | os.PathLike[str]
-        """Write a permission profile that allows exactly what the server connects to."""
+        """Write a permission profile that allows the hosts that the server connects to or looks up."""
         foreground: bool
         """Run in the foreground until the container exits."""
         from_config: str | os.PathLike[str]
@@ -152,7 +152,7 @@ if TYPE_CHECKING:
         remote_auth_client_id: str
         """OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591)."""
         remote_auth_client_metadata_url: str
-        """URL of a client ID metadata document, for authorization servers that support such clients."""
+        """URL of a client ID metadata document, for authorization servers that support such documents."""
         remote_auth_client_secret: Secret | str
         """OAuth client secret; not needed with dynamic client registration or PKCE."""
         remote_auth_client_secret_file: str | os.PathLike[str]
@@ -280,7 +280,7 @@ if TYPE_CHECKING:
         remote_auth_client_id: str
         """OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591)."""
         remote_auth_client_metadata_url: str
-        """URL of a client ID metadata document, for authorization servers that support such clients."""
+        """URL of a client ID metadata document, for authorization servers that support such documents."""
         remote_auth_client_secret: Secret | str
         """OAuth client secret; not needed with dynamic client registration or PKCE."""
         remote_auth_client_secret_file: str | os.PathLike[str]

@@ -46,7 +46,7 @@ class Proxy:
         `await` it, or enter it with `async with`, which also stops it. Every option of `mcpm proxy` is a keyword.
 
         `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
-        nobody can be prompted. With `in_process_only`, no port is opened: only `connect` reaches the server.
+        nobody can be prompted. With `in_process_only`, the proxy has no port: only `connect` reaches the server.
         """
 
         async def start() -> Proxy:

@@ -55,7 +55,7 @@ class Workload:
 
         `on_event` is called on the event loop with each event from the start on, including those of the image pull.
         `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
-        nobody can be prompted. With `in_process_only`, no port is opened: only `connect` reaches the server.
+        nobody can be prompted. With `in_process_only`, the proxy has no port: only `connect` reaches the server.
         """
 
         async def start() -> Workload:

@@ -1170,8 +1170,8 @@ public protocol ProxyProtocol: AnyObject, Sendable {
     
     /**
      * Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
-     * access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if its
-     * URL does not end in `/sse` although it uses SSE.
+     * access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if
+     * its URL does not end in `/sse` although it uses SSE.
      */
     func connect(bearerToken: Secret?, transport: ProxyMode?) async throws  -> Connection
     
@@ -1269,7 +1269,7 @@ open class Proxy: ProxyProtocol, @unchecked Sendable {
      * `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
      * nobody can be prompted.
      *
-     * With `in_process_only`, no port is opened: only `connect` reaches the server.
+     * With `in_process_only`, the proxy has no port: only `connect` reaches the server.
      */
 public static func start(options: ProxyOptions, prompt: UserPrompt? = nil, inProcessOnly: Bool = false)async throws  -> Proxy  {
     return
@@ -1313,8 +1313,8 @@ open func check()async throws  -> String?  {
     
     /**
      * Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
-     * access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if its
-     * URL does not end in `/sse` although it uses SSE.
+     * access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if
+     * its URL does not end in `/sse` although it uses SSE.
      */
 open func connect(bearerToken: Secret? = nil, transport: ProxyMode? = nil)async throws  -> Connection  {
     return
@@ -1986,7 +1986,7 @@ open class Workload: WorkloadProtocol, @unchecked Sendable {
      * `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
      * nobody can be prompted.
      *
-     * With `in_process_only`, no port is opened: only `connect` reaches the server.
+     * With `in_process_only`, the proxy has no port: only `connect` reaches the server.
      */
 public static func start(options: WorkloadOptions, events: Events? = nil, prompt: UserPrompt? = nil, inProcessOnly: Bool = false)async throws  -> Workload  {
     return
@@ -3339,7 +3339,7 @@ public struct ProxyOptions: Equatable, Hashable {
      * If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
      * and only tokens that are not JWTs are sent to this endpoint.
      *
-     * Default: from the issuer's metadata, with a client secret.
+     * Default: from the issuer's metadata, if a client secret is set.
      */
     public var oidcIntrospectionUrl: String?
     /**
@@ -3399,7 +3399,7 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var remoteAuthClientId: String?
     /**
-     * URL of a client ID metadata document, for authorization servers that support such clients.
+     * URL of a client ID metadata document, for authorization servers that support such documents.
      */
     public var remoteAuthClientMetadataUrl: String?
     /**
@@ -3484,8 +3484,8 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Client secret for token exchange.
      *
-     * This option, or a file, takes precedence over the environment variable. Not for production: other
-     * users of the machine may see it in the process list.
+     * Takes precedence over the environment variable, as the file does. Not for production: other users of
+     * the machine may see it in the process list.
      */
     public var tokenExchangeClientSecret: Secret?
     /**
@@ -3511,7 +3511,7 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Header that carries the exchanged token.
      *
-     * Default: `Authorization`, whose value it replaces.
+     * Default: `Authorization`, in place of the caller's token.
      */
     public var tokenExchangeHeaderName: String?
     /**
@@ -3692,7 +3692,7 @@ public struct ProxyOptions: Equatable, Hashable {
          * If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
          * and only tokens that are not JWTs are sent to this endpoint.
          *
-         * Default: from the issuer's metadata, with a client secret.
+         * Default: from the issuer's metadata, if a client secret is set.
          */oidcIntrospectionUrl: String? = nil, 
         /**
          * URL to fetch the JWKS from.
@@ -3740,7 +3740,7 @@ public struct ProxyOptions: Equatable, Hashable {
          * OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
          */remoteAuthClientId: String? = nil, 
         /**
-         * URL of a client ID metadata document, for authorization servers that support such clients.
+         * URL of a client ID metadata document, for authorization servers that support such documents.
          */remoteAuthClientMetadataUrl: String? = nil, 
         /**
          * OAuth client secret; not needed with dynamic client registration or PKCE.
@@ -3809,8 +3809,8 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Client secret for token exchange.
          *
-         * This option, or a file, takes precedence over the environment variable. Not for production: other
-         * users of the machine may see it in the process list.
+         * Takes precedence over the environment variable, as the file does. Not for production: other users of
+         * the machine may see it in the process list.
          */tokenExchangeClientSecret: Secret? = nil, 
         /**
          * File with the client secret for token exchange.
@@ -3832,7 +3832,7 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Header that carries the exchanged token.
          *
-         * Default: `Authorization`, whose value it replaces.
+         * Default: `Authorization`, in place of the caller's token.
          */tokenExchangeHeaderName: String? = nil, 
         /**
          * OTLP endpoint URL.
@@ -4520,6 +4520,10 @@ public struct WorkloadInfo: Equatable, Hashable {
      */
     public var signer: String?
     /**
+     * The runtime of the container, `docker`, `podman` or `builtin`; none for a remote server.
+     */
+    public var runtime: String?
+    /**
      * The URL of a remote server, without its query.
      */
     public var remote: String?
@@ -4573,6 +4577,9 @@ public struct WorkloadInfo: Equatable, Hashable {
          * The verified signer of the image.
          */signer: String?, 
         /**
+         * The runtime of the container, `docker`, `podman` or `builtin`; none for a remote server.
+         */runtime: String?, 
+        /**
          * The URL of a remote server, without its query.
          */remote: String?, 
         /**
@@ -4600,6 +4607,7 @@ public struct WorkloadInfo: Equatable, Hashable {
         self.image = image
         self.package = package
         self.signer = signer
+        self.runtime = runtime
         self.remote = remote
         self.transport = transport
         self.group = group
@@ -4632,6 +4640,7 @@ public struct FfiConverterTypeWorkloadInfo: FfiConverterRustBuffer {
                 image: FfiConverterOptionString.read(from: &buf), 
                 package: FfiConverterOptionString.read(from: &buf), 
                 signer: FfiConverterOptionString.read(from: &buf), 
+                runtime: FfiConverterOptionString.read(from: &buf), 
                 remote: FfiConverterOptionString.read(from: &buf), 
                 transport: FfiConverterOptionTypeTransport.read(from: &buf), 
                 group: FfiConverterOptionString.read(from: &buf), 
@@ -4650,6 +4659,7 @@ public struct FfiConverterTypeWorkloadInfo: FfiConverterRustBuffer {
         FfiConverterOptionString.write(value.image, into: &buf)
         FfiConverterOptionString.write(value.package, into: &buf)
         FfiConverterOptionString.write(value.signer, into: &buf)
+        FfiConverterOptionString.write(value.runtime, into: &buf)
         FfiConverterOptionString.write(value.remote, into: &buf)
         FfiConverterOptionTypeTransport.write(value.transport, into: &buf)
         FfiConverterOptionString.write(value.group, into: &buf)
@@ -4683,9 +4693,9 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
      *
-     * A server name is looked up in the registry, which supplies transport, permissions and environment;
-     * anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
-     * meant. An image is run as it is. For a package, a container image is built; `go://./path` and
+     * A name without a tag is looked up in the registry, which supplies transport, permissions and
+     * environment; if it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which
+     * one is meant. An image is run as it is. For a package, a container image is built; `go://./path` and
      * `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
      */
     public var server: String?
@@ -4773,8 +4783,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Let an isolated container connect to the container runtime's gateway addresses.
      *
-     * Has an effect only with `--isolate-network`. The addresses are two host-gateway hostnames and
-     * `172.17.0.1`. Otherwise they are blocked, even if the permission profile has `insecure_allow_all`.
+     * The addresses include `host.docker.internal` and `172.17.0.1`. Without this option, they are
+     * blocked, even if the permission profile has `insecure_allow_all`.
      *
      * Default: `false`.
      */
@@ -4813,7 +4823,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var permissionProfile: PermissionProfile?
     /**
-     * Write a permission profile that allows exactly what the server connects to.
+     * Write a permission profile that allows the hosts that the server connects to or looks up.
      *
      * The server runs isolated; meanwhile it may connect to any public address.
      */
@@ -5029,7 +5039,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      * If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
      * and only tokens that are not JWTs are sent to this endpoint.
      *
-     * Default: from the issuer's metadata, with a client secret.
+     * Default: from the issuer's metadata, if a client secret is set.
      */
     public var oidcIntrospectionUrl: String?
     /**
@@ -5089,7 +5099,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var remoteAuthClientId: String?
     /**
-     * URL of a client ID metadata document, for authorization servers that support such clients.
+     * URL of a client ID metadata document, for authorization servers that support such documents.
      */
     public var remoteAuthClientMetadataUrl: String?
     /**
@@ -5174,8 +5184,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Client secret for token exchange.
      *
-     * This option, or a file, takes precedence over the environment variable. Not for production: other
-     * users of the machine may see it in the process list.
+     * Takes precedence over the environment variable, as the file does. Not for production: other users of
+     * the machine may see it in the process list.
      */
     public var tokenExchangeClientSecret: Secret?
     /**
@@ -5201,7 +5211,7 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Header that carries the exchanged token.
      *
-     * Default: `Authorization`, whose value it replaces.
+     * Default: `Authorization`, in place of the caller's token.
      */
     public var tokenExchangeHeaderName: String?
     /**
@@ -5288,9 +5298,9 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
          *
-         * A server name is looked up in the registry, which supplies transport, permissions and environment;
-         * anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
-         * meant. An image is run as it is. For a package, a container image is built; `go://./path` and
+         * A name without a tag is looked up in the registry, which supplies transport, permissions and
+         * environment; if it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which
+         * one is meant. An image is run as it is. For a package, a container image is built; `go://./path` and
          * `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
          */server: String? = nil, 
         /**
@@ -5364,8 +5374,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Let an isolated container connect to the container runtime's gateway addresses.
          *
-         * Has an effect only with `--isolate-network`. The addresses are two host-gateway hostnames and
-         * `172.17.0.1`. Otherwise they are blocked, even if the permission profile has `insecure_allow_all`.
+         * The addresses include `host.docker.internal` and `172.17.0.1`. Without this option, they are
+         * blocked, even if the permission profile has `insecure_allow_all`.
          *
          * Default: `false`.
          */allowRuntimeGateway: Bool? = nil, 
@@ -5397,7 +5407,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: from the registry entry, otherwise `network`.
          */permissionProfile: PermissionProfile? = nil, 
         /**
-         * Write a permission profile that allows exactly what the server connects to.
+         * Write a permission profile that allows the hosts that the server connects to or looks up.
          *
          * The server runs isolated; meanwhile it may connect to any public address.
          */learn: PathBuf? = nil, 
@@ -5580,7 +5590,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * If an issuer or a JWKS URL is set as well, JWTs are verified locally with the issuer's public keys,
          * and only tokens that are not JWTs are sent to this endpoint.
          *
-         * Default: from the issuer's metadata, with a client secret.
+         * Default: from the issuer's metadata, if a client secret is set.
          */oidcIntrospectionUrl: String? = nil, 
         /**
          * URL to fetch the JWKS from.
@@ -5628,7 +5638,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
          */remoteAuthClientId: String? = nil, 
         /**
-         * URL of a client ID metadata document, for authorization servers that support such clients.
+         * URL of a client ID metadata document, for authorization servers that support such documents.
          */remoteAuthClientMetadataUrl: String? = nil, 
         /**
          * OAuth client secret; not needed with dynamic client registration or PKCE.
@@ -5697,8 +5707,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Client secret for token exchange.
          *
-         * This option, or a file, takes precedence over the environment variable. Not for production: other
-         * users of the machine may see it in the process list.
+         * Takes precedence over the environment variable, as the file does. Not for production: other users of
+         * the machine may see it in the process list.
          */tokenExchangeClientSecret: Secret? = nil, 
         /**
          * File with the client secret for token exchange.
@@ -5720,7 +5730,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Header that carries the exchanged token.
          *
-         * Default: `Authorization`, whose value it replaces.
+         * Default: `Authorization`, in place of the caller's token.
          */tokenExchangeHeaderName: String? = nil, 
         /**
          * OTLP endpoint URL.
@@ -9415,7 +9425,7 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_method_proxy_check() != 60847) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_proxy_connect() != 32152) {
+    if (uniffi_mcpm_ffi_checksum_method_proxy_connect() != 51215) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_proxy_explain() != 38603) {
@@ -9502,10 +9512,10 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_constructor_events_new() != 54106) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 12071) {
+    if (uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 32577) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_constructor_workload_start() != 24414) {
+    if (uniffi_mcpm_ffi_checksum_constructor_workload_start() != 54469) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_constructor_workloads_new() != 29262) {

@@ -136,7 +136,7 @@ fn in_use(port: u16) -> Error {
 pub(super) fn parse_pasted(text: &str, state: &str) -> Result<AuthorizationResponse> {
     let invalid = || {
         Error::new(ErrorKind::InvalidOption, "this is not the redirect URL of the current login")
-            .hint("copy the full URL of the last page in the browser")
+            .hint("copy the full URL of the page that the browser shows after the login")
     };
     let url = Url::parse(text.trim()).map_err(|_| invalid())?;
     parse_redirect(url.query().unwrap_or_default(), state).ok_or_else(invalid)

@@ -25,7 +25,7 @@ use crate::{
 /// Most logins of one server within [`LOGIN_PERIOD`] that a running proxy asks the user for.
 const MAX_LOGINS: usize = 3;
 const LOGIN_PERIOD: Duration = Duration::from_secs(600);
-/// Most scopes that are kept for the next login.
+/// Maximum number of scopes kept for the next login.
 const MAX_MISSING_SCOPES: usize = 64;
 
 impl OutgoingAuth {

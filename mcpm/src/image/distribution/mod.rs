@@ -1,9 +1,9 @@
 //! A client of the OCI distribution API. It reads digests and signatures, because engines do not, and pulls images when
 //! there is no engine.
 //!
-//! It sends read requests with the logins that the engine would get, over HTTPS, and over HTTP to a registry on this
-//! machine without TLS. Content that is requested by its digest is verified against it, so the sender of the response
-//! is irrelevant. Registry mirrors of the engine are not used.
+//! It sends read requests with the engine's logins, over HTTPS; HTTP is only used for a registry on this machine that
+//! has no TLS. Content that is requested by its digest is verified against it, so the sender of the response is
+//! irrelevant. Registry mirrors of the engine are not used.
 
 use std::{fmt, io, time::Duration};
 

@@ -1,6 +1,6 @@
 //! Responds to `GET /health`: 200 if the server can be used, otherwise 503.
 //!
-//! It needs no authentication. If callers are authenticated, only those with a valid token see details: the reason
+//! It needs no authentication. With authentication, only callers with a valid token see details: the reason
 //! why a server or an identity provider cannot be used reveals its address.
 
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The standard streams of containers: pipes of this process, whose output also goes to the log.
+//! The standard streams of containers: pipes of this process, whose output is logged, except standard output of stdio
+//! servers.
 
 use std::io;
 

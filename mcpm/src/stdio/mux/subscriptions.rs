@@ -1,8 +1,8 @@
 //! Merges the `subscriptions/listen` requests of many clients into one request to the server (MCP 2026-07-28,
 //! "Subscriptions").
 //!
-//! Servers keep one listener of a kind per pipe, so the multiplexer requests all changes once, and passes on to each
-//! client what that client requested, with the client's own id.
+//! Servers keep one listener of each kind per connection, so the multiplexer sends one request
+//! for all lists and all requested resources. Each client receives only what it requested, with its own id.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

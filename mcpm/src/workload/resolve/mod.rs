@@ -246,7 +246,7 @@ pub(super) fn resolve(
             secret.name
         );
         return Err(Error::new(ErrorKind::Unsupported, message).hint(
-            "leave out `network`, deliver the secret as a file, or use a container engine with `runtime`",
+            "set `network` to `bridge`, deliver the secret as a file, or select a container engine with `runtime`",
         ));
     }
     value_origins::record_container_origins(request, &options, &container, &own, &mut origins);

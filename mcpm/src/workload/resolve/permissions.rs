@@ -181,8 +181,8 @@ impl EffectivePermissions {
         })
     }
 
-    /// Adapts the permissions to a runtime whose containers have no network but through mcpm: each container is isolated,
-    /// with the connections that it may open otherwise.
+    /// Adapts the permissions to a runtime whose containers have no network but through mcpm: each container is
+    /// isolated, with the connections that it may open otherwise.
     ///
     /// # Errors
     /// `Unsupported` for networks and rights that such a runtime does not have.
@@ -334,7 +334,7 @@ fn reject_host_ports(options: &WorkloadOptions, container: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the initial profile for recording: everything that the workload has, but no connections. `record` is the
+/// Returns the initial profile for `--learn`: everything that the workload has, but no connections. `record` is the
 /// workload's folder; mounts of mcpm itself are below it.
 pub(in crate::workload) fn profile_without_connections(
     container: &ContainerSpec,

@@ -57,7 +57,9 @@ fn prefix(options: &WorkloadOptions) -> Result<Option<String>> {
     match options.endpoint_prefix.as_deref() {
         Some(prefix) if !prefix.starts_with('/') || prefix.contains(char::is_whitespace) => Err(Error::new(
             ErrorKind::InvalidOption,
-            format!("invalid value `{prefix}` for `endpoint_prefix`: it does not begin with `/`"),
+            format!(
+                "invalid value `{prefix}` for `endpoint_prefix`: it must begin with `/` and contain no white space"
+            ),
         )),
         prefix => Ok(prefix.map(str::to_owned)),
     }

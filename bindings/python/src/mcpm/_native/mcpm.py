@@ -546,7 +546,7 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_check() != 60847:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_proxy_connect() != 32152:
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_connect() != 51215:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_explain() != 38603:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -560,7 +560,7 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_warnings() != 53826:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 12071:
+    if lib.uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 32577:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_secret() != 6123:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -586,7 +586,7 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workload_wait() != 46583:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_constructor_workload_start() != 24414:
+    if lib.uniffi_mcpm_ffi_checksum_constructor_workload_start() != 54469:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workloads_accept_ignore_files() != 49403:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -3743,7 +3743,7 @@ class WorkloadInfo:
     """
     The status of a recorded workload.
 """
-    def __init__(self, *, name:str, status:WorkloadState, reason:typing.Optional[str], url:typing.Optional[str], image:typing.Optional[str], package:typing.Optional[str], signer:typing.Optional[str], remote:typing.Optional[str], transport:typing.Optional[Transport], group:typing.Optional[str], restarts:int, login:typing.Optional[LoginState], exit_code:typing.Optional[int], created_at:typing.Optional[str]):
+    def __init__(self, *, name:str, status:WorkloadState, reason:typing.Optional[str], url:typing.Optional[str], image:typing.Optional[str], package:typing.Optional[str], signer:typing.Optional[str], runtime:typing.Optional[str], remote:typing.Optional[str], transport:typing.Optional[Transport], group:typing.Optional[str], restarts:int, login:typing.Optional[LoginState], exit_code:typing.Optional[int], created_at:typing.Optional[str]):
         self.name = name
         self.status = status
         self.reason = reason
@@ -3751,6 +3751,7 @@ class WorkloadInfo:
         self.image = image
         self.package = package
         self.signer = signer
+        self.runtime = runtime
         self.remote = remote
         self.transport = transport
         self.group = group
@@ -3763,7 +3764,7 @@ class WorkloadInfo:
 
     
     def __str__(self):
-        return "WorkloadInfo(name={}, status={}, reason={}, url={}, image={}, package={}, signer={}, remote={}, transport={}, group={}, restarts={}, login={}, exit_code={}, created_at={})".format(self.name, self.status, self.reason, self.url, self.image, self.package, self.signer, self.remote, self.transport, self.group, self.restarts, self.login, self.exit_code, self.created_at)
+        return "WorkloadInfo(name={}, status={}, reason={}, url={}, image={}, package={}, signer={}, runtime={}, remote={}, transport={}, group={}, restarts={}, login={}, exit_code={}, created_at={})".format(self.name, self.status, self.reason, self.url, self.image, self.package, self.signer, self.runtime, self.remote, self.transport, self.group, self.restarts, self.login, self.exit_code, self.created_at)
     def __eq__(self, other):
         if self.name != other.name:
             return False
@@ -3778,6 +3779,8 @@ class WorkloadInfo:
         if self.package != other.package:
             return False
         if self.signer != other.signer:
+            return False
+        if self.runtime != other.runtime:
             return False
         if self.remote != other.remote:
             return False
@@ -3806,6 +3809,7 @@ class _UniffiFfiConverterTypeWorkloadInfo(_UniffiConverterRustBuffer):
             image=_UniffiFfiConverterOptionalString.read(buf),
             package=_UniffiFfiConverterOptionalString.read(buf),
             signer=_UniffiFfiConverterOptionalString.read(buf),
+            runtime=_UniffiFfiConverterOptionalString.read(buf),
             remote=_UniffiFfiConverterOptionalString.read(buf),
             transport=_UniffiFfiConverterOptionalTypeTransport.read(buf),
             group=_UniffiFfiConverterOptionalString.read(buf),
@@ -3824,6 +3828,7 @@ class _UniffiFfiConverterTypeWorkloadInfo(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalString.check_lower(value.image)
         _UniffiFfiConverterOptionalString.check_lower(value.package)
         _UniffiFfiConverterOptionalString.check_lower(value.signer)
+        _UniffiFfiConverterOptionalString.check_lower(value.runtime)
         _UniffiFfiConverterOptionalString.check_lower(value.remote)
         _UniffiFfiConverterOptionalTypeTransport.check_lower(value.transport)
         _UniffiFfiConverterOptionalString.check_lower(value.group)
@@ -3841,6 +3846,7 @@ class _UniffiFfiConverterTypeWorkloadInfo(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalString.write(value.image, buf)
         _UniffiFfiConverterOptionalString.write(value.package, buf)
         _UniffiFfiConverterOptionalString.write(value.signer, buf)
+        _UniffiFfiConverterOptionalString.write(value.runtime, buf)
         _UniffiFfiConverterOptionalString.write(value.remote, buf)
         _UniffiFfiConverterOptionalTypeTransport.write(value.transport, buf)
         _UniffiFfiConverterOptionalString.write(value.group, buf)
@@ -7393,8 +7399,8 @@ class ProxyProtocol(typing.Protocol):
     async def connect(self, bearer_token: typing.Union[object, typing.Optional[Secret]] = _DEFAULT,transport: typing.Union[object, typing.Optional[ProxyMode]] = _DEFAULT) -> Connection:
         """
         Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
-        access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if its
-        URL does not end in `/sse` although it uses SSE.
+        access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if
+        its URL does not end in `/sse` although it uses SSE.
 """
         raise NotImplementedError
     def explain(self, id: str) -> Explanation:
@@ -7445,7 +7451,7 @@ class Proxy(ProxyProtocol):
         `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
         nobody can be prompted.
 
-        With `in_process_only`, no port is opened: only `connect` reaches the server.
+        With `in_process_only`, the proxy has no port: only `connect` reaches the server.
 """
         
         _UniffiFfiConverterTypeProxyOptions.check_lower(options)
@@ -7513,8 +7519,8 @@ class Proxy(ProxyProtocol):
     async def connect(self, bearer_token: typing.Union[object, typing.Optional[Secret]] = _DEFAULT,transport: typing.Union[object, typing.Optional[ProxyMode]] = _DEFAULT) -> Connection:
         """
         Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
-        access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if its
-        URL does not end in `/sse` although it uses SSE.
+        access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if
+        its URL does not end in `/sse` although it uses SSE.
 """
         
         if bearer_token is _DEFAULT:
@@ -8084,7 +8090,7 @@ class Workload(WorkloadProtocol):
         `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
         nobody can be prompted.
 
-        With `in_process_only`, no port is opened: only `connect` reaches the server.
+        With `in_process_only`, the proxy has no port: only `connect` reaches the server.
 """
         
         _UniffiFfiConverterTypeWorkloadOptions.check_lower(options)
