@@ -127,7 +127,7 @@ fn narrow(widths: &mut [usize], rows: &[Vec<String>], terminal: usize) {
 }
 
 /// The text, or as much of it as fits, with an ellipsis.
-fn shorten(text: &str, width: usize) -> Cow<'_, str> {
+pub(crate) fn shorten(text: &str, width: usize) -> Cow<'_, str> {
     match text.chars().count() <= width {
         true => text.into(),
         false => (text.chars().take(width.saturating_sub(1)).collect::<String>() + "…").into(),

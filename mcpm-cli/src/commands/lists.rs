@@ -83,11 +83,7 @@ fn text(object: &JsonObject, key: &str) -> String {
 fn description(object: &JsonObject) -> String {
     let text = text(object, "description");
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    if line.chars().count() <= MAX_DESCRIPTION_CHARS {
-        return line.to_owned();
-    }
-    let shown: String = line.chars().take(MAX_DESCRIPTION_CHARS - 1).collect();
-    shown.trim_end().to_owned() + "…"
+    output::shorten(line, MAX_DESCRIPTION_CHARS).into_owned()
 }
 
 /// The arguments of a tool with their types; those that may be left out are in brackets.

@@ -72,6 +72,7 @@ pub(crate) const ALL: &[CommandEntry] = &[
     CommandEntry { name: "image", command: image::command, run: image::run },
     CommandEntry { name: "secret", command: secret::command, run: secret::run },
     CommandEntry { name: "service", command: service::command, run: service::run },
+    CommandEntry { name: "search", command: registry::search_command, run: registry::search },
     CommandEntry { name: "registry", command: registry::command, run: registry::run },
     CommandEntry { name: "completion", command: completion::command, run: completion::run },
     CommandEntry { name: "man", command: man::command, run: man::run },

@@ -1,4 +1,4 @@
-//! `mcpm registry`: lists, searches and shows the servers of a registry.
+//! `mcpm registry` and `mcpm search`: list, search and show the servers of a registry.
 
 use std::{
     io::{self, Write as _},
@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use mcpm::{
     Environment, Error, ErrorKind, Result,
     options::{OptionSet as _, WorkloadOptions},
-    registry::{Argument, Registry, RegistryEntry, RegistryInput},
+    registry::{Argument, Registry, RegistryEntry, RegistryInput, RunMethod},
 };
 
 use crate::{
@@ -25,107 +25,133 @@ const NAME: &str = "name";
 const WORD: &str = "word";
 /// Maximum length of a description in a table, in characters.
 const MAX_DESCRIPTION_CHARS: usize = 72;
+/// Maximum length of the names of tools in a table, in characters.
+const MAX_TOOLS_CHARS: usize = 40;
 
 pub(crate) fn command() -> Command {
-    let option = |name: &'static str| {
-        let spec = WorkloadOptions::spec(name).map(args::arg);
-        spec.unwrap_or_else(|| Arg::new(name)).help_heading("Options")
-    };
-    let below = |name: &'static str, about: &'static str| {
-        Command::new(name)
-            .about(about)
-            .args([REGISTRY, CA_BUNDLE].map(option))
-            .arg(output::arg(&[TEXT, JSON]))
-    };
     Command::new("registry")
         .about("List and search the servers of a registry")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands([
-            below("list", "List all servers").visible_alias("ls"),
-            below("search", "List the servers whose name, description or tags contain all words").arg(
-                Arg::new(WORD)
-                    .value_name("WORD")
-                    .required(true)
-                    .action(ArgAction::Append)
-                    .help("Words to search for"),
-            ),
-            below("info", "Show one server in detail").arg(
+            with_options(Command::new("list").about("List all servers")).visible_alias("ls"),
+            search_command(),
+            with_options(Command::new("info").about("Show one server in detail")).arg(
                 Arg::new(NAME).value_name("NAME").required(true).help("Name of the server, or its last part"),
             ),
         ])
 }
 
+/// Returns `mcpm search`, which is `mcpm registry search`, too.
+pub(crate) fn search_command() -> Command {
+    let word = Arg::new(WORD).value_name("WORD").required(true).action(ArgAction::Append);
+    let command = Command::new("search").about("List the servers of the registry that contain all words");
+    with_options(command).arg(word.help("Words of names, descriptions, tags and tools"))
+}
+
+fn with_options(command: Command) -> Command {
+    let option = |name: &'static str| {
+        let spec = WorkloadOptions::spec(name).map(args::arg);
+        spec.unwrap_or_else(|| Arg::new(name)).help_heading("Options")
+    };
+    command.args([REGISTRY, CA_BUNDLE].map(option)).arg(output::arg(&[TEXT, JSON]))
+}
+
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    let Some((verb, matches)) = matches.subcommand() else {
-        return Err(Error::new(
+    match matches.subcommand() {
+        Some(("info", matches)) => info(matches),
+        Some(("list", matches)) => {
+            show(matches, &executor::run(open(matches)?.list(&print_notice))?, "the registry has no servers")
+        }
+        Some((_, matches)) => search(matches),
+        None => Err(Error::new(
             ErrorKind::InvalidOption,
             "`list`, `search` or `info` is missing after `mcpm registry`",
-        ));
-    };
-    let named = matches.get_one::<String>(REGISTRY).map(String::as_str);
-    let mut registry = Registry::open(&Environment::from_process(), named)?;
-    if let Some(bundle) = matches.get_one::<String>(CA_BUNDLE) {
-        registry = registry.ca_bundle(Path::new(bundle))?;
+        )),
     }
-    let on_notice = |message: String| {
-        let _ = writeln!(io::stderr(), "warning: {}", with_flags(&message));
-    };
-    let as_json = output::format(matches) == JSON;
-    if verb == "info" {
-        let name = matches.get_one::<String>(NAME).map_or("", String::as_str);
-        let entry = executor::run(async {
-            match registry.find(name, &on_notice).await? {
-                Some(entry) => Ok(entry),
-                None => Err(registry.unknown(name).await),
-            }
-        })?;
-        if as_json {
-            output::json(&entry)?
-        } else {
-            output::table(&facts(&entry))?
+}
+
+pub(crate) fn search(matches: &ArgMatches) -> Result<ExitCode> {
+    let words: Vec<_> = matches.get_many::<String>(WORD).into_iter().flatten().cloned().collect();
+    let found = executor::run(open(matches)?.search(&words.join(" "), &print_notice))?;
+    show(matches, &found, "no server of the registry contains all words; `mcpm registry list` shows all servers")
+}
+
+fn info(matches: &ArgMatches) -> Result<ExitCode> {
+    let registry = open(matches)?;
+    let name = matches.get_one::<String>(NAME).map_or("", String::as_str);
+    let entry = executor::run(async {
+        match registry.find(name, &print_notice).await? {
+            Some(entry) => Ok(entry),
+            None => Err(registry.unknown(name).await),
         }
-        return Ok(ExitCode::SUCCESS);
-    }
-    let entries = if verb == "search" {
-        let words: Vec<_> = matches.get_many::<String>(WORD).into_iter().flatten().cloned().collect();
-        executor::run(registry.search(&words.join(" "), &on_notice))?
-    } else {
-        executor::run(registry.list(&on_notice))?
-    };
-    if as_json {
-        output::json(&entries)?;
-    } else {
-        let head = ["NAME", "VERSION", "RUNS", "DESCRIPTION"].map(str::to_owned).to_vec();
-        output::list(&std::iter::once(head).chain(entries.iter().map(row)).collect::<Vec<_>>())?;
+    })?;
+    match output::format(matches) {
+        JSON => output::json(&entry)?,
+        _ => output::table(&facts(&entry))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn row(entry: &RegistryEntry) -> Vec<String> {
-    let mut description: String = entry.description.chars().take(MAX_DESCRIPTION_CHARS).collect();
-    if description.len() < entry.description.len() {
-        description.push('…');
+fn open(matches: &ArgMatches) -> Result<Registry> {
+    let named = matches.get_one::<String>(REGISTRY).map(String::as_str);
+    let registry = Registry::open(&Environment::from_process(), named)?;
+    match matches.get_one::<String>(CA_BUNDLE) {
+        Some(bundle) => registry.ca_bundle(Path::new(bundle)),
+        None => Ok(registry),
     }
-    let version = entry.version.clone().unwrap_or_else(|| "-".to_owned());
-    vec![entry.name.clone(), version, kinds(entry), description]
 }
 
-/// The kinds of its packages.
-fn kinds(entry: &RegistryEntry) -> String {
-    let mut kinds: Vec<&str> = Vec::new();
-    for method in &entry.run_methods {
-        let kind = match method.server.split_once("://") {
-            _ if method.is_image => "image",
-            Some(("http" | "https", _)) => "remote",
-            Some((scheme, _)) => scheme,
-            None => "image",
-        };
-        if !kinds.contains(&kind) {
-            kinds.push(kind);
+fn print_notice(message: String) {
+    let _ = writeln!(io::stderr(), "warning: {}", output::escape_text(&with_flags(&message)));
+}
+
+fn show(matches: &ArgMatches, entries: &[RegistryEntry], if_empty: &str) -> Result<ExitCode> {
+    if output::format(matches) == JSON {
+        output::json(&entries)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if entries.is_empty() {
+        // Not in the result, which a script may read.
+        let _ = writeln!(io::stderr(), "{if_empty}");
+    }
+    let head = ["NAME", "RUNS", "TRANSPORT", "STARS", "DESCRIPTION", "TOOLS"].map(str::to_owned).to_vec();
+    output::list(&std::iter::once(head).chain(entries.iter().map(row)).collect::<Vec<_>>())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(entry: &RegistryEntry) -> Vec<String> {
+    let or_dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+    let transports = entry.run_methods.iter().filter_map(|method| method.transport.map(|one| one.to_string()));
+    vec![
+        entry.name.clone(),
+        or_dash(distinct(entry.run_methods.iter().map(|method| kind(method).to_owned()))),
+        or_dash(distinct(transports)),
+        entry.stars.map_or_else(|| "-".to_owned(), |stars| stars.to_string()),
+        output::shorten(&entry.description, MAX_DESCRIPTION_CHARS).into_owned(),
+        or_dash(output::shorten(&entry.tools.join(", "), MAX_TOOLS_CHARS).into_owned()),
+    ]
+}
+
+/// What a run method runs.
+fn kind(method: &RunMethod) -> &str {
+    match method.server.split_once("://") {
+        _ if method.is_image => "image",
+        Some(("http" | "https", _)) => "remote",
+        Some((scheme, _)) => scheme,
+        None => "image",
+    }
+}
+
+/// The words without repetitions, in their order.
+fn distinct(words: impl Iterator<Item = String>) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for word in words {
+        if !all.contains(&word) {
+            all.push(word);
         }
     }
-    if kinds.is_empty() { "-".to_owned() } else { kinds.join(", ") }
+    all.join(", ")
 }
 
 fn facts(entry: &RegistryEntry) -> Vec<Vec<String>> {
@@ -139,6 +165,7 @@ fn facts(entry: &RegistryEntry) -> Vec<Vec<String>> {
     ];
     facts.push(("description", entry.description.clone()));
     facts.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
+    facts.extend(entry.stars.map(|stars| ("stars", stars.to_string())));
     let lists = [("tags", &entry.tags), ("tools", &entry.tools), ("not run", &entry.unsupported_packages)];
     facts.extend(
         lists.into_iter().filter(|(_, all)| !all.is_empty()).map(|(name, all)| (name, all.join(", "))),

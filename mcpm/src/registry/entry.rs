@@ -28,6 +28,8 @@ pub struct RegistryEntry {
     pub tags: Vec<String>,
     /// The tools it had when the entry was written.
     pub tools: Vec<String>,
+    /// The stars of its source when the entry was written, if the registry counts them.
+    pub stars: Option<u64>,
     /// Run methods, in the order of the registry.
     #[serde(rename = "ways")]
     pub run_methods: Vec<RunMethod>,
@@ -108,7 +110,7 @@ impl RegistryEntry {
     /// Tells whether the entry contains every word of `query`, ignoring case.
     pub(super) fn matches(&self, query: &str) -> bool {
         let mut text = format!("{} {} ", self.name, self.description);
-        text.extend(self.title.iter().chain(&self.tags).map(|part| format!("{part} ")));
+        text.extend(self.title.iter().chain(&self.tags).chain(&self.tools).map(|part| format!("{part} ")));
         let text = text.to_lowercase();
         query.split_whitespace().all(|word| text.contains(&word.to_lowercase()))
     }

@@ -78,7 +78,7 @@ impl Registry {
         Ok(sorted(entries))
     }
 
-    /// Returns the entries whose name, title, description or tags contain every word of `query`, ignoring case.
+    /// Returns the entries whose name, title, description, tags or tools contain every word of `query`, ignoring case.
     ///
     /// # Errors
     /// As for [`list`](Self::list).
@@ -111,7 +111,7 @@ impl Registry {
         match self.similar(name).await {
             Some(similar) => error.hint(format!("did you mean `{similar}`?")),
             None => {
-                error.hint("`mcpm registry list` shows all servers, `mcpm registry search WORD` some of them")
+                error.hint("`mcpm registry list` shows all servers, `mcpm search WORD` some of them")
             }
         }
     }

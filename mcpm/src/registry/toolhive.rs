@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     Argument, RegistryEntry, RegistryInput, RunMethod,
@@ -64,6 +64,8 @@ pub(super) struct ToolhiveExtension {
     args: Vec<String>,
     #[serde(default, deserialize_with = "null_as_default")]
     env_vars: Vec<InputJson>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    metadata: Map<String, Value>,
 }
 
 impl ToolhiveExtension {
@@ -73,6 +75,8 @@ impl ToolhiveExtension {
         entry.status = entry.status.take().or(self.status.map(|status| sanitize(&status).to_lowercase()));
         entry.tags.extend(self.tags.iter().map(|tag| sanitize(tag)));
         entry.tools.extend(self.tools.iter().map(|tool| sanitize(tool)));
+        // A count of another form is no reason to hide the server.
+        entry.stars = self.metadata.get("stars").and_then(Value::as_u64);
         let fixed = |value: &String| {
             Argument::Positional(RegistryInput {
                 name: "argument".to_owned(),
