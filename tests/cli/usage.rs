@@ -249,11 +249,41 @@ fn a_file_that_may_not_be_read_is_named() {
 }
 
 #[test]
+fn a_path_that_is_no_server_is_refused_before_an_engine_is_asked() {
+    let home = Home::without_engine();
+    home.write("notes.txt", "");
+    home.write("folder/readme.md", "");
+    home.write("two/package.json", "{}");
+    home.write("two/pyproject.toml", "");
+    home.write("server.py", "");
+    home.write("module/go.mod", "module example.com/a\n");
+    for (code, args) in [
+        (4, &["run", "./absent.py"][..]),
+        (2, &["run", "./notes.txt"]),
+        (2, &["run", "./folder"]),
+        (2, &["run", "./two"]),
+        (2, &["run", "npx://./server.py"]),
+        (2, &["run", "./server.py", "--with", "-r"]),
+        (2, &["run", "./module", "--with", "example.com/b"]),
+        (2, &["run", "image", "--with", "a"]),
+        (2, &["run", "https://mcp.example.com/mcp", "--with", "a"]),
+    ] {
+        let outcome = home.run_and_record(args);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{args:?}: {outcome:?}");
+    }
+    home.assert_nothing_left();
+    home.assert_transcript("usage/local");
+}
+
+#[test]
 fn help_and_version_are_printed() {
     let home = Home::without_engine();
     assert_eq!(home.run_and_record(&["--version"]).code, Some(0));
     assert_eq!(home.run_and_record(&["--help"]).code, Some(0));
     assert_eq!(home.run_and_record(&["proxy", "-h"]).code, Some(0));
     assert_eq!(home.run_and_record(&[]).code, Some(2));
+    for (code, topic) in [(0, "forms"), (0, "permissions"), (0, "transports"), (2, "nothing")] {
+        assert_eq!(home.run_and_record(&["help", topic]).code, Some(code), "{topic}");
+    }
     home.assert_transcript("usage/help");
 }

@@ -13,6 +13,7 @@ use rmcp::{ServiceExt as _, model::CallToolRequestParams, transport::StreamableH
 use serde_json::{Value, json};
 use support::{Home, Program, testbed_variable, wait_until};
 
+mod local;
 mod packages;
 mod registry_entries;
 #[expect(dead_code, unused_imports, reason = "shared with the tests of the command line")]

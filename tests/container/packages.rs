@@ -11,13 +11,13 @@ use super::{Client, ECHO, TIME, Tool};
 use crate::support::{Home, Program, docker, testbed_variable};
 
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
-const HELLO: Tool = Tool { name: "hello", arguments: r#"{"name": "you"}"#, answer: "hello, you" };
+pub(super) const HELLO: Tool = Tool { name: "hello", arguments: r#"{"name": "you"}"#, answer: "hello, you" };
 
 /// A package, and all that is said beside it.
-struct Package<'a> {
-    reference: &'a str,
-    base: &'a str,
-    more: &'a [&'a str],
+pub(super) struct Package<'a> {
+    pub(super) reference: &'a str,
+    pub(super) base: &'a str,
+    pub(super) more: &'a [&'a str],
 }
 
 impl Package<'_> {
@@ -26,13 +26,13 @@ impl Package<'_> {
         [before, &common[..], self.more, last].concat()
     }
 
-    fn plan(&self, home: &Home) -> Value {
+    pub(super) fn plan(&self, home: &Home) -> Value {
         home.run(&self.args(&[], &["--plan", "--output", "json"])).succeeded().json()
     }
 
     /// Builds and starts it; then starts it again with nothing to be had from anywhere.
     #[track_caller]
-    fn start_twice(&self, home: &Home, server: &[&str]) -> String {
+    pub(super) fn start_twice(&self, home: &Home, server: &[&str]) -> String {
         let image = self.plan(home)["spec"]["place"]["container"]["image"].as_str().unwrap().to_owned();
         // One of an earlier run of the tests.
         let _ = std::process::Command::new("docker").args(["rmi", &image]).output();
@@ -60,7 +60,7 @@ impl Package<'_> {
         assert_ne!(build, "");
         let filter = format!("label=mcpm-package-build={build}");
         let left = docker(&["images", "--quiet", "--filter", "dangling=true", "--filter", &filter]);
-        let kept = usize::from(self.reference.starts_with("go://./"));
+        let kept = usize::from(self.reference.contains("./"));
         assert_eq!(left.lines().count(), kept, "{left}");
     }
 }

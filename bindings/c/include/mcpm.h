@@ -904,12 +904,14 @@ const mcpm_record *mcpm_record_list_get(const mcpm_record_list *list,
 void mcpm_record_list_free(MCPM_OWNED mcpm_record_list *list);
 
 /**
- * Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
+ * Server name, image, `uvx://`, `npx://` or `go://` package, local script or project, or URL.
  *
- * A name without a tag is looked up in the registry, which supplies transport, permissions and
- * environment; if it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which
- * one is meant. An image is run as it is. For a package, a container image is built; `go://./path` and
- * `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
+ * A server name is looked up in the registry, which supplies transport, permissions and environment;
+ * anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
+ * meant. An image is run as it is. For a package, a container image is built, and also for a path that
+ * begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or a folder
+ * with a `pyproject.toml`, `package.json` or `go.mod`. A URL is a remote server that is proxied as a
+ * workload.
  */
 void mcpm_workload_builder_server(mcpm_workload_builder *builder, const char *value);
 
@@ -1236,6 +1238,11 @@ void mcpm_workload_builder_runtime(mcpm_workload_builder *builder, const char *v
  * Command of the package that starts the server, if the package has several.
  */
 void mcpm_workload_builder_package_command(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Additional package to install together with a `uvx://` or `npx://` package or a local script.
+ */
+void mcpm_workload_builder_with_package(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Rebuild the package's image with the newest version that its name refers to.

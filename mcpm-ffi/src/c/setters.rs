@@ -5,12 +5,14 @@ use std::{ffi::c_char, time::Duration};
 
 use super::{ProxyBuilder, WorkloadBuilder, builder};
 
-/// Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
+/// Server name, image, `uvx://`, `npx://` or `go://` package, local script or project, or URL.
 ///
-/// A name without a tag is looked up in the registry, which supplies transport, permissions and
-/// environment; if it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which
-/// one is meant. An image is run as it is. For a package, a container image is built; `go://./path` and
-/// `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
+/// A server name is looked up in the registry, which supplies transport, permissions and environment;
+/// anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
+/// meant. An image is run as it is. For a package, a container image is built, and also for a path that
+/// begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or a folder
+/// with a `pyproject.toml`, `package.json` or `go.mod`. A URL is a remote server that is proxied as a
+/// workload.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_server(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -427,6 +429,13 @@ pub unsafe extern "C" fn mcpm_workload_builder_runtime(builder: *mut WorkloadBui
 pub unsafe extern "C" fn mcpm_workload_builder_package_command(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "package_command", value) }
+}
+
+/// Additional package to install together with a `uvx://` or `npx://` package or a local script.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_with_package(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "with_package", value) }
 }
 
 /// Rebuild the package's image with the newest version that its name refers to.

@@ -3,12 +3,14 @@
 /// What is asked of a workload; what is left out is not given.
 #[uniffi::remote(Record)]
 pub struct WorkloadOptions {
-    /// Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
+    /// Server name, image, `uvx://`, `npx://` or `go://` package, local script or project, or URL.
     ///
-    /// A name without a tag is looked up in the registry, which supplies transport, permissions and
-    /// environment; if it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which
-    /// one is meant. An image is run as it is. For a package, a container image is built; `go://./path` and
-    /// `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
+    /// A server name is looked up in the registry, which supplies transport, permissions and environment;
+    /// anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
+    /// meant. An image is run as it is. For a package, a container image is built, and also for a path that
+    /// begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or a folder
+    /// with a `pyproject.toml`, `package.json` or `go.mod`. A URL is a remote server that is proxied as a
+    /// workload.
     #[uniffi(default)]
     pub server: Option<String>,
     /// Arguments passed to the MCP server.
@@ -247,6 +249,9 @@ pub struct WorkloadOptions {
     /// Command of the package that starts the server, if the package has several.
     #[uniffi(default)]
     pub package_command: Option<String>,
+    /// Additional package to install together with a `uvx://` or `npx://` package or a local script.
+    #[uniffi(default)]
+    pub with_package: Vec<String>,
     /// Rebuild the package's image with the newest version that its name refers to.
     ///
     /// Default: `false`.

@@ -7,8 +7,10 @@ use crate::{Error, ErrorKind, Feature};
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct OptionSpec {
-    /// The name of the field, setter, JSON key and keyword argument; the flag is the same name in kebab case.
+    /// The name of the field, setter, JSON key and keyword argument; the flag is usually the same name in kebab case.
     pub name: &'static str,
+    /// The long flag without dashes, if it differs from the name.
+    pub flag_name: Option<&'static str>,
     /// The heading in help and reference pages.
     pub section: &'static str,
     /// The kind of one value.
@@ -94,6 +96,7 @@ impl OptionSpec {
     ) -> Self {
         Self {
             name,
+            flag_name: None,
             section,
             kind: T::KIND,
             type_name,
@@ -128,13 +131,14 @@ impl OptionSpec {
 
     /// Returns the long flag, without dashes.
     pub fn flag(&self) -> String {
-        self.name.replace('_', "-")
+        self.flag_name.map_or_else(|| self.name.replace('_', "-"), str::to_owned)
     }
 
     /// Returns whether `text` is the long flag, without dashes.
     pub(crate) fn is_flag(&self, text: &str) -> bool {
-        let flag = self.name.bytes().map(|byte| if byte == b'_' { b'-' } else { byte });
-        text.len() == self.name.len() && flag.eq(text.bytes())
+        let name = self.flag_name.unwrap_or(self.name);
+        let flag = name.bytes().map(|byte| if byte == b'_' { b'-' } else { byte });
+        text.len() == name.len() && flag.eq(text.bytes())
     }
 
     /// Returns how the command line writes the option: `--flag`, or the placeholder of a positional argument.

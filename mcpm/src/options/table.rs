@@ -16,12 +16,13 @@ use crate::Feature;
 
 options! {
     section "Workload and container" for (run) {
-        /// Server name, image, `uvx://`, `npx://` or `go://` package, or URL
+        /// Server name, image, `uvx://`, `npx://` or `go://` package, local script or project, or URL
         ///
         /// A name without a tag is looked up in the registry, which supplies transport, permissions and environment; if
-        /// it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which one is meant. An image is
-        /// run as it is. For a package, a container image is built; `go://./path` and `go://../path` build a local Go
-        /// project. A URL is a remote server that is proxied as a workload.
+        /// it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which one is meant.
+        /// An image is run as it is. For a package, a container image is built, and also for a path that begins with
+        /// `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or a folder with a
+        /// `pyproject.toml`, `package.json` or `go.mod`. A URL is a remote server that is proxied as a workload.
         server: Option<String> [
             place: ArgumentPosition::Positional, placeholder: Some("SERVER_OR_IMAGE_OR_PROTOCOL"),
             required: Required::Unless("from_config"),
@@ -214,6 +215,8 @@ options! {
         runtime: Option<RuntimeChoice> = "auto" [addition: true];
         /// Command of the package that starts the server, if the package has several
         package_command: Option<String> [placeholder: Some("COMMAND"), addition: true];
+        /// Additional package to install together with a `uvx://` or `npx://` package or a local script
+        with_package: Vec<String> [flag_name: Some("with"), placeholder: Some("PACKAGE"), addition: true];
         /// Rebuild the package's image with the newest version that its name refers to
         rebuild: Option<bool> = "false" [addition: true, conflicts_with: &["offline"]];
         /// Do not access the network to get the image; it must be present locally

@@ -15,6 +15,22 @@ pub(super) const BUILD_ARG: &str = "MCPM_BUILD";
 /// The user and the group that servers run as.
 const USER: &str = "65532:65532";
 
+/// What is installed.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// A package of an index.
+    Index {
+        /// The requirement, in the syntax of the ecosystem's tool.
+        requirement: &'a str,
+        /// The package's name.
+        name: &'a str,
+    },
+    /// A local project; for Go, the folder of the program in it.
+    Project(&'a str),
+    /// A local script: its path below the root of its project.
+    Script(&'a str),
+}
+
 /// The inputs of a Dockerfile.
 #[derive(Debug)]
 pub(super) struct DockerfileSpec<'a> {
@@ -23,10 +39,9 @@ pub(super) struct DockerfileSpec<'a> {
     pub(super) builder: &'a ImageReference,
     /// The image that it runs in, if it is another one; `None` for the builder's, or for none at all with Go.
     pub(super) runtime: Option<&'a ImageReference>,
-    /// The requirement, in the syntax of the ecosystem's tool; `None` for a local project.
-    pub(super) requirement: Option<&'a str>,
-    /// The package's name, or the folder of a local project.
-    pub(super) name: &'a str,
+    pub(super) source: Source<'a>,
+    /// The requirements of packages that are installed with it.
+    pub(super) with: &'a [String],
     pub(super) packages: &'a [String],
     pub(super) has_certificates: bool,
     /// Build arguments in addition to those for proxies.
@@ -77,26 +92,44 @@ impl DockerfileSpec<'_> {
         if self.has_certificates {
             let _ = writeln!(text, "ENV PIP_CERT={}", certificates::CA_BUNDLE_FILE);
         }
-        text.push_str("COPY python.sh report.py uv.py /mcpm/\n");
-        run(text, &["/bin/sh", "/mcpm/python.sh", self.requirement.unwrap_or_default()]);
-        self.write_report_step(text, &["/app/venv/bin/python", "/mcpm/report.py", self.name]);
+        text.push_str("COPY python.sh launcher.sh report.py uv.py /mcpm/\n");
+        let reported = self.install(text, "/mcpm/python.sh", "/mcpm/src");
+        self.write_report_step(text, &[&["/app/venv/bin/python", "/mcpm/report.py"], &reported[..]].concat());
     }
 
     fn node(&self, text: &mut String) {
-        text.push_str("COPY node.sh report.js /mcpm/\n");
-        run(text, &["/bin/sh", "/mcpm/node.sh", self.requirement.unwrap_or_default()]);
-        self.write_report_step(text, &["node", "/mcpm/report.js", self.name]);
+        text.push_str("COPY node.sh launcher.sh report.js /mcpm/\n");
+        let reported = self.install(text, "/mcpm/node.sh", "/app/src");
+        self.write_report_step(text, &[&["node", "/mcpm/report.js"], &reported[..]].concat());
+    }
+
+    /// Runs the script that installs the source, and returns the arguments of the one that reports it. The files of a
+    /// project are copied to `project`; those of a script are a part of the image.
+    fn install(&self, text: &mut String, script: &str, project: &str) -> Vec<&str> {
+        let (folder, args, reported) = match self.source {
+            Source::Index { requirement, name } => (None, vec![requirement], vec![name]),
+            Source::Project(_) => (Some(project), vec!["--project"], vec!["--project"]),
+            Source::Script(path) => (Some("/app/src"), vec!["--script", path], vec!["--script", path]),
+        };
+        if let Some(folder) = folder {
+            let _ = writeln!(text, "COPY src {folder}");
+        }
+        let with = self.with.iter().map(String::as_str);
+        run(text, &["/bin/sh", script].into_iter().chain(args).chain(with).collect::<Vec<_>>());
+        reported
     }
 
     fn go(&self, text: &mut String) {
         text.push_str("COPY go.sh go_root.sh report_go.sh /mcpm/\n");
-        match self.requirement {
-            Some(requirement) => run(text, &["/bin/sh", "/mcpm/go.sh", "module", requirement]),
-            None => {
+        match self.source {
+            Source::Index { requirement, .. } => {
+                run(text, &["/bin/sh", "/mcpm/go.sh", "module", requirement]);
+            }
+            Source::Project(folder) | Source::Script(folder) => {
                 text.push_str("COPY module /mcpm/src\n");
                 run(text, &["/bin/sh", "/mcpm/go.sh", "modules"]);
                 text.push_str("COPY src /mcpm/src\n");
-                run(text, &["/bin/sh", "/mcpm/go.sh", "project", self.name]);
+                run(text, &["/bin/sh", "/mcpm/go.sh", "project", folder]);
             }
         }
         run(text, &["/bin/sh", "/mcpm/go_root.sh"]);

@@ -1,16 +1,19 @@
-//! Packages as servers (`uvx://`, `npx://`, `go://`): builds an image for each.
+//! Packages, local projects and local scripts as servers (`uvx://`, `npx://`, `go://`): builds an image for each.
 //!
-//! [`PackageReference`] parses references and rejects invalid names. A `Recipe` has all inputs of the image, whose tag
-//! is a hash of them; `build::ensure` finds or builds it. `dockerfile` renders the Dockerfile, with the fixed scripts
-//! in `scripts/`; `project` selects the files of a local project; `certificates` and `settings` describe the network of
-//! the build; `report` selects the command of the package.
+//! [`PackageReference`] parses references and rejects invalid names. A `Recipe` has all inputs of the image, whose
+//! tag is a hash of them; `build::ensure` finds or builds it. `dockerfile` renders the Dockerfile, with the fixed
+//! scripts in `scripts/`; `local` finds out what a path is; `project` selects the files of a local project;
+//! `additional` parses the packages that are installed with it; `certificates` and `settings` describe the
+//! network of the build; `report` selects the command of the package.
 
+mod additional;
 pub(crate) mod build;
 pub(crate) mod certificates;
 #[cfg_attr(not(feature = "containers"), path = "context_off.rs")]
 mod context;
 mod dockerfile;
 mod grammar;
+pub(crate) mod local;
 #[cfg_attr(not(feature = "containers"), path = "project_off.rs")]
 mod project;
 mod recipe;
@@ -19,5 +22,6 @@ mod report;
 mod settings;
 
 pub(crate) use recipe::{Recipe, RecipeInputs};
+pub(crate) use reference::local_path;
 pub use reference::{Ecosystem, PackageReference};
 pub use settings::BuildSettings;

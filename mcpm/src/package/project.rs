@@ -1,7 +1,8 @@
-//! Local Go projects: finds the module, and selects the files for a build.
+//! Local projects and scripts: finds the files for a build.
 //!
-//! Excluded are files that `.gitignore` and `.dockerignore` match, the `.git` folder, and links that lead out of the
-//! project. As in Git, `.gitignore` files apply up to the root of the repository.
+//! Excluded are files that `.gitignore`, `.dockerignore` and `.mcpmignore` match, files that usually have secrets, the
+//! `.git` folder, installed packages, and links that lead out of the project. As in Git, `.gitignore` files apply up to
+//! the root of the repository. A script that belongs to no project is alone.
 
 use std::{
     fs,
@@ -14,25 +15,41 @@ use ignore::{
     gitignore::{Gitignore, GitignoreBuilder},
 };
 
-use super::context::{BuildContext, MAX_CONTEXT_BYTES};
+use super::{
+    Ecosystem,
+    context::{BuildContext, MAX_CONTEXT_BYTES},
+    local::{manifest, project_of_script},
+    reference::script_ecosystem,
+};
 use crate::{Error, ErrorKind, Result};
 
-/// A Go module on this machine, and the package in it that is compiled.
+/// Files that usually have secrets. They are left out even if no ignore file names them.
+const SECRET_FILES: [&str; 5] = [".env", ".netrc", ".npmrc", ".pypirc", ".git-credentials"];
+/// Folders with what tools have installed or compiled for this machine.
+const INSTALLED_FOLDERS: [&str; 3] = ["node_modules", ".venv", "__pycache__"];
+/// Files of a user's home folder, which is no project even if it has the manifest of one.
+const HOME_FILES: [&str; 3] = [".ssh", ".bashrc", ".profile"];
+
+/// A local project, and the program in it that is started; or a script alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Project {
-    /// Where `go.mod` is.
+    ecosystem: Ecosystem,
+    /// Where the manifest is; for a script alone, its folder.
     root: PathBuf,
-    /// The folder of the program below the root, as Go names it: `.` or `./cmd/server`.
+    /// The folder of a Go program below the root, as Go names it: `.` or `./cmd/server`; for a script, its path; for
+    /// another project, `.`.
     pub(super) package: String,
+    pub(super) is_script: bool,
+    is_alone: bool,
 }
 
 impl Project {
-    /// Finds the module that a folder belongs to.
+    /// Finds the module that a folder belongs to, or the project of a folder or a script.
     ///
     /// # Errors
-    /// `NotFound` when there is no such folder, `InvalidOption` when it is not in a Go module.
-    pub(super) fn find(folder: &Path) -> Result<Self> {
-        let shown = folder.display();
+    /// `NotFound` when there is no such path, `InvalidOption` when it is no project and no script.
+    pub(super) fn find(ecosystem: Ecosystem, path: &Path) -> Result<Self> {
+        let shown = path.display();
         let cannot_read = |error: io::Error| {
             let kind = match error.kind() {
                 io::ErrorKind::NotFound => ErrorKind::NotFound,
@@ -40,39 +57,76 @@ impl Project {
             };
             Error::new(kind, format!("cannot read the project `{shown}`")).source(error)
         };
-        let folder = fs::canonicalize(folder).map_err(cannot_read)?;
-        if !folder.is_dir() {
+        let path = fs::canonicalize(path).map_err(cannot_read)?;
+        let is_script = path.is_file() && script_ecosystem(&path) == Some(ecosystem);
+        if !is_script && !path.is_dir() {
             let message = format!("`{shown}` is not a folder");
-            return Err(Error::new(ErrorKind::InvalidOption, message)
-                .hint("use the folder that contains the program's `main` package"));
+            return Err(Error::new(ErrorKind::InvalidOption, message).hint(match ecosystem {
+                Ecosystem::Go => "use the folder that contains the program's `main` package",
+                Ecosystem::Python => "use the folder of a project, or a script that ends in `.py`",
+                Ecosystem::Node => {
+                    "use the folder of a project, or a script such as `server.js` or `server.ts`"
+                }
+            }));
         }
-        let Some(root) = folder.ancestors().find(|folder| folder.join("go.mod").is_file()) else {
-            let message = format!("`{shown}` is not in a Go module: no `go.mod` in it or in a parent folder");
-            return Err(
-                Error::new(ErrorKind::InvalidOption, message).hint("create a module with `go mod init`")
-            );
+        let manifest = manifest(ecosystem);
+        let has_manifest = |folder: &&Path| folder.join(manifest).is_file();
+        let root = match ecosystem {
+            Ecosystem::Go => path.ancestors().find(has_manifest).map(Path::to_owned),
+            // What a script names itself takes precedence over its project.
+            Ecosystem::Python if is_script && has_inline_metadata(&path).map_err(cannot_read)? => None,
+            _ if is_script => project_of_script(&path, ecosystem),
+            _ => Some(path.as_path()).filter(has_manifest).map(Path::to_owned),
         };
-        let below = folder.strip_prefix(root).unwrap_or(Path::new(""));
+        let is_alone = root.is_none() && is_script;
+        let root = if is_alone { path.parent().map(Path::to_owned) } else { root };
+        let Some(root) = root else {
+            let message = match ecosystem {
+                Ecosystem::Go => {
+                    format!("`{shown}` is not in a Go module: no `go.mod` in it or in a parent folder")
+                }
+                _ => format!("`{shown}` is not a project: it has no `{manifest}`"),
+            };
+            let hint = match ecosystem {
+                Ecosystem::Go => "create a module with `go mod init`",
+                _ => "name the script that starts the server",
+            };
+            return Err(Error::new(ErrorKind::InvalidOption, message).hint(hint));
+        };
+        if !is_alone && HOME_FILES.iter().any(|name| root.join(name).exists()) {
+            let message =
+                format!("`{}` is a home folder, with files that do not belong into an image", root.display());
+            return Err(
+                Error::new(ErrorKind::InvalidOption, message).hint("move the project to a folder of its own")
+            );
+        }
+        let below = path.strip_prefix(&root).unwrap_or(Path::new(""));
         let package = match below.to_str() {
             Some("") => ".".to_owned(),
+            Some(below) if is_script => below.to_owned(),
             Some(below) => format!("./{below}"),
             None => {
                 let message = format!("the name of `{shown}` is not UTF-8");
                 return Err(Error::new(ErrorKind::InvalidOption, message));
             }
         };
-        Ok(Self { root: root.to_owned(), package })
+        Ok(Self { ecosystem, root, package, is_script, is_alone })
     }
 
     /// Adds the project's files below a folder of the context, and returns notices about files that were excluded
-    /// without a pattern.
+    /// although no pattern matches them.
     ///
     /// # Errors
     /// `Io` when a file cannot be read, `InvalidOption` for a broken `.dockerignore` or a project that is too large.
     pub(super) fn pack(&self, context: &mut BuildContext, into: &str) -> Result<Vec<String>> {
         let mut left_out = Vec::new();
-        for path in self.files()? {
+        let files = if self.is_alone { vec![self.root.join(&self.package)] } else { self.files()? };
+        for path in files {
             let below = path.strip_prefix(&self.root).unwrap_or(&path);
+            if may_have_secrets(below) {
+                left_out.push(format!("`{}` may have secrets and is omitted", below.display()));
+                continue;
+            }
             let place = Path::new(into).join(below);
             let cannot_read = |error: io::Error| {
                 Error::new(ErrorKind::Io, format!("cannot read `{}`", path.display())).source(error)
@@ -125,8 +179,11 @@ impl Project {
     /// Returns the files and links that are not ignored, in the order of their names.
     fn files(&self) -> Result<Vec<PathBuf>> {
         let docker = self.dockerignore()?;
+        // Nothing installs packages into the folder of a Go module.
+        let skipped = if self.ecosystem == Ecosystem::Go { &[][..] } else { &INSTALLED_FOLDERS[..] };
         let in_git = self.root.ancestors().any(|folder| folder.join(".git").exists());
         let walk = WalkBuilder::new(&self.root)
+            .add_custom_ignore_filename(".mcpmignore")
             .hidden(false)
             .ignore(false)
             .git_global(false)
@@ -134,7 +191,10 @@ impl Project {
             .parents(in_git)
             .require_git(in_git)
             .follow_links(false)
-            .filter_entry(|entry| entry.file_name() != ".git")
+            .filter_entry(move |entry| {
+                let is = |name: &&str| entry.file_name() == *name;
+                entry.file_name() != ".git" && !skipped.iter().any(is)
+            })
             .build();
         let mut files = Vec::new();
         for entry in walk {
@@ -193,6 +253,19 @@ impl DockerIgnore {
         let matches = |pattern: &Gitignore| pattern.matched_path_or_any_parents(path, false).is_ignore();
         self.0.iter().rev().find(|(_, pattern)| matches(pattern)).is_some_and(|(lets_in, _)| !lets_in)
     }
+}
+
+/// Tells whether a file usually has secrets, which nothing in an image may have.
+fn may_have_secrets(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let is_example = || ["example", "sample", "template"].iter().any(|word| name.ends_with(word));
+    SECRET_FILES.contains(&&*name) || name.starts_with(".env.") && !is_example()
+}
+
+/// Tells whether a script of Python names its dependencies itself (PEP 723).
+fn has_inline_metadata(script: &Path) -> io::Result<bool> {
+    let content = read_bounded(script)?;
+    Ok(content.split(|byte| *byte == b'\n').any(|line| line.trim_ascii_end() == b"# /// script"))
 }
 
 /// Reads a file, up to the size limit of a context. A file that has been replaced by a link or something else is not

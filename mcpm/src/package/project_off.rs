@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, path::Path};
 
-use super::context::BuildContext;
+use super::{Ecosystem, context::BuildContext};
 use crate::{Feature, Result};
 
 /// A local project, which cannot be read.
@@ -10,10 +10,11 @@ pub(super) struct Project {
     never: Infallible,
     /// The package to build.
     pub(super) package: String,
+    pub(super) is_script: bool,
 }
 
 impl Project {
-    pub(super) fn find(_folder: &Path) -> Result<Self> {
+    pub(super) fn find(_ecosystem: Ecosystem, _path: &Path) -> Result<Self> {
         Err(Feature::Docker.missing("building a project"))
     }
 

@@ -21,8 +21,12 @@ impl Folder {
 
     /// What is packed, in the order of names, and what was said of the rest.
     fn packed(&self) -> (Vec<String>, Vec<String>) {
+        self.packed_as(Ecosystem::Go, "project")
+    }
+
+    fn packed_as(&self, ecosystem: Ecosystem, path: &str) -> (Vec<String>, Vec<String>) {
         let mut context = BuildContext::new();
-        let said = Project::find(&self.path("project")).unwrap().pack(&mut context, "src").unwrap();
+        let said = Project::find(ecosystem, &self.path(path)).unwrap().pack(&mut context, "src").unwrap();
         let archive = context.finish().unwrap();
         let mut archive = tar::Archive::new(archive.as_ref());
         let names = archive.entries().unwrap().map(|entry| {
@@ -102,9 +106,9 @@ fn the_last_pattern_of_dockerignore_that_matches_decides() {
 
 #[test]
 fn patterns_above_the_project_count_only_in_a_repository() {
-    let files = [("project/go.mod", ""), ("project/.env", ""), (".gitignore", ".env\n")];
+    let files = [("project/go.mod", ""), ("project/a.log", ""), (".gitignore", "*.log\n")];
     let folder = Folder::new(&files);
-    assert_eq!(folder.packed().0, ["src/.env", "src/go.mod"]);
+    assert_eq!(folder.packed().0, ["src/a.log", "src/go.mod"]);
     fs::create_dir(folder.path(".git")).unwrap();
     assert_eq!(folder.packed().0, ["src/go.mod"]);
 }
@@ -129,16 +133,16 @@ fn symlinks_out_of_the_project_are_skipped_with_a_warning() {
 #[test]
 fn a_program_below_the_module_is_found_with_its_module() {
     let folder = Folder::new(&[("project/go.mod", ""), ("project/cmd/server/main.go", "")]);
-    let project = Project::find(&folder.path("project/cmd/server")).unwrap();
+    let project = Project::find(Ecosystem::Go, &folder.path("project/cmd/server")).unwrap();
     assert_eq!(project.package, "./cmd/server");
     assert_eq!(project.root, fs::canonicalize(folder.path("project")).unwrap());
-    assert_eq!(Project::find(&folder.path("project")).unwrap().package, ".");
+    assert_eq!(Project::find(Ecosystem::Go, &folder.path("project")).unwrap().package, ".");
 }
 
 #[test]
 fn what_is_no_project_is_refused() {
     let folder = Folder::new(&[("file", "")]);
-    let refused = |below: &str| Project::find(&folder.path(below)).unwrap_err();
+    let refused = |below: &str| Project::find(Ecosystem::Go, &folder.path(below)).unwrap_err();
     assert_eq!(refused("absent").kind(), ErrorKind::NotFound);
     assert_eq!(refused("file").kind(), ErrorKind::InvalidOption);
     assert!(refused("").to_string().contains("no `go.mod` in it or in a parent folder"), "{}", refused(""));
@@ -147,7 +151,7 @@ fn what_is_no_project_is_refused() {
 #[test]
 fn the_files_of_a_module_are_files_of_the_project() {
     let folder = Folder::new(&[("project/go.mod", "module example.com/a\n"), ("key", "hush")]);
-    let project = Project::find(&folder.path("project")).unwrap();
+    let project = Project::find(Ecosystem::Go, &folder.path("project")).unwrap();
     assert_eq!(project.root_file("go.mod").unwrap().unwrap(), b"module example.com/a\n");
     assert_eq!(project.root_file("go.sum").unwrap(), None);
     for target in ["../key", "/dev/zero", "no-such", "go.mod"] {
@@ -166,7 +170,53 @@ fn an_oversized_file_is_not_read_whole() {
     let folder = Folder::new(&[("project/go.mod", "module example.com/a\n"), ("project/large", "")]);
     let file = fs::OpenOptions::new().write(true).open(folder.path("project/large")).unwrap();
     file.set_len(1 << 50).or_else(|_| file.set_len(1 << 40)).unwrap();
-    let project = Project::find(&folder.path("project")).unwrap();
+    let project = Project::find(Ecosystem::Go, &folder.path("project")).unwrap();
     let error = project.pack(&mut BuildContext::new(), "src").unwrap_err();
     assert!(error.message().contains("more than 256 MiB"), "{error}");
+}
+
+#[test]
+fn files_with_secrets_and_installed_packages_are_left_out() {
+    let folder = Folder::new(&[
+        ("project/package.json", "{}"),
+        ("project/.env", "KEY=1"),
+        ("project/.env.local", "KEY=1"),
+        ("project/.env.example", "KEY="),
+        ("project/deep/.npmrc", "//registry/:_authToken=x"),
+        ("project/.mcpmignore", "private/\n"),
+        ("project/private/a", ""),
+        ("project/node_modules/a/index.js", ""),
+        ("project/server.js", ""),
+    ]);
+    let (names, said) = folder.packed_as(Ecosystem::Node, "project");
+    assert_eq!(names, ["src/.env.example", "src/.mcpmignore", "src/package.json", "src/server.js"]);
+    let left_out = [".env", ".env.local", "deep/.npmrc"];
+    assert_eq!(said, left_out.map(|name| format!("`{name}` may have secrets and is omitted")));
+    // A script of the project has the same files; one without a project is alone.
+    assert_eq!(folder.packed_as(Ecosystem::Node, "project/server.js").0, names);
+    fs::remove_file(folder.path("project/package.json")).unwrap();
+    assert_eq!(folder.packed_as(Ecosystem::Node, "project/server.js").0, ["src/server.js"]);
+}
+
+#[test]
+fn a_script_with_inline_metadata_is_alone() {
+    let script = "# /// script\n# dependencies = []\n# ///\nprint()\n";
+    let folder = Folder::new(&[
+        ("project/pyproject.toml", ""),
+        ("project/server.py", script),
+        ("project/part.py", "# no /// script\n"),
+    ]);
+    assert_eq!(folder.packed_as(Ecosystem::Python, "project/server.py").0, ["src/server.py"]);
+    let all = ["src/part.py", "src/pyproject.toml", "src/server.py"];
+    assert_eq!(folder.packed_as(Ecosystem::Python, "project/part.py").0, all);
+    assert_eq!(folder.packed_as(Ecosystem::Python, "project").0, all);
+}
+
+#[test]
+fn a_home_folder_is_no_project() {
+    let folder = Folder::new(&[("package.json", "{}"), (".bashrc", ""), ("server.js", "")]);
+    for path in ["", "server.js"] {
+        let error = Project::find(Ecosystem::Node, &folder.path(path)).unwrap_err();
+        assert!(error.message().contains("is a home folder"), "{error}");
+    }
 }

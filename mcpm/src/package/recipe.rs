@@ -6,10 +6,10 @@ use bytes::Bytes;
 use ring::digest::{Context as Hasher, SHA256};
 
 use super::{
-    BuildSettings, Ecosystem, PackageReference,
+    BuildSettings, Ecosystem, PackageReference, additional,
     certificates::Certificates,
     context::BuildContext,
-    dockerfile::{self, DockerfileSpec},
+    dockerfile::{self, DockerfileSpec, Source},
     project::Project,
 };
 use crate::{Error, ErrorKind, Result, image::ImageReference, permission::HostRule};
@@ -30,6 +30,8 @@ const GO_RUNTIME_IMAGE: &str = "alpine:3.23";
 pub(crate) struct RecipeInputs<'a> {
     /// The package; a local project with an absolute path.
     pub(crate) package: &'a PackageReference,
+    /// Packages that are installed with it.
+    pub(crate) with: &'a [String],
     /// The base image, instead of the usual one.
     pub(crate) runtime_image: Option<&'a str>,
     /// Packages of the base image's distribution.
@@ -66,26 +68,28 @@ impl Recipe {
     /// Creates the recipe of a package. Reads a local project, and queries nothing else.
     ///
     /// # Errors
-    /// `InvalidOption` for an invalid base image or package, and for a folder without a Go project; `NotFound` and
+    /// `InvalidOption` for an invalid base image or package, and for a path without a project; `NotFound` and
     /// `Io` for files.
     pub(crate) fn new(ingredients: &RecipeInputs<'_>) -> Result<Self> {
         let package = ingredients.package;
         let ecosystem = package.ecosystem();
         check_packages(ingredients.add_packages)?;
         let (builder, runtime) = base_images(ingredients)?;
-        let project = package.project().map(Project::find).transpose()?;
+        let with = additional::requirements(ecosystem, ingredients.with)?;
+        let project = package.project().map(|path| Project::find(ecosystem, path)).transpose()?;
         let mirrors = ingredients.settings.mirrors(ecosystem);
         let requirement = package.requirement();
-        let name = match &project {
-            Some(project) => &project.package,
-            None => package.name().unwrap_or_default(),
+        let source = match &project {
+            Some(project) if project.is_script => Source::Script(&project.package),
+            Some(project) => Source::Project(&project.package),
+            None => Source::Index { requirement: &requirement, name: package.name().unwrap_or_default() },
         };
         let dockerfile = DockerfileSpec {
             ecosystem,
             builder: &builder,
             runtime: runtime.as_ref(),
-            requirement: project.is_none().then_some(&requirement),
-            name,
+            source,
+            with: &with,
             packages: ingredients.add_packages,
             has_certificates: ingredients.ca_cert.is_some(),
             args: mirrors.keys().map(String::as_str).collect(),
@@ -103,7 +107,8 @@ impl Recipe {
         let mut warnings = Vec::new();
         if let Some(project) = &project {
             // Separate from the rest, so that a change of the program does not fetch its modules again.
-            for name in ["go.mod", "go.sum"] {
+            let modules = if ecosystem == Ecosystem::Go { &["go.mod", "go.sum"][..] } else { &[] };
+            for name in modules {
                 if let Some(content) = project.root_file(name)? {
                     context.add_file(format!("module/{name}"), &content, false)?;
                 }
@@ -170,15 +175,18 @@ fn base_images(ingredients: &RecipeInputs<'_>) -> Result<(ImageReference, Option
 /// Returns the fixed scripts of a build.
 fn scripts(ecosystem: Ecosystem) -> &'static [(&'static str, &'static str)] {
     const PREPARE: (&str, &str) = ("prepare.sh", include_str!("scripts/prepare.sh"));
+    const LAUNCHER: (&str, &str) = ("launcher.sh", include_str!("scripts/launcher.sh"));
     match ecosystem {
         Ecosystem::Python => &[
             PREPARE,
+            LAUNCHER,
             ("python.sh", include_str!("scripts/python.sh")),
             ("report.py", include_str!("scripts/report.py")),
             ("uv.py", include_str!("scripts/uv.py")),
         ],
         Ecosystem::Node => &[
             PREPARE,
+            LAUNCHER,
             ("node.sh", include_str!("scripts/node.sh")),
             ("report.js", include_str!("scripts/report.js")),
         ],

@@ -9,6 +9,7 @@ fn recipe<'a>(reference: &str, change: impl FnOnce(&mut RecipeInputs<'a>)) -> Re
     let settings = Box::leak(Box::default());
     let mut ingredients = RecipeInputs {
         package,
+        with: &[],
         runtime_image: None,
         add_packages: &[],
         command: None,
@@ -31,6 +32,7 @@ fn the_name_of_an_image_is_a_hash_of_all_that_goes_in() {
     let mirror =
         BuildSettings::from_lookup(|name| (name == "PIP_INDEX_URL").then(|| "https://i.example".to_owned()));
     let packages = ["git".to_owned(), "jq".to_owned()];
+    let with = ["httpx".to_owned()];
     let names = [
         plain("uvx://server"),
         plain("uvx://server@1.2"),
@@ -39,6 +41,7 @@ fn the_name_of_an_image_is_a_hash_of_all_that_goes_in() {
         recipe("uvx://server", |all| all.add_packages = &packages[..1]).unwrap(),
         recipe("uvx://server", |all| all.add_packages = &packages).unwrap(),
         recipe("uvx://server", |all| all.command = Some("other")).unwrap(),
+        recipe("uvx://server", |all| all.with = &with).unwrap(),
         recipe("uvx://server", |all| all.ca_cert = Some(&certificates)).unwrap(),
         recipe("uvx://server", |all| all.settings = &mirror).unwrap(),
     ]
@@ -68,6 +71,22 @@ fn a_change_of_a_projects_file_is_another_image() {
     assert_eq!(image(), before);
     write("main.go", "package main\n\n");
     assert_ne!(image(), before);
+}
+
+#[test]
+fn a_script_is_installed_with_what_it_needs() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("the server's.py");
+    std::fs::write(&script, "print()\n").unwrap();
+    let with = ["httpx>=0.27".to_owned()];
+    let reference = format!("uvx://{}", script.display());
+    let built = recipe(&reference, |all| all.with = &with).unwrap();
+    let steps = "COPY src /app/src\nRUN [\"/bin/sh\", \"/mcpm/python.sh\", \"--script\", \"the server's.py\", \
+                 \"httpx>=0.27\"]\n";
+    assert!(built.dockerfile.contains(steps), "{}", built.dockerfile);
+    assert_eq!(built.image.familiar_name(), "localhost/mcpm/uvx-the-server-s-py");
+    std::fs::write(&script, "print(1)\n").unwrap();
+    assert_ne!(recipe(&reference, |all| all.with = &with).unwrap().image, built.image);
 }
 
 #[test]

@@ -47,7 +47,7 @@ enum PackageKind {
     Python { name: String, extras: Vec<String>, version: Option<String> },
     Node { name: String, version: Option<String> },
     Go { path: String, version: Option<String> },
-    GoProject { path: PathBuf },
+    Local { ecosystem: Ecosystem, path: PathBuf },
 }
 
 impl PackageReference {
@@ -78,44 +78,50 @@ impl PackageReference {
         match self.kind {
             PackageKind::Python { .. } => Ecosystem::Python,
             PackageKind::Node { .. } => Ecosystem::Node,
-            PackageKind::Go { .. } | PackageKind::GoProject { .. } => Ecosystem::Go,
+            PackageKind::Go { .. } => Ecosystem::Go,
+            PackageKind::Local { ecosystem, .. } => ecosystem,
         }
     }
 
-    /// Returns the package's name without extras and version; `None` for a local project.
+    /// Creates the reference of a local project or script.
+    pub(super) fn local(ecosystem: Ecosystem, path: PathBuf) -> Self {
+        let as_written = format!("{}://{}", ecosystem.scheme(), path.display());
+        Self { as_written, kind: PackageKind::Local { ecosystem, path } }
+    }
+
+    /// Returns the package's name without extras and version; `None` for a local project or script.
     pub fn name(&self) -> Option<&str> {
         match &self.kind {
             PackageKind::Python { name, .. }
             | PackageKind::Node { name, .. }
             | PackageKind::Go { path: name, .. } => Some(name),
-            PackageKind::GoProject { .. } => None,
+            PackageKind::Local { .. } => None,
         }
     }
 
-    /// Returns the requested version; `None` for the newest one and for a local project.
+    /// Returns the requested version; `None` for the newest one and for what is local.
     pub fn version(&self) -> Option<&str> {
         match &self.kind {
             PackageKind::Python { version, .. }
             | PackageKind::Node { version, .. }
             | PackageKind::Go { version, .. } => version.as_deref(),
-            PackageKind::GoProject { .. } => None,
+            PackageKind::Local { .. } => None,
         }
     }
 
-    /// Returns the folder of a local project.
+    /// Returns the folder of a local project, or the file of a local script.
     pub fn project(&self) -> Option<&Path> {
         match &self.kind {
-            PackageKind::GoProject { path } => Some(path),
+            PackageKind::Local { path, .. } => Some(path),
             _ => None,
         }
     }
 
-    /// Returns the reference with a local project's folder made absolute, so that it means the same everywhere.
+    /// Returns the reference with a local path made absolute, so that it means the same everywhere.
     #[must_use]
     pub fn resolved_against(&self, folder: &Path) -> Self {
         let Some(path) = self.project() else { return self.clone() };
-        let path = normalized(&folder.join(path));
-        Self { as_written: format!("go://{}", path.display()), kind: PackageKind::GoProject { path } }
+        Self::local(self.ecosystem(), normalized(&folder.join(path)))
     }
 
     /// Returns the requirement in the syntax of the ecosystem's tool: `name[extra]==1.2`, `@scope/name@1.2`,
@@ -131,15 +137,18 @@ impl PackageReference {
             PackageKind::Node { name, version } | PackageKind::Go { path: name, version } => {
                 format!("{name}@{}", version.as_deref().unwrap_or(LATEST))
             }
-            PackageKind::GoProject { path } => path.display().to_string(),
+            PackageKind::Local { path, .. } => path.display().to_string(),
         }
     }
 
-    /// Returns the workload name for the package: from its name, or from a project's folder.
+    /// Returns the workload name for the package: from its name, or from that of a local folder or script.
     pub fn workload_name(&self) -> String {
         match self.project() {
             // `..` has no name; the caller makes the path absolute first.
-            Some(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            Some(path) => {
+                let name = if is_script(path) { path.file_stem() } else { path.file_name() };
+                name.unwrap_or_default().to_string_lossy().into_owned()
+            }
             None => {
                 let (_, package) = self.as_written.split_once("://").unwrap_or_default();
                 package.replace(['/', '@', '.'], "-")
@@ -163,6 +172,9 @@ struct ReferenceError {
 fn python(text: &str) -> Result<PackageKind, ReferenceError> {
     let broken =
         |why| ReferenceError { why, hint: "write `uvx://NAME`, `uvx://NAME@1.2` or `uvx://NAME[EXTRA]`" };
+    if let Some(path) = local_path(text) {
+        return local(Ecosystem::Python, path);
+    }
     let (rest, version) = split_version(text, 0);
     let (name, extras) = match rest.split_once('[') {
         None => (rest, Vec::new()),
@@ -187,6 +199,9 @@ fn python(text: &str) -> Result<PackageKind, ReferenceError> {
 fn node(text: &str) -> Result<PackageKind, ReferenceError> {
     let broken =
         |why| ReferenceError { why, hint: "write `npx://NAME`, `npx://@SCOPE/NAME` or `npx://NAME@1.2`" };
+    if let Some(path) = local_path(text) {
+        return local(Ecosystem::Node, path);
+    }
     // The first character may be the `@` of a scope.
     let (name, version) = split_version(text, 1);
     if !is_node_name(name) {
@@ -202,14 +217,8 @@ fn node(text: &str) -> Result<PackageKind, ReferenceError> {
 fn go(text: &str) -> Result<PackageKind, ReferenceError> {
     let hint = "write `go://HOST/PATH`, `go://HOST/PATH@v1.2.3`, or `go://./FOLDER` for a local project";
     let broken = |why| ReferenceError { why, hint };
-    if text == "." || text == ".." || text.starts_with(['/', '.']) {
-        if !(matches!(text, "." | "..") || ["/", "./", "../"].iter().any(|start| text.starts_with(start))) {
-            return Err(broken("a local project is `./FOLDER`, `../FOLDER` or an absolute path"));
-        }
-        if text.contains(char::is_control) {
-            return Err(broken("a path has no control characters"));
-        }
-        return Ok(PackageKind::GoProject { path: PathBuf::from(text) });
+    if let Some(path) = local_path(text) {
+        return local(Ecosystem::Go, path);
     }
     let (path, version) = split_version(text, 0);
     check_go_path(path).map_err(broken)?;
@@ -222,6 +231,36 @@ fn go(text: &str) -> Result<PackageKind, ReferenceError> {
     let version =
         version.map(|version| if dotted(version) { format!("v{version}") } else { version.to_owned() });
     Ok(PackageKind::Go { path: path.to_owned(), version })
+}
+
+/// Returns the path, if it is one: absolute, or relative to the working folder or a folder above it.
+pub(crate) fn local_path(text: &str) -> Option<&Path> {
+    let path = Path::new(text);
+    (path.is_absolute() || matches!(path.components().next(), Some(Component::CurDir | Component::ParentDir)))
+        .then_some(path)
+}
+
+fn local(ecosystem: Ecosystem, path: &Path) -> Result<PackageKind, ReferenceError> {
+    if path.to_string_lossy().contains(char::is_control) {
+        let (why, hint) =
+            ("a path has no control characters", "write `./PATH`, `../PATH` or an absolute path");
+        return Err(ReferenceError { why, hint });
+    }
+    Ok(PackageKind::Local { ecosystem, path: path.to_owned() })
+}
+
+/// Returns the ecosystem of a script, by its extension.
+pub(super) fn script_ecosystem(path: &Path) -> Option<Ecosystem> {
+    match path.extension()?.to_str()? {
+        "py" => Some(Ecosystem::Python),
+        "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" => Some(Ecosystem::Node),
+        _ => None,
+    }
+}
+
+/// Tells whether a path has the extension of a script.
+fn is_script(path: &Path) -> bool {
+    script_ecosystem(path).is_some()
 }
 
 /// Splits at the first `@` that is not one of the first `skipped` bytes.

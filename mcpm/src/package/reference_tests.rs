@@ -79,6 +79,13 @@ fn local_projects_are_paths_and_named_like_their_folder() {
         assert_eq!(package.to_string(), format!("go://{path}"));
         assert_eq!(parse(&package.to_string()).unwrap(), package);
     }
+    let script = parse("uvx://./a.b/server.py").unwrap().resolved_against(Path::new("/home/u"));
+    assert_eq!(
+        (script.to_string(), script.ecosystem()),
+        ("uvx:///home/u/a.b/server.py".to_owned(), Ecosystem::Python)
+    );
+    assert_eq!(script.workload_name(), "server");
+    assert_eq!(parse("npx://./my.app").unwrap().workload_name(), "my.app");
 }
 
 #[test]
@@ -102,7 +109,7 @@ fn invalid_names_are_rejected_with_one_line() {
         "uvx://a[x]y",
         "uvx://a[x;y]",
         "uvx://a@latest@1",
-        "uvx://./a",
+        "uvx://.a",
         "uvx://git+https://example.com/a",
         "npx://",
         "npx://@",

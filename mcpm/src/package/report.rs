@@ -11,6 +11,9 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InstallReport {
+    /// The name of a local project.
+    #[serde(default)]
+    pub(super) name: Option<String>,
     /// The installed version.
     pub(super) version: String,
     /// The package's own commands, in the order of their names.
@@ -61,7 +64,7 @@ impl InstallReport {
             });
         }
         let files: BTreeSet<&str> = self.commands.iter().map(|command| command.file.as_str()).collect();
-        let like_package = package.name().and_then(|name| {
+        let like_package = package.name().or(self.name.as_deref()).and_then(|name| {
             // The scope of npm and the host of Go are not part of a command's name.
             named(name).or_else(|| named(name.rsplit('/').next()?))
         });
@@ -69,7 +72,10 @@ impl InstallReport {
             (_, Some(command)) => Ok(command),
             (Some(command), None) if files.len() == 1 => Ok(command),
             (None, None) => Err(Error::new(ErrorKind::InvalidOption, format!("`{package}` has no command"))
-                .hint("it may be a library; use the package that contains the server")),
+                .hint(match package.project() {
+                    None => "it may be a library; use the package that contains the server",
+                    Some(_) => "declare one in the project, or name the script that starts the server",
+                })),
             (Some(_), None) => {
                 let message = format!("`{package}` has several commands: {}", list());
                 Err(Error::new(ErrorKind::InvalidOption, message).hint("select one with `package_command`"))

@@ -10,7 +10,7 @@ fn report(commands: &[(&str, &str)]) -> InstallReport {
         path: format!("/app/bin/{name}"),
         file: (*file).to_owned(),
     };
-    InstallReport { version: "1.0".to_owned(), commands: commands.iter().map(command).collect() }
+    InstallReport { name: None, version: "1.0".to_owned(), commands: commands.iter().map(command).collect() }
 }
 
 fn choose_command(commands: &[(&str, &str)], reference: &str, asked: Option<&str>) -> Result<String> {
@@ -32,6 +32,17 @@ fn chooses_the_given_the_only_or_the_package_named_command() {
     ] {
         assert_eq!(choose_command(commands, reference, asked).unwrap(), name, "{reference}");
     }
+}
+
+#[test]
+fn a_local_project_has_the_name_that_it_reports() {
+    let report =
+        InstallReport { name: Some("@scope/b".to_owned()), ..report(&[("a", "/app/a"), ("b", "/app/b")]) };
+    assert_eq!(report.choose(&package("npx:///project"), None).unwrap().name, "b");
+    let none = InstallReport { commands: Vec::new(), ..report }
+        .choose(&package("npx:///project"), None)
+        .unwrap_err();
+    assert!(none.to_string().contains("name the script that starts the server"), "{none}");
 }
 
 #[test]

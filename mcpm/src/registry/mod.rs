@@ -110,9 +110,7 @@ impl Registry {
             .with("registry", &self.source);
         match self.similar(name).await {
             Some(similar) => error.hint(format!("did you mean `{similar}`?")),
-            None => {
-                error.hint("`mcpm registry list` shows all servers, `mcpm search WORD` some of them")
-            }
+            None => error.hint("`mcpm registry list` shows all servers, `mcpm search WORD` some of them"),
         }
     }
 

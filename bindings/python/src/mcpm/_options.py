@@ -109,6 +109,8 @@ if TYPE_CHECKING:
         """Container runtime to use."""
         package_command: str
         """Command of the package that starts the server, if the package has several."""
+        with_package: Iterable[str]
+        """Additional package to install together with a `uvx://` or `npx://` package or a local script."""
         rebuild: bool
         """Rebuild the package's image with the newest version that its name refers to."""
         offline: bool
@@ -395,6 +397,7 @@ WORKLOAD: dict[str, _values.Conversion] = {
     "debug": _values.plain,
     "runtime": _values.choice(_native.RuntimeChoice),
     "package_command": _values.plain,
+    "with_package": _values.texts,
     "rebuild": _values.plain,
     "offline": _values.plain,
     "allowed_origins": _values.texts,

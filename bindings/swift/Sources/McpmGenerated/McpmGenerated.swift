@@ -4691,12 +4691,14 @@ public func FfiConverterTypeWorkloadInfo_lower(_ value: WorkloadInfo) -> RustBuf
  */
 public struct WorkloadOptions: Equatable, Hashable {
     /**
-     * Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
+     * Server name, image, `uvx://`, `npx://` or `go://` package, local script or project, or URL.
      *
-     * A name without a tag is looked up in the registry, which supplies transport, permissions and
-     * environment; if it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which
-     * one is meant. An image is run as it is. For a package, a container image is built; `go://./path` and
-     * `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
+     * A server name is looked up in the registry, which supplies transport, permissions and environment;
+     * anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
+     * meant. An image is run as it is. For a package, a container image is built, and also for a path that
+     * begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or a folder
+     * with a `pyproject.toml`, `package.json` or `go.mod`. A URL is a remote server that is proxied as a
+     * workload.
      */
     public var server: String?
     /**
@@ -4979,6 +4981,10 @@ public struct WorkloadOptions: Equatable, Hashable {
      * Command of the package that starts the server, if the package has several.
      */
     public var packageCommand: String?
+    /**
+     * Additional package to install together with a `uvx://` or `npx://` package or a local script.
+     */
+    public var withPackage: [String]
     /**
      * Rebuild the package's image with the newest version that its name refers to.
      *
@@ -5296,12 +5302,14 @@ public struct WorkloadOptions: Equatable, Hashable {
     // declare one manually.
     public init(
         /**
-         * Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
+         * Server name, image, `uvx://`, `npx://` or `go://` package, local script or project, or URL.
          *
-         * A name without a tag is looked up in the registry, which supplies transport, permissions and
-         * environment; if it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which
-         * one is meant. An image is run as it is. For a package, a container image is built; `go://./path` and
-         * `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
+         * A server name is looked up in the registry, which supplies transport, permissions and environment;
+         * anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
+         * meant. An image is run as it is. For a package, a container image is built, and also for a path that
+         * begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or a folder
+         * with a `pyproject.toml`, `package.json` or `go.mod`. A URL is a remote server that is proxied as a
+         * workload.
          */server: String? = nil, 
         /**
          * Arguments passed to the MCP server.
@@ -5539,6 +5547,9 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Command of the package that starts the server, if the package has several.
          */packageCommand: String? = nil, 
+        /**
+         * Additional package to install together with a `uvx://` or `npx://` package or a local script.
+         */withPackage: [String] = [], 
         /**
          * Rebuild the package's image with the newest version that its name refers to.
          *
@@ -5841,6 +5852,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         self.debug = debug
         self.runtime = runtime
         self.packageCommand = packageCommand
+        self.withPackage = withPackage
         self.rebuild = rebuild
         self.offline = offline
         self.allowedOrigins = allowedOrigins
@@ -5959,6 +5971,7 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
                 debug: FfiConverterOptionBool.read(from: &buf), 
                 runtime: FfiConverterOptionTypeRuntimeChoice.read(from: &buf), 
                 packageCommand: FfiConverterOptionString.read(from: &buf), 
+                withPackage: FfiConverterSequenceString.read(from: &buf), 
                 rebuild: FfiConverterOptionBool.read(from: &buf), 
                 offline: FfiConverterOptionBool.read(from: &buf), 
                 allowedOrigins: FfiConverterSequenceString.read(from: &buf), 
@@ -6063,6 +6076,7 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
         FfiConverterOptionBool.write(value.debug, into: &buf)
         FfiConverterOptionTypeRuntimeChoice.write(value.runtime, into: &buf)
         FfiConverterOptionString.write(value.packageCommand, into: &buf)
+        FfiConverterSequenceString.write(value.withPackage, into: &buf)
         FfiConverterOptionBool.write(value.rebuild, into: &buf)
         FfiConverterOptionBool.write(value.offline, into: &buf)
         FfiConverterSequenceString.write(value.allowedOrigins, into: &buf)

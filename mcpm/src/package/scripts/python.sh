@@ -1,6 +1,10 @@
 #!/bin/sh
-# python.sh REQUIREMENT: installs a distribution with uv into /app/venv, for the Python of the base image.
+# python.sh REQUIREMENT...: installs distributions with uv into /app/venv, for the Python of the base image.
+# python.sh --project REQUIREMENT...: installs the project in /mcpm/src, and distributions.
+# python.sh --script FILE REQUIREMENT...: installs what a script in /app/src needs, and makes it a command.
 set -eu
+
+. /mcpm/launcher.sh
 
 python=$(command -v python3 || command -v python) || {
   echo "the base image has no Python" >&2
@@ -19,4 +23,29 @@ uv=$(command -v uv) || {
 export UV_CACHE_DIR=/mcpm/cache UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=never UV_NO_PROGRESS=1 UV_NO_CONFIG=1
 "$uv" venv --quiet --python "$python" /app/venv
 # The server's user cannot write what Python compiles, so it is compiled now.
-"$uv" pip install --compile-bytecode --python /app/venv/bin/python -- "$1"
+install() {
+  [ $# -eq 1 ] || "$uv" pip install --compile-bytecode --python /app/venv/bin/python "$@"
+}
+case $1 in
+  --project)
+    shift
+    install -- /mcpm/src "$@"
+    ;;
+  --script)
+    script=/app/src/$2 project=/app/src/pyproject.toml
+    shift 2
+    if grep -q '^# /// script[[:space:]]*$' "$script"; then
+      install -r "$script" -- "$@"
+    elif grep -q '^\[build-system\]' "$project" 2>/dev/null; then
+      install -- /app/src "$@"
+    elif grep -q '^\[project\]' "$project" 2>/dev/null; then
+      install -r "$project" -- "$@"
+    else
+      install -- "$@"
+    fi
+    launcher /app/venv/bin/python "$script"
+    ;;
+  *)
+    install -- "$@"
+    ;;
+esac

@@ -36,6 +36,7 @@ pub(in crate::workload) const CONTAINER_ONLY_OPTIONS: &[&str] = &[
     "runtime_add_package",
     "runtime",
     "package_command",
+    "with_package",
     "rebuild",
     "offline",
 ];

@@ -14,7 +14,8 @@ use crate::{
 };
 
 /// The options that apply to packages only.
-const PACKAGE_ONLY_OPTIONS: &[&str] = &["runtime_image", "runtime_add_package", "package_command", "rebuild"];
+const PACKAGE_ONLY_OPTIONS: &[&str] =
+    &["with_package", "runtime_image", "runtime_add_package", "package_command", "rebuild"];
 
 /// The source of a container's image.
 #[derive(Debug)]
@@ -224,6 +225,7 @@ fn recipe(
     let options = &request.options;
     Recipe::new(&RecipeInputs {
         package,
+        with: &options.with_package,
         runtime_image: base,
         add_packages: &options.runtime_add_package,
         command: options.package_command.as_deref(),

@@ -142,7 +142,12 @@ fn source_of(run_method: &RunMethod) -> Result<ServerSource> {
     if run_method.is_image {
         return ImageReference::parse(&run_method.server).map(ServerSource::Image).map_err(unusable);
     }
-    source::classify(&run_method.server).map_err(unusable)
+    match source::classify(&run_method.server).map_err(unusable)? {
+        ServerSource::Package(package) if package.project().is_some() => {
+            Err(Error::new(ErrorKind::Registry, "the entry names a path on this machine"))
+        }
+        source => Ok(source),
+    }
 }
 
 /// Selects the run method of an entry: images before packages before remote servers, in the order of the entry.

@@ -63,7 +63,7 @@ impl WorkloadRequest {
         let Some(server) = options.server.as_deref() else {
             return Err(Error::new(ErrorKind::InvalidOption, "the server is missing"));
         };
-        let source = source::classify(server)?.resolved_against(&environment.working_dir);
+        let source = source::classify_given(server, &environment.working_dir)?;
         if options.registry.is_some() && !matches!(source, ServerSource::Named { .. }) {
             let message =
                 format!("`registry` is for server names, but `{}` is not one", redact_url_text(server));

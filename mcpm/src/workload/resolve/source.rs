@@ -4,7 +4,10 @@ use std::path::Path;
 
 use super::remote_url::RemoteUrl;
 use crate::{
-    Error, ErrorKind, Result, image::ImageReference, package::PackageReference, workload::WorkloadName,
+    Error, ErrorKind, Result,
+    image::ImageReference,
+    package::{self, PackageReference},
+    workload::WorkloadName,
 };
 
 /// The reference of the image.
@@ -27,7 +30,7 @@ pub(in crate::workload) enum ServerSource {
 
 impl ServerSource {
     /// Makes the path of a local project absolute; a relative one is below `folder`.
-    pub(in crate::workload) fn resolved_against(self, folder: &Path) -> Self {
+    fn resolved_against(self, folder: &Path) -> Self {
         match self {
             Self::Package(package) => Self::Package(package.resolved_against(folder)),
             other => other,
@@ -42,6 +45,17 @@ impl ServerSource {
             Self::Remote(url) => url.workload_name(),
             Self::Named { name, .. } => WorkloadName::sanitized(&name.replace(['.', '/'], "-")),
         }
+    }
+}
+
+/// Classifies the server that a user names, which may be a local path. A relative one is below `folder`.
+///
+/// # Errors
+/// As for [`classify`]; those of a path that cannot be read, or that is neither a script nor a project.
+pub(in crate::workload) fn classify_given(server: &str, folder: &Path) -> Result<ServerSource> {
+    match package::local_path(server) {
+        Some(path) => package::local::reference(path, folder).map(ServerSource::Package),
+        None => classify(server).map(|source| source.resolved_against(folder)),
     }
 }
 
