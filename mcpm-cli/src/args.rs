@@ -9,6 +9,8 @@ use mcpm::{
     options::{ArgumentPosition, Arity, OptionSet, OptionSpec, Required, ValueKind, WorkloadOptions},
 };
 
+use crate::completion;
+
 /// Adds all options of a set; suitable for [`Command::defer`].
 pub(crate) fn add<O: OptionSet>(command: Command) -> Command {
     let own = O::SPECS.iter().filter(|spec| spec.place != ArgumentPosition::Global);
@@ -61,6 +63,12 @@ pub(crate) fn arg(spec: &'static OptionSpec) -> Arg {
             arg.action(ArgAction::Set).overrides_with(spec.name)
         }
         Arity::One => arg.action(ArgAction::Set),
+    };
+    let arg = match spec.name {
+        "server" => arg.add(completion::servers_and_paths()),
+        "group" => arg.add(completion::groups()),
+        "secret" => arg.add(completion::secrets()),
+        _ => arg,
     };
     match spec.kind {
         // The value requires `=`, so that the flag does not consume the next argument.

@@ -14,6 +14,7 @@ mod args;
 mod args_tests;
 mod browser;
 mod commands;
+mod completion;
 mod executor;
 mod exit;
 mod flag_names;
@@ -28,6 +29,7 @@ mod signals;
 mod standard_streams;
 mod supervise;
 mod terminal;
+mod topics;
 #[cfg_attr(windows, path = "tty_off.rs")]
 mod tty;
 
@@ -42,6 +44,7 @@ pub fn command() -> Command {
     Command::new("mcpm")
         .version(env!("CARGO_PKG_VERSION"))
         .about(env!("CARGO_PKG_DESCRIPTION"))
+        .after_help(topics::HINT)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .args(global.map(args::arg))
@@ -57,10 +60,17 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         // The parent process has reported its errors.
         return supervise::main().map_or(ExitCode::from(exit::FAILURE), |()| ExitCode::SUCCESS);
     }
-    let arguments = program.into_iter().chain(arguments);
-    let matches = match command().try_get_matches_from(arguments) {
+    let arguments: Vec<OsString> = program.into_iter().chain(arguments).collect();
+    if completion::answer(&arguments) {
+        return ExitCode::SUCCESS;
+    }
+    let matches = match command().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
         Err(asked) => {
+            if let Some(text) = topics::text(&arguments) {
+                return output::write(text.as_bytes())
+                    .map_or(ExitCode::from(exit::FAILURE), |()| ExitCode::SUCCESS);
+            }
             // Errors are ignored: the reader may have closed the pipe.
             let _ = asked.print();
             return exit::of_usage(&asked);

@@ -1,5 +1,5 @@
 //! Man pages and completion scripts, which a package generates with the program: they are complete, and their readers
-//! accept them.
+//! accept them; and completions in real shells.
 
 use std::{
     collections::BTreeSet,
@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::support::{Home, Outcome};
+use super::support::{Home, Outcome, PseudoTerminal};
 
 /// All commands below a command, itself included, each with the words that select it.
 fn with_subcommands(command: &clap::Command, path: &[&str], all: &mut Vec<(Vec<String>, clap::Command)>) {
@@ -82,42 +82,146 @@ fn each_command_has_a_man_page_with_all_its_options_and_subcommands() {
     assert!(!home.path("nope").exists());
 }
 
+/// Asks for completions as the script of fish does, which shows the help beside each.
+#[track_caller]
+fn completions(home: &Home, words: &[&str]) -> Vec<String> {
+    let mut asked = home.mcpm(&["--", "mcpm"]);
+    asked.args(words).env("COMPLETE", "fish");
+    let outcome = Outcome::of(asked.output().unwrap());
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{words:?}");
+    outcome.stdout.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect()
+}
+
 #[test]
-fn each_completion_script_has_all_commands_and_options() {
+fn all_commands_and_options_are_completed() {
     let home = Home::without_engine();
-    // How the shells write a long option.
-    for (shell, prefix) in
-        [("bash", "--"), ("zsh", "--"), ("fish", "-l "), ("powershell", "--"), ("elvish", "--")]
-    {
-        let script = home.run(&["completion", shell]).succeeded().stdout;
-        for (path, command) in all_commands() {
-            assert!(path.iter().all(|word| script.contains(&**word)), "{shell}: {path:?}");
-            for option in visible_options(&command) {
-                assert!(script.contains(&format!("{prefix}{option}")), "{shell}: {path:?} --{option}");
-            }
+    for (path, command) in all_commands() {
+        let path: Vec<&str> = path.iter().skip(1).map(String::as_str).collect();
+        let found = completions(&home, &[&path[..], &["--"]].concat());
+        for option in visible_options(&command) {
+            assert!(found.contains(&format!("--{option}")), "{path:?} --{option}: {found:?}");
+        }
+        let found = completions(&home, &[&path[..], &[""]].concat());
+        for below in command.get_subcommands() {
+            assert!(found.iter().any(|word| word == below.get_name()), "{path:?} {}", below.get_name());
         }
     }
 }
 
 #[test]
-fn bash_completes_commands_options_and_values() {
+fn each_shell_has_a_script_that_asks_this_program() {
     let home = Home::without_engine();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = home.run(&["completion", shell]).succeeded().stdout;
+        assert!(script.contains("COMPLETE") && script.contains("mcpm"), "{shell}: {script}");
+        // It is read whenever a shell starts.
+        assert!(script.len() < 4096, "{shell}: {}", script.len());
+    }
+}
+
+/// A home with names of each kind.
+fn home_with_names() -> Home {
+    let home = Home::without_engine();
+    home.run(&["group", "create", "team-a"]).succeeded();
+    home.run(&["secret", "provider", "environment"]).succeeded();
+    home.set("MCPM_SECRET_TEAM_KEY", "hush");
+    fs::create_dir_all(home.path("state/mcpm/workloads/team-web")).unwrap();
+    home.write("tea.py", "");
+    home
+}
+
+#[test]
+fn names_are_completed() {
+    let home = home_with_names();
+    for (words, expected) in [
+        (&["status", "te"][..], &["team-web"][..]),
+        (&["rm", "team-web", "te"], &["team-web"]),
+        (&["call", "te"], &["team-web"]),
+        (&["stop", "--group", ""], &["default", "team-a"]),
+        (&["run", "--group", "t"], &["team-a"]),
+        (&["group", "rm", "te"], &["team-a"]),
+        (&["run", "fetc"], &["fetch"]),
+        (&["run", "./te"], &["./tea.py"]),
+        (&["registry", "info", "git"], &["git", "github"]),
+        (&["client", "add", "claude-c"], &["claude-code"]),
+        (&["client", "add", "claude-code", "t"], &["team-web"]),
+        // A server that does not respond has no tools.
+        (&["call", "team-web", "x"], &[]),
+    ] {
+        assert_eq!(completions(&home, words), expected, "{words:?}");
+    }
+}
+
+/// Runs a shell with this program on its path.
+fn shell(home: &Home, program: &str, args: &[&str]) -> Command {
+    fs::create_dir_all(home.path("bin")).unwrap();
+    // A link of an earlier call.
+    let _ = std::os::unix::fs::symlink(home.program(), home.path("bin/mcpm"));
+    let mut command = home.command(program);
+    command.args(args).env("PATH", format!("{}:{}", home.text("bin"), std::env::var("PATH").unwrap()));
+    command
+}
+
+const IN_SHELLS: [(&str, &str); 5] = [
+    ("mcpm expl", "explain"),
+    ("mcpm run --isolate", "--isolate-network"),
+    ("mcpm group cr", "create"),
+    ("mcpm completion elv", "elvish"),
+    ("mcpm status tea", "team-web"),
+];
+
+#[test]
+fn bash_completes_commands_options_and_names() {
+    let home = home_with_names();
     let script = home.run(&["completion", "bash"]).succeeded().stdout;
     let script = home.write("mcpm.bash", &script);
-    for (words, expected) in [
-        (&["mcpm", "expl"][..], "explain"),
-        (&["mcpm", "run", "--isolate"], "--isolate-network"),
-        (&["mcpm", "group", "cr"], "create"),
-        (&["mcpm", "completion", "elv"], "elvish"),
-    ] {
-        let [.., previous, current] = words else { panic!("{words:?}") };
+    for (line, expected) in IN_SHELLS {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [.., previous, current] = words[..] else { panic!("{words:?}") };
         let complete = format!(
-            ". {script}; COMP_WORDS=({}); COMP_CWORD={}; _mcpm mcpm '{current}' '{previous}'; \
-             printf '%s\\n' \"${{COMPREPLY[@]}}\"",
-            words.join(" "),
+            ". {script}; COMP_WORDS=({line}); COMP_CWORD={}; COMP_TYPE=9; \
+             _clap_complete_mcpm mcpm '{current}' '{previous}'; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
             words.len() - 1
         );
-        let bash = Outcome::of(Command::new("bash").args(["--norc", "-c", &complete]).output().unwrap());
-        assert_eq!((bash.stdout.trim_end(), bash.stderr.as_str()), (expected, ""), "{words:?}");
+        let bash = Outcome::of(shell(&home, "bash", &["--norc", "-c", &complete]).output().unwrap());
+        assert_eq!(bash.stdout.trim_end(), expected, "{line}: {bash:?}");
+    }
+}
+
+#[test]
+fn fish_completes_commands_options_and_names() {
+    let home = home_with_names();
+    let script = home.run(&["completion", "fish"]).succeeded().stdout;
+    let script = home.write("mcpm.fish", &script);
+    for (line, expected) in IN_SHELLS {
+        let complete = format!("source {script}; complete --do-complete '{line}'");
+        let fish = Outcome::of(shell(&home, "fish", &["--no-config", "-c", &complete]).output().unwrap());
+        let found: Vec<&str> = fish.stdout.lines().map(|line| line.split('\t').next().unwrap()).collect();
+        assert_eq!(found, [expected], "{line}: {fish:?}");
+    }
+}
+
+#[test]
+fn zsh_completes_commands_options_and_names() {
+    let home = home_with_names();
+    let script = home.run(&["completion", "zsh"]).succeeded().stdout;
+    home.write("functions/_mcpm", &script);
+    for (line, expected) in IN_SHELLS {
+        // Completion needs a terminal, and its widget puts the line into a file.
+        let setup = format!(
+            "fpath=({1} $fpath); autoload -U compinit; compinit -u -D; shown() {{ print -r -- \"$BUFFER\" >{0}; exit }}; \
+             zle -N shown; bindkey '^X' shown; PS1='ready> '\n",
+            home.text("line"),
+            home.text("functions")
+        );
+        home.write("home/.zshrc", &setup);
+        let zsh = shell(&home, "script", &[]);
+        let mut terminal = PseudoTerminal::spawn(zsh, "zsh -i");
+        terminal.expect_then_type("ready> ", &format!("{line}\t\u{18}"));
+        let (_, shown) = terminal.wait();
+        let completed =
+            fs::read_to_string(home.path("line")).unwrap_or_else(|error| panic!("{error}: {shown}"));
+        assert_eq!(completed.split_whitespace().last(), Some(expected), "{line}: {shown}");
+        fs::remove_file(home.path("line")).unwrap();
     }
 }

@@ -119,9 +119,9 @@ fn debian_package_gives_a_working_program(server: &FileServer) {
         for page in mcpm mcpm-run mcpm-proxy-stdio; do
           gzip -dc /usr/share/man/man1/$page.1.gz | grep -q '^.TH'
         done
-        bash -c '. /usr/share/bash-completion/completions/mcpm && complete -p mcpm' | grep -q -- '-F _mcpm'
+        bash -c '. /usr/share/bash-completion/completions/mcpm && complete -p mcpm' | grep -q -- '-F _clap_complete_mcpm'
         grep -q '#compdef mcpm' /usr/share/zsh/vendor-completions/_mcpm
-        grep -q 'complete -c mcpm' /usr/share/fish/vendor_completions.d/mcpm.fish
+        grep -q 'complete --keep-order --exclusive --command mcpm' /usr/share/fish/vendor_completions.d/mcpm.fish
         grep -q 'Apache License' /usr/share/doc/mcpm/copyright
         dpkg --remove mcpm >/dev/null
         find / -xdev -name '*mcpm*' -not -path '/root/*' -not -path '/proc/*' -not -path '/var/cache/*'

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::server_args;
 use crate::{
-    exit,
+    completion, exit,
     output::{self, JSON, TEXT},
 };
 
@@ -30,7 +30,7 @@ pub(crate) fn command() -> Command {
         )
         .defer(|command| {
             server_args::add(command)
-                .arg(Arg::new(TOOL).value_name("TOOL").required(true).help("Name of the tool"))
+                .arg(Arg::new(TOOL).value_name("TOOL").required(true).help("Name of the tool").add(completion::tools()))
                 .arg(
                     Arg::new(ARGUMENTS)
                         .value_name("KEY=VALUE")

@@ -15,7 +15,7 @@ use mcpm::{
 
 use crate::{
     commands::{client_import, workload_args},
-    executor,
+    completion, executor,
     output::{self, JSON, TEXT},
 };
 
@@ -56,7 +56,7 @@ pub(crate) fn command() -> Command {
 
 /// The argument for a client.
 pub(crate) fn client_arg() -> Arg {
-    Arg::new(CLIENT).value_name("CLIENT").required(true).help(CLIENT_HELP)
+    Arg::new(CLIENT).value_name("CLIENT").required(true).help(CLIENT_HELP).add(completion::clients())
 }
 
 /// The argument for a project.
@@ -74,8 +74,20 @@ fn selection(command: Command) -> Command {
     command
         .override_usage(usage)
         .arg(client_arg())
-        .arg(Arg::new(NAME).value_name("NAME").action(ArgAction::Append).help("Names of the workloads"))
-        .arg(Arg::new(GROUP).long(GROUP).value_name("GROUP").help("All workloads of a group"))
+        .arg(
+            Arg::new(NAME)
+                .value_name("NAME")
+                .action(ArgAction::Append)
+                .help("Names of the workloads")
+                .add(completion::workloads()),
+        )
+        .arg(
+            Arg::new(GROUP)
+                .long(GROUP)
+                .value_name("GROUP")
+                .help("All workloads of a group")
+                .add(completion::groups()),
+        )
         .arg(project_arg())
         .group(ArgGroup::new("which").args([NAME, GROUP]).required(true))
 }
@@ -83,7 +95,7 @@ fn selection(command: Command) -> Command {
 const CLIENT_HELP: &str = "Name of the client, such as `claude-code`; `mcpm client status` shows all";
 
 fn optional_client() -> Arg {
-    Arg::new(CLIENT).value_name("CLIENT").help("Only this client")
+    Arg::new(CLIENT).value_name("CLIENT").help("Only this client").add(completion::clients())
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {

@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use clap::{Arg, ArgMatches, Command, value_parser};
-use clap_complete::{Shell, generate};
-use mcpm::Result;
+use clap::{Arg, ArgMatches, Command, builder::PossibleValuesParser};
+use clap_complete::env::Shells;
+use mcpm::{Error, ErrorKind, Result};
 
-use crate::output;
+use crate::{completion::VARIABLE, output};
 
 const SHELL: &str = "shell";
 
@@ -17,15 +17,24 @@ pub(crate) fn command() -> Command {
                 .value_name("SHELL")
                 .help("Shell that the script is for")
                 .required(true)
-                .value_parser(value_parser!(Shell)),
+                .value_parser(PossibleValuesParser::new(Shells::builtins().names())),
         )
     })
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    if let Some(shell) = matches.get_one::<Shell>(SHELL) {
+    let shell = matches.get_one::<String>(SHELL).map_or("", String::as_str);
+    if let Some(shell) = Shells::builtins().completer(shell) {
         let mut script = Vec::new();
-        generate(*shell, &mut crate::command(), "mcpm", &mut script);
+        shell
+            .write_registration(VARIABLE, "mcpm", "mcpm", "mcpm", &mut script)
+            .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the script").source(error))?;
+        if shell.name() == "zsh" {
+            // From a folder of functions, zsh loads it when it completes for the first time.
+            script.extend(
+                b"\nif [ \"$funcstack[1]\" = _mcpm ]; then _clap_dynamic_completer_mcpm \"$@\"; fi\n",
+            );
+        }
         output::write(&script)?;
     }
     Ok(ExitCode::SUCCESS)

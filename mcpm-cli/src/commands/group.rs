@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use mcpm::{Environment, Error, ErrorKind, Result, workload::Workloads};
 
 use crate::{
-    executor,
+    completion, executor,
     output::{self, JSON, TEXT},
     supervise::STOP_GRACE,
 };
@@ -23,7 +23,7 @@ pub(crate) fn command() -> Command {
         .subcommands([
             Command::new("create").about("Create a group").arg(name()),
             Command::new("list").visible_alias("ls").about("List groups").arg(output::arg(&[TEXT, JSON])),
-            Command::new("rm").about("Remove a group").arg(name()).arg(
+            Command::new("rm").about("Remove a group").arg(name().add(completion::groups())).arg(
                 Arg::new(WITH_WORKLOADS)
                     .long(WITH_WORKLOADS)
                     .action(ArgAction::SetTrue)

@@ -15,7 +15,7 @@ use mcpm::{
 };
 
 use crate::{
-    executor,
+    completion, executor,
     output::{self, JSON, TEXT},
 };
 
@@ -24,7 +24,11 @@ const MCP_JSON: &str = "mcp-json";
 
 pub(crate) fn command() -> Command {
     Command::new("list").visible_alias("ls").about("List workloads and their status").defer(|command| {
-        let group = Arg::new(GROUP).long(GROUP).value_name("GROUP").help("Only workloads of this group");
+        let group = Arg::new(GROUP)
+            .long(GROUP)
+            .value_name("GROUP")
+            .help("Only workloads of this group")
+            .add(completion::groups());
         command.arg(group).arg(output::arg(&[TEXT, JSON, MCP_JSON]))
     })
 }

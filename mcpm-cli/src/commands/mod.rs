@@ -28,7 +28,7 @@ pub(crate) mod registry;
 pub(crate) mod rm;
 pub(crate) mod run;
 pub(crate) mod secret;
-mod server_args;
+pub(crate) mod server_args;
 pub(crate) mod service;
 pub(crate) mod start;
 pub(crate) mod status;

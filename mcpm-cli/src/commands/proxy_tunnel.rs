@@ -10,7 +10,7 @@ use mcpm::{
 };
 
 use crate::{
-    executor, logging,
+    completion, executor, logging,
     output::{self, JSON, TEXT},
     signals::StopSignals,
     terminal,
@@ -32,7 +32,8 @@ pub(crate) fn command() -> Command {
                     .help(
                         "Name of a running workload, or URL of an MCP server that this machine reaches; the tunnel \
                          exposes all paths of its port",
-                    ),
+                    )
+                    .add(completion::workloads()),
             )
             .arg(Arg::new(NAME).value_name("SERVER_NAME").required(true).help("Name for messages and logs"))
             .arg(

@@ -14,7 +14,7 @@ use mcpm::{
 };
 
 use crate::{
-    args, executor,
+    args, completion, executor,
     flag_names::with_flags,
     output::{self, JSON, TEXT},
 };
@@ -37,7 +37,11 @@ pub(crate) fn command() -> Command {
             with_options(Command::new("list").about("List all servers")).visible_alias("ls"),
             search_command(),
             with_options(Command::new("info").about("Show one server in detail")).arg(
-                Arg::new(NAME).value_name("NAME").required(true).help("Name of the server, or its last part"),
+                Arg::new(NAME)
+                    .value_name("NAME")
+                    .required(true)
+                    .help("Name of the server, or its last part")
+                    .add(completion::servers()),
             ),
         ])
 }
@@ -74,7 +78,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
 pub(crate) fn search(matches: &ArgMatches) -> Result<ExitCode> {
     let words: Vec<_> = matches.get_many::<String>(WORD).into_iter().flatten().cloned().collect();
     let found = executor::run(open(matches)?.search(&words.join(" "), &print_notice))?;
-    show(matches, &found, "no server of the registry contains all words; `mcpm registry list` shows all servers")
+    show(
+        matches,
+        &found,
+        "no server of the registry contains all words; `mcpm registry list` shows all servers",
+    )
 }
 
 fn info(matches: &ArgMatches) -> Result<ExitCode> {
@@ -122,7 +130,8 @@ fn show(matches: &ArgMatches, entries: &[RegistryEntry], if_empty: &str) -> Resu
 
 fn row(entry: &RegistryEntry) -> Vec<String> {
     let or_dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
-    let transports = entry.run_methods.iter().filter_map(|method| method.transport.map(|one| one.to_string()));
+    let transports =
+        entry.run_methods.iter().filter_map(|method| method.transport.map(|one| one.to_string()));
     vec![
         entry.name.clone(),
         or_dash(distinct(entry.run_methods.iter().map(|method| kind(method).to_owned()))),

@@ -18,7 +18,7 @@ use mcpm::{
 use crate::{
     args,
     commands::client,
-    executor, exit, flag_names, logging,
+    completion, executor, exit, flag_names, logging,
     output::{self, JSON, TEXT},
     progress::Progress,
     signals::StopSignals,
@@ -35,7 +35,9 @@ Forms:
   mcpm run IMAGE [-- ARGS...]             a container image
   mcpm run uvx://PACKAGE [-- ARGS...]     a Python package, run by uv
   mcpm run npx://PACKAGE [-- ARGS...]     a Node.js package
-  mcpm run go://PACKAGE [-- ARGS...]      a Go package, or a local project as go://./path
+  mcpm run go://PACKAGE [-- ARGS...]      a Go package
+  mcpm run ./SCRIPT [-- ARGS...]          a local script: .py, .js, .mjs or .ts
+  mcpm run ./FOLDER [-- ARGS...]          a local project of Python, Node.js or Go
   mcpm run URL [--name NAME]              a remote server
   mcpm run --from-config FILE             a workload that was exported";
 
@@ -54,6 +56,7 @@ pub(crate) fn command() -> Command {
                 .long(CLIENT)
                 .value_name("CLIENT")
                 .action(ArgAction::Append)
+                .add(completion::clients())
                 .help("Enter the workload into the configuration of an MCP client; `mcpm client status` shows all");
             let quiet =
                 Arg::new(QUIET).long(QUIET).action(ArgAction::SetTrue).help("Do not suggest a next step on a terminal");

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     commands::workload_args,
-    executor,
+    completion, executor,
     output::{self, JSON, TEXT},
     terminal,
 };
@@ -29,7 +29,10 @@ const COMMAND: &str = "command";
 const MAX_INPUT_BYTES: u64 = 128 * 1024;
 
 pub(crate) fn command() -> Command {
-    let name = || Arg::new(NAME).value_name("NAME").required(true).help("Name of the secret");
+    let name = || {
+        let name = Arg::new(NAME).value_name("NAME").required(true).help("Name of the secret");
+        name.add(completion::secrets())
+    };
     Command::new("secret")
         .about("Manage secrets for servers")
         .subcommand_required(true)

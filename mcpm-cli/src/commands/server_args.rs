@@ -11,7 +11,7 @@ use mcpm::{
     workload::Workloads,
 };
 
-use crate::{args, executor, signals::StopSignals, terminal};
+use crate::{args, completion, executor, signals::StopSignals, terminal};
 
 /// How long the end of a session is waited for.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -26,7 +26,8 @@ pub(super) fn add(command: Command) -> Command {
             Arg::new(TARGET)
                 .value_name("NAME_OR_URL")
                 .required(true)
-                .help("Name of a running workload, or URL of an MCP server"),
+                .help("Name of a running workload, or URL of an MCP server")
+                .add(completion::workloads()),
         )
         .arg(
             Arg::new(TRANSPORT)
@@ -41,9 +42,14 @@ pub(super) fn add(command: Command) -> Command {
         .args(StdioBridge::option_specs().map(args::arg))
 }
 
+/// The name or the URL of the server.
+pub(crate) fn target(matches: &ArgMatches) -> &str {
+    matches.get_one::<String>(TARGET).map_or("", String::as_str)
+}
+
 /// Builds a bridge to the server.
 pub(super) async fn bridge(matches: &ArgMatches) -> Result<StdioBridge> {
-    let target = matches.get_one::<String>(TARGET).map_or("", String::as_str);
+    let target = target(matches);
     let mode = matches.get_one::<String>(TRANSPORT).map(|text| text.parse::<ProxyMode>()).transpose()?;
     let mut environment = terminal::environment();
     let mut bridge = if target.contains("://") {

@@ -8,7 +8,7 @@ use std::{
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use mcpm::{Result, workload::Workloads};
 
-use crate::{exit, flag_names, output};
+use crate::{completion, exit, flag_names, output};
 
 const NAME: &str = "name";
 const ALL: &str = "all";
@@ -18,7 +18,7 @@ pub(crate) const WHICH: &str = "which";
 
 /// The argument for one name.
 pub(crate) fn name_arg() -> Arg {
-    Arg::new(NAME).value_name("NAME").required(true).help("Name of the workload")
+    Arg::new(NAME).value_name("NAME").required(true).help("Name of the workload").add(completion::workloads())
 }
 
 /// The value of [`name_arg`].
@@ -29,9 +29,22 @@ pub(crate) fn name_of(matches: &ArgMatches) -> &str {
 /// Arguments for names, for all workloads, or for those of a group.
 pub(crate) fn name_args(command: Command) -> Command {
     command
-        .arg(Arg::new(NAME).value_name("NAME").action(ArgAction::Append).help("Names of the workloads"))
+        .arg(
+            Arg::new(NAME)
+                .value_name("NAME")
+                .action(ArgAction::Append)
+                .num_args(1..)
+                .help("Names of the workloads")
+                .add(completion::workloads()),
+        )
         .arg(Arg::new(ALL).long(ALL).action(ArgAction::SetTrue).help("All workloads"))
-        .arg(Arg::new(GROUP).long(GROUP).value_name("GROUP").help("All workloads of a group"))
+        .arg(
+            Arg::new(GROUP)
+                .long(GROUP)
+                .value_name("GROUP")
+                .help("All workloads of a group")
+                .add(completion::groups()),
+        )
         .group(ArgGroup::new(WHICH).args([NAME, ALL, GROUP]).required(true))
 }
 
