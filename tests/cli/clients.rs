@@ -4,7 +4,10 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::support::{Home, Program, PseudoTerminal, Session, testbed_variable};
+use super::{
+    remote::server_with_hook,
+    support::{Home, Program, PseudoTerminal, Session, testbed_variable},
+};
 
 const STDIO: &str = "mcpm-test/everything:1";
 
@@ -203,4 +206,24 @@ fn entries_are_imported_and_put_back() {
     assert_eq!(home.run(&["secret", "get", &secret]).code, Some(4));
     home.assert_nothing_left();
     home.assert_transcript("clients/import");
+}
+
+#[test]
+fn an_entry_that_is_changed_while_its_server_starts_is_left_alone() {
+    let home = Home::without_engine();
+    home.set("MCPM_SECRETS_PASSWORD", "pw");
+    let path = home.write("home/.cursor/mcp.json", "{}");
+    let changed = "{\n  \"mcpServers\": { \"mine\": { \"command\": \"npx\", \"args\": [\"other\"] } }\n}\n";
+    let body = json!({ "jsonrpc": "2.0", "id": 2, "result": { "tools": [] } }).to_string();
+    let file = path.clone();
+    let (authority, _told) = server_with_hook(&["200 OK"], body, move || fs::write(&file, changed).unwrap());
+    let entry = json!({ "url": format!("http://{authority}/mcp"), "headers": { "X-Key": "canary" } });
+    fs::write(&path, json!({ "mcpServers": { "mine": entry } }).to_string()).unwrap();
+    let refused = home.run(&["client", "import", "cursor"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("was changed while its server started"), "{refused:?}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), changed);
+    assert_eq!(home.run(&["list", "-o", "json"]).succeeded().json(), json!([]));
+    assert_eq!(home.run(&["secret", "list", "-o", "json"]).succeeded().json(), json!([]));
+    assert_eq!(home.run(&["client", "list", "-o", "json"]).succeeded().json(), json!([]));
 }

@@ -22,6 +22,15 @@ pub(super) fn server_with_body(
     statuses: &'static [&'static str],
     body: String,
 ) -> (String, mpsc::Receiver<(String, String)>) {
+    server_with_hook(statuses, body, || {})
+}
+
+/// Such a server that does something before each response.
+pub(super) fn server_with_hook(
+    statuses: &'static [&'static str],
+    body: String,
+    before_response: impl Fn() + Send + 'static,
+) -> (String, mpsc::Receiver<(String, String)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let authority = listener.local_addr().unwrap().to_string();
     let (tell, told) = mpsc::channel();
@@ -57,6 +66,7 @@ pub(super) fn server_with_body(
                 answered += 1;
                 statuses[(answered - 1).min(statuses.len() - 1)]
             };
+            before_response();
             let head = "Content-Type: application/json\r\nConnection: close";
             let length = body.len();
             let _ = write!(

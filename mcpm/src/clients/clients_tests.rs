@@ -5,19 +5,16 @@ use std::{fs, os::unix::fs::PermissionsExt as _, thread};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{
-    environment::Variables,
-    options::{ProxyMode, Secret},
-};
+use crate::{environment::Variables, options::ProxyMode};
 
 /// A user with the folders of all clients.
-struct User {
-    folder: tempfile::TempDir,
-    clients: Clients,
+pub(super) struct User {
+    pub(super) folder: tempfile::TempDir,
+    pub(super) clients: Clients,
 }
 
 impl User {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().join("home");
         let mut environment = Environment::from_lookup(|name| (name == "HOME").then(|| home.clone().into()));
@@ -30,20 +27,20 @@ impl User {
         Self { clients: Clients::new(environment).program("/bin/mcpm"), folder }
     }
 
-    fn home(&self) -> PathBuf {
+    pub(super) fn home(&self) -> PathBuf {
         self.folder.path().join("home")
     }
 
-    fn file(&self, client: &str) -> PathBuf {
+    pub(super) fn file(&self, client: &str) -> PathBuf {
         locate::client(client).unwrap().user_file(&self.clients.environment).unwrap()
     }
 
-    fn add(&self, client: &str, name: &str) -> Result<WrittenEntry> {
+    pub(super) fn add(&self, client: &str, name: &str) -> Result<WrittenEntry> {
         self.clients.add(client, &target(name), &EntryOptions::default())
     }
 }
 
-fn target(name: &str) -> ClientTarget {
+pub(super) fn target(name: &str) -> ClientTarget {
     ClientTarget {
         name: name.to_owned(),
         url: "http://127.0.0.1:4000/mcp".to_owned(),
@@ -53,7 +50,7 @@ fn target(name: &str) -> ClientTarget {
 }
 
 /// A configuration that a user of a client may have, with comments and other servers.
-fn sample(client: &str) -> &'static str {
+pub(super) fn sample(client: &str) -> &'static str {
     match client {
         "claude-code" => include_str!("samples/claude-code.json"),
         "claude-desktop" => include_str!("samples/claude-desktop.json"),
@@ -221,32 +218,126 @@ fn bad_files_are_left_as_they_are() {
     user.clients.check("cursor", Some("other"), &EntryOptions::default()).unwrap();
     fs::remove_file(&file).unwrap();
     std::os::unix::fs::symlink("/nonexistent", &file).unwrap();
-    refused("is a symbolic link to a file that does not exist");
+    refused("is a symbolic link to `/nonexistent`, which mcpm does not follow");
     fs::remove_file(&file).unwrap();
-    std::os::unix::fs::symlink("/dev/null", &file).unwrap();
-    refused("is not a regular file");
+    fs::create_dir(&file).unwrap();
+    let error = user.add("cursor", "time").unwrap_err();
+    assert!(error.to_string().contains("is not a regular file"), "{error}");
+    fs::remove_dir(&file).unwrap();
+    let real = user.home().join("dotfiles.json");
+    fs::write(&real, "{}").unwrap();
+    std::os::unix::fs::symlink(&real, &file).unwrap();
+    refused("is a symbolic link to");
+    assert!(fs::symlink_metadata(&file).unwrap().is_symlink());
     fs::remove_file(&file).unwrap();
     fs::write(&file, "{}").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o400)).unwrap();
     let error = user.add("cursor", "time").unwrap_err();
     assert!(error.to_string().contains("is read-only"), "{error}");
+    let error = user.clients.check("cursor", None, &EntryOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("is read-only"), "{error}");
+    assert!(user.clients.entries().unwrap().is_empty());
     assert_eq!(fs::read_to_string(&file).unwrap(), "{}");
 }
 
 #[test]
-fn a_link_is_followed_and_stays() {
+fn a_file_keeps_its_group_its_mode_and_its_acl() {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use rustix::fs::{XattrFlags, getxattr, setxattr};
+
+    const ACL: &str = "system.posix_acl_access";
     let user = User::new();
-    let real = user.home().join("dotfiles.json");
-    fs::write(&real, "{}\n").unwrap();
-    fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
     let file = user.file("cursor");
-    std::os::unix::fs::symlink(&real, &file).unwrap();
+    fs::write(&file, "{}\n").unwrap();
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root {
+        std::os::unix::fs::chown(&file, None, Some(4321)).unwrap();
+    }
+    // Version 2, then a tag, the permissions and the id of the owner, a user, the group, the mask, and all others.
+    let entries: [(u16, u16, u32); 5] =
+        [(1, 6, u32::MAX), (2, 4, 1234), (4, 4, u32::MAX), (16, 6, u32::MAX), (32, 0, u32::MAX)];
+    let entries = entries.iter().flat_map(|(tag, permissions, id)| {
+        [&tag.to_le_bytes()[..], &permissions.to_le_bytes(), &id.to_le_bytes()].concat()
+    });
+    let acl: Vec<u8> = 2_u32.to_le_bytes().into_iter().chain(entries).collect();
+    let has_acl = setxattr(&file, ACL, &acl, XattrFlags::empty()).is_ok();
+    let has_attributes = setxattr(&file, "user.note", b"mine", XattrFlags::empty()).is_ok();
+    let mode = if has_acl { 0o660 } else { 0o640 };
+    fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
     user.add("cursor", "time").unwrap();
-    assert!(fs::symlink_metadata(&file).unwrap().is_symlink());
-    assert!(fs::read_to_string(&real).unwrap().contains("time"));
-    assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
-    user.clients.remove("cursor", "time", None).unwrap();
-    assert_eq!(fs::read_to_string(&real).unwrap(), "{}\n");
+    let found = fs::metadata(&file).unwrap();
+    assert_eq!(found.permissions().mode() & 0o777, mode);
+    assert!(!is_root || found.gid() == 4321, "{}", found.gid());
+    let attribute = |name: &str| {
+        let mut value = vec![0; 1024];
+        let length = getxattr(&file, name, &mut value[..]).unwrap();
+        value.truncate(length);
+        value
+    };
+    assert!(!has_acl || attribute(ACL) == acl);
+    assert!(!has_attributes || attribute("user.note") == b"mine");
+}
+
+#[test]
+fn fields_that_the_user_has_added_stay_when_an_entry_is_added_again() {
+    let user = User::new();
+    let token = EntryOptions { token_variable: Some("TOKEN".to_owned()), ..EntryOptions::default() };
+    let moved = ClientTarget { url: "http://127.0.0.1:4000/mcp".to_owned(), ..target("time") };
+    for (client, old, new) in [
+        (
+            "cursor",
+            "\"url\"",
+            "\"timeout\": 30, // mine\n      \"headers\": { \"X-A\": \"b\" },\n      \"url\"",
+        ),
+        ("codex", "url =", "startup_timeout_sec = 20.5 # mine\nurl ="),
+        ("goose", "    type:", "    timeout: 300 # mine\n    envs: {}\n    type:"),
+        ("opencode", "\"url\"", "\"enabled\": false,\n      \"url\""),
+    ] {
+        let file = user.file(client);
+        user.clients.add(client, &target("time"), &EntryOptions::default()).unwrap();
+        let mine = fs::read_to_string(&file).unwrap().replacen(old, new, 1);
+        assert!(mine.contains(new), "{mine}");
+        fs::write(&file, &mine).unwrap();
+        user.clients.add(client, &moved, &EntryOptions::default()).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), mine, "{client}");
+        if client == "goose" {
+            continue;
+        }
+        user.clients.add(client, &moved, &token).unwrap();
+        let text = fs::read_to_string(&file).unwrap();
+        let kept = mine.lines().filter(|line| !line.contains("headers"));
+        assert!(kept.clone().all(|line| text.contains(line.trim_end_matches(','))), "{client}: {text}");
+        assert!(text.contains("TOKEN"), "{client}: {text}");
+        if client == "cursor" {
+            assert!(text.contains("\"X-A\": \"b\""), "{text}");
+        }
+        assert_eq!(
+            user.clients.entries().unwrap().iter().find(|one| one.client == client).unwrap().state,
+            EntryState::Present
+        );
+    }
+    // The form is another: nothing of the user's is given up without a word.
+    let sse = ClientTarget { transport: ProxyMode::Sse, ..target("time") };
+    let before = fs::read_to_string(user.file("cursor")).unwrap();
+    let error = user.clients.add("cursor", &sse, &EntryOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("`mcpm client remove cursor time`"), "{error}");
+    assert_eq!(fs::read_to_string(user.file("cursor")).unwrap(), before);
+}
+
+#[test]
+fn a_failed_write_leaves_no_record() {
+    let user = User::new();
+    let file = user.file("cursor");
+    user.add("zed", "time").unwrap();
+    let recorded = user.clients.entries().unwrap().len();
+    // Nobody can create a file in that folder.
+    fs::remove_dir_all(file.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink("/proc/self", file.parent().unwrap()).unwrap();
+    user.add("cursor", "time").unwrap_err();
+    assert_eq!(user.clients.entries().unwrap().len(), recorded);
+    user.clients.remove_workload("time");
+    assert!(user.clients.entries().unwrap().is_empty());
 }
 
 #[test]
@@ -367,141 +458,6 @@ fn clients_are_found_by_their_folders_and_programs() {
     assert!(error.to_string().contains("there is no client `zedd`"), "{error}");
     clients.add("codex", &target("time"), &EntryOptions::default()).unwrap();
     assert!(home.join(".codex/config.toml").is_file());
-}
-
-#[test]
-fn entries_of_users_become_options() {
-    let user = User::new();
-    let mut clients = user.clients.clone();
-    clients.environment.variables = [("TOKEN".to_owned(), "t0ken".to_owned())].into_iter().collect();
-    let file = user.file("cursor");
-    for (entry, expected) in [
-        (
-            json!({ "command": "npx", "args": ["-y", "@scope/server@1.2.3", "/data"], "env": { "API_KEY": "k", "MODE": "fast" } }),
-            Ok(
-                "server npx://@scope/server@1.2.3|secret my-server/API_KEY,target=API_KEY|env MODE=fast|args /data|name my-server",
-            ),
-        ),
-        (
-            json!({ "command": "/usr/bin/uvx", "args": ["--from", "mcp-server-x==1", "serve", "--db", "a b"] }),
-            Ok("package_command serve|server uvx://mcp-server-x@1|args --db|args a b|name my-server"),
-        ),
-        (
-            json!({ "command": "docker", "args": ["run", "-i", "--rm", "-e", "DB_URL", "-e", "A=1", "-v", "/a:/b:ro", "mcp/db", "x"], "env": { "DB_URL": "${env:TOKEN}" } }),
-            Ok(
-                "secret my-server/DB_URL,target=DB_URL|env A=1|volume /a:/b:ro|server image:mcp/db|args x|name my-server",
-            ),
-        ),
-        (
-            json!({ "url": "https://mcp.example.com/mcp", "headers": { "Authorization": "Bearer ${TOKEN}" } }),
-            Ok(
-                "server https://mcp.example.com/mcp|secret my-server/Authorization,target=header:Authorization|name my-server",
-            ),
-        ),
-        (
-            json!({ "type": "sse", "url": "https://mcp.example.com/sse" }),
-            Ok("server https://mcp.example.com/sse|transport sse|name my-server"),
-        ),
-        (json!({ "command": "node", "args": ["index.js"] }), Err("`node` runs a program of this machine")),
-        (
-            json!({ "command": "npx", "args": ["x", "--api-key=s3cret"] }),
-            Err("its argument `--api-key` seems"),
-        ),
-        (json!({ "command": "npx", "args": ["--call", "x"] }), Err("mcpm has nothing like `--call`")),
-        (
-            json!({ "command": "docker", "args": ["run", "--privileged", "x"] }),
-            Err("mcpm has nothing like `--privileged`"),
-        ),
-        (
-            json!({ "url": "https://x/mcp", "headers": { "A": "${input:key}" } }),
-            Err("it refers to `input:key`"),
-        ),
-        (json!({ "command": "npx", "args": ["x"], "disabled": true }), Err("it is disabled")),
-        (json!({ "command": "npx", "args": ["x"], "cwd": "/x" }), Err("its field `cwd`")),
-        (
-            json!({ "command": "/bin/mcpm", "args": ["proxy", "stdio", "x"] }),
-            Err("a command of mcpm already"),
-        ),
-        (json!({}), Err("neither a command nor a URL")),
-        (
-            json!({ "command": "npx", "args": ["x"], "excludeTools": ["delete"] }),
-            Err("its field `excludeTools`"),
-        ),
-        (json!({ "command": "npx", "args": ["x"], "autoApprove": [] }), Ok("server npx://x|name my-server")),
-        (json!({ "command": "npx", "args": ["x", "--port", 8080] }), Err("an argument that is not a text")),
-        (json!({ "command": "npx", "args": ["-p", "a", "-p", "b", "c"] }), Err("several packages")),
-        (json!({ "command": "npx", "args": ["x", "Bearer ${TOKEN}"] }), Err("a variable in an argument")),
-        (json!({ "url": "https://x/mcp?a=${TOKEN}" }), Err("a variable in an argument or a URL")),
-        (json!({ "url": "https://x/mcp?api_key=1" }), Err("its URL seems to contain a secret")),
-        (json!({ "url": "https://u:p@x/mcp" }), Err("its URL seems to contain a secret")),
-        (
-            json!({ "command": "npx", "args": ["x"], "env": { "NPM_CONFIG_REGISTRY": "https://x" } }),
-            Err("its variable `NPM_CONFIG_REGISTRY`"),
-        ),
-        (
-            json!({ "command": "npx", "args": ["x"], "env": { "A": "$TOKEN" } }),
-            Err("a form that mcpm does not know"),
-        ),
-        (
-            json!({ "command": "docker", "args": ["run", "-e", "A=x${TOKEN}", "y"] }),
-            Ok("secret my-server/A,target=A|server image:y|name my-server"),
-        ),
-        (json!({ "command": "docker", "args": ["run", "-v", "data:/data", "x"] }), Err("a named volume")),
-        (json!({ "command": "docker", "args": ["run", "-uroot:pw", "x"] }), Err("nothing like `-u` of")),
-    ] {
-        fs::write(&file, json!({ "mcpServers": { "My Server": entry } }).to_string()).unwrap();
-        let candidates = clients.import_candidates("cursor", None).unwrap();
-        assert_eq!((candidates.len(), candidates[0].entry.as_str()), (1, "My Server"));
-        match (&candidates[0].server, expected) {
-            (Ok(server), Ok(expected)) => {
-                let options = server.options.iter().map(|(name, text)| format!("{name} {text}"));
-                assert_eq!(options.collect::<Vec<_>>().join("|"), expected);
-                assert!(!format!("{server:?}").contains("t0ken"));
-            }
-            (Err(reason), Err(expected)) => assert!(reason.contains(expected), "{reason}"),
-            (found, expected) => panic!("{found:?} instead of {expected:?}"),
-        }
-    }
-}
-
-#[test]
-fn an_entry_is_taken_over_and_put_back() {
-    let user = User::new();
-    for (client, name, secret) in [
-        ("claude-code", "filesystem", "@modelcontextprotocol/server-filesystem"),
-        ("cursor", "db", "mcp/postgres"),
-        ("cline", "weather", "get_forecast"),
-        ("vscode", "perplexity", "server-perplexity-ask"),
-        ("codex", "context7", "@upstash/context7-mcp"),
-        ("goose", "filesystem", "@modelcontextprotocol/server-filesystem"),
-        ("opencode", "jira", "https://jira.example.com/mcp"),
-    ] {
-        let file = user.file(client);
-        fs::write(&file, sample(client)).unwrap();
-        let secrets = BTreeMap::from([("new/A".to_owned(), Secret::from(secret))]);
-        let server = ImportedServer { name: "new".to_owned(), options: Vec::new(), secrets: secrets.clone() };
-        let written = user.clients.take_over(client, name, &server, &target("new"), None).unwrap();
-        assert_eq!(fs::read_to_string(written.backup.unwrap()).unwrap(), sample(client));
-        let text = fs::read_to_string(&file).unwrap();
-        assert!(text.contains("http://127.0.0.1:4000/mcp") && !text.contains(secret), "{text}");
-        let record =
-            fs::read_to_string(user.clients.environment.state_dir.join("clients/entries.json")).unwrap();
-        assert!(!record.contains(secret), "{record}");
-        user.clients.update_url("new", "http://127.0.0.1:4001/mcp");
-        let imported = user.clients.imported(client, None).unwrap();
-        assert_eq!(
-            (imported[0].entry.as_str(), imported[0].secrets.as_slice()),
-            (name, &["new/A".to_owned()][..])
-        );
-        user.clients.put_back(client, "new", &BTreeMap::new(), None).unwrap_err();
-        // The workload may be removed before; its entry stays until the earlier one is put back.
-        user.clients.remove_workload("new");
-        let refused = user.clients.remove(client, "new", None).unwrap_err();
-        assert!(refused.to_string().contains(&format!("import {client} --undo {name}`")), "{refused}");
-        user.clients.put_back(client, "new", &secrets, None).unwrap();
-        assert_eq!(fs::read_to_string(&file).unwrap(), sample(client), "{client}");
-        assert!(user.clients.entries().unwrap().is_empty());
-    }
 }
 
 #[test]

@@ -1,18 +1,18 @@
 //! Reads one configuration file of an MCP client, and replaces it. If another program has changed the file since it was
 //! read, the write fails, so that no change is lost.
 //!
-//! A symbolic link is followed, because many users keep their configuration elsewhere and link to it: the file that it
-//! leads to is replaced, in its own folder, and the link stays. It must be a regular file of the same user.
+//! It must be a regular file of the same user. A symbolic link is refused: the file that it leads to is often under version
+//! control, or shared with other machines. The file keeps its group, its mode and its ACL.
 
 use std::{
-    fs::{self, File, Permissions},
+    fs::{self, File},
     io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
 use crate::{
     Error, ErrorKind, Result,
-    platform::{is_own_file, set_mode},
+    platform::{copy_attributes, is_own_file, set_mode},
     state::file::{create, file_error, replace_if},
 };
 
@@ -22,12 +22,9 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 /// A file that was read, or that does not exist.
 #[derive(Debug)]
 pub(super) struct ConfigFile {
-    /// The path, through links.
     path: PathBuf,
-    /// The file at the end of links.
-    real: PathBuf,
     text: Option<String>,
-    permissions: Option<Permissions>,
+    is_read_only: bool,
 }
 
 impl ConfigFile {
@@ -36,20 +33,18 @@ impl ConfigFile {
     /// # Errors
     /// `InvalidOption` for what cannot be edited; `Io`.
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let missing = || Self { path: path.to_owned(), real: path.to_owned(), text: None, permissions: None };
-        let link = match fs::symlink_metadata(path) {
-            Ok(found) => found.is_symlink(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(missing()),
-            Err(error) => return Err(file_error("read", path, error)),
-        };
-        let real = match path.canonicalize() {
-            Ok(real) => real,
-            Err(error) if link && error.kind() == io::ErrorKind::NotFound => {
-                return Err(unusable(path, "is a symbolic link to a file that does not exist"));
+        let found = match fs::symlink_metadata(path) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Self { path: path.to_owned(), text: None, is_read_only: false });
             }
             Err(error) => return Err(file_error("read", path, error)),
         };
-        let found = fs::metadata(&real).map_err(|error| file_error("read", path, error))?;
+        if found.is_symlink() {
+            let target = fs::read_link(path).unwrap_or_default();
+            let problem = format!("is a symbolic link to `{}`, which mcpm does not follow", target.display());
+            return Err(unusable(path, &problem));
+        }
         if !found.is_file() {
             return Err(unusable(path, "is not a regular file"));
         }
@@ -59,9 +54,14 @@ impl ConfigFile {
         if found.len() > MAX_FILE_BYTES {
             return Err(unusable(path, &format!("is larger than {MAX_FILE_BYTES} bytes")));
         }
-        let bytes = read_bounded(&real).map_err(|error| file_error("read", path, error))?;
+        let bytes = read_bounded(path).map_err(|error| file_error("read", path, error))?;
         let text = String::from_utf8(bytes).map_err(|_| unusable(path, "is not valid UTF-8"))?;
-        Ok(Self { path: path.to_owned(), real, text: Some(text), permissions: Some(found.permissions()) })
+        Ok(Self { path: path.to_owned(), text: Some(text), is_read_only: found.permissions().readonly() })
+    }
+
+    /// Fails for a read-only file.
+    pub(super) fn check_writable(&self) -> Result<()> {
+        if self.is_read_only { Err(unusable(&self.path, "is read-only")) } else { Ok(()) }
     }
 
     /// Returns the text; `None` for a file that does not exist.
@@ -75,17 +75,26 @@ impl ConfigFile {
     /// `Io`, also if the file has changed since it was read.
     pub(super) fn write(&self, new: &str, shared: bool) -> Result<()> {
         let failed = |error| self.failed("write", error);
-        let Some(permissions) = &self.permissions else {
+        if self.text.is_none() {
             if let Some(folder) = self.path.parent() {
                 fs::create_dir_all(folder).map_err(failed)?;
             }
             create(&self.path, new.as_bytes()).map_err(failed)?;
             return if shared { set_mode(&self.path, 0o644).map_err(failed) } else { Ok(()) };
-        };
-        if permissions.readonly() {
-            return Err(unusable(&self.path, "is read-only"));
         }
-        replace_if(&self.real, new.as_bytes(), permissions, || self.check_unchanged()).map_err(failed)
+        self.check_writable()?;
+        let prepare = |draft: &Path| {
+            copy_attributes(&self.path, draft).map_err(|error| {
+                io::Error::other(format!("its group, its ACL or other attributes would be lost: {error}"))
+            })?;
+            self.check_unchanged()
+        };
+        replace_if(&self.path, new.as_bytes(), prepare).map_err(failed)
+    }
+
+    /// Whether the file now has a text.
+    pub(super) fn has_become(&self, text: &str) -> bool {
+        read_bounded(&self.path).is_ok_and(|bytes| bytes == text.as_bytes())
     }
 
     /// Deletes the file.
@@ -93,12 +102,13 @@ impl ConfigFile {
     /// # Errors
     /// `Io`, also if the file has changed since it was read.
     pub(super) fn delete(&self) -> Result<()> {
-        let removed = self.check_unchanged().and_then(|()| fs::remove_file(&self.real));
+        self.check_writable()?;
+        let removed = self.check_unchanged().and_then(|()| fs::remove_file(&self.path));
         removed.map_err(|error| self.failed("remove", error))
     }
 
     fn check_unchanged(&self) -> io::Result<()> {
-        if self.text.as_deref().map(str::as_bytes) == Some(read_bounded(&self.real)?.as_slice()) {
+        if self.text.as_deref().map(str::as_bytes) == Some(read_bounded(&self.path)?.as_slice()) {
             Ok(())
         } else {
             Err(io::ErrorKind::AlreadyExists.into())

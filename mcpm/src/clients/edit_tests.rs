@@ -22,6 +22,11 @@ fn all_kinds() -> Fields {
     ]
 }
 
+/// Whether an entry has these fields, among others.
+fn has_fields(entry: &Value, fields: &Fields) -> bool {
+    fields.iter().all(|(key, value)| entry.get(key) == Some(&plain(value)))
+}
+
 const JSON: &[&str] = &["mcpServers"];
 const TOML: &[&str] = &["mcp_servers"];
 const YAML: &[&str] = &["extensions"];
@@ -47,7 +52,8 @@ fn round(syntax: Syntax, text: &str) -> String {
         assert_eq!(parsed, origin);
     }
     let (added, origin) = add(syntax, text, path, &fields()).unwrap();
-    let moved = set(syntax, &added, path, "url", "http://127.0.0.1:22/mcp").unwrap();
+    let url = ("url", FieldValue::Text("http://127.0.0.1:22/mcp".to_owned()));
+    let moved = update(syntax, &added, path, &vec![url]).unwrap();
     assert_eq!(moved, added.replace("127.0.0.1:1/", "127.0.0.1:22/"));
     let other = EntryPath { name: "other one", ..path };
     let (swapped, earlier) = swap(syntax, &added, path, other, &all_kinds()).unwrap();

@@ -26,7 +26,8 @@ pub(super) fn convert(
         Import { client, name: name.clone(), variables, options: Vec::new(), secrets: BTreeMap::new() };
     let server = import.entry(value).map(|()| {
         import.options.push(("name", name.clone()));
-        ImportedServer { name, options: import.options, secrets: import.secrets }
+        let original = Secret::from(value.to_string());
+        ImportedServer { name, options: import.options, secrets: import.secrets, original }
     });
     ImportCandidate { entry: entry.to_owned(), server }
 }

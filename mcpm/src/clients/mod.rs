@@ -7,6 +7,7 @@
 //!
 //! Entries contain no tokens. A client can be told to read one from an environment variable.
 
+mod change;
 mod config_file;
 mod edit;
 mod entry;
@@ -17,14 +18,12 @@ mod table;
 mod take_over;
 mod types;
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use self::{
+    change::{FileChange, NewEntry, commit},
     config_file::{ConfigFile, unusable},
-    edit::EntryPath,
+    edit::{EntryPath, FieldValue},
     entry::BridgeCommand,
     record::{EntryRecord, FileRecord, LockedRecord},
     table::{CLIENTS, ClientFormat},
@@ -140,66 +139,35 @@ impl Clients {
         self.check_installed(client, options)?;
         let bridge = self.bridge_command();
         let (fields, url) = entry::entry(client, target, options.token_variable.as_deref(), &bridge)?;
-        let locked = LockedRecord::lock(&self.environment.state_dir)?;
-        let mut record = locked.read()?;
-        let file = ConfigFile::read(&path)?;
-        let before = file.text().unwrap_or_default();
-        let place = EntryPath { map: map_of(client, before), name: &target.name };
-        let problem = |problem: String| unusable(&path, &problem);
-        let found = edit::entry(client.syntax, before, place).map_err(problem)?;
-        let at = record.files.iter().position(|file| file.client == client.id && file.path == path);
-        let recorded = at.and_then(|at| record.files[at].entries.get(&target.name));
-        let mut text = before.to_owned();
-        match (&found, recorded) {
-            (Some(found), Some(url)) if entry::is_own(client, &target.name, url.as_deref(), found) => {
-                let file = at.map(|at| &record.files[at]).filter(|file| file.entries.len() == 1);
-                text = edit::remove(client.syntax, &text, place, file.map(|file| &file.origin))
-                    .map_err(problem)?;
+        let change = FileChange::begin(&self.environment.state_dir, client, path)?;
+        let name = target.name.as_str();
+        let (text, place) = (change.text().unwrap_or_default(), change.place(name));
+        let recorded = change.recorded().and_then(|file| file.entries.get(name));
+        let (text, origin) = match (change.entry(name)?, recorded) {
+            (None, _) => {
+                edit::add(client.syntax, text, place, &fields).map(|(text, origin)| (text, Some(origin)))
             }
-            (Some(_), _) => return Err(foreign_entry(&path, &target.name)),
-            (None, _) => {}
+            (Some(found), Some(old)) if entry::is_own(client, name, old.as_deref(), &found) => {
+                if old.is_some() != url.is_some() {
+                    let hint = format!("remove it first: `mcpm client remove {} {name}`", client.id);
+                    let problem = format!("has the entry `{name}` in another form");
+                    return Err(change.unusable(&problem).hint(hint));
+                }
+                edit::update(client.syntax, text, place, &fields).map(|text| (text, None))
+            }
+            (Some(_), _) => return Err(foreign_entry(&self.file(client, options.project.as_deref())?, name)),
         }
-        let (mut text, origin) = edit::add(client.syntax, &text, place, &fields).map_err(problem)?;
-        if found.as_ref().is_some_and(|found| edit::has_fields(found, &fields)) {
-            text = before.to_owned();
-        }
-        let backup = match (at, file.text()) {
-            (None, Some(before)) => Some(locked.back_up(client.id, &path, before)?),
-            _ => None,
-        };
-        let at = at.unwrap_or_else(|| {
-            record.files.push(FileRecord {
-                client: client.id.to_owned(),
-                path: path.clone(),
-                project: options.project.as_ref().map(|folder| self.environment.working_dir.join(folder)),
-                created: file.text().is_none(),
-                origin,
-                entries: BTreeMap::new(),
-                imported: BTreeMap::new(),
-            });
-            record.files.len() - 1
-        });
-        record.files[at].entries.insert(target.name.clone(), url.map(str::to_owned));
-        // Recorded first: an entry that is recorded and missing does no harm.
-        locked.save(&record)?;
-        if text != before {
-            file.write(&text, options.project.is_some())?;
-        }
-        let mut notes = Vec::new();
+        .map_err(|problem| change.unusable(&problem))?;
+        let project = options.project.as_ref().map(|folder| self.environment.working_dir.join(folder));
+        let entry = NewEntry { workload: name, url, project, origin, import: None };
+        let mut written = change.write(&text, entry)?;
         if target.requires_login && options.token_variable.is_none() {
-            notes.push(match url {
-                Some(_) => format!("`{}` requires a login, which {} has to make", target.name, client.name),
-                None => format!("`{}` requires a token, which the command does not send", target.name),
+            written.notes.push(match url {
+                Some(_) => format!("`{name}` requires a login, which {} has to make", client.name),
+                None => format!("`{name}` requires a token, which the command does not send"),
             });
         }
-        Ok(WrittenEntry {
-            workload: target.name.clone(),
-            client: client.id,
-            name: client.name,
-            file: path,
-            backup,
-            notes,
-        })
+        Ok(written)
     }
 
     /// Removes the entry of a workload, which need not exist any more. An entry that somebody else has changed stays in the
@@ -249,10 +217,11 @@ impl Clients {
             if !found.is_some_and(|found| entry::is_own(client, workload, Some(old), &found)) {
                 return Ok(());
             }
-            let new = edit::set(client.syntax, text, place, http.url, url).map_err(problem)?;
-            config.write(&new, false)?;
+            let fields = vec![(http.url, FieldValue::Text(url.to_owned()))];
+            let new = edit::update(client.syntax, text, place, &fields).map_err(problem)?;
+            let before = record.clone();
             record.files[at].entries.insert(workload.to_owned(), Some(url.to_owned()));
-            locked.save(record)
+            commit(locked, &before, record, &config, &new, false)
         });
     }
 
@@ -291,9 +260,14 @@ impl Clients {
         at: usize,
         workload: &str,
     ) -> Result<()> {
-        let file = &mut record.files[at];
+        let file = &record.files[at];
         let client = locate::client(&file.client)?;
-        if let Some(import) = file.imported.get(workload) {
+        let config = ConfigFile::read(&file.path)?;
+        let before = config.text().unwrap_or_default();
+        let place = EntryPath { map: map_of(client, before), name: workload };
+        if let Some(import) = file.imported.get(workload)
+            && !take_over::is_in_file(client, before, place, import)
+        {
             // Removing it would lose the entry that the user had.
             let message =
                 format!("the entry of `{workload}` in `{}` has replaced one of yours", file.path.display());
@@ -301,9 +275,6 @@ impl Clients {
             return Err(Error::new(ErrorKind::InvalidOption, message)
                 .hint(format!("`{undo}` puts yours back, and removes the workload")));
         }
-        let config = ConfigFile::read(&file.path)?;
-        let before = config.text().unwrap_or_default();
-        let place = EntryPath { map: map_of(client, before), name: workload };
         let problem = |problem: String| unusable(&file.path, &problem);
         let found = edit::entry(client.syntax, before, place).map_err(problem)?;
         let url = file.entries.get(workload).and_then(Option::as_deref);
@@ -316,11 +287,7 @@ impl Clients {
                 config.write(&text, false)?;
             }
         }
-        file.entries.remove(workload);
-        file.imported.remove(workload);
-        if file.entries.is_empty() {
-            record.files.remove(at);
-        }
+        record.forget(at, workload);
         locked.save(record)
     }
 
@@ -373,6 +340,7 @@ fn map_of(client: &ClientFormat, text: &str) -> &'static [&'static str] {
 /// Returns the entries of a file that can be edited.
 fn check_editable(client: &ClientFormat, path: &Path) -> Result<serde_json::Map<String, serde_json::Value>> {
     let file = ConfigFile::read(path)?;
+    file.check_writable()?;
     let text = file.text().unwrap_or_default();
     edit::entries(client.syntax, text, map_of(client, text)).map_err(|problem| unusable(path, &problem))
 }

@@ -32,7 +32,7 @@ use crate::{
 const MAX_BACKUPS: usize = 5;
 
 /// The record of all entries.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EntryRecord {
     version: u32,
@@ -94,6 +94,16 @@ impl EntryRecord {
     /// Whether a workload has entries.
     pub(super) fn contains(&self, workload: &str) -> bool {
         self.files.iter().any(|file| file.entries.contains_key(workload))
+    }
+
+    /// Removes an entry of a file, and the file with its last entry.
+    pub(super) fn forget(&mut self, at: usize, workload: &str) {
+        let file = &mut self.files[at];
+        file.entries.remove(workload);
+        file.imported.remove(workload);
+        if file.entries.is_empty() {
+            self.files.remove(at);
+        }
     }
 }
 

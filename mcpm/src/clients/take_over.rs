@@ -9,10 +9,12 @@ use serde_json::Value;
 
 use super::{
     ClientTarget, Clients, ImportCandidate, ImportedEntry, ImportedServer, WrittenEntry,
+    change::{FileChange, NewEntry},
     config_file::{ConfigFile, unusable},
-    edit::{self, EntryPath, Origin},
+    edit::{self, EntryPath},
     entry, import, locate, map_of,
-    record::{EntryRecord, FileRecord, ImportRecord, LockedRecord},
+    record::{EntryRecord, ImportRecord},
+    table::ClientFormat,
 };
 use crate::{Error, ErrorKind, Result, options::Secret};
 
@@ -40,7 +42,7 @@ impl Clients {
     /// Replaces an entry by that of a workload, which was started from the entry.
     ///
     /// # Errors
-    /// Those of [`add`](Self::add); `NotFound` when the entry is gone.
+    /// Those of [`add`](Self::add); `Io` also when the entry is not the one that the workload was started from.
     pub fn take_over(
         &self,
         client: &str,
@@ -52,16 +54,19 @@ impl Clients {
         let client = locate::client(client)?;
         let path = self.file(client, project)?;
         let (fields, url) = entry::entry(client, target, None, &self.bridge_command())?;
-        let locked = LockedRecord::lock(&self.environment.state_dir)?;
-        let mut record = locked.read()?;
-        let file = ConfigFile::read(&path)?;
-        let Some(before) = file.text() else {
-            return Err(Error::new(ErrorKind::NotFound, format!("there is no file `{}`", path.display())));
-        };
-        let problem = |problem: String| unusable(&path, &problem);
-        let old = EntryPath { map: map_of(client, before), name: entry };
+        let change = FileChange::begin(&self.environment.state_dir, client, path.clone())?;
+        let problem = |problem: String| change.unusable(&problem);
+        if change.entry(entry)?.map(|found| found.to_string()).as_deref() != Some(server.original.expose()) {
+            let message =
+                format!("the entry `{entry}` in `{}` was changed while its server started", path.display());
+            return Err(
+                Error::new(ErrorKind::Io, message).hint("the file was left as it is; import it again")
+            );
+        }
+        let before = change.text().unwrap_or_default();
+        let old = change.place(entry);
         let new = EntryPath { name: &target.name, ..old };
-        if entry != target.name && edit::entry(client.syntax, before, new).map_err(problem)?.is_some() {
+        if entry != target.name && change.entry(&target.name)?.is_some() {
             let message = format!("`{}` has an entry `{}` already", path.display(), target.name);
             return Err(Error::new(ErrorKind::NameTaken, message));
         }
@@ -74,40 +79,24 @@ impl Clients {
                 "has secrets in the entry `{entry}` in a form that cannot be moved"
             )));
         }
-        let at = record.files.iter().position(|file| file.client == client.id && file.path == path);
-        let backup = Some(locked.back_up(client.id, &path, before)?);
-        let at = at.unwrap_or_else(|| {
-            record.files.push(FileRecord {
-                client: client.id.to_owned(),
-                path: path.clone(),
-                project: project.map(|folder| self.environment.working_dir.join(folder)),
-                created: false,
-                origin: Origin::Object { depth: old.map.len(), inside: None },
-                entries: BTreeMap::new(),
-                imported: BTreeMap::new(),
-            });
-            record.files.len() - 1
-        });
         let secrets = server.secrets.keys().cloned().collect();
-        let import = ImportRecord { entry: entry.to_owned(), text: hidden, secrets };
-        record.files[at].entries.insert(target.name.clone(), url.map(str::to_owned));
-        record.files[at].imported.insert(target.name.clone(), import);
-        locked.save(&record)?;
-        file.write(&text, false)?;
-        let mut notes = Vec::new();
-        if let Some(backup) = &backup
+        let mut written = change.write(
+            &text,
+            NewEntry {
+                workload: &target.name,
+                url,
+                project: project.map(|folder| self.environment.working_dir.join(folder)),
+                origin: None,
+                import: Some(ImportRecord { entry: entry.to_owned(), text: hidden, secrets }),
+            },
+        )?;
+        if let Some(backup) = &written.backup
             && !server.secrets.is_empty()
         {
-            notes.push(format!("`{}` is a copy of the file with its secrets", backup.display()));
+            let note = format!("`{}` is a copy of the file with its secrets", backup.display());
+            written.notes.push(note);
         }
-        Ok(WrittenEntry {
-            workload: target.name.clone(),
-            client: client.id,
-            name: client.name,
-            file: path,
-            backup,
-            notes,
-        })
+        Ok(written)
     }
 
     /// Returns the entries of a client that were replaced by those of workloads.
@@ -143,43 +132,66 @@ impl Clients {
     ) -> Result<PathBuf> {
         let client = locate::client(client)?;
         let path = self.file(client, project)?;
-        let locked = LockedRecord::lock(&self.environment.state_dir)?;
-        let mut record = locked.read()?;
-        let at = record.files.iter().position(|file| file.client == client.id && file.path == path);
-        let found = at.and_then(|at| Some((at, record.files[at].imported.get(workload)?.clone())));
-        let Some((at, import)) = found else {
+        let change = FileChange::begin(&self.environment.state_dir, client, path.clone())?;
+        let recorded = change.recorded();
+        let Some(import) = recorded.and_then(|file| file.imported.get(workload)) else {
             let message = format!("`{workload}` has replaced no entry in `{}`", path.display());
             return Err(Error::new(ErrorKind::NotFound, message));
         };
+        let before = change.text().unwrap_or_default();
+        let current = change.place(workload);
+        if is_in_file(client, before, current, import) {
+            let unchanged = before.to_owned();
+            return change.forget(&unchanged, workload);
+        }
         if let Some(missing) = import.secrets.iter().find(|name| !secrets.contains_key(*name)) {
             return Err(Error::new(ErrorKind::NotFound, format!("there is no secret `{missing}`")));
         }
-        let file = ConfigFile::read(&path)?;
-        let before = file.text().unwrap_or_default();
-        let problem = |problem: String| unusable(&path, &problem);
-        let current = EntryPath { map: map_of(client, before), name: workload };
+        let url = recorded.and_then(|file| file.entries.get(workload)?.as_deref());
+        if !change.entry(workload)?.is_some_and(|entry| entry::is_own(client, workload, url, &entry)) {
+            return Err(change.unusable(&format!("has another entry `{workload}` than mcpm has written")));
+        }
         let earlier = EntryPath { name: &import.entry, ..current };
-        let url = record.files[at].entries.get(workload).and_then(Option::as_deref);
-        let entry = edit::entry(client.syntax, before, current).map_err(problem)?;
-        if !entry.is_some_and(|entry| entry::is_own(client, workload, url, &entry)) {
-            return Err(problem(format!("has another entry `{workload}` than mcpm has written")));
-        }
         let text = reveal(&import.text, secrets);
-        let text = edit::swap_back(client.syntax, before, current, earlier, &text).map_err(problem)?;
-        file.write(&text, false)?;
-        record.files[at].entries.remove(workload);
-        record.files[at].imported.remove(workload);
-        if record.files[at].entries.is_empty() {
-            record.files.remove(at);
-        }
-        locked.save(&record)?;
-        Ok(path)
+        let text = edit::swap_back(client.syntax, before, current, earlier, &text);
+        let text = text.map_err(|problem| change.unusable(&problem))?;
+        change.forget(&text, workload)
     }
 }
 
+/// Whether a file has the entry that a workload should have replaced: mcpm ended after it had recorded this, and before it
+/// wrote the file.
+pub(super) fn is_in_file(
+    client: &ClientFormat,
+    text: &str,
+    workload: EntryPath<'_>,
+    import: &ImportRecord,
+) -> bool {
+    let place = EntryPath { name: &import.entry, ..workload };
+    edit::entry_text(client.syntax, text, place).is_some_and(|found| is_text_of(found, &import.text))
+}
+
+/// Whether a text is a recorded one, whatever its secrets are.
+fn is_text_of(text: &str, recorded: &str) -> bool {
+    let (before, after) = REFERENCE;
+    let mut parts = recorded.split(before);
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let mut parts = parts.map(|part| part.split_once(after).map_or(part, |(_, after)| after)).peekable();
+    while let Some(part) = parts.next() {
+        let found = if parts.peek().is_some() { rest.find(part) } else { rest.rfind(part) };
+        let Some(at) = found else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.is_empty()
+}
+
+/// What a reference to a secret begins and ends with.
+const REFERENCE: (&str, &str) = ("{{mcpm-secret:", "}}");
+
 /// The reference to a secret in a recorded text.
 fn reference(name: &str) -> String {
-    format!("{{{{mcpm-secret:{name}}}}}")
+    format!("{}{name}{}", REFERENCE.0, REFERENCE.1)
 }
 
 /// A secret as it is written in a string with escapes.
@@ -212,3 +224,7 @@ fn contains(value: &Value, secret: &str) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+#[path = "import_tests.rs"]
+mod tests;

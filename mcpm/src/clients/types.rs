@@ -126,6 +126,8 @@ pub struct ImportedServer {
     pub options: Vec<(&'static str, String)>,
     /// Values to store, by the names of the secrets.
     pub secrets: BTreeMap<String, Secret>,
+    /// The entry as it was read, in JSON. An entry that differs from it is not replaced.
+    pub original: Secret,
 }
 
 /// An entry that was replaced by that of a workload.

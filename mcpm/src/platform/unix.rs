@@ -84,6 +84,57 @@ pub(crate) fn is_own_file(metadata: &Metadata) -> bool {
     metadata.uid() == rustix::process::geteuid().as_raw()
 }
 
+/// Gives a file the group, the mode and the extended attributes of another one of the same user. On Linux, they contain the
+/// ACL.
+#[cfg(feature = "clients")]
+pub(crate) fn copy_attributes(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{Gid, XattrFlags, fchown, fgetxattr, flistxattr, fremovexattr, fsetxattr};
+
+    /// The largest list of names and the largest value that Linux has, in bytes.
+    const MAX_BYTES: usize = 64 << 10;
+    let names = |file: &File| -> io::Result<Vec<Vec<u8>>> {
+        let mut list = vec![0; MAX_BYTES];
+        let length = match flistxattr(file, &mut list[..]) {
+            Err(Errno::NOTSUP) => 0,
+            length => length?,
+        };
+        Ok(list[..length]
+            .split(|byte| *byte == 0)
+            .filter(|name| !name.is_empty())
+            .map(<[u8]>::to_vec)
+            .collect())
+    };
+    let (from, to) = (File::open(from)?, File::open(to)?);
+    let (old, new) = (from.metadata()?, to.metadata()?);
+    if old.gid() != new.gid() {
+        fchown(&to, None, Some(Gid::from_raw(old.gid())))?;
+    }
+    to.set_permissions(old.permissions())?;
+    let wanted = names(&from)?;
+    // The folder may have a default ACL, which files in it get.
+    for extra in names(&to)?.iter().filter(|name| !wanted.contains(*name)) {
+        fremovexattr(&to, extra.as_slice())?;
+    }
+    for name in &wanted {
+        let value = |file: &File| {
+            let mut value = vec![0; MAX_BYTES];
+            let length = fgetxattr(file, name.as_slice(), &mut value[..])?;
+            value.truncate(length);
+            Ok::<_, Errno>(value)
+        };
+        let wanted = value(&from)?;
+        if value(&to).ok().as_ref() == Some(&wanted) {
+            continue;
+        }
+        let set = fsetxattr(&to, name.as_slice(), &wanted, XattrFlags::empty());
+        // Labels of security modules are their own matter: they label a new file by their rules.
+        if !name.starts_with(b"security.") {
+            set?;
+        }
+    }
+    Ok(())
+}
+
 pub(crate) fn is_char_device(metadata: &Metadata) -> bool {
     metadata.file_type().is_char_device()
 }

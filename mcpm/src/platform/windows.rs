@@ -147,6 +147,13 @@ pub(crate) fn is_own_file(_metadata: &Metadata) -> bool {
     true
 }
 
+/// Does nothing: a file gets the permissions of its folder.
+#[cfg(feature = "clients")]
+#[expect(clippy::unnecessary_wraps, reason = "the signature is that of Unix")]
+pub(crate) fn copy_attributes(_from: &Path, _to: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 pub(crate) fn is_char_device(_metadata: &Metadata) -> bool {
     false
 }

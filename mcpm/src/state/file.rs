@@ -48,17 +48,15 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_parent(path)
 }
 
-/// Replaces the file at `path` atomically, with these permissions, unless `check` fails directly before that.
+/// Replaces the file at `path` atomically, unless `prepare` fails directly before that, which gets the path of the new file.
 #[cfg(feature = "clients")]
 pub(crate) fn replace_if(
     path: &Path,
     bytes: &[u8],
-    permissions: &fs::Permissions,
-    check: impl FnOnce() -> io::Result<()>,
+    prepare: impl FnOnce(&Path) -> io::Result<()>,
 ) -> io::Result<()> {
     let draft = TempFile::write(path, bytes)?;
-    fs::set_permissions(&draft.0, permissions.clone())?;
-    check()?;
+    prepare(&draft.0)?;
     fs::rename(&draft.0, path)?;
     sync_parent(path)
 }

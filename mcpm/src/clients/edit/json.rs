@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     model::{EditResult, EntryPath, FieldValue, Fields, Origin},
-    text::{line_end, line_start, newline, quote, splice},
+    text::{inline, line_end, line_start, newline, quote, splice},
 };
 
 const DEFAULT_INDENT: &str = "  ";
@@ -100,16 +100,32 @@ pub(super) fn add(text: &str, path: EntryPath<'_>, fields: &Fields) -> EditResul
     let depth = objects.len() - 1;
     let object = objects[depth];
     let inside = object.properties.is_empty().then(|| text[inside(object)].to_owned());
-    Ok((insert(text, &root, object, &path.map[depth..], path.name, fields), Origin::Object { depth, inside }))
+    let new = insert(text, &root, object, |style, indent| {
+        property(&path.map[depth..], path.name, fields, style, indent)
+    });
+    Ok((new, Origin::Object { depth, inside }))
 }
 
-pub(super) fn field(text: &str, path: EntryPath<'_>, field: &str) -> EditResult<Option<Range<usize>>> {
-    let Some(root) = root(text)? else { return Ok(None) };
+/// Returns the text with a field of an entry, which is replaced or added.
+pub(super) fn set_field(
+    text: &str,
+    path: EntryPath<'_>,
+    name: &str,
+    value: &FieldValue,
+) -> EditResult<String> {
+    let missing = || format!("has no entry `{}`", path.name);
+    let root = root(text)?.ok_or_else(missing)?;
     let keys: Vec<&str> = path.map.iter().copied().chain([path.name]).collect();
     let objects = chain(&root, &keys)?;
-    let entry = objects.get(keys.len());
-    let found = entry.and_then(|entry| Some(&entry.properties[index_of(entry, field)?].value));
-    Ok(found.map(|value| value.start()..value.end()))
+    let entry = objects.get(keys.len()).ok_or_else(missing)?;
+    let Some(at) = index_of(entry, name) else {
+        return Ok(insert(text, &root, entry, |style, indent| field(name, value, style, indent)));
+    };
+    let property = &entry.properties[at];
+    let lines = text[entry.start()..property.start()].contains('\n');
+    let style = Style { newline: newline(text), unit: unit(text, &root), lines };
+    let new = field_value(value, &style, indent_of_line(text, property.start()));
+    Ok(splice(text, &[(property.value.start()..property.value.end(), new)]))
 }
 
 pub(super) fn remove(text: &str, path: EntryPath<'_>, origin: Option<&Origin>) -> EditResult<String> {
@@ -173,28 +189,26 @@ fn property(outer: &[&str], name: &str, fields: &Fields, style: &Style, indent: 
             format!("{}: {}", quote(first), object(&[inner], style, indent))
         }
         None => {
-            let fields: Vec<String> = fields
-                .iter()
-                .map(|(key, value)| {
-                    let value = match value {
-                        FieldValue::Text(text) => quote(text),
-                        FieldValue::Flag(flag) => flag.to_string(),
-                        FieldValue::List(list) => {
-                            format!("[{}]", list.iter().map(|one| quote(one)).collect::<Vec<_>>().join(", "))
-                        }
-                        FieldValue::Map(map) => {
-                            let pairs: Vec<String> = map
-                                .iter()
-                                .map(|(key, value)| format!("{}: {}", quote(key), quote(value)))
-                                .collect();
-                            object(&pairs, style, &deeper)
-                        }
-                    };
-                    format!("{}: {value}", quote(key))
-                })
-                .collect();
+            let fields: Vec<String> =
+                fields.iter().map(|(name, value)| field(name, value, style, &deeper)).collect();
             format!("{}: {}", quote(name), object(&fields, style, indent))
         }
+    }
+}
+
+/// The text of a field of an entry.
+fn field(name: &str, value: &FieldValue, style: &Style, indent: &str) -> String {
+    format!("{}: {}", quote(name), field_value(value, style, indent))
+}
+
+fn field_value(value: &FieldValue, style: &Style, indent: &str) -> String {
+    match value {
+        FieldValue::Map(map) => {
+            let pairs: Vec<String> =
+                map.iter().map(|(name, value)| format!("{}: {}", quote(name), quote(value))).collect();
+            object(&pairs, style, indent)
+        }
+        other => inline(other, quote, ": "),
     }
 }
 
@@ -208,14 +222,12 @@ fn object(properties: &[String], style: &Style, indent: &str) -> String {
     format!("{{{newline}{indent}{unit}{lines}{newline}{indent}}}")
 }
 
-/// Inserts a property at the end of an object.
+/// Inserts a property at the end of an object. `property` returns its text in a style and with an indentation.
 fn insert(
     text: &str,
     root: &Object<'_>,
     object: &Object<'_>,
-    outer: &[&str],
-    name: &str,
-    fields: &Fields,
+    property: impl Fn(&Style, &str) -> String,
 ) -> String {
     let closing = indent_of_line(text, object.start());
     let unit = unit(text, root);
@@ -225,11 +237,11 @@ fn insert(
         let range = inside(object);
         let before = text[range.clone()].trim_end();
         if !lines && before.is_empty() {
-            return splice(text, &[(range, property(outer, name, fields, &style, closing))]);
+            return splice(text, &[(range, property(&style, closing))]);
         }
         let style = Style { lines: true, ..style };
         let indent = format!("{closing}{}", style.unit);
-        let entry = property(outer, name, fields, &style, &indent);
+        let entry = property(&style, &indent);
         let end = style.newline;
         return splice(text, &[(range, format!("{before}{end}{indent}{entry}{end}{closing}"))]);
     };
@@ -241,7 +253,7 @@ fn insert(
     let indent = own_indent(text, last)
         .or_else(|| object.properties.first().and_then(|first| own_indent(text, first)))
         .map_or_else(|| format!("{closing}{}", style.unit), str::to_owned);
-    let entry = property(outer, name, fields, &style, &indent);
+    let entry = property(&style, &indent);
     let between = if lines { format!("{}{indent}", style.newline) } else { " ".to_owned() };
     match comma {
         Some(_) => splice(text, &[(place..place, format!("{between}{entry},"))]),

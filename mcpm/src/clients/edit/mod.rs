@@ -10,9 +10,11 @@ mod text;
 mod toml;
 mod yaml;
 
+use std::{collections::BTreeMap, ops::Range};
+
 pub(super) use model::{EditResult, EntryPath, FieldValue, Fields, Origin};
 use serde_json::{Map, Value};
-use text::{quote, splice};
+use text::splice;
 
 /// The language of a configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,24 +48,54 @@ pub(super) fn add(
     Ok((format!("{bom}{new}"), origin))
 }
 
-/// Returns the text with another value of a field of an entry; unchanged if there is no such field.
-pub(super) fn set(
-    syntax: Syntax,
-    text: &str,
-    path: EntryPath<'_>,
-    field: &str,
-    new: &str,
-) -> EditResult<String> {
+/// Returns the text with these fields in an entry. Its other fields stay, and so do the pairs of a map and the first items
+/// of a list that are not in these fields.
+pub(super) fn update(syntax: Syntax, text: &str, path: EntryPath<'_>, fields: &Fields) -> EditResult<String> {
     let (bom, body) = split_bom(text);
-    let place = match syntax {
-        Syntax::Json => json::field(body, path, field),
-        Syntax::Toml => toml::field(body, path, field),
-        Syntax::Yaml => yaml::field(body, path, field),
-    }?;
-    let Some(place) = place else { return Ok(text.to_owned()) };
-    let new = splice(body, &[(place, quote(new))]);
+    let Some(Value::Object(found)) = entry(syntax, text, path)? else {
+        return Err(format!("has no entry `{}`", path.name));
+    };
+    let (mut new, mut expected) = (body.to_owned(), found.clone());
+    for (name, value) in fields {
+        let value = with_pairs(found.get(*name), name, value)?;
+        let plain = plain(&value);
+        let is_kept = |found: &Value| match (found, &plain) {
+            (Value::Array(found), Value::Array(new)) => found.ends_with(new),
+            (found, new) => found == new,
+        };
+        if found.get(*name).is_some_and(is_kept) {
+            continue;
+        }
+        new = match syntax {
+            Syntax::Json => json::set_field(&new, path, name, &value),
+            Syntax::Toml => toml::set_field(&new, path, name, &value),
+            Syntax::Yaml => yaml::set_field(&new, path, name, &value),
+        }?;
+        expected.insert((*name).to_owned(), plain);
+    }
     check_only_changed(syntax, body, &new, path)?;
+    if entry(syntax, &new, path)? != Some(Value::Object(expected)) {
+        return Err(format!("has an entry `{}` in a form that cannot be edited", path.name));
+    }
     Ok(format!("{bom}{new}"))
+}
+
+/// A value with the other pairs of the map that is found in its place.
+fn with_pairs(found: Option<&Value>, name: &str, value: &FieldValue) -> EditResult<FieldValue> {
+    let (FieldValue::Map(map), Some(Value::Object(found))) = (value, found) else { return Ok(value.clone()) };
+    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+    let Some(mut pairs) = found.iter().map(text).collect::<Option<BTreeMap<_, _>>>() else {
+        return Err(format!("has a field `{name}` in a form that cannot be edited"));
+    };
+    pairs.extend(map.clone());
+    Ok(FieldValue::Map(pairs))
+}
+
+/// Returns the text of an entry as it stands in a file; `None` if there is none.
+pub(super) fn entry_text<'a>(syntax: Syntax, text: &'a str, path: EntryPath<'_>) -> Option<&'a str> {
+    let (_, body) = split_bom(text);
+    let (place, _) = in_place(syntax, body, path, path.name, &Fields::new()).ok()?;
+    Some(&body[place])
 }
 
 /// Returns the text with an entry in the place of another one, and the text of the other one.
@@ -99,15 +131,26 @@ fn exchange(
     given: Option<&str>,
 ) -> EditResult<(String, String)> {
     let (bom, body) = split_bom(text);
-    let (place, written) = match syntax {
-        Syntax::Json => json::in_place(body, old, new.name, fields),
-        Syntax::Toml => toml::in_place(body, old, new.name, fields),
-        Syntax::Yaml => yaml::in_place(body, old, new.name, fields),
-    }?;
+    let (place, written) = in_place(syntax, body, old, new.name, fields)?;
     let before = body[place.clone()].to_owned();
     let after = splice(body, &[(place, given.map_or(written, str::to_owned))]);
     check_swapped(syntax, body, &after, old, new)?;
     Ok((format!("{bom}{after}"), before))
+}
+
+/// Returns the place of an entry, and the text of another one for that place.
+fn in_place(
+    syntax: Syntax,
+    body: &str,
+    path: EntryPath<'_>,
+    name: &str,
+    fields: &Fields,
+) -> EditResult<(Range<usize>, String)> {
+    match syntax {
+        Syntax::Json => json::in_place(body, path, name, fields),
+        Syntax::Toml => toml::in_place(body, path, name, fields),
+        Syntax::Yaml => yaml::in_place(body, path, name, fields),
+    }
 }
 
 /// Fails if two texts differ in more than an entry that replaces another one.
@@ -218,24 +261,21 @@ fn lookup<'a>(value: &'a Value, path: EntryPath<'_>) -> Option<&'a Value> {
     path.map.iter().try_fold(value, |value, key| value.get(*key))?.get(path.name)
 }
 
-/// Whether an entry has these fields, among others.
-pub(super) fn has_fields(entry: &Value, fields: &Fields) -> bool {
-    let fields = json_of(fields);
-    let mut fields = fields.as_object().into_iter().flatten();
-    fields.all(|(key, value)| entry.get(key) == Some(value))
-}
-
 /// The data of fields.
 fn json_of(fields: &Fields) -> Value {
-    let value = |value: &FieldValue| match value {
+    fields.iter().map(|(key, field)| ((*key).to_owned(), plain(field))).collect()
+}
+
+/// The data of a field.
+fn plain(value: &FieldValue) -> Value {
+    match value {
         FieldValue::Text(text) => Value::from(text.as_str()),
         FieldValue::Flag(flag) => Value::from(*flag),
         FieldValue::List(list) => Value::from(list.as_slice()),
         FieldValue::Map(map) => {
             map.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect()
         }
-    };
-    fields.iter().map(|(key, field)| ((*key).to_owned(), value(field))).collect()
+    }
 }
 
 fn split_bom(text: &str) -> (&str, &str) {

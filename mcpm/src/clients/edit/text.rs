@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use serde_json::Value;
 
+use super::model::FieldValue;
+
 /// The line ending of a text: that of its first line.
 pub(super) fn newline(text: &str) -> &'static str {
     match text.find('\n') {
@@ -31,6 +33,21 @@ pub(super) fn next_line(text: &str, at: usize) -> usize {
 /// A string in quotes, in a form that is the same in JSON, TOML and YAML.
 pub(super) fn quote(text: &str) -> String {
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}
+
+/// A value on one line. JSON, TOML and YAML differ only in how a map has its keys and what follows them.
+pub(super) fn inline(value: &FieldValue, key: impl Fn(&str) -> String, assign: &str) -> String {
+    match value {
+        FieldValue::Text(text) => quote(text),
+        FieldValue::Flag(flag) => flag.to_string(),
+        FieldValue::List(list) => {
+            format!("[{}]", list.iter().map(|one| quote(one)).collect::<Vec<_>>().join(", "))
+        }
+        FieldValue::Map(map) => {
+            let pairs = map.iter().map(|(name, value)| format!("{}{assign}{}", key(name), quote(value)));
+            format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
+        }
+    }
 }
 
 /// Replaces ranges of a text, which are in order and do not overlap.

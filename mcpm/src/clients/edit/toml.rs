@@ -7,7 +7,7 @@ use toml_edit::{Document, Item, Table, TableLike, Value as Node};
 
 use super::{
     model::{EditResult, EntryPath, FieldValue, Fields, Origin},
-    text::{line_end, line_start, newline, next_line, quote, splice},
+    text::{inline, line_end, line_start, newline, next_line, quote, splice},
 };
 
 fn parse(text: &str) -> EditResult<Document<&str>> {
@@ -80,18 +80,7 @@ fn lines(map: &[&str], name: &str, fields: &Fields, newline: &str) -> String {
     let header: Vec<String> = map.iter().copied().chain([name]).map(key).collect();
     let mut block = format!("[{}]", header.join("."));
     for (name, value) in fields {
-        let value = match value {
-            FieldValue::Text(text) => quote(text),
-            FieldValue::Flag(flag) => flag.to_string(),
-            FieldValue::List(list) => {
-                format!("[{}]", list.iter().map(|one| quote(one)).collect::<Vec<_>>().join(", "))
-            }
-            FieldValue::Map(map) => {
-                let pairs = map.iter().map(|(name, value)| format!("{} = {}", key(name), quote(value)));
-                format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
-            }
-        };
-        let _ = write!(block, "{newline}{name} = {value}");
+        let _ = write!(block, "{newline}{}", field(name, value));
     }
     block
 }
@@ -123,16 +112,38 @@ fn key(name: &str) -> String {
     if is_bare { name.to_owned() } else { quote(name) }
 }
 
-pub(super) fn field(text: &str, path: EntryPath<'_>, field: &str) -> EditResult<Option<Range<usize>>> {
+/// The line of a field.
+fn field(name: &str, value: &FieldValue) -> String {
+    format!("{name} = {}", inline(value, key, " = "))
+}
+
+/// Returns the text with a field of an entry, which is replaced or added.
+pub(super) fn set_field(
+    text: &str,
+    path: EntryPath<'_>,
+    name: &str,
+    value: &FieldValue,
+) -> EditResult<String> {
     let document = parse(text)?;
-    let mut item = document.as_item();
-    for key in path.map.iter().copied().chain([path.name, field]) {
-        match item.get(key) {
-            Some(inner) => item = inner,
-            None => return Ok(None),
-        }
+    let without_header = || format!("has an entry `{}` without a header of its own", path.name);
+    let mut outer: &Table = document.as_table();
+    for key in path.map {
+        outer = outer.get(key).and_then(Item::as_table).ok_or_else(without_header)?;
     }
-    Ok(item.span())
+    let Some((header, Item::Table(entry))) = outer.get_key_value(path.name) else {
+        return Err(without_header());
+    };
+    if let Some(place) = entry.get(name).and_then(Item::span) {
+        return Ok(splice(text, &[(place, inline(value, key, " = "))]));
+    }
+    let header = header.span().filter(|_| !entry.is_implicit()).ok_or_else(without_header)?;
+    let (place, newline) = (next_line(text, header.end), newline(text));
+    let line = if text[..place].ends_with('\n') {
+        format!("{}{newline}", field(name, value))
+    } else {
+        format!("{newline}{}", field(name, value))
+    };
+    Ok(splice(text, &[(place..place, line)]))
 }
 
 /// The blocks of an entry's tables, in the order of the text.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{
     model::{EditResult, EntryPath, FieldValue, Fields, Origin},
-    text::{line_start, newline, next_line, quote, splice},
+    text::{inline, line_start, newline, next_line, quote, splice},
 };
 
 /// Maximum depth of nested values.
@@ -225,10 +225,7 @@ fn lines(name: &str, fields: &Fields, indent: usize, newline: &str) -> String {
         let _ = write!(out, "{newline}{:inner$}{name}:", "");
         let _ = match value {
             FieldValue::Text(text) => write!(out, " {}", scalar(text)),
-            FieldValue::Flag(flag) => write!(out, " {flag}"),
-            FieldValue::List(list) => {
-                write!(out, " [{}]", list.iter().map(|one| quote(one)).collect::<Vec<_>>().join(", "))
-            }
+            FieldValue::Flag(_) | FieldValue::List(_) => write!(out, " {}", inline(value, key, ": ")),
             FieldValue::Map(map) => map.iter().try_for_each(|(name, value)| {
                 write!(out, "{newline}{:1$}{2}: {3}", "", inner + INDENT, key(name), quote(value))
             }),
@@ -254,11 +251,29 @@ fn scalar(text: &str) -> String {
     }
 }
 
-pub(super) fn field(text: &str, path: EntryPath<'_>, field: &str) -> EditResult<Option<Range<usize>>> {
+/// Returns the text with a field of an entry, which is replaced or added.
+pub(super) fn set_field(
+    text: &str,
+    path: EntryPath<'_>,
+    name: &str,
+    value: &FieldValue,
+) -> EditResult<String> {
     let root = parse(text)?;
     let entry = root.as_ref().and_then(|root| root.get(map_key(path).ok()?)?.1.get(path.name));
-    let value = entry.and_then(|(_, entry)| entry.get(field)).map(|(_, value)| value.range.clone());
-    Ok(value.filter(|range| !range.is_empty()))
+    let Some((header, Node { content: Content::Mapping { is_block: true, pairs }, .. })) = entry else {
+        return Err(format!("has no entry `{}` in block style", path.name));
+    };
+    let found = entry.and_then(|(_, entry)| entry.get(name)).map(|(_, value)| value.range.clone());
+    let new = inline(value, key, ": ");
+    if let Some(range) = found {
+        let new = if range.is_empty() { format!(" {new}") } else { new };
+        return Ok(splice(text, &[(range, new)]));
+    }
+    let first = pairs.first().map_or(0, |(first, _)| first.range.start);
+    let indent = first - line_start(text, first);
+    let place = next_line(text, header.range.end);
+    let line = format!("{:indent$}{}: {new}{}", "", key(name), newline(text));
+    Ok(splice(text, &[(place..place, line)]))
 }
 
 /// Returns the place of an entry, and the text of another one for that place.

@@ -1,0 +1,148 @@
+//! One change of a client's file and of the record of entries, under the lock of both.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{
+    WrittenEntry,
+    config_file::{ConfigFile, unusable},
+    edit::{self, EntryPath, Origin},
+    map_of,
+    record::{EntryRecord, FileRecord, ImportRecord, LockedRecord},
+    table::ClientFormat,
+};
+use crate::{Error, Result};
+
+/// A file of a client and the record, which nobody else changes.
+#[derive(Debug)]
+pub(super) struct FileChange {
+    client: &'static ClientFormat,
+    path: PathBuf,
+    locked: LockedRecord,
+    record: EntryRecord,
+    file: ConfigFile,
+}
+
+/// The entry of a workload that a change writes.
+#[derive(Debug)]
+pub(super) struct NewEntry<'a> {
+    pub(super) workload: &'a str,
+    pub(super) url: Option<&'a str>,
+    /// The folder of the project whose file it is.
+    pub(super) project: Option<PathBuf>,
+    /// What was at the place of the entry.
+    pub(super) origin: Option<Origin>,
+    /// The entry that it replaces.
+    pub(super) import: Option<ImportRecord>,
+}
+
+impl FileChange {
+    /// Locks the record, and reads it and the file.
+    pub(super) fn begin(state_dir: &Path, client: &'static ClientFormat, path: PathBuf) -> Result<Self> {
+        let locked = LockedRecord::lock(state_dir)?;
+        let record = locked.read()?;
+        let file = ConfigFile::read(&path)?;
+        Ok(Self { client, path, locked, record, file })
+    }
+
+    /// Returns the text of the file; `None` if it does not exist.
+    pub(super) fn text(&self) -> Option<&str> {
+        self.file.text()
+    }
+
+    /// Returns the place of an entry in the file.
+    pub(super) fn place<'a>(&self, name: &'a str) -> EntryPath<'a> {
+        EntryPath { map: map_of(self.client, self.text().unwrap_or_default()), name }
+    }
+
+    /// Returns an entry of the file.
+    pub(super) fn entry(&self, name: &str) -> Result<Option<Value>> {
+        let text = self.text().unwrap_or_default();
+        edit::entry(self.client.syntax, text, self.place(name)).map_err(|problem| self.unusable(&problem))
+    }
+
+    /// Returns what is recorded of the file.
+    pub(super) fn recorded(&self) -> Option<&FileRecord> {
+        self.record.files.iter().find(|file| file.client == self.client.id && file.path == self.path)
+    }
+
+    /// The error for a file that cannot be edited; `problem` is the rest of the sentence.
+    pub(super) fn unusable(&self, problem: &str) -> Error {
+        unusable(&self.path, problem)
+    }
+
+    /// Writes the file, and records the entry. Makes a copy of a file that had no entry, or whose entry is replaced.
+    pub(super) fn write(mut self, text: &str, entry: NewEntry<'_>) -> Result<WrittenEntry> {
+        let before = self.record.clone();
+        let backup = match self.text() {
+            Some(old) if self.recorded().is_none() || entry.import.is_some() => {
+                Some(self.locked.back_up(self.client.id, &self.path, old)?)
+            }
+            _ => None,
+        };
+        let is_shared = entry.project.is_some();
+        let is_file = |file: &FileRecord| file.client == self.client.id && file.path == self.path;
+        let at = self.record.files.iter().position(is_file).unwrap_or_else(|| {
+            let depth = map_of(self.client, text).len();
+            self.record.files.push(FileRecord {
+                client: self.client.id.to_owned(),
+                path: self.path.clone(),
+                project: entry.project,
+                created: self.file.text().is_none(),
+                origin: entry.origin.unwrap_or(Origin::Object { depth, inside: None }),
+                entries: [].into(),
+                imported: [].into(),
+            });
+            self.record.files.len() - 1
+        });
+        let recorded = &mut self.record.files[at];
+        recorded.entries.insert(entry.workload.to_owned(), entry.url.map(str::to_owned));
+        recorded.imported.extend(entry.import.map(|import| (entry.workload.to_owned(), import)));
+        commit(&self.locked, &before, &self.record, &self.file, text, is_shared)?;
+        Ok(WrittenEntry {
+            workload: entry.workload.to_owned(),
+            client: self.client.id,
+            name: self.client.name,
+            file: self.path,
+            backup,
+            notes: Vec::new(),
+        })
+    }
+
+    /// Writes a file from which the entry of a workload is gone, and forgets the entry. Returns the path of the file.
+    pub(super) fn forget(mut self, text: &str, workload: &str) -> Result<PathBuf> {
+        if self.text() != Some(text) {
+            self.file.write(text, false)?;
+        }
+        let is_file = |file: &FileRecord| file.client == self.client.id && file.path == self.path;
+        if let Some(at) = self.record.files.iter().position(is_file) {
+            self.record.forget(at, workload);
+        }
+        self.locked.save(&self.record)?;
+        Ok(self.path)
+    }
+}
+
+/// Records a change and writes the file. It is recorded first, because an entry that is recorded and missing does no harm.
+/// If the file cannot be written, the record becomes what it was.
+pub(super) fn commit(
+    locked: &LockedRecord,
+    before: &EntryRecord,
+    after: &EntryRecord,
+    file: &ConfigFile,
+    text: &str,
+    is_shared: bool,
+) -> Result<()> {
+    locked.save(after)?;
+    if file.text() == Some(text) {
+        return Ok(());
+    }
+    file.write(text, is_shared).inspect_err(|_| {
+        // The file may have been replaced before the error.
+        if !file.has_become(text) {
+            // The first error is the one to report.
+            let _ = locked.save(before);
+        }
+    })
+}
