@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 
-use super::{file_format, password::Password, store::SecretStore};
+use super::{encrypted_format, password::Password, store::SecretStore};
 use crate::{
     Environment, Error, ErrorKind, Result,
     blocking::run_blocking,
@@ -46,7 +46,7 @@ impl EncryptedFile {
         let password = self.password.get(&self.paths.file, false).await?;
         let paths = Arc::clone(&self.paths);
         let (content, password) =
-            run_blocking(move || Ok((file_format::decrypt(&bytes, &paths.file, &password)?, password)))
+            run_blocking(move || Ok((encrypted_format::decrypt(&bytes, &paths.file, &password)?, password)))
                 .await?;
         self.password.confirm(&password).await;
         Ok(content)
@@ -63,12 +63,12 @@ impl EncryptedFile {
         let (outcome, password) = run_blocking(move || {
             let _lock = paths.lock()?;
             let mut content = match paths.read_file()? {
-                Some(bytes) => file_format::decrypt(&bytes, &paths.file, &password)?,
+                Some(bytes) => encrypted_format::decrypt(&bytes, &paths.file, &password)?,
                 None => BTreeMap::new(),
             };
             let (changed, outcome) = change(&mut content);
             if changed {
-                let bytes = file_format::encrypt(&content, &password)?;
+                let bytes = encrypted_format::encrypt(&content, &password)?;
                 file::replace(&paths.file, &bytes)
                     .map_err(|error| file_error("write", &paths.file, error))?;
             }

@@ -14,9 +14,9 @@ use crate::{Environment, Error, ErrorKind, Result, options::Secret};
 mod command;
 #[cfg_attr(not(feature = "secrets"), path = "encrypted_off.rs")]
 mod encrypted;
-mod environment;
 #[cfg(feature = "secrets")]
-mod file_format;
+mod encrypted_format;
+mod environment;
 #[cfg_attr(not(feature = "keyring"), path = "keyring/off.rs")]
 mod keyring;
 #[cfg(feature = "secrets")]
