@@ -10,7 +10,8 @@ use tokio::runtime::Handle;
 use url::Url;
 
 use crate::{
-    outgoing::{issuer, list, login_state},
+    outgoing::{issuer, list},
+    outgoing_commands::login_state,
     support::{Home, PseudoTerminal, wait_until},
 };
 

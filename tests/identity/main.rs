@@ -13,6 +13,8 @@ mod keycloak;
 mod login;
 mod outages;
 mod outgoing;
+mod outgoing_commands;
+mod outgoing_refusals;
 mod policies;
 #[path = "../bindings/programs.rs"]
 mod programs;

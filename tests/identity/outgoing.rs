@@ -1,5 +1,5 @@
-//! A proxy that logs in to the server behind it: with a real provider, with one that renews and rejects tokens as the
-//! test wants, and with some that cannot be trusted.
+//! A proxy that logs in to the server behind it: with a real provider, and with one that renews and rejects tokens as
+//! the test wants.
 
 use std::{
     path::Path,
@@ -9,14 +9,14 @@ use std::{
 
 use async_trait::async_trait;
 use mcpm::{
-    Environment, Error, ErrorKind, Proxy, ProxyBuilder, Result,
+    Environment, ErrorKind, Proxy, ProxyBuilder, Result,
     options::Secret,
     user_prompt::{LoginPrompt, UserPrompt},
 };
 use mcpm_tests::{
     harness::{
         http::{Http, Response},
-        mcp::{LEGACY, Modern, initialize, request},
+        mcp::{LEGACY, Modern},
         testbed,
         upstream::{ReceivedRequest, Upstream, UpstreamResponse},
         with_timeout,
@@ -24,16 +24,13 @@ use mcpm_tests::{
     root,
 };
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
-    process::{Child, ChildStdin, ChildStdout, Command},
-};
+use tokio::process::Command;
 use url::Url;
 
 use crate::{
     protected_server::ProtectedServer,
     provider::IdentityProvider,
-    support::{Home, Program, PseudoTerminal, wait_until},
+    support::{Home, PseudoTerminal},
 };
 
 /// A user who logs in with a real browser, on this machine or on another one.
@@ -69,7 +66,7 @@ impl UserPrompt for Browser {
 
 /// A user whom the authorization server lets in at once.
 #[derive(Debug)]
-struct Approved;
+pub(crate) struct Approved;
 
 #[async_trait]
 impl UserPrompt for Approved {
@@ -187,7 +184,7 @@ pub(crate) struct Issuer {
     /// A scope that the authorization server does not know.
     pub(crate) unknown_scope: Option<&'static str>,
     /// The server responds with 503 to everything.
-    is_down: bool,
+    pub(crate) is_down: bool,
 }
 
 impl Issuer {
@@ -287,7 +284,7 @@ impl Issuer {
     }
 }
 
-fn json_response(status: &str, body: &Value) -> UpstreamResponse {
+pub(crate) fn json_response(status: &str, body: &Value) -> UpstreamResponse {
     UpstreamResponse {
         status: status.to_owned(),
         headers: "Content-Type: application/json\r\n".to_owned(),
@@ -449,351 +446,4 @@ async fn a_redirect_to_another_machine_is_pasted() {
     let shown = with_timeout("the terminal", typing).await.unwrap();
     assert!(shown.contains(" echo ") && !shown.contains("canary"), "{shown}");
     assert_eq!(issuer.lock().unwrap().issued, 1);
-}
-
-/// Starts a proxy that logs in, and returns why it does not.
-async fn login_error(url: &str) -> Error {
-    let home = tempfile::tempdir().unwrap();
-    let user: Arc<dyn UserPrompt> = Arc::new(Approved);
-    let started = proxy(url, home.path(), Some(user)).build().unwrap().start().await;
-    started.err().unwrap_or_else(|| panic!("{url} was trusted"))
-}
-
-/// The reason that an error names, which `mcpm explain` knows.
-fn reason(error: &Error) -> Option<String> {
-    let text = error.to_string();
-    let id = text.split_once("(reason: ")?.1.split(')').next().unwrap().to_owned();
-    let explained = mcpm::explain(&id, &Environment::from_lookup(|_| None)).unwrap();
-    assert_eq!(explained.reason, id);
-    Some(id)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn authorization_servers_that_cannot_be_trusted_are_refused() {
-    type Change = fn(&mut Value);
-    let cases: [(&str, Option<&str>, Change); 13] = [
-        ("does not support PKCE", Some("outgoing.pkce_missing"), |metadata| {
-            metadata.as_object_mut().unwrap().remove("code_challenge_methods_supported");
-        }),
-        ("does not support PKCE", Some("outgoing.pkce_missing"), |metadata| {
-            metadata["code_challenge_methods_supported"] = json!(["plain"]);
-        }),
-        ("belongs to another issuer", Some("outgoing.mix_up"), |metadata| {
-            metadata["issuer"] = json!("https://id.example");
-        }),
-        ("does not name the issuer", Some("outgoing.mix_up"), |metadata| {
-            metadata["authorization_response_iss_parameter_supported"] = json!(true);
-        }),
-        ("neither `https` nor `http`", Some("outgoing.url_denied"), |metadata| {
-            metadata["authorization_endpoint"] = json!("javascript:alert(1)");
-        }),
-        ("neither `https` nor `http`", Some("outgoing.url_denied"), |metadata| {
-            metadata["token_endpoint"] = json!("file:///etc/passwd");
-        }),
-        ("is a private address", Some("outgoing.url_denied"), |metadata| {
-            metadata["token_endpoint"] = json!("https://169.254.169.254/token");
-        }),
-        ("does not use `https`", Some("outgoing.url_denied"), |metadata| {
-            metadata["token_endpoint"] = json!("http://id.example/token");
-        }),
-        ("is a private address", Some("outgoing.url_denied"), |metadata| {
-            metadata["registration_endpoint"] = json!("https://169.254.169.254/latest");
-        }),
-        ("control characters", Some("outgoing.url_denied"), |metadata| {
-            metadata["token_endpoint"] = json!("https://id.example/\u{1b}[2J");
-        }),
-        ("polling interval", Some("outgoing.response_unusable"), |metadata| {
-            metadata.as_object_mut().unwrap().remove("authorization_endpoint");
-            metadata["device_authorization_endpoint"] =
-                json!(format!("{}/device/rare", metadata["issuer"].as_str().unwrap()));
-        }),
-        ("registers no clients", None, |metadata| {
-            metadata.as_object_mut().unwrap().remove("registration_endpoint");
-        }),
-        ("larger than", Some("outgoing.response_unusable"), |metadata| {
-            metadata["padding"] = json!("x".repeat(300 << 10));
-        }),
-    ];
-    for (expected, id, change) in cases {
-        let (url, issuer) = issuer(change).await;
-        let error = login_error(&url).await;
-        assert!(error.to_string().contains(expected), "{expected}: {error}");
-        assert_eq!(reason(&error).as_deref(), id, "{error}");
-        assert_eq!(issuer.lock().unwrap().issued, 0, "{expected}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn metadata_of_the_resource_leads_nowhere_else() {
-    let slow = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let at_slow = format!("http://{}/metadata", slow.local_addr().unwrap());
-    // It accepts, and sends nothing.
-    tokio::spawn(async move {
-        let mut kept = Vec::new();
-        while let Ok((stream, _)) = slow.accept().await {
-            kept.push(stream);
-        }
-    });
-    for (metadata, status, expected, id) in [
-        // A redirect to where clouds serve credentials.
-        ("/away", "302 Found", "is a private address", "outgoing.url_denied"),
-        ("/around", "302 Found", "more than 3 redirects", "outgoing.response_unusable"),
-        ("/other", "200 OK", "is for another resource", "outgoing.mix_up"),
-        ("/broken", "200 OK", "is not valid metadata", "outgoing.response_unusable"),
-        (&at_slow, "", "no response within 20 s", "outgoing.response_unusable"),
-        ("https://169.254.169.254/latest", "", "is a private address", "outgoing.url_denied"),
-        ("ftp://id.example/x", "", "neither `https` nor `http`", "outgoing.url_denied"),
-    ] {
-        let upstream = Upstream::listen().await;
-        let (origin, url) = (upstream.uri(""), upstream.uri("/mcp"));
-        let place =
-            if metadata.starts_with('/') { format!("{origin}{metadata}") } else { metadata.to_owned() };
-        let (name, location) = (metadata.to_owned(), place.clone());
-        upstream.serve(move |request| match request.line.split(' ').nth(1).unwrap() {
-            "/mcp" => UpstreamResponse {
-                status: "401 Unauthorized".to_owned(),
-                headers: format!("WWW-Authenticate: Bearer resource_metadata=\"{place}\"\r\n"),
-                body: String::new(),
-            },
-            path if path == name => UpstreamResponse {
-                status: status.to_owned(),
-                headers: match path {
-                    "/away" => "Location: http://169.254.169.254/latest/meta-data\r\n".to_owned(),
-                    "/around" => format!("Location: {location}\r\n"),
-                    _ => "Content-Type: application/json\r\n".to_owned(),
-                },
-                body: match path {
-                    "/other" => r#"{"resource":"https://bank.example/mcp"}"#.to_owned(),
-                    _ => "{".to_owned(),
-                },
-            },
-            _ => json_response("404 Not Found", &json!({})),
-        });
-        let error = login_error(&url).await;
-        assert!(error.to_string().contains(expected), "{metadata}: {error}");
-        assert_eq!(reason(&error).as_deref(), Some(id), "{error}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_provider_without_pkce_is_refused() {
-    let mut provider = Command::new(testbed::path("MCPM_TEST_PYTHON"))
-        .args(["-u", "-m", "oidc_provider_mock", "-p", "0"])
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(provider.stderr.take().unwrap()).lines();
-    let found = async {
-        loop {
-            let line = lines.next_line().await.unwrap().unwrap();
-            if let Some((_, port)) = line.split_once("http://127.0.0.1:") {
-                let port: String = port.chars().take_while(char::is_ascii_digit).collect();
-                break format!("http://127.0.0.1:{port}");
-            }
-        }
-    };
-    let issuer = with_timeout("the provider", found).await;
-    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    let server = ProtectedServer::start(|proxy| proxy.oidc_issuer(issuer.clone())).await;
-    let error = login_error(server.proxy.url()).await;
-    assert_eq!(reason(&error).as_deref(), Some("outgoing.pkce_missing"), "{error}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn without_a_user_a_required_login_is_an_error() {
-    let (url, _issuer) = issuer(|_| {}).await;
-    let home = tempfile::tempdir().unwrap();
-    let error = proxy(&url, home.path(), None).build().unwrap().start().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::LoginRequired, "{error}");
-}
-
-/// The state of the login of a workload.
-pub(crate) fn login_state(home: &Home, name: &str) -> Value {
-    home.status(name)["login"].clone()
-}
-
-/// A detached workload has no user: what becomes of its login is in its status, and `mcpm login` makes another.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_detached_workload_shows_its_login_and_takes_a_new_one() {
-    let (url, issuer) = issuer(|_| {}).await;
-    let state = Arc::clone(&issuer);
-    let set = move |change: fn(&mut Issuer)| change(&mut state.lock().unwrap());
-    let home = Home::without_engine();
-    home.set("MCPM_SECRETS_PASSWORD", "a password");
-    home.set("BROWSER", root().join("tests/clients/follow_redirects").to_str().unwrap());
-    let session = tokio::task::spawn_blocking(move || {
-        let name = home.name("far");
-        let run = ["run", &url, "--name", &name, "--remote-auth-callback-port", "0"];
-        let started = home.run(&run).succeeded();
-        let http = Http(Url::parse(&started.url()).unwrap().socket_addrs(|| None).unwrap()[0]);
-        let runtime = tokio::runtime::Handle::current();
-        let call = || {
-            let response = runtime.block_on(list(http));
-            let status = response.status;
-            let answer = runtime.block_on(response.json());
-            (status, answer["error"]["data"]["reason"].as_str().map(str::to_owned))
-        };
-        let login_required = (503, Some("outgoing.login_required".to_owned()));
-        let wait_for = |expected: &str| {
-            wait_until(expected, || login_state(&home, &name) == expected);
-        };
-        assert_eq!(call(), (200, None));
-        wait_for("authenticated");
-
-        // The login ends, and a new one is made.
-        set(|issuer| (issuer.valid, issuer.rejects) = (None, true));
-        assert_eq!(call(), login_required);
-        wait_for("needs_login");
-        let shown = home.run(&["list"]).succeeded().stdout;
-        assert!(shown.contains("running (needs login)"), "{shown}");
-        set(|issuer| issuer.rejects = false);
-        home.run(&["login", &name]).succeeded();
-        wait_for("authenticated");
-        assert_eq!(call(), (200, None));
-
-        // The server wants a scope that the login lacks, and the next one asks for it.
-        set(|issuer| issuer.scope = Some("extra"));
-        assert_eq!(call(), login_required);
-        wait_for("needs_login");
-        // It asks for one that the authorization server does not know, which the login after requests no more.
-        set(|issuer| issuer.unknown_scope = Some("extra"));
-        let denied = home.run(&["login", &name]);
-        assert_ne!(denied.code, Some(0));
-        assert!(denied.stderr.contains("outgoing.scope_denied"), "{}", denied.stderr);
-        set(|issuer| issuer.unknown_scope = None);
-        home.run(&["login", &name]).succeeded();
-        wait_for("authenticated");
-        assert_eq!(call(), login_required);
-        wait_for("needs_login");
-        home.run(&["login", &name]).succeeded();
-        wait_for("authenticated");
-        assert_eq!(call(), (200, None));
-
-        // After a logout, nothing that the supervisor remembers gets another token.
-        let refreshes = issuer.lock().unwrap().refreshes;
-        home.run(&["logout", &name]).succeeded();
-        wait_for("needs_login");
-        set(|issuer| issuer.scope = None);
-        assert_eq!(call(), login_required);
-        assert_eq!(issuer.lock().unwrap().refreshes, refreshes);
-        home.run(&["login", &name]).succeeded();
-        wait_for("authenticated");
-
-        // A server that is away when its workload starts gets the kept login later.
-        home.run(&["stop", &name]).succeeded();
-        set(|issuer| issuer.is_down = true);
-        home.run(&["start", &name]).succeeded();
-        set(|issuer| issuer.is_down = false);
-        let started = home.run(&["status", &name, "-o", "json"]).succeeded().json();
-        let http =
-            Http(Url::parse(started["url"].as_str().unwrap()).unwrap().socket_addrs(|| None).unwrap()[0]);
-        let response = runtime.block_on(list(http));
-        let (status, answer) = (response.status, runtime.block_on(response.json()));
-        assert_eq!(status, 200, "{answer}");
-
-        // What is removed leaves no tokens behind.
-        assert!(home.run(&["secret", "list"]).succeeded().stdout.contains("login:"));
-        home.run(&["rm", &name]).succeeded();
-        assert!(!home.run(&["secret", "list"]).succeeded().stdout.contains("login:"));
-        home.assert_nothing_left();
-    });
-    session.await.unwrap();
-}
-
-/// `mcpm proxy stdio` for a client that sends one message after the other.
-struct Bridge {
-    child: Child,
-    input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
-}
-
-impl Bridge {
-    fn start(home: &Home, url: &str) -> Self {
-        let mut command = Command::from(home.mcpm(&[
-            "proxy",
-            "stdio",
-            url,
-            "--remote-auth",
-            "--remote-auth-callback-port",
-            "0",
-        ]));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.kill_on_drop(true).spawn().unwrap();
-        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        Self { child, input, output: BufReader::new(output).lines() }
-    }
-
-    async fn call(&mut self, message: Value) -> Value {
-        let line = format!("{message}\n");
-        with_timeout("the bridge to read", self.input.write_all(line.as_bytes())).await.unwrap();
-        let line = with_timeout("a response", self.output.next_line()).await.unwrap();
-        serde_json::from_str(&line.unwrap()).unwrap()
-    }
-
-    /// Closes the input; returns what was written to standard error.
-    async fn finish(mut self) -> String {
-        drop(self.input);
-        let rest = with_timeout("the end of the output", self.output.next_line()).await.unwrap();
-        assert_eq!(rest, None, "standard output has messages only");
-        let output = with_timeout("the bridge to exit", self.child.wait_with_output()).await.unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stderr).unwrap()
-    }
-}
-
-/// A user with a browser for servers that approve every login.
-fn home_with_browser() -> Home {
-    let home = Home::without_engine();
-    home.set("BROWSER", root().join("tests/clients/follow_redirects").to_str().unwrap());
-    home.set("MCPM_SECRETS_PASSWORD", "a password");
-    home
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stdio_bridge_logs_in_and_another_has_its_login() {
-    let (url, issuer) = issuer(|_| {}).await;
-    let tokens = || {
-        let issuer = issuer.lock().unwrap();
-        (issuer.issued, issuer.refreshes)
-    };
-    let home = home_with_browser();
-    let mut bridge = Bridge::start(&home, &url);
-    let opened = bridge.call(initialize(LEGACY, json!({}))).await;
-    assert_eq!(opened["result"]["protocolVersion"], LEGACY, "{opened}");
-    assert!(bridge.call(request(1, "tools/list", json!({}))).await["result"]["tools"].is_array());
-    // The token is rejected, and renewed.
-    issuer.lock().unwrap().valid = None;
-    assert!(bridge.call(request(1, "tools/list", json!({}))).await["result"]["tools"].is_array());
-    assert_eq!(tokens(), (2, 1));
-    // Closing the session is not worth a login.
-    issuer.lock().unwrap().valid = None;
-    let shown = bridge.finish().await;
-    assert!(shown.contains("Log in to"), "{shown}");
-    assert_eq!(tokens(), (2, 1));
-    issuer.lock().unwrap().valid = Some(2);
-    let mut bridge = Bridge::start(&home, &url);
-    assert!(bridge.call(request(1, "tools/list", json!({}))).await["result"]["tools"].is_array());
-    let shown = bridge.finish().await;
-    assert!(!shown.contains("Log in to"), "{shown}");
-    assert_eq!(tokens(), (2, 1));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_signal_ends_a_stdio_bridge_while_its_user_logs_in() {
-    let (url, _issuer) = issuer(|_| {}).await;
-    let home = home_with_browser();
-    let login = ["--remote-auth", "--remote-auth-callback-port", "0", "--remote-auth-skip-browser"];
-    let target = ["proxy", "stdio", url.as_str(), "--remote-auth-timeout", "1h"];
-    let args = [&target[..], &login].concat();
-    let mut command = home.mcpm(&args);
-    let outcome = tokio::task::spawn_blocking(move || {
-        let mut bridge = Program::start(&mut command);
-        bridge.wait_for_stderr("Log in to");
-        bridge.signal("TERM");
-        bridge.wait()
-    });
-    let outcome = outcome.await.unwrap();
-    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), ""), "{outcome:?}");
 }
