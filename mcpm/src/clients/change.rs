@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::{
-    WrittenEntry,
     config_file::{ConfigFile, unusable},
     edit::{self, EntryPath, Origin},
-    map_of,
-    record::{EntryRecord, FileRecord, ImportRecord, LockedRecord},
+    record::{EntryRecord, FileRecord, ImportRecord, LockedRecord, REFERENCE},
     table::ClientFormat,
+    types::WrittenEntry,
 };
 use crate::{Error, Result};
 
@@ -145,4 +144,61 @@ pub(super) fn commit(
             let _ = locked.save(before);
         }
     })
+}
+
+/// The keys that lead to the map of servers in a file.
+pub(super) fn map_of(client: &ClientFormat, text: &str) -> &'static [&'static str] {
+    let has = |map: &[&str]| {
+        let (last, outer) = map.split_last()?;
+        let outer = edit::entries(client.syntax, text, outer).ok()?;
+        outer.get(*last)?.as_object().map(drop)
+    };
+    client.other_map.filter(|map| has(map).is_some()).unwrap_or(client.map)
+}
+
+/// Whether a file has the entry that a workload should have replaced: mcpm ended after it had recorded this, and before it
+/// wrote the file.
+pub(super) fn is_in_file(
+    client: &ClientFormat,
+    text: &str,
+    workload: EntryPath<'_>,
+    import: &ImportRecord,
+) -> bool {
+    let place = EntryPath { name: &import.entry, ..workload };
+    edit::entry_text(client.syntax, text, place).is_some_and(|found| is_text_of(found, &import.text))
+}
+
+/// Whether a text is a recorded one, whatever its secrets are.
+fn is_text_of(text: &str, recorded: &str) -> bool {
+    let (before, after) = REFERENCE;
+    let mut parts = recorded.split(before);
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let mut parts = parts.map(|part| part.split_once(after).map_or(part, |(_, after)| after)).peekable();
+    while let Some(part) = parts.next() {
+        let found = if parts.peek().is_some() { rest.find(part) } else { rest.rfind(part) };
+        let Some(at) = found else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_compared_with_references_in_place_of_its_secrets() {
+        for (text, recorded, is_same) in [
+            ("a", "a", true),
+            ("a", "b", false),
+            ("xSy", "x{{mcpm-secret:n}}y", true),
+            ("xSyz", "x{{mcpm-secret:n}}y", false),
+            ("xSyTz", "x{{mcpm-secret:n}}y{{mcpm-secret:m}}z", true),
+            ("xSyTzz", "x{{mcpm-secret:n}}y{{mcpm-secret:m}}z", true),
+            ("xSzTy", "x{{mcpm-secret:n}}y{{mcpm-secret:m}}z", false),
+        ] {
+            assert_eq!(is_text_of(text, recorded), is_same, "{text} {recorded}");
+        }
+    }
 }

@@ -21,7 +21,7 @@ mod types;
 use std::path::{Path, PathBuf};
 
 use self::{
-    change::{FileChange, NewEntry, commit},
+    change::{FileChange, NewEntry, commit, is_in_file, map_of},
     config_file::{ConfigFile, unusable},
     edit::{EntryPath, FieldValue},
     entry::BridgeCommand,
@@ -266,7 +266,7 @@ impl Clients {
         let before = config.text().unwrap_or_default();
         let place = EntryPath { map: map_of(client, before), name: workload };
         if let Some(import) = file.imported.get(workload)
-            && !take_over::is_in_file(client, before, place, import)
+            && !is_in_file(client, before, place, import)
         {
             // Removing it would lose the entry that the user had.
             let message =
@@ -325,16 +325,6 @@ impl Clients {
             env: moved.map(|folder| ("XDG_STATE_HOME".to_owned(), folder.to_owned())).into_iter().collect(),
         }
     }
-}
-
-/// The keys that lead to the map of servers in a file.
-fn map_of(client: &ClientFormat, text: &str) -> &'static [&'static str] {
-    let has = |map: &[&str]| {
-        let (last, outer) = map.split_last()?;
-        let outer = edit::entries(client.syntax, text, outer).ok()?;
-        outer.get(*last)?.as_object().map(drop)
-    };
-    client.other_map.filter(|map| has(map).is_some()).unwrap_or(client.map)
 }
 
 /// Returns the entries of a file that can be edited.

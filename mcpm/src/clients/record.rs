@@ -28,6 +28,8 @@ use crate::{
     },
 };
 
+/// What a reference to a secret begins and ends with.
+pub(super) const REFERENCE: (&str, &str) = ("{{mcpm-secret:", "}}");
 /// How many copies of one file are kept.
 const MAX_BACKUPS: usize = 5;
 

@@ -9,12 +9,11 @@ use serde_json::Value;
 
 use super::{
     ClientTarget, Clients, ImportCandidate, ImportedEntry, ImportedServer, WrittenEntry,
-    change::{FileChange, NewEntry},
+    change::{FileChange, NewEntry, is_in_file, map_of},
     config_file::{ConfigFile, unusable},
     edit::{self, EntryPath},
-    entry, import, locate, map_of,
-    record::{EntryRecord, ImportRecord},
-    table::ClientFormat,
+    entry, import, locate,
+    record::{EntryRecord, ImportRecord, REFERENCE},
 };
 use crate::{Error, ErrorKind, Result, options::Secret};
 
@@ -158,36 +157,6 @@ impl Clients {
         change.forget(&text, workload)
     }
 }
-
-/// Whether a file has the entry that a workload should have replaced: mcpm ended after it had recorded this, and before it
-/// wrote the file.
-pub(super) fn is_in_file(
-    client: &ClientFormat,
-    text: &str,
-    workload: EntryPath<'_>,
-    import: &ImportRecord,
-) -> bool {
-    let place = EntryPath { name: &import.entry, ..workload };
-    edit::entry_text(client.syntax, text, place).is_some_and(|found| is_text_of(found, &import.text))
-}
-
-/// Whether a text is a recorded one, whatever its secrets are.
-fn is_text_of(text: &str, recorded: &str) -> bool {
-    let (before, after) = REFERENCE;
-    let mut parts = recorded.split(before);
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
-    let mut parts = parts.map(|part| part.split_once(after).map_or(part, |(_, after)| after)).peekable();
-    while let Some(part) = parts.next() {
-        let found = if parts.peek().is_some() { rest.find(part) } else { rest.rfind(part) };
-        let Some(at) = found else { return false };
-        rest = &rest[at + part.len()..];
-    }
-    rest.is_empty()
-}
-
-/// What a reference to a secret begins and ends with.
-const REFERENCE: (&str, &str) = ("{{mcpm-secret:", "}}");
 
 /// The reference to a secret in a recorded text.
 fn reference(name: &str) -> String {
