@@ -1,5 +1,7 @@
 //! What keeps workloads from running is found, and what is left over is removed.
 
+use std::os::unix::net::UnixListener;
+
 use serde_json::Value;
 
 use super::support::{Home, docker};
@@ -31,7 +33,9 @@ fn a_machine_that_can_run_workloads_is_healthy_and_leftovers_are_removed() {
         "folders.state",
         "network.loopback",
         "secrets.store",
+        "secrets.keyring",
         "registry.reach",
+        "clock",
         "workloads.state",
     ] {
         assert_eq!(finding(&found, id)["severity"], "ok", "{found}");
@@ -44,6 +48,45 @@ fn a_machine_that_can_run_workloads_is_healthy_and_leftovers_are_removed() {
     assert_eq!(fixed.stderr, format!("removed the container `{name}`\n"));
     assert!(fixed.stdout.starts_with("CHECK ") && !fixed.stdout.contains("leftover"), "{fixed:?}");
     assert_eq!(docker(&["ps", "-aq", "--filter", &format!("name={name}")]), "");
+}
+
+#[test]
+#[ignore = "nightly: waits for the time limits of the checks"]
+fn an_engine_that_accepts_and_never_responds_hangs_nothing() {
+    let home = Home::new();
+    let socket = home.text("mute.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    std::thread::spawn(move || {
+        let _open: Vec<_> = listener.incoming().collect();
+    });
+    home.set("DOCKER_HOST", &format!("unix://{socket}"));
+    let found = home.run(&["doctor", "-o", "json"]);
+    assert_eq!(found.code, Some(1), "{found:?}");
+    let found = found.json();
+    let engine = finding(&found, "runtime.engine");
+    assert_eq!(engine["severity"], "error", "{engine}");
+    assert!(engine["fix"].as_str().is_some(), "{engine}");
+    // The other checks are made.
+    for id in ["runtime.builtin", "folders.state", "secrets.store", "registry.reach"] {
+        assert_eq!(finding(&found, id)["severity"], "ok", "{found}");
+    }
+}
+
+#[test]
+fn the_network_of_a_running_server_is_checked_in_its_container() {
+    let home = Home::new();
+    let unchecked = home.run(&["doctor", "-o", "json"]).json();
+    let message = finding(&unchecked, "containers.ca")["message"].as_str().unwrap();
+    assert!(message.starts_with("not checked"), "{message}");
+    let name = home.name("time");
+    let run = ["run", "uvx://mcp-server-time", "--name", &name, "--runtime-image", "mcpm-test/python:1"];
+    home.run(&[&run[..], &["--ca-cert", "/etc/ssl/certs/ca-certificates.crt"]].concat()).succeeded();
+    let found = home.run(&["doctor", "-o", "json"]).json();
+    for id in ["containers.dns", "containers.ca"] {
+        let message = finding(&found, id)["message"].as_str().unwrap();
+        assert!(message.contains(&format!("the container of `{name}`")), "{found}");
+    }
+    home.run(&["rm", &name]).succeeded();
 }
 
 #[test]

@@ -24,8 +24,9 @@ pub(crate) fn command() -> Command {
         .about("Look for what keeps workloads from running")
         .long_about(
             "Look for what keeps workloads from running\n\n\
-             Checks the container runtimes, the folders of mcpm, the secret store, the registry, and recorded workloads. \
-             The exit code is 1 if workloads cannot run.",
+             Checks the container runtimes, the folders of mcpm, the clock, the secret store, the keyring, the registry, \
+             recorded workloads, and DNS and certificates in the container of a running one. The exit code is 1 if \
+             workloads cannot run.",
         )
         .defer(|command| {
             command
@@ -53,7 +54,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
                 let _ = writeln!(io::stderr(), "warning: not everything was fixed: {text}");
             }
         }
-        Ok(diagnose(&environment).await)
+        Ok(Box::pin(diagnose(&environment)).await)
     })?;
     if output::format(matches) == JSON {
         output::json(&found)?;

@@ -51,6 +51,13 @@ pub struct SecretInfo {
     pub place: String,
 }
 
+/// Connects to the keyring, without reading or unlocking anything, and returns where it is.
+pub(crate) async fn check_keyring(environment: &Environment) -> Result<String> {
+    // An application that has stored nothing.
+    let store = keyring::open(environment, "mcpm-doctor")?;
+    store.list().await.map(|_| store.location())
+}
+
 impl Secrets {
     /// Selects the store: the injected one, the one that `MCPM_SECRETS_PROVIDER` names, the configured one, or
     /// else the encrypted file. Does not prompt for or unlock anything yet.

@@ -1,9 +1,13 @@
 //! Looks for what would keep workloads from running on this machine.
 
+mod finding;
+mod network;
+
 use std::{fs, io, net::TcpListener, path::Path, sync::Arc, time::Duration};
 
-use serde::Serialize;
 use tokio::time::timeout;
+
+pub use finding::{Finding, Severity};
 
 use super::{Workloads, engine};
 use crate::{
@@ -14,86 +18,35 @@ use crate::{
         discover::{discover, is_configured},
         labels,
     },
-    secrets::Secrets,
+    secrets::{Provider, Secrets, StoreConfig, check_keyring},
     state::WorkloadState,
 };
 
 /// Timeout of one check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
+/// Timeout of the engine, after which the built-in runtime is still checked.
+const ENGINE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Free space below which there is a warning, in bytes.
 #[cfg(unix)]
 const LOW_SPACE: u64 = 1 << 30;
 
-/// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// As it should be.
-    Ok,
-    /// Something does not work that not every user needs, or is left over.
-    Warning,
-    /// Workloads cannot run.
-    Error,
-}
-
-/// What was found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// A stable name of the check, such as `runtime.engine`.
-    pub id: &'static str,
-    /// How bad it is.
-    pub severity: Severity,
-    /// What was found.
-    pub message: String,
-    /// What to do, if there is something to do.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fix: Option<String>,
-    /// Whether [`repair`] does it.
-    pub can_repair: bool,
-}
-
-impl Finding {
-    fn ok(id: &'static str, message: impl Into<String>) -> Self {
-        Self { id, severity: Severity::Ok, message: message.into(), fix: None, can_repair: false }
-    }
-
-    fn warning(id: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Self {
-        let fix = Some(fix.into());
-        Self { id, severity: Severity::Warning, message: message.into(), fix, can_repair: false }
-    }
-
-    fn of_error(id: &'static str, severity: Severity, error: &Error) -> Self {
-        let fix = error.next_step().map(str::to_owned);
-        // The next step is part of the text of an error.
-        let text = error.to_string();
-        let message = match &fix {
-            Some(fix) => text.strip_suffix(&format!("; {fix}")).unwrap_or(&text).to_owned(),
-            None => text,
-        };
-        Self { id, severity, message, fix, can_repair: false }
-    }
-}
-
 /// Checks this machine, the settings and the recorded workloads, and returns what was found: runtimes, folders, ports, the
-/// secret store, the registry, workloads, and containers that are left over. Nothing is changed.
+/// clock, the secret store, the registry, workloads, the network in their containers, and containers that are left over.
+/// Nothing is changed. No check takes longer than 20 s, and those that wait run at the same time.
 pub async fn diagnose(environment: &Environment) -> Vec<Finding> {
-    let mut found = runtimes(environment).await;
-    found.extend(folders(environment));
-    found.push(loopback());
-    found.push(limited("secrets.store", secret_store(environment)).await);
-    found.push(limited("registry.reach", registry(environment)).await);
-    found.extend(workloads(environment).await);
-    if let Ok((_, left)) = leftover_containers(environment).await {
-        found.extend(left.into_iter().map(|(_, name)| Finding {
-            can_repair: true,
-            ..Finding::warning(
-                "containers.leftover",
-                format!("the container `{name}` belongs to no recorded workload"),
-                "`mcpm doctor --fix` removes it",
-            )
-        }));
-    }
-    found
+    let (engines, clock, store, keyring, registry, workloads, network, left) = tokio::join!(
+        limited("runtime.engine", Severity::Error, async || runtimes(environment).await),
+        limited("clock", Severity::Ok, async || vec![network::clock().await]),
+        limited("secrets.store", Severity::Warning, async || vec![secret_store(environment).await]),
+        limited("secrets.keyring", Severity::Warning, async || vec![keyring(environment).await]),
+        limited("registry.reach", Severity::Warning, async || vec![registry(environment).await]),
+        limited("workloads.state", Severity::Error, async || workloads(environment).await),
+        limited("containers.dns", Severity::Warning, async || network::containers(environment).await),
+        limited("containers.leftover", Severity::Warning, async || leftovers(environment).await),
+    );
+    let fixed = folders(environment).into_iter().chain([loopback()]);
+    let waited = [clock, store, keyring, registry, workloads, network, left];
+    engines.into_iter().chain(fixed).chain(waited.into_iter().flatten()).collect()
 }
 
 /// Removes containers that belong to no recorded workload and do not run. Returns what was done, and the first error of the
@@ -113,25 +66,31 @@ pub async fn repair(environment: &Environment) -> (Vec<String>, Option<Error>) {
     (done, failed)
 }
 
-/// A check that may not take long.
-async fn limited(id: &'static str, check: impl Future<Output = Finding>) -> Finding {
-    timeout(CHECK_TIMEOUT, check).await.unwrap_or_else(|_| {
-        let seconds = CHECK_TIMEOUT.as_secs();
-        Finding::warning(
-            id,
-            format!("no response within {seconds} s"),
-            "check the network connection and try again",
-        )
+/// Checks that may not take long; if they do, that is a finding of this severity.
+async fn limited(
+    id: &'static str,
+    severity: Severity,
+    check: impl AsyncFnOnce() -> Vec<Finding>,
+) -> Vec<Finding> {
+    timeout(CHECK_TIMEOUT, Box::pin(check())).await.unwrap_or_else(|_| {
+        let message = format!("no response within {} s", CHECK_TIMEOUT.as_secs());
+        let fix =
+            if id.starts_with("runtime.") || id.starts_with("workloads.") || id.starts_with("containers.") {
+                "restart the container engine"
+            } else {
+                "check the network connection and try again"
+            };
+        vec![Finding { severity, ..Finding::warning(id, message, fix) }]
     })
 }
 
 /// The engine, and the built-in runtime, of which one is enough.
 async fn runtimes(environment: &Environment) -> Vec<Finding> {
-    let engine = match timeout(CHECK_TIMEOUT, discover(&environment.engine, None)).await {
-        Ok(Ok(engine)) => engine.engine().await,
-        Ok(Err(error)) => Err(error),
-        Err(_) => Err(Error::new(ErrorKind::EngineUnavailable, "the container engine does not respond")),
-    };
+    let description = async { discover(&environment.engine, None).await?.engine().await };
+    let engine = timeout(ENGINE_TIMEOUT, description).await.unwrap_or_else(|_| {
+        let message = format!("the container engine does not respond within {} s", ENGINE_TIMEOUT.as_secs());
+        Err(Error::new(ErrorKind::EngineUnavailable, message).hint("restart the container engine"))
+    });
     let own = match builtin::open(environment) {
         Ok(own) => own.engine().await,
         Err(error) => Err(error),
@@ -215,6 +174,17 @@ async fn secret_store(environment: &Environment) -> Finding {
     }
 }
 
+async fn keyring(environment: &Environment) -> Finding {
+    const ID: &str = "secrets.keyring";
+    let is_used = StoreConfig::load(environment)
+        .is_ok_and(|config| config.provider == Provider::Keyring || config.password_in_keyring);
+    match check_keyring(environment).await {
+        Ok(place) => Finding::ok(ID, format!("{place} can be used")),
+        Err(error) if is_used => Finding::of_error(ID, Severity::Warning, &error),
+        Err(error) => Finding::ok(ID, format!("not used, and not available: {}", error.message())),
+    }
+}
+
 async fn registry(environment: &Environment) -> Finding {
     let read = async {
         let registry = Registry::open(environment, None)?;
@@ -252,6 +222,20 @@ async fn workloads(environment: &Environment) -> Vec<Finding> {
     } else {
         bad
     }
+}
+
+async fn leftovers(environment: &Environment) -> Vec<Finding> {
+    // An engine that cannot be used is another finding.
+    let Ok((_, left)) = leftover_containers(environment).await else { return Vec::new() };
+    let finding = |(_, name)| Finding {
+        can_repair: true,
+        ..Finding::warning(
+            "containers.leftover",
+            format!("the container `{name}` belongs to no recorded workload"),
+            "`mcpm doctor --fix` removes it",
+        )
+    };
+    left.into_iter().map(finding).collect()
 }
 
 /// Returns the containers with the label of this state folder that belong to no recorded workload and do not run.
