@@ -10,7 +10,7 @@ use crate::testing::each_source;
 const PAGE: &str = include_str!("../../docs/architecture.md");
 
 /// Modules that every module may use.
-const SHARED_MODULES: [&str; 13] = [
+const SHARED_MODULES: [&str; 14] = [
     "blocking",
     "config_file",
     "environment",
@@ -23,6 +23,7 @@ const SHARED_MODULES: [&str; 13] = [
     "random",
     "rate_limit",
     "redact",
+    "similar",
     "timers",
 ];
 

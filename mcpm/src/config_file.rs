@@ -4,7 +4,7 @@ use std::{fs::File, io::Read as _, path::Path};
 
 use serde::de::DeserializeOwned;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, similar::suggest_field};
 
 /// Maximum size of a file in bytes.
 const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -33,8 +33,10 @@ pub(crate) fn text(path: &Path, what: &str) -> Result<String> {
 /// Reads a JSON file.
 pub(crate) fn json<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
     let text = text(path, what)?;
-    serde_json::from_str(&text)
-        .map_err(|error| invalid(format!("`{}` is not a valid {what}: {error}", path.display())))
+    serde_json::from_str(&text).map_err(|error| {
+        let error = suggest_field(&error.to_string());
+        invalid(format!("`{}` is not a valid {what}: {error}", path.display()))
+    })
 }
 
 /// Reads JSON, or YAML if the file's name or content suggests it.
@@ -43,7 +45,7 @@ pub(crate) fn json_or_yaml<T: DeserializeOwned>(path: &Path, what: &str) -> Resu
     let is_json = text.trim_start().starts_with('{');
     let wrong = |error: &dyn std::fmt::Display| {
         // Some errors quote the lines around the position; the first line is sufficient.
-        let error = error.to_string();
+        let error = suggest_field(&error.to_string());
         let first = error.lines().next().unwrap_or_default();
         invalid(format!("`{}` is not a valid {what}: {first}", path.display()))
     };

@@ -8,6 +8,20 @@ pub(crate) fn nearest<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) 
     (distance <= nearest.len().max(3) / 3 && distance < name.chars().count().max(1)).then_some(nearest)
 }
 
+/// Replaces the list of all fields in the error of a parser for an unknown one by the field that was meant.
+pub(crate) fn suggest_field(error: &str) -> String {
+    const UNKNOWN: &str = "unknown field `";
+    let found = error.find(UNKNOWN).and_then(|at| {
+        let (name, rest) = error[at + UNKNOWN.len()..].split_once('`')?;
+        Some((&error[..at], name, rest.strip_prefix(", expected ")?))
+    });
+    let Some((before, name, choices)) = found else { return error.to_owned() };
+    let end = [" at line ", "\n"].iter().filter_map(|end| choices.find(end)).min().unwrap_or(choices.len());
+    let known = choices[..end].split('`').skip(1).step_by(2);
+    let meant = nearest(known, name).map(|known| format!(" (did you mean `{known}`?)")).unwrap_or_default();
+    format!("{before}{UNKNOWN}{name}`{meant}{}", &choices[end..])
+}
+
 /// The Levenshtein distance of two texts.
 fn distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.chars().count()).collect();
@@ -30,6 +44,28 @@ fn distance(one: &str, other: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_field_that_was_meant_replaces_all_others() {
+        for (error, expected) in [
+            (
+                "unknown field `nam`, expected one of `name`, `group` at line 1 column 4",
+                "unknown field `nam` (did you mean `name`?) at line 1 column 4",
+            ),
+            (
+                "bad: unknown field `nam`, expected `name` or `group`",
+                "bad: unknown field `nam` (did you mean `name`?)",
+            ),
+            ("unknown field `colour`, expected `name`\n | x", "unknown field `colour`\n | x"),
+            (
+                "unknown field `x`, there are no fields at line 1",
+                "unknown field `x`, there are no fields at line 1",
+            ),
+            ("expected value at line 1 column 1", "expected value at line 1 column 1"),
+        ] {
+            assert_eq!(suggest_field(error), expected);
+        }
+    }
 
     #[test]
     fn the_nearest_name_is_one_that_is_alike() {

@@ -5,7 +5,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::{Host, MountRule, Outbound, Profile, Resources, error::invalid};
-use crate::{Error, ErrorKind, Result, config_file::read_error_kind, options::PermissionProfile};
+use crate::{
+    Error, ErrorKind, Result, config_file::read_error_kind, options::PermissionProfile,
+    similar::suggest_field,
+};
 
 /// The largest profile.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
@@ -113,7 +116,8 @@ impl Profile {
 
 fn parse(text: &str) -> Result<Profile> {
     let refusal = |error: serde_json::Error| {
-        Error::new(ErrorKind::InvalidOption, "this is not a permission profile").source(error.to_string())
+        Error::new(ErrorKind::InvalidOption, "this is not a permission profile")
+            .source(suggest_field(&error.to_string()))
     };
     let file: ProfileDocument = serde_json::from_str(text).map_err(refusal)?;
     // serde would accept a list as the values of an object.

@@ -10,6 +10,7 @@ use crate::{
     Error, ErrorKind, Result,
     config_file::read_error_kind,
     options::{Arity, OptionSet as _, ValueKind, WorkloadOptions},
+    similar::suggest_field,
     state::FORMAT_VERSION,
 };
 
@@ -60,7 +61,7 @@ pub(super) fn read(path: &Path) -> Result<ImportedConfig> {
     let broken = |error: serde_json::Error| {
         let message = format!("`{shown}` is not an exported configuration");
         Error::new(ErrorKind::InvalidOption, message)
-            .source(without_choices(&error.to_string()))
+            .source(suggest_field(&error.to_string()))
             .hint("create one with `mcpm export NAME PATH`")
     };
     let document: Value = serde_json::from_str(&text).map_err(broken)?;
@@ -116,13 +117,6 @@ fn bad_value(run: &Value) -> Option<(&'static str, String)> {
         };
         Some((spec.name, items.iter().find_map(typed).unwrap_or_else(|| expected.to_owned())))
     })
-}
-
-/// Removes the list of all options from the error for an unknown one.
-fn without_choices(refusal: &str) -> String {
-    let Some((before, choices)) = refusal.split_once(", expected one of ") else { return refusal.to_owned() };
-    let place = choices.rfind(" at line ").map_or("", |at| &choices[at..]);
-    format!("{before}{place}")
 }
 
 #[cfg(test)]
