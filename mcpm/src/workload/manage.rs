@@ -153,8 +153,8 @@ impl Workloads {
         let spec = self.store.load::<WorkloadSpec>(&name, Document::Spec);
         self.end_supervisor(&name, grace).await?;
         let spec = spec?;
-        if let Some(containers) = self.containers_of(&spec).await? {
-            containers.stop_all(grace).await?;
+        if let Some(containers) = self.containers_of(&spec).await.map_err(after_proxy)? {
+            containers.stop_all(grace).await.map_err(after_proxy)?;
         }
         if let Ok(mut status) = self.store.load::<Status>(&name, Document::Status)
             && (status.phase != Phase::Stopped || status.interrupted)
@@ -184,9 +184,9 @@ impl Workloads {
             self.clients().remove_workload(name.as_str());
             return Ok(());
         }
-        let runtime = self.engine_of(spec.as_ref()).await?;
+        let runtime = self.engine_of(spec.as_ref()).await.map_err(after_proxy)?;
         let state = self.environment.state_dir.to_string_lossy();
-        for container in runtime.list().await? {
+        for container in runtime.list().await.map_err(after_proxy)? {
             let says = |label, value: &str| container.labels.get(label).is_some_and(|label| label == value);
             if says(labels::NAME, name.as_str()) && says(labels::STATE, &state) {
                 if container.state == ContainerState::Running {
@@ -297,4 +297,13 @@ pub(super) async fn container_logs(
     };
     let logs = containers.runtime.logs(&container.id, LogOptions { follow, tail }).await?;
     Ok(logs.boxed())
+}
+
+/// Says that the proxy of a workload has ended, although an engine that does not respond kept its container.
+fn after_proxy(error: Error) -> Error {
+    if error.kind() == ErrorKind::EngineUnavailable {
+        error.with("done so far", "its proxy has ended")
+    } else {
+        error
+    }
 }
