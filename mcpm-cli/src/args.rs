@@ -1,5 +1,7 @@
 //! Converts the library's options to clap arguments, and parsed arguments to options.
 
+use std::borrow::Cow;
+
 use clap::{
     Arg, ArgAction, ArgMatches, Command, ValueHint,
     builder::{PossibleValue, PossibleValuesParser, ValueParser},
@@ -14,7 +16,12 @@ use crate::completion;
 /// Adds all options of a set; suitable for [`Command::defer`].
 pub(crate) fn add<O: OptionSet>(command: Command) -> Command {
     let own = O::SPECS.iter().filter(|spec| spec.place != ArgumentPosition::Global);
-    command.args(own.map(arg))
+    command.args(own.map(arg_of_many))
+}
+
+/// Converts an option of a command with many, of which the short help shows the common ones only.
+pub(crate) fn arg_of_many(spec: &'static OptionSpec) -> Arg {
+    arg(spec).hide_short_help(spec.place == ArgumentPosition::Flag && !spec.common)
 }
 
 /// Whether debug mode was requested.
@@ -122,6 +129,14 @@ fn help(spec: &OptionSpec) -> String {
     help
 }
 
+/// A variable with its value: a name alone has that of the environment of this program.
+fn with_value(text: &str) -> Cow<'_, str> {
+    match std::env::var(text) {
+        Ok(value) if !text.contains('=') => format!("{text}={value}").into(),
+        _ => text.into(),
+    }
+}
+
 /// Returns the options that were set on the command line.
 ///
 /// # Errors
@@ -130,7 +145,10 @@ pub fn options<O: OptionSet>(matches: &ArgMatches) -> Result<O> {
     let mut options = O::default();
     for spec in O::SPECS {
         for text in matches.get_many::<String>(spec.name).into_iter().flatten() {
-            options.set(spec.name, text)?;
+            match spec.type_name {
+                "EnvVar" => options.set(spec.name, &with_value(text))?,
+                _ => options.set(spec.name, text)?,
+            }
         }
     }
     Ok(options)

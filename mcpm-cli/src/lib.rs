@@ -5,7 +5,7 @@
 
 use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
-use clap::Command;
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use mcpm::options::{ArgumentPosition, OptionSet as _, WorkloadOptions};
 
 mod allocator;
@@ -35,6 +35,8 @@ mod tty;
 
 pub use args::options;
 
+const QUIET: &str = "quiet";
+
 /// Returns the whole command line, for parsing, man pages and completions.
 ///
 /// The arguments of a command are added when clap reaches that command, so that others cost nothing.
@@ -48,6 +50,14 @@ pub fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .args(global.map(args::arg))
+        .arg(
+            Arg::new(QUIET)
+                .long(QUIET)
+                .short('q')
+                .global(true)
+                .action(ArgAction::SetTrue)
+                .help("Leave out progress, hints and next steps"),
+        )
         .subcommands(commands::ALL.iter().map(|entry| (entry.command)().name(entry.name)))
 }
 
@@ -82,9 +92,17 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(exit::FAILURE);
     };
     logging::to_stderr(args::debug(matches));
+    if is_quiet(matches) {
+        output::be_quiet();
+    }
     (entry.run)(matches).unwrap_or_else(|error| {
         let text = output::escape_text(&flag_names::with_flags(&error.to_string()));
         let _ = writeln!(std::io::stderr(), "error: {text}");
         exit::of_error(error.kind())
     })
+}
+
+/// Whether `--quiet` was given, after the command or after one below it.
+fn is_quiet(matches: &ArgMatches) -> bool {
+    matches.get_flag(QUIET) || matches.subcommand().is_some_and(|(_, below)| is_quiet(below))
 }

@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     io::{self, ErrorKind as IoErrorKind, IsTerminal as _, Write as _},
+    sync::atomic::{AtomicBool, Ordering},
     time::SystemTime,
 };
 
@@ -41,6 +42,35 @@ pub(crate) fn write(bytes: &[u8]) -> Result<()> {
     }
 }
 
+/// Whether hints and progress are left out.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Leaves out hints and progress from now on.
+pub(crate) fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Whether hints and progress are left out.
+pub(crate) fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// Writes to standard error what the user can do next. It is not part of the result, which a script may read.
+pub(crate) fn hint(text: impl AsRef<str>) {
+    if !is_quiet() {
+        // Standard error may be closed.
+        let _ = writeln!(io::stderr(), "{}", escape_text(text.as_ref()));
+    }
+}
+
+/// Writes the name of what a command has changed.
+pub(crate) fn name(matches: &ArgMatches, name: &str) -> Result<()> {
+    match format(matches) {
+        JSON => json(&serde_json::json!({ "name": name })),
+        _ => line(escape_text(name)),
+    }
+}
+
 /// Writes a line.
 pub(crate) fn line(text: impl AsRef<str>) -> Result<()> {
     write(format!("{}\n", text.as_ref()).as_bytes())
@@ -59,11 +89,21 @@ pub(crate) fn escape_text(text: &str) -> String {
     text.chars().map(escaped).collect()
 }
 
-/// Writes a JSON document.
+/// Writes a JSON document. Characters that could control a terminal are escaped; readers get them back.
 pub(crate) fn json(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the result").source(error))?;
-    line(text)
+    line(escape_json(&text))
+}
+
+/// Escapes what the writer of JSON leaves in strings. Line breaks are between values only.
+fn escape_json(text: &str) -> String {
+    let escaped = |c: char| match c {
+        '\n' => c.to_string(),
+        _ if controls_terminal(c) => format!("\\u{:04x}", u32::from(c)),
+        _ => c.to_string(),
+    };
+    text.chars().map(escaped).collect()
 }
 
 /// Writes rows in aligned columns; the first row contains the headings. Control characters are escaped, because
@@ -157,8 +197,15 @@ pub(crate) fn ago(time: &str) -> String {
 
 /// Escapes control characters in a text.
 pub(crate) fn escape_control(text: &str) -> String {
-    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    let shown = |c: char| if controls_terminal(c) { c.escape_default().to_string() } else { c.to_string() };
     text.chars().map(shown).collect()
+}
+
+/// Whether a terminal acts on a character: control characters, and those that change the direction of what follows.
+fn controls_terminal(c: char) -> bool {
+    let changes_direction =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || changes_direction
 }
 
 #[cfg(test)]
@@ -193,5 +240,10 @@ mod tests {
     fn what_could_command_a_terminal_is_escaped() {
         assert_eq!(escape_control("a\u{1b}[2Jb\rc\u{9b}"), r"a\u{1b}[2Jb\rc\u{9b}");
         assert_eq!(escape_control("Grüße, 世界"), "Grüße, 世界");
+        assert_eq!(escape_control("a\u{202e}b"), r"a\u{202e}b");
+        let value = serde_json::json!({ "a": "\u{1b}[2J \u{9b}1m \u{7f} \u{202e}x\u{2069} \n Grüße" });
+        let text = escape_json(&serde_json::to_string_pretty(&value).expect("JSON"));
+        assert_eq!(text, "{\n  \"a\": \"\\u001b[2J \\u009b1m \\u007f \\u202ex\\u2069 \\n Grüße\"\n}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).expect("JSON"), value);
     }
 }

@@ -10,7 +10,10 @@ use futures_util::FutureExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use mcpm::workload::{EventStream, WorkloadEvent};
 
-use crate::flag_names;
+use crate::{
+    flag_names,
+    output::{self, escape_control},
+};
 
 /// How often the time that a command has waited is shown anew.
 const TICK: Duration = Duration::from_secs(1);
@@ -27,28 +30,29 @@ impl Progress {
     /// Shows one event.
     pub(crate) fn show(&self, event: &WorkloadEvent) {
         match event {
-            WorkloadEvent::Pulling { image, current, total } if io::stderr().is_terminal() => {
+            WorkloadEvent::Pulling { image, current, total } if shows_bars() => {
                 let bar = self.pull.get_or_init(|| bar("pulling {msg} {bar:30} {bytes}/{total_bytes}"));
-                bar.set_message(image.clone());
+                bar.set_message(escape_control(image));
                 bar.set_length(*total);
                 bar.set_position(*current);
             }
-            WorkloadEvent::Building { package, step, steps, instruction } if io::stderr().is_terminal() => {
+            WorkloadEvent::Building { package, step, steps, instruction } if shows_bars() => {
                 if let Some(pull) = self.pull.get() {
                     pull.finish_and_clear();
                 }
                 let bar = self.build.get_or_init(|| bar("building {prefix} {bar:12} {pos}/{len} {wide_msg}"));
-                bar.set_prefix(package.clone());
+                bar.set_prefix(escape_control(package));
                 bar.set_length(u64::from(*steps));
                 bar.set_position(u64::from(*step));
-                bar.set_message(instruction.clone());
+                bar.set_message(escape_control(instruction));
             }
             WorkloadEvent::BuildOutput { line } => {
                 if let Some(build) = self.build.get() {
-                    build.set_message(line.clone());
+                    // A package writes it.
+                    build.set_message(escape_control(line));
                 }
             }
-            WorkloadEvent::Starting { .. } if io::stderr().is_terminal() => {
+            WorkloadEvent::Starting { .. } if shows_bars() => {
                 self.clear();
                 let wait = ProgressBar::new_spinner();
                 let template = "waiting for the server to respond, {elapsed} of 1m";
@@ -64,7 +68,8 @@ impl Progress {
             }
             WorkloadEvent::Warning { message } => {
                 let print = || {
-                    let _ = writeln!(io::stderr(), "warning: {}", flag_names::with_flags(message));
+                    let text = output::escape_text(&flag_names::with_flags(message));
+                    let _ = writeln!(io::stderr(), "warning: {text}");
                 };
                 match self.wait.get() {
                     Some(wait) => wait.suspend(print),
@@ -100,6 +105,10 @@ impl Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+fn shows_bars() -> bool {
+    io::stderr().is_terminal() && !output::is_quiet()
 }
 
 fn bar(template: &str) -> ProgressBar {

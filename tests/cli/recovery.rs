@@ -163,6 +163,7 @@ fn a_killed_engine_is_seen_and_its_workloads_come_back() {
     engine.kill();
     home.run_and_record(&["list"]).succeeded();
     assert_eq!(home.status(&name)["status"], "unknown");
+    home.comment("before: nothing said that the proxy of the workload had ended");
     for command in ["restart", "stop"] {
         assert_eq!(home.run_and_record(&[command, &name]).code, Some(6));
     }

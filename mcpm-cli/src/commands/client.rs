@@ -12,6 +12,7 @@ use mcpm::{
     clients::{Clients, EntryOptions, WrittenEntry},
     workload::Workloads,
 };
+use serde_json::json;
 
 use crate::{
     commands::{client_import, workload_args},
@@ -89,6 +90,7 @@ fn selection(command: Command) -> Command {
                 .add(completion::groups()),
         )
         .arg(project_arg())
+        .arg(output::arg(&[TEXT, JSON]))
         .group(ArgGroup::new("which").args([NAME, GROUP]).required(true))
 }
 
@@ -123,17 +125,17 @@ pub(crate) async fn enter(
     client: &str,
     name: &str,
     options: &EntryOptions,
-) -> Result<()> {
+) -> Result<WrittenEntry> {
     let target = workloads.client_target(name).await?;
-    let WrittenEntry { workload, name, file, notes, .. } =
-        clients(workloads).add(client, &target, options)?;
+    let written = clients(workloads).add(client, &target, options)?;
+    let WrittenEntry { workload, name, file, notes, .. } = &written;
     let mut err = io::stderr().lock();
     // Standard error may be closed.
     let _ = writeln!(err, "entered `{workload}` into {name}: {}", file.display());
     for note in notes {
         let _ = writeln!(err, "note: {note}");
     }
-    Ok(())
+    Ok(written)
 }
 
 /// Shows on a terminal how to enter a new workload into a client; scripts do not see it.
@@ -160,7 +162,10 @@ fn add(matches: &ArgMatches) -> Result<ExitCode> {
     clients(&workloads).check(client, None, &options)?;
     executor::run(async {
         let names = workload_args::names_of(matches, &workloads).await?;
-        let enter = async |name: String| enter(&workloads, client, &name, &options).await;
+        let enter = async |name: String| {
+            let written = enter(&workloads, client, &name, &options).await?;
+            if output::format(matches) == JSON { output::json(&written) } else { Ok(()) }
+        };
         Ok(workload_args::for_each_workload(names, enter).await)
     })
 }
@@ -178,6 +183,9 @@ fn remove(matches: &ArgMatches) -> Result<ExitCode> {
         let remove = async |name: String| {
             let file = clients(&workloads).remove(client, &name, project(matches))?;
             let _ = writeln!(io::stderr(), "removed `{name}` from {}", file.display());
+            if output::format(matches) == JSON {
+                return output::json(&json!({ "workload": name, "client": client, "file": file }));
+            }
             Ok(())
         };
         Ok(workload_args::for_each_workload(names, remove).await)
@@ -188,6 +196,9 @@ fn list(matches: &ArgMatches) -> Result<ExitCode> {
     let mut entries = Clients::new(Environment::from_process()).entries()?;
     if let Some(client) = matches.get_one::<String>(CLIENT) {
         entries.retain(|entry| entry.client == client);
+    }
+    if entries.is_empty() {
+        output::hint("there are no entries; `mcpm client add CLIENT NAME` writes one");
     }
     if output::format(matches) == JSON {
         output::json(&entries)?;

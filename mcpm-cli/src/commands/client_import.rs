@@ -29,6 +29,8 @@ const ENTRY: &str = "entry";
 const PLAN: &str = "plan";
 const UNDO: &str = "undo";
 const PROFILE: &str = "permission_profile";
+const NO_ENTRIES: &str =
+    "the client has no entries that mcpm has not written; `mcpm client list` shows the others";
 
 pub(crate) fn command() -> Command {
     Command::new("import")
@@ -108,6 +110,9 @@ impl Import<'_> {
     }
 
     fn all(&self, candidates: Vec<ImportCandidate>) -> Result<ExitCode> {
+        if candidates.is_empty() {
+            output::hint(NO_ENTRIES);
+        }
         executor::run(async {
             let mut code = ExitCode::SUCCESS;
             for ImportCandidate { entry, server } in candidates {
@@ -136,7 +141,8 @@ impl Import<'_> {
             options.set(name, text)?;
         }
         self.store(&server.secrets).await?;
-        let starting = run::start_in_background(options, &self.environment, args::debug(self.matches));
+        let (debug, form) = (args::debug(self.matches), output::format(self.matches));
+        let starting = run::start_in_background(options, &self.environment, debug, form);
         let started = Box::pin(starting).await;
         if let Err(error) = started {
             self.discard(server.secrets.keys()).await;
@@ -157,7 +163,10 @@ impl Import<'_> {
                 Ok(())
             }
             Err(error) => {
-                self.workloads.remove(&server.name, STOP_GRACE).await?;
+                if let Err(left) = self.workloads.remove(&server.name, STOP_GRACE).await {
+                    let name = &server.name;
+                    let _ = writeln!(io::stderr(), "warning: the workload `{name}` was not removed: {left}");
+                }
                 self.discard(server.secrets.keys()).await;
                 Err(error)
             }
@@ -246,6 +255,9 @@ fn show(candidates: &[ImportCandidate], form: &str) -> Result<()> {
             Err(reason) => json!({ "entry": one.entry, "reason": reason }),
         });
         return output::json(&shown.collect::<Vec<_>>());
+    }
+    if candidates.is_empty() {
+        output::hint(NO_ENTRIES);
     }
     let head = ["ENTRY", "WORKLOAD", "COMMAND"].map(str::to_owned).to_vec();
     let rows = candidates.iter().map(|one| match &one.server {

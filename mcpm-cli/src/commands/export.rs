@@ -4,20 +4,27 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use mcpm::{Environment, Result, workload::Workloads};
+use serde_json::json;
 
-use crate::{commands::workload_args, output};
+use crate::{
+    commands::workload_args,
+    output::{self, JSON, TEXT},
+};
 
 const PATH: &str = "path";
 
 pub(crate) fn command() -> Command {
     Command::new("export").about("Export a workload's configuration, without secrets").defer(|command| {
-        command.arg(workload_args::name_arg()).arg(
-            Arg::new(PATH)
-                .value_name("PATH")
-                .value_hint(ValueHint::FilePath)
-                .value_parser(value_parser!(PathBuf))
-                .help("File to write; standard output by default"),
-        )
+        command
+            .arg(workload_args::name_arg())
+            .arg(
+                Arg::new(PATH)
+                    .value_name("PATH")
+                    .value_hint(ValueHint::FilePath)
+                    .value_parser(value_parser!(PathBuf))
+                    .help("File to write; standard output by default"),
+            )
+            .arg(output::arg(&[TEXT, JSON]))
     })
 }
 
@@ -25,7 +32,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let workloads = Workloads::new(Environment::from_process());
     let name = workload_args::name_of(matches);
     match matches.get_one::<PathBuf>(PATH) {
-        Some(path) => workloads.export(name, path)?,
+        Some(path) => {
+            workloads.export(name, path)?;
+            match output::format(matches) {
+                JSON => output::json(&json!({ "name": name, "path": path }))?,
+                _ => output::line(output::escape_text(&path.display().to_string()))?,
+            }
+        }
         None => output::write(workloads.export_text(name)?.as_bytes())?,
     }
     Ok(ExitCode::SUCCESS)

@@ -21,14 +21,18 @@ pub(crate) fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands([
-            Command::new("create").about("Create a group").arg(name()),
+            Command::new("create").about("Create a group").arg(name()).arg(output::arg(&[TEXT, JSON])),
             Command::new("list").visible_alias("ls").about("List groups").arg(output::arg(&[TEXT, JSON])),
-            Command::new("rm").about("Remove a group").arg(name().add(completion::groups())).arg(
-                Arg::new(WITH_WORKLOADS)
-                    .long(WITH_WORKLOADS)
-                    .action(ArgAction::SetTrue)
-                    .help("Also remove its workloads; otherwise only an empty group is removed"),
-            ),
+            Command::new("rm")
+                .about("Remove a group")
+                .arg(name().add(completion::groups()))
+                .arg(
+                    Arg::new(WITH_WORKLOADS)
+                        .long(WITH_WORKLOADS)
+                        .action(ArgAction::SetTrue)
+                        .help("Also remove its workloads; otherwise only an empty group is removed"),
+                )
+                .arg(output::arg(&[TEXT, JSON])),
         ])
 }
 
@@ -36,15 +40,24 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let workloads = Workloads::new(Environment::from_process());
     let name = |matches: &ArgMatches| matches.get_one::<String>(NAME).cloned().unwrap_or_default();
     match matches.subcommand() {
-        Some(("create", matches)) => workloads.groups().create(&name(matches))?,
+        Some(("create", matches)) => {
+            workloads.groups().create(&name(matches))?;
+            output::name(matches, &name(matches))?;
+        }
         Some(("list", matches)) => {
             let groups = workloads.groups().list()?;
             match output::format(matches) {
                 JSON => output::json(&groups)?,
                 _ => groups.iter().try_for_each(output::line)?,
             }
+            if groups.is_empty() {
+                output::hint("there are no groups; `mcpm group create NAME` creates one");
+            }
         }
-        Some(("rm", matches)) => remove(&workloads, &name(matches), matches.get_flag(WITH_WORKLOADS))?,
+        Some(("rm", matches)) => {
+            remove(&workloads, &name(matches), matches.get_flag(WITH_WORKLOADS))?;
+            output::name(matches, &name(matches))?;
+        }
         _ => {
             return Err(Error::new(
                 ErrorKind::InvalidOption,

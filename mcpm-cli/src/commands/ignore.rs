@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use mcpm::{Environment, Error, ErrorKind, Result, workload::Workloads};
 
-use crate::output;
+use crate::output::{self, JSON, TEXT};
 
 const FOLDER: &str = "folder";
 
@@ -23,7 +23,8 @@ pub(crate) fn command() -> Command {
         .subcommand(
             Command::new("accept")
                 .about("Accept the current ignore files of a folder, and list those that changed")
-                .arg(folder),
+                .arg(folder)
+                .arg(output::arg(&[TEXT, JSON])),
         )
 }
 
@@ -33,6 +34,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     };
     let folder = matches.get_one::<PathBuf>(FOLDER).cloned().unwrap_or_default();
     let changed = Workloads::new(Environment::from_process()).accept_ignore_files(&folder)?;
+    if output::format(matches) == JSON {
+        output::json(&changed)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if changed.is_empty() {
+        output::hint("no ignore file has changed");
+    }
     // A server may have chosen their names, so control characters are escaped.
     output::table(&changed.iter().map(|file| vec![file.display().to_string()]).collect::<Vec<_>>())?;
     Ok(ExitCode::SUCCESS)

@@ -52,17 +52,24 @@ pub(crate) fn command() -> Command {
             Command::new("pull")
                 .about("Pull images from their registries")
                 .arg(images("Names of the images"))
-                .args(ca_bundle),
-            Command::new("load").about("Load the images of a `docker save` archive or an OCI layout").arg(
-                Arg::new(ARCHIVE)
-                    .value_name("PATH")
-                    .value_parser(value_parser!(PathBuf))
-                    .value_hint(ValueHint::AnyPath)
-                    .help("Archive, or folder with an OCI layout; standard input if it is missing or `-`"),
-            ),
+                .args(ca_bundle)
+                .arg(output::arg(&[TEXT, JSON])),
+            Command::new("load")
+                .about("Load the images of a `docker save` archive or an OCI layout")
+                .arg(
+                    Arg::new(ARCHIVE)
+                        .value_name("PATH")
+                        .value_parser(value_parser!(PathBuf))
+                        .value_hint(ValueHint::AnyPath)
+                        .help(
+                            "Archive, or folder with an OCI layout; standard input if it is missing or `-`",
+                        ),
+                )
+                .arg(output::arg(&[TEXT, JSON])),
             Command::new("rm")
                 .about("Remove images that no workload uses")
-                .arg(images("Names or ids of the images")),
+                .arg(images("Names or ids of the images"))
+                .arg(output::arg(&[TEXT, JSON])),
             Command::new("prune")
                 .about("Remove images without a name, and what is left of removed and interrupted ones")
                 .arg(
@@ -87,7 +94,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         Some(("pull", matches)) => {
             let bundle = matches.get_one::<String>(CA_BUNDLE).map(Path::new);
             let credentials = CredentialStore::new(&environment.engine);
-            let pull = async |name: String| pull(&store, &name, &credentials, bundle).await;
+            let pull = async |name: String| {
+                pull(&store, &name, &credentials, bundle).await?;
+                output::name(matches, &name)
+            };
             return executor::run(async { Ok(workload_args::for_each_workload(names(matches), pull).await) });
         }
         Some(("load", matches)) => {
@@ -95,8 +105,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
                 Some(path) if path != Path::new("-") => store.load(path)?,
                 _ => store.load_stream(io::stdin().lock())?,
             };
-            for image in &loaded {
-                output::line(names_of(image).join("\n"))?;
+            for name in loaded.iter().flat_map(names_of) {
+                output::name(matches, &name)?;
             }
         }
         Some(("rm", matches)) => {
@@ -104,8 +114,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             let remove = async |name: String| {
                 let removed = store.remove(&name, &|name| is_one_of(&used, name))?;
                 match removed.references.as_slice() {
-                    [] => output::line(name),
-                    references => output::line(lines(references)),
+                    [] => output::name(matches, &name),
+                    references => {
+                        references.iter().try_for_each(|one| output::name(matches, &one.to_string()))
+                    }
                 }
             };
             return executor::run(async {
@@ -142,7 +154,7 @@ fn list(store: &ImageStore, matches: &ArgMatches) -> Result<()> {
     });
     output::list(&std::iter::once(head).chain(rows).collect::<Vec<_>>())?;
     if images.is_empty() {
-        let _ = writeln!(io::stderr(), "no images are stored; pull one with `mcpm image pull IMAGE`");
+        output::hint("no images are stored; pull one with `mcpm image pull IMAGE`");
     }
     Ok(())
 }
@@ -160,8 +172,7 @@ async fn pull(
     };
     let pulled = store.pull(&reference, credentials, bundle, &on_progress).await;
     progress.clear();
-    pulled?;
-    output::line(name)
+    pulled.map(drop)
 }
 
 fn prune(store: &ImageStore, used: &[ImageReference], matches: &ArgMatches) -> Result<()> {
@@ -192,8 +203,4 @@ fn names_of(image: &StoredImage) -> Vec<String> {
         [] => vec![image.id.to_string()],
         references => references.iter().map(ImageReference::to_string).collect(),
     }
-}
-
-fn lines(references: &[ImageReference]) -> String {
-    references.iter().map(ImageReference::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -1,9 +1,6 @@
 //! `mcpm list`: lists workloads and their status.
 
-use std::{
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command};
 use mcpm::{
@@ -15,6 +12,7 @@ use mcpm::{
 };
 
 use crate::{
+    commands::workload_args,
     completion, executor,
     output::{self, JSON, TEXT},
 };
@@ -34,16 +32,18 @@ pub(crate) fn command() -> Command {
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    let mut all = executor::run(Workloads::new(Environment::from_process()).list())?;
-    if let Some(group) = matches.get_one::<String>(GROUP) {
+    let workloads = Workloads::new(Environment::from_process());
+    let mut all = executor::run(workloads.list())?;
+    let group = matches.get_one::<String>(GROUP);
+    if let Some(group) = group {
+        workload_args::check_group(&workloads, group)?;
         all.retain(|workload| workload.group.as_ref() == Some(group));
     }
     match output::format(matches) {
         JSON => output::json(&all)?,
         MCP_JSON => output::json(&client_configuration(&all))?,
         _ if all.is_empty() => {
-            // Not in the result, which a script may read.
-            let _ = writeln!(io::stderr(), "there are no workloads; `mcpm run SERVER` starts one");
+            workload_args::hint_of_none(group);
             output::list(&rows(&all))?;
         }
         _ => output::list(&rows(&all))?,

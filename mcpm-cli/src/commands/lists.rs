@@ -64,6 +64,9 @@ fn show<const N: usize>(
     headings: [&str; N],
     row: impl Fn(&JsonObject) -> [String; N],
 ) -> Result<ExitCode> {
+    if all.is_empty() {
+        output::hint("the server has none; `mcpm inspect` shows what it offers");
+    }
     match output::format(matches) {
         JSON => output::json(&all)?,
         _ => {

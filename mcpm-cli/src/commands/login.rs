@@ -8,16 +8,25 @@ use mcpm::{
     workload::{Launch, Workloads},
 };
 
-use crate::{commands::workload_args, executor, terminal};
+use crate::{
+    commands::workload_args,
+    executor,
+    output::{self, JSON, TEXT},
+    terminal,
+};
 
 pub(crate) fn login_command() -> Command {
-    Command::new("login").about("Log in to the remote servers of workloads").defer(workload_args::name_args)
+    Command::new("login").about("Log in to the remote servers of workloads").defer(arguments)
 }
 
 pub(crate) fn logout_command() -> Command {
     Command::new("logout")
         .about("Remove the logins of workloads to their remote servers, and revoke them")
-        .defer(workload_args::name_args)
+        .defer(arguments)
+}
+
+fn arguments(command: Command) -> Command {
+    workload_args::name_args(command).arg(output::arg(&[TEXT, JSON]))
 }
 
 pub(crate) fn login(matches: &ArgMatches) -> Result<ExitCode> {
@@ -35,7 +44,8 @@ fn for_each(matches: &ArgMatches, change: impl AsyncFn(Launch) -> Result<()>) ->
         let names = workload_args::names_of(matches, &workloads).await?;
         let one = async |name: String| {
             let launch = Launch::new(workloads.spec(&name)?, environment.clone()).recorded();
-            Box::pin(change(launch)).await
+            Box::pin(change(launch)).await?;
+            output::name(matches, &name)
         };
         Ok(Box::pin(workload_args::for_each_workload(names, one)).await)
     })

@@ -115,13 +115,12 @@ fn print_notice(message: String) {
 }
 
 fn show(matches: &ArgMatches, entries: &[RegistryEntry], if_empty: &str) -> Result<ExitCode> {
+    if entries.is_empty() {
+        output::hint(if_empty);
+    }
     if output::format(matches) == JSON {
         output::json(&entries)?;
         return Ok(ExitCode::SUCCESS);
-    }
-    if entries.is_empty() {
-        // Not in the result, which a script may read.
-        let _ = writeln!(io::stderr(), "{if_empty}");
     }
     let head = ["NAME", "RUNS", "TRANSPORT", "STARS", "DESCRIPTION", "TOOLS"].map(str::to_owned).to_vec();
     output::list(&std::iter::once(head).chain(entries.iter().map(row)).collect::<Vec<_>>())?;

@@ -7,13 +7,14 @@ use mcpm::{Environment, Result, workload::Workloads};
 
 use crate::{
     commands::{stop, workload_args},
-    executor, output,
+    executor,
+    output::{self, JSON, TEXT},
 };
 
 pub(crate) fn command() -> Command {
-    Command::new("rm")
-        .about("Stop workloads and remove their containers and records")
-        .defer(|command| workload_args::name_args(command).arg(stop::timeout()))
+    Command::new("rm").about("Stop workloads and remove their containers and records").defer(|command| {
+        workload_args::name_args(command).arg(stop::timeout()).arg(output::arg(&[TEXT, JSON]))
+    })
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
@@ -22,7 +23,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         let names = workload_args::names_of(matches, &workloads).await?;
         let remove = async |name: String| {
             workloads.remove(&name, stop::grace(matches)).await?;
-            output::line(name)
+            output::name(matches, &name)
         };
         Ok(workload_args::for_each_workload(names, remove).await)
     })

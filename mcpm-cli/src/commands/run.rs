@@ -28,8 +28,8 @@ use crate::{
 
 const PLAN: &str = "plan";
 const CLIENT: &str = "client";
-const QUIET: &str = "quiet";
-const EXAMPLES: &str = "\
+const ABOUT: &str = "Run an MCP server as a managed workload";
+const FORMS: &str = "\
 Forms:
   mcpm run SERVER-NAME [-- ARGS...]       a server of the registry, with its predefined settings
   mcpm run IMAGE [-- ARGS...]             a container image
@@ -40,10 +40,18 @@ Forms:
   mcpm run ./FOLDER [-- ARGS...]          a local project of Python, Node.js or Go
   mcpm run URL [--name NAME]              a remote server
   mcpm run --from-config FILE             a workload that was exported";
+const EXAMPLES: &str = "\
+Examples:
+  mcpm run uvx://mcp-server-time --client claude-code
+  mcpm run mcp/filesystem --volume ~/notes:/notes:ro -- /notes
+  mcpm run ghcr.io/github/github-mcp-server --secret github,target=GITHUB_PERSONAL_ACCESS_TOKEN
+  mcpm run uvx://mcp-server-fetch --isolate-network --permission-profile profile.json
+  mcpm run https://mcp.example.com/mcp --remote-auth";
 
 pub(crate) fn command() -> Command {
     Command::new("run")
-        .about("Run an MCP server as a managed workload")
+        .about(ABOUT)
+        .long_about(format!("{ABOUT}\n\n{FORMS}\n\n{EXAMPLES}"))
         .override_usage(
             "mcpm run [OPTIONS] SERVER_OR_IMAGE_OR_PROTOCOL [-- ARGS...]\n       mcpm run [OPTIONS] --from-config FILE",
         )
@@ -51,17 +59,17 @@ pub(crate) fn command() -> Command {
             let plan = Arg::new(PLAN)
                 .long(PLAN)
                 .action(ArgAction::SetTrue)
-                .help("Show what would be started and the origin of each value, without starting it");
+                .help("Show what would be started, without starting it")
+                .long_help("Show what would be started and the origin of each value, without starting it");
             let client = Arg::new(CLIENT)
                 .long(CLIENT)
                 .value_name("CLIENT")
                 .action(ArgAction::Append)
                 .add(completion::clients())
-                .help("Enter the workload into the configuration of an MCP client; `mcpm client status` shows all");
-            let quiet =
-                Arg::new(QUIET).long(QUIET).action(ArgAction::SetTrue).help("Do not suggest a next step on a terminal");
-            let command = args::add::<WorkloadOptions>(command).arg(plan).arg(client).arg(quiet);
-            command.arg(output::arg(&[TEXT, JSON])).after_help(EXAMPLES)
+                .help("MCP client to enter the workload into; `mcpm client status` shows all");
+            let command = args::add::<WorkloadOptions>(command).arg(plan).arg(client);
+            let more = "Forms, examples and all options: mcpm run --help";
+            command.arg(output::arg(&[TEXT, JSON])).after_help(more).after_long_help("")
         })
 }
 
@@ -86,7 +94,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         for client in &names {
             workloads.clients().check(client, given.as_deref(), &EntryOptions::default())?;
         }
-        let suggest = !matches.get_flag(QUIET) && form == TEXT;
+        let suggest = !output::is_quiet() && form == TEXT;
         let clients = ClientEntries { workloads, clients: names, suggest };
         let secrets = workload.secrets().await?;
         let foreground = workload.options().foreground.unwrap_or(false);
@@ -94,6 +102,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         loop {
             let spec = progress.during(workload.events(), workload.resolve()).await?;
             let secrets = workload.with_prompted_secrets(&spec, secrets.clone());
+            if given.is_none() {
+                note_second(&clients.workloads, &spec);
+            }
             if workload.options().print_resolved_overlays.unwrap_or(false) {
                 for overlay in spec.container().into_iter().flat_map(|container| &container.overlays) {
                     let _ = writeln!(io::stderr(), "overlay: {}", overlay.target);
@@ -122,6 +133,16 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     })
 }
 
+/// Says that a workload of the same server exists, whose name a second one does not get.
+fn note_second(workloads: &Workloads, spec: &WorkloadSpec) {
+    let name = spec.name.to_string();
+    let Some((first, number)) = name.rsplit_once('-') else { return };
+    let is_same = |other: WorkloadSpec| other.asked.server == spec.asked.server;
+    if number.parse::<u32>().is_ok() && workloads.spec(first).is_ok_and(is_same) {
+        output::hint(format!("note: `{first}` runs the same server; the new workload is `{name}`"));
+    }
+}
+
 /// The clients that a new workload is entered into.
 pub(crate) struct ClientEntries {
     workloads: Workloads,
@@ -147,6 +168,7 @@ pub(crate) async fn start_in_background(
     options: WorkloadOptions,
     environment: &Environment,
     debug: bool,
+    form: &str,
 ) -> Result<Ready> {
     let workload = WorkloadBuilder::from(options).environment(environment.clone()).build()?;
     let secrets = workload.secrets().await?;
@@ -155,7 +177,7 @@ pub(crate) async fn start_in_background(
     let secrets = workload.with_prompted_secrets(&spec, secrets);
     // The supervisor cannot ask the user.
     let secrets = Box::pin(Launch::new(spec.clone(), environment.clone()).log_in(secrets)).await?;
-    detached(environment, spec, &secrets, false, debug, TEXT).await
+    detached(environment, spec, &secrets, false, debug, form).await
 }
 
 /// Starts a supervisor in the background and prints the URL of the server.

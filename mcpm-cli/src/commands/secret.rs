@@ -7,10 +7,11 @@ use std::{
 
 use clap::{Arg, ArgAction, ArgMatches, Command, builder::PossibleValuesParser};
 use mcpm::{
-    Error, ErrorKind, Result,
+    Environment, Error, ErrorKind, Result,
     options::Secret,
     secrets::{Provider, Secrets, StoreConfig},
 };
+use serde_json::json;
 use zeroize::Zeroizing;
 
 use crate::{
@@ -42,13 +43,17 @@ pub(crate) fn command() -> Command {
                 .about("Store a secret, read from stdin or prompted for")
                 .arg(name())
                 // Accepted only to be rejected without being repeated.
-                .arg(Arg::new(VALUE).hide(true).num_args(0..)),
-            Command::new("get").about("Print a secret").arg(name()),
+                .arg(Arg::new(VALUE).hide(true).num_args(0..))
+                .arg(output::arg(&[TEXT, JSON])),
+            Command::new("get").about("Print a secret").arg(name()).arg(output::arg(&[TEXT, JSON])),
             Command::new("list")
                 .visible_alias("ls")
                 .about("List the names of the secrets, and the sources of their values")
                 .arg(output::arg(&[TEXT, JSON])),
-            Command::new("rm").about("Remove secrets").arg(name().action(ArgAction::Append)),
+            Command::new("rm")
+                .about("Remove secrets")
+                .arg(name().action(ArgAction::Append))
+                .arg(output::arg(&[TEXT, JSON])),
             provider(),
         ])
 }
@@ -73,6 +78,7 @@ fn provider() -> Command {
         .arg(Arg::new(COMMAND).value_name("PROGRAM").last(true).num_args(1..).requires(PROVIDER).help(
             "For `command`: the program that prints a secret; `{name}` is replaced by the secret's name",
         ))
+        .arg(output::arg(&[TEXT, JSON]))
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
@@ -89,14 +95,22 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             let (secrets, name) = (secrets()?, name(matches));
             let value = value(&name)?;
             executor::run(secrets.set(&name, &value))?;
+            output::name(matches, &name)?;
         }
         Some(("get", matches)) => {
             let (secrets, name) = (secrets()?, name(matches));
-            output::line(executor::run(secrets.get(&name))?.expose())?;
+            let value = executor::run(secrets.get(&name))?;
+            match output::format(matches) {
+                JSON => output::json(&json!({ "name": name, "value": value.expose() }))?,
+                _ => output::line(value.expose())?,
+            }
         }
         Some(("list", matches)) => {
             let secrets = secrets()?;
             let all = executor::run(secrets.list())?;
+            if all.is_empty() {
+                output::hint("no secrets are stored; `mcpm secret set NAME` stores one");
+            }
             match output::format(matches) {
                 JSON => output::json(&all)?,
                 _ => {
@@ -109,9 +123,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         Some(("rm", matches)) => {
             let secrets = secrets()?;
             let all: Vec<String> = matches.get_many::<String>(NAME).into_iter().flatten().cloned().collect();
-            return executor::run(async {
-                Ok(workload_args::for_each_workload(all, async |name| secrets.remove(&name).await).await)
-            });
+            let remove = async |name: String| {
+                secrets.remove(&name).await?;
+                output::name(matches, &name)
+            };
+            return executor::run(async { Ok(workload_args::for_each_workload(all, remove).await) });
         }
         Some(("provider", matches)) => choose(matches)?,
         _ => {
@@ -129,7 +145,7 @@ fn choose(matches: &ArgMatches) -> Result<()> {
     let environment = terminal::environment();
     let Some(provider) = matches.get_one::<String>(PROVIDER) else {
         let choice = StoreConfig::load(&environment)?;
-        return output::line(format!("{}  {}", choice.provider, Secrets::open(&environment)?.place()));
+        return show(matches, choice.provider, &environment);
     };
     let choice = StoreConfig {
         provider: provider.parse()?,
@@ -137,7 +153,17 @@ fn choose(matches: &ArgMatches) -> Result<()> {
         command: matches.get_many::<String>(COMMAND).into_iter().flatten().cloned().collect(),
         ..StoreConfig::default()
     };
-    choice.save(&environment)
+    choice.save(&environment)?;
+    show(matches, choice.provider, &environment)
+}
+
+/// Shows the provider, and where it stores values.
+fn show(matches: &ArgMatches, provider: Provider, environment: &Environment) -> Result<()> {
+    let place = Secrets::open(environment)?.place();
+    match output::format(matches) {
+        JSON => output::json(&json!({ "provider": provider.as_str(), "place": place })),
+        _ => output::line(format!("{provider}  {place}")),
+    }
 }
 
 /// Reads the value: from standard input, without a line feed at its end, or from the terminal.

@@ -39,7 +39,7 @@ pub(super) fn add(command: Command) -> Command {
                      otherwise `streamable-http`]",
                 ),
         )
-        .args(StdioBridge::option_specs().map(args::arg))
+        .args(StdioBridge::option_specs().map(args::arg_of_many))
 }
 
 /// The name or the URL of the server.

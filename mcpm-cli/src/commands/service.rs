@@ -8,8 +8,9 @@ use std::{
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use mcpm::{Error, ErrorKind, Result};
+use serde_json::json;
 
-use crate::output;
+use crate::output::{self, JSON, TEXT};
 
 const PRINT: &str = "print";
 /// Variables that decide where mcpm finds its files and its engine. They contain no secrets.
@@ -40,14 +41,21 @@ pub(crate) fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands([
-            Command::new("install").about("Install and enable the service").arg(
-                Arg::new(PRINT)
-                    .long(PRINT)
-                    .action(ArgAction::SetTrue)
-                    .help("Print the file of the service instead"),
-            ),
-            Command::new("uninstall").about("Disable and remove the service"),
-            Command::new("status").about("Show whether the service is installed"),
+            Command::new("install")
+                .about("Install and enable the service")
+                .arg(
+                    Arg::new(PRINT)
+                        .long(PRINT)
+                        .action(ArgAction::SetTrue)
+                        .help("Print the file of the service instead"),
+                )
+                .arg(output::arg(&[TEXT, JSON])),
+            Command::new("uninstall")
+                .about("Disable and remove the service")
+                .arg(output::arg(&[TEXT, JSON])),
+            Command::new("status")
+                .about("Show whether the service is installed")
+                .arg(output::arg(&[TEXT, JSON])),
         ])
 }
 
@@ -66,8 +74,16 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         "uninstall" => uninstall(&path)?,
         _ => {
             let state = if path.exists() { manager::state() } else { "not installed".to_owned() };
-            output::line(format!("{}  {state}", path.display()))?;
+            match output::format(matches) {
+                JSON => output::json(&json!({ "path": path, "state": state }))?,
+                _ => output::line(format!("{}  {state}", path.display()))?,
+            }
+            return Ok(ExitCode::SUCCESS);
         }
+    }
+    match output::format(matches) {
+        JSON => output::json(&json!({ "path": path }))?,
+        _ => output::line(path.display().to_string())?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -87,7 +103,7 @@ fn install(path: &Path, text: &str) -> Result<()> {
         };
         return Err(error);
     }
-    output::line(path.display().to_string())
+    Ok(())
 }
 
 fn uninstall(path: &Path) -> Result<()> {
@@ -97,8 +113,7 @@ fn uninstall(path: &Path) -> Result<()> {
     manager::disable(path)?;
     fs::remove_file(path).map_err(|error| {
         Error::new(ErrorKind::Io, format!("cannot remove `{}`", path.display())).source(error)
-    })?;
-    output::line(path.display().to_string())
+    })
 }
 
 /// The variables of this process that the service needs, too.

@@ -10,7 +10,11 @@ use clap::{Arg, ArgMatches, Command};
 use mcpm::{Environment, Result, state::WorkloadState, workload::Workloads};
 
 use crate::{
-    args::whole_number, commands::workload_args, executor, flag_names, output, supervise::STOP_GRACE,
+    args::whole_number,
+    commands::workload_args,
+    executor, flag_names,
+    output::{self, JSON, TEXT},
+    supervise::STOP_GRACE,
 };
 
 const TIMEOUT: &str = "timeout";
@@ -18,7 +22,7 @@ const TIMEOUT: &str = "timeout";
 pub(crate) fn command() -> Command {
     Command::new("stop")
         .about("Stop workloads")
-        .defer(|command| workload_args::name_args(command).arg(timeout()))
+        .defer(|command| workload_args::name_args(command).arg(timeout()).arg(output::arg(&[TEXT, JSON])))
 }
 
 /// The `--timeout` argument.
@@ -46,9 +50,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
                 workloads.info(&name).await.ok().filter(|info| info.status == WorkloadState::Stopped);
             if let Some(reason) = reason.and_then(|info| info.reason) {
                 // Standard error may be closed.
-                let _ = writeln!(io::stderr(), "warning: {}", flag_names::with_flags(&reason));
+                let _ = writeln!(
+                    io::stderr(),
+                    "warning: {}",
+                    output::escape_text(&flag_names::with_flags(&reason))
+                );
             }
-            output::line(name)
+            output::name(matches, &name)
         };
         Ok(workload_args::for_each_workload(names, stop).await)
     })

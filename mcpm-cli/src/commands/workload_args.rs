@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
-use mcpm::{Result, workload::Workloads};
+use mcpm::{Error, ErrorKind, Result, workload::Workloads};
 
 use crate::{completion, exit, flag_names, output};
 
@@ -54,9 +54,31 @@ pub(crate) async fn names_of(matches: &ArgMatches, workloads: &Workloads) -> Res
         return Ok(names.cloned().collect());
     }
     let group = matches.get_one::<String>(GROUP);
+    group.map_or(Ok(()), |group| check_group(workloads, group))?;
     let all = workloads.list().await?;
     let selected = all.into_iter().filter(|one| group.is_none_or(|group| one.group.as_ref() == Some(group)));
-    Ok(selected.map(|one| one.name).collect())
+    let names: Vec<String> = selected.map(|one| one.name).collect();
+    if names.is_empty() {
+        hint_of_none(group);
+    }
+    Ok(names)
+}
+
+/// Says what to do where there are no workloads.
+pub(crate) fn hint_of_none(group: Option<&String>) {
+    output::hint(match group {
+        Some(group) => format!("no workloads are in the group `{group}`"),
+        None => "there are no workloads; `mcpm run SERVER` starts one".to_owned(),
+    });
+}
+
+/// Fails if there is no such group.
+pub(crate) fn check_group(workloads: &Workloads, group: &str) -> Result<()> {
+    if workloads.groups().exists(group)? {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::NotFound, format!("no group is named `{group}`"))
+        .hint("`mcpm group list` lists the groups"))
 }
 
 /// Applies an operation to each name, reports failures, and returns the exit code of the first one.

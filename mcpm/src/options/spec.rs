@@ -43,6 +43,8 @@ pub struct OptionSpec {
     pub feature: Option<Feature>,
     /// Values other than the default that work without the Cargo feature.
     pub supported_values: &'static [&'static str],
+    /// Whether the short help shows it.
+    pub common: bool,
     /// Whether the option goes beyond the user's requirement; listed in `docs/reference/additions.md`.
     pub addition: bool,
     pub(super) placeholder: Option<&'static str>,
@@ -113,6 +115,7 @@ impl OptionSpec {
             allowed_with_from_config: false,
             feature: None,
             supported_values: &[],
+            common: false,
             addition: false,
             placeholder: None,
             doc,

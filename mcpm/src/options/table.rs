@@ -31,6 +31,7 @@ options! {
         args: Vec<String> [place: ArgumentPosition::Trailing, placeholder: Some("ARGS")];
         /// Name of the MCP server
         name: Option<String> [
+            common: true,
             placeholder: Some("NAME"), computed_default: Some("generated from the image"), allowed_with_from_config: true,
         ];
         /// Group the workload belongs to
@@ -40,7 +41,7 @@ options! {
         /// Label to add to the container
         label: Vec<KeyValue> [short: Some('l')];
         /// Transport mode of the server
-        transport: Option<Transport> [computed_default: Some("from the registry entry, otherwise detected")];
+        transport: Option<Transport> [common: true, computed_default: Some("from the registry entry, otherwise detected")];
         /// Proxy mode of a stdio server; `sse` is deprecated and will be removed
         proxy_mode: Option<ProxyMode> = "streamable-http";
     }
@@ -50,7 +51,7 @@ options! {
             place: ArgumentPosition::Positional, placeholder: Some("SERVER_NAME"), required: Required::Always,
         ];
         /// URI of the target MCP server
-        target_uri: Option<String> [kind: ValueKind::Url, placeholder: Some("URI"), required: Required::Always];
+        target_uri: Option<String> [common: true, kind: ValueKind::Url, placeholder: Some("URI"), required: Required::Always];
     }
     section "Workload and container" | "Proxy" for (run, proxy) {
         /// IP or hostname the HTTP proxy listens on
@@ -58,7 +59,7 @@ options! {
     }
     section "Proxy" for (proxy) {
         /// Host port the proxy listens on; 0 picks a free one
-        port: Option<u16> [computed_default: Some("a free port")];
+        port: Option<u16> [common: true, computed_default: Some("a free port")];
         /// Enable debug mode
         ///
         /// Logs more, with times and modules. CLI only; a Rust program sets up a subscriber of `tracing`.
@@ -66,7 +67,7 @@ options! {
     }
     section "Workload and container" for (run) {
         /// Host port the HTTP proxy listens on; 0 picks a free one
-        proxy_port: Option<u16> [computed_default: Some("a free port"), allowed_with_from_config: true];
+        proxy_port: Option<u16> [common: true, computed_default: Some("a free port"), allowed_with_from_config: true];
         /// Host that traffic is forwarded to, for the transports `sse` and `streamable-http`
         target_host: Option<String> = "127.0.0.1" [kind: ValueKind::Host];
         /// Port the container exposes, for the transports `sse` and `streamable-http`
@@ -79,14 +80,16 @@ options! {
         /// Network mode of the container: `host`, `bridge`, or a network by name
         network: Option<String> = "bridge" [placeholder: Some("NETWORK")];
         /// Isolate the container network from the host
-        isolate_network: Option<bool> = "false";
+        isolate_network: Option<bool> = "false" [common: true];
         /// Let an isolated container connect to the container runtime's gateway addresses
         ///
         /// The addresses include `host.docker.internal` and `172.17.0.1`. Without this option, they are blocked,
         /// even if the permission profile has `insecure_allow_all`.
         allow_runtime_gateway: Option<bool> = "false";
         /// Environment variable for the server
-        env: Vec<EnvVar> [short: Some('e')];
+        ///
+        /// On the command line, a name alone takes the value from the environment of mcpm.
+        env: Vec<EnvVar> [common: true, short: Some('e')];
         /// Load environment variables from a file
         env_file: Option<PathBuf>;
         /// Load environment variables from all files in a folder
@@ -96,14 +99,15 @@ options! {
         /// `NAME` is the name used with `mcpm secret set`. With the target `file:` and an absolute path, the
         /// server gets a file in its container instead; with `header:` and a name, a remote server gets that
         /// header with each request.
-        secret: Vec<SecretRef>;
+        secret: Vec<SecretRef> [common: true];
         /// Mount a host file or folder into the container
         ///
         /// The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
         /// (private) for SELinux relabelling. A relative host path starts at the current folder.
-        volume: Vec<VolumeSpec> [short: Some('v')];
+        volume: Vec<VolumeSpec> [common: true, short: Some('v')];
         /// Permissions of the container
         permission_profile: Option<PermissionProfile> [
+            common: true,
             computed_default: Some("from the registry entry, otherwise `network`"),
         ];
         /// Write a permission profile that allows the hosts that the server connects to or looks up
@@ -116,7 +120,7 @@ options! {
         /// Run in the foreground until the container exits
         ///
         /// CLI only; workloads that a library user starts always run in its process.
-        foreground: Option<bool> = "false" [short: Some('f'), allowed_with_from_config: true];
+        foreground: Option<bool> = "false" [common: true, short: Some('f'), allowed_with_from_config: true];
         /// Load the configuration from an exported file
         ///
         /// Cannot be combined with other options, except `--name`, `--group`, `--proxy-port`, `--foreground` and

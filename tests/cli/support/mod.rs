@@ -21,6 +21,7 @@ use serde_json::Value;
 mod engine;
 mod program;
 mod redact;
+pub(crate) mod schema;
 mod session;
 
 pub(crate) use engine::OwnEngine;
@@ -204,7 +205,9 @@ impl Home {
 
     /// Runs mcpm.
     pub(crate) fn run(&self, args: &[&str]) -> Outcome {
-        Outcome::of(self.mcpm(args).output().unwrap())
+        let outcome = Outcome::of(self.mcpm(args).output().unwrap());
+        schema::assert_output(args, &outcome.stdout);
+        outcome
     }
 
     /// Runs mcpm and writes into the transcript what it said.
@@ -213,7 +216,14 @@ impl Home {
             .iter()
             .map(|arg| if arg.contains([' ', '"']) { format!("'{arg}'") } else { (*arg).to_owned() });
         let shown = shown.collect::<Vec<_>>().join(" ");
-        self.record_command(&format!("mcpm {shown}"), &mut self.mcpm(args))
+        let outcome = self.record_command(&format!("mcpm {shown}"), &mut self.mcpm(args));
+        schema::assert_output(args, &outcome.stdout);
+        outcome
+    }
+
+    /// Writes a comment into the transcript.
+    pub(crate) fn comment(&self, text: &str) {
+        *self.transcript.lock().unwrap() += &format!("# {text}\n");
     }
 
     /// Runs a command and writes into the transcript what it said.
