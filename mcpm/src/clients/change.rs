@@ -96,9 +96,25 @@ impl FileChange {
             self.record.files.len() - 1
         });
         let recorded = &mut self.record.files[at];
-        recorded.entries.insert(entry.workload.to_owned(), entry.url.map(str::to_owned));
+        let earlier = recorded.entries.insert(entry.workload.to_owned(), entry.url.map(str::to_owned));
         recorded.imported.extend(entry.import.map(|import| (entry.workload.to_owned(), import)));
-        commit(&self.locked, &before, &self.record, &self.file, text, is_shared)?;
+        // A new entry is recorded first: one that is recorded and missing does no harm. One that changes is written first:
+        // it is known by its new URL, too.
+        if earlier.is_none() {
+            self.locked.save(&self.record)?;
+        }
+        if self.text() != Some(text) {
+            self.file.write(text, is_shared).inspect_err(|_| {
+                // The file may have been replaced before the error.
+                if earlier.is_none() && !self.file.has_become(text) {
+                    // The first error is the one to report.
+                    let _ = self.locked.save(&before);
+                }
+            })?;
+        }
+        if earlier.is_some() {
+            self.locked.save(&self.record)?;
+        }
         Ok(WrittenEntry {
             workload: entry.workload.to_owned(),
             client: self.client.id,
@@ -121,29 +137,6 @@ impl FileChange {
         self.locked.save(&self.record)?;
         Ok(self.path)
     }
-}
-
-/// Records a change and writes the file. It is recorded first, because an entry that is recorded and missing does no harm.
-/// If the file cannot be written, the record becomes what it was.
-pub(super) fn commit(
-    locked: &LockedRecord,
-    before: &EntryRecord,
-    after: &EntryRecord,
-    file: &ConfigFile,
-    text: &str,
-    is_shared: bool,
-) -> Result<()> {
-    locked.save(after)?;
-    if file.text() == Some(text) {
-        return Ok(());
-    }
-    file.write(text, is_shared).inspect_err(|_| {
-        // The file may have been replaced before the error.
-        if !file.has_become(text) {
-            // The first error is the one to report.
-            let _ = locked.save(before);
-        }
-    })
 }
 
 /// The keys that lead to the map of servers in a file.

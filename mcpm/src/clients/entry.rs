@@ -1,6 +1,6 @@
 //! The entry of a workload, in the form of each client.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use serde_json::Value;
 
@@ -96,15 +96,30 @@ fn token(
     }
 }
 
+/// Whether a program is mcpm, rather than one that starts it.
+fn is_mcpm(program: &str) -> bool {
+    Path::new(program).file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"mcpm"))
+}
+
+/// Leaves out the fields that say how the client treats an entry, where the entry has them: the user may have changed them.
+pub(super) fn without_fixed(client: &ClientFormat, mut fields: Fields, entry: &Value) -> Fields {
+    let fixed = client.http.iter().flat_map(|http| http.fixed).chain(client.command.fixed);
+    let fixed: Vec<&str> = fixed.map(|(name, _)| *name).filter(|name| entry.get(name).is_some()).collect();
+    fields.retain(|(name, _)| !fixed.contains(name));
+    fields
+}
+
 /// Whether an entry in a file is the one that mcpm wrote for a workload. Fields that the user has added do not matter.
 pub(super) fn is_own(client: &ClientFormat, name: &str, url: Option<&str>, entry: &Value) -> bool {
     match (url, &client.http) {
         (Some(url), Some(http)) => entry.get(http.url).and_then(Value::as_str) == Some(url),
         _ => {
+            let program = entry.get(client.command.program);
+            let program = program.and_then(|program| program.as_str().or_else(|| program.get(0)?.as_str()));
             let args =
                 entry.get(client.command.args.unwrap_or(client.command.program)).and_then(Value::as_array);
             let bridge = ["proxy", "stdio", name].map(Value::from);
-            args.is_some_and(|args| args.ends_with(&bridge))
+            program.is_some_and(is_mcpm) && args.is_some_and(|args| args.ends_with(&bridge))
         }
     }
 }

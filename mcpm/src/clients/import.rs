@@ -179,10 +179,6 @@ impl Import<'_> {
                 let package = plain(package.unwrap_or(arg))?;
                 let server = format!("{scheme}://{}", package.replace("==", "@"));
                 match PackageReference::parse(&server) {
-                    // The client's working folder is not known.
-                    Some(Ok(package)) if package.project().is_some_and(|path| path.is_relative()) => {
-                        return Err(format!("`{}` is a relative path", shown(&server)));
-                    }
                     // The working folder of the client is not known.
                     Some(Ok(package)) if package.project().is_some_and(Path::is_relative) => {
                         return Err(format!("`{}` is a relative path", shown(&server)));

@@ -21,7 +21,7 @@ mod types;
 use std::path::{Path, PathBuf};
 
 use self::{
-    change::{FileChange, NewEntry, commit, is_in_file, map_of},
+    change::{FileChange, NewEntry, is_in_file, map_of},
     config_file::{ConfigFile, unusable},
     edit::{EntryPath, FieldValue},
     entry::BridgeCommand,
@@ -147,12 +147,15 @@ impl Clients {
             (None, _) => {
                 edit::add(client.syntax, text, place, &fields).map(|(text, origin)| (text, Some(origin)))
             }
-            (Some(found), Some(old)) if entry::is_own(client, name, old.as_deref(), &found) => {
+            (Some(found), Some(old))
+                if [old.as_deref(), url].iter().any(|url| entry::is_own(client, name, *url, &found)) =>
+            {
                 if old.is_some() != url.is_some() {
                     let hint = format!("remove it first: `mcpm client remove {} {name}`", client.id);
                     let problem = format!("has the entry `{name}` in another form");
                     return Err(change.unusable(&problem).hint(hint));
                 }
+                let fields = entry::without_fixed(client, fields, &found);
                 edit::update(client.syntax, text, place, &fields).map(|text| (text, None))
             }
             (Some(_), _) => return Err(foreign_entry(&self.file(client, options.project.as_deref())?, name)),
@@ -214,14 +217,20 @@ impl Clients {
             let place = EntryPath { map: map_of(client, text), name: workload };
             let problem = |problem: String| unusable(&file.path, &problem);
             let found = edit::entry(client.syntax, text, place).map_err(problem)?;
-            if !found.is_some_and(|found| entry::is_own(client, workload, Some(old), &found)) {
+            let is_own = |found: &serde_json::Value| {
+                [old.as_str(), url].iter().any(|url| entry::is_own(client, workload, Some(url), found))
+            };
+            if !found.as_ref().is_some_and(is_own) {
                 return Ok(());
             }
             let fields = vec![(http.url, FieldValue::Text(url.to_owned()))];
             let new = edit::update(client.syntax, text, place, &fields).map_err(problem)?;
-            let before = record.clone();
+            // First the file: an entry with the new URL is known by that, too.
+            if text != new {
+                config.write(&new, false)?;
+            }
             record.files[at].entries.insert(workload.to_owned(), Some(url.to_owned()));
-            commit(locked, &before, record, &config, &new, false)
+            locked.save(record)
         });
     }
 
@@ -351,6 +360,8 @@ fn state_of(client: &ClientFormat, path: &Path, workload: &str, url: Option<&str
     }
 }
 
+#[cfg(test)]
+mod change_tests;
 #[cfg(test)]
 #[path = "clients_tests.rs"]
 mod tests;

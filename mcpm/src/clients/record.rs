@@ -8,17 +8,17 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs::{self, File, TryLockError},
     io,
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use serde::{Deserialize, Serialize};
 
 use super::edit::Origin;
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     fnv1a::fnv1a,
     platform::has_no_locks,
     state::{
@@ -32,6 +32,9 @@ use crate::{
 pub(super) const REFERENCE: (&str, &str) = ("{{mcpm-secret:", "}}");
 /// How many copies of one file are kept.
 const MAX_BACKUPS: usize = 5;
+/// How long to wait while another process changes files of clients.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(10);
 
 /// The record of all entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,14 +114,29 @@ impl EntryRecord {
 
 impl LockedRecord {
     /// Waits until no other process changes files of clients, which takes milliseconds.
+    ///
+    /// # Errors
+    /// `Io`, also when one does not come to an end.
     pub(super) fn lock(state_dir: &Path) -> Result<Self> {
         let folder = state_dir.join("clients");
         create_folders(&folder).map_err(|error| file_error("make", &folder, error))?;
         let path = folder.join("lock");
         let lock = open(&path).map_err(|error| file_error("open", &path, error))?;
-        match lock.lock() {
-            Err(error) if !has_no_locks(&error) => Err(file_error("lock", &path, error)),
-            _ => Ok(Self { folder, lock }),
+        let begin = Instant::now();
+        loop {
+            match lock.try_lock() {
+                Err(TryLockError::WouldBlock) if begin.elapsed() < LOCK_TIMEOUT => {
+                    std::thread::sleep(LOCK_RETRY_DELAY);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    let message = "another process is changing the configuration of clients";
+                    return Err(Error::new(ErrorKind::Io, message).hint("try again"));
+                }
+                Err(TryLockError::Error(error)) if !has_no_locks(&error) => {
+                    return Err(file_error("lock", &path, error));
+                }
+                _ => return Ok(Self { folder, lock }),
+            }
         }
     }
 

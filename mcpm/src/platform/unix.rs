@@ -109,7 +109,6 @@ pub(crate) fn copy_attributes(from: &Path, to: &Path) -> io::Result<()> {
     if old.gid() != new.gid() {
         fchown(&to, None, Some(Gid::from_raw(old.gid())))?;
     }
-    to.set_permissions(old.permissions())?;
     let wanted = names(&from)?;
     // The folder may have a default ACL, which files in it get.
     for extra in names(&to)?.iter().filter(|name| !wanted.contains(*name)) {
@@ -132,7 +131,8 @@ pub(crate) fn copy_attributes(from: &Path, to: &Path) -> io::Result<()> {
             set?;
         }
     }
-    Ok(())
+    // Last: with an ACL, the bits of the group are its mask, which would be the rights of the group until then.
+    to.set_permissions(old.permissions())
 }
 
 pub(crate) fn is_char_device(metadata: &Metadata) -> bool {
