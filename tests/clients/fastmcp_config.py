@@ -1,4 +1,7 @@
-"""Reads a configuration file with `mcpServers`, connects to its servers, and prints the names of their tools."""
+"""Reads a configuration file with `mcpServers`, and connects to its servers.
+
+Prints the names of their tools, or with `TOOL ARGUMENTS` the result of a call.
+"""
 
 import asyncio
 import json
@@ -11,7 +14,11 @@ async def main() -> None:
     with open(sys.argv[1]) as file:
         config = {"mcpServers": json.load(file)["mcpServers"]}
     async with Client(config) as client:
-        print(*sorted(tool.name for tool in await client.list_tools()), sep="\n")
+        if len(sys.argv) > 2:
+            result = await client.call_tool(sys.argv[2], json.loads(sys.argv[3]))
+            print(*(block.text for block in result.content), sep="\n")
+        else:
+            print(*sorted(tool.name for tool in await client.list_tools()), sep="\n")
 
 
 asyncio.run(main())

@@ -38,7 +38,7 @@ fn architecture() -> &'static str {
 }
 
 /// Builds the packages for this machine, and returns their folder and their files.
-fn build() -> (PathBuf, Vec<PathBuf>) {
+pub(super) fn build() -> (PathBuf, Vec<PathBuf>) {
     let mut command = Command::new(packaging().join("build"));
     // Variables of lints would compile the program with other settings than a release.
     mcpm_tests::without_package_variables(&mut command);

@@ -3,6 +3,7 @@
 
 mod bare_debian;
 mod installer;
+mod new_user;
 mod workflows;
 
 use std::{
