@@ -170,9 +170,9 @@ impl Runtime for Builtin {
     }
 
     async fn image(&self, reference: &ImageReference) -> Result<Option<ImageInfo>> {
-        let reference = reference.clone();
-        let found = self.blocking(move |runtime| runtime.find_image(&reference)).await?;
-        Ok(found.map(|image| image_info(&image)))
+        let name = reference.clone();
+        let found = self.blocking(move |runtime| runtime.find_image(&name)).await?;
+        Ok(found.map(|image| image_info(reference, &image)))
     }
 
     async fn pull(
@@ -183,10 +183,10 @@ impl Runtime for Builtin {
         // It is made here.
         let name = reference.clone();
         if let Some(image) = self.blocking(move |runtime| runtime.find_host_image(&name)).await? {
-            return Ok(image_info(&image));
+            return Ok(image_info(reference, &image));
         }
         let image = self.images.pull(reference, &self.credentials, None, progress).await?;
-        Ok(image_info(&image))
+        Ok(image_info(reference, &image))
     }
 
     async fn build(
@@ -331,10 +331,10 @@ impl Runtime for Builtin {
     }
 }
 
-fn image_info(image: &StoredImage) -> ImageInfo {
+fn image_info(reference: &ImageReference, image: &StoredImage) -> ImageInfo {
     ImageInfo {
         id: image.id.to_string(),
-        digest: image.digest.as_ref().map(ToString::to_string),
+        digest: image.digest.as_ref().map(|digest| format!("{}@{digest}", reference.familiar_name())),
         exposed_ports: image.config.exposed_ports.clone(),
         entrypoint: image.config.entrypoint.clone(),
         command: image.config.command.clone(),
