@@ -15,7 +15,6 @@ use super::support::{Home, Outcome, Session, docker, is_alive, kill, wait_until}
 /// The base image that consists of the system folders of this machine.
 const SYSTEM_BASE: &str = "localhost/mcpm/host:system";
 const STDIO: &str = "mcpm-test/everything:1";
-const HTTP: &str = "mcpm-test/everything-http:1";
 
 /// The first process of a workload's container, on this machine.
 #[track_caller]
@@ -80,30 +79,6 @@ fn a_package_without_its_base_image_warns_at_each_start() {
     let again = home.run(&run).succeeded();
     assert!(!again.stderr.contains("cannot be pulled") && again.stderr.contains(warning), "{again:?}");
     home.run(&["rm", &name]).succeeded();
-    home.assert_nothing_left();
-}
-
-#[test]
-fn images_of_engines_run_without_one() {
-    let home = Home::new();
-    let archive = home.text("images.tar");
-    docker(&["save", "--output", &archive, STDIO, HTTP]);
-    home.run(&["image", "load", &archive]).succeeded();
-    for (image, kind) in [(STDIO, "stdio"), (HTTP, "http")] {
-        let name = home.name(kind);
-        let run = ["run", image, "--runtime", "builtin", "--name", &name, "--offline"];
-        let url = home.run(&run).succeeded().url();
-        let answer = Session::open(&url).call("test_simple_text", &serde_json::json!({}));
-        assert!(answer.contains("simple text"), "{answer}");
-        // A crash of the server is no crash of the workload.
-        let process = first_process(&home, &name);
-        kill("KILL", process);
-        wait_until("the server was restarted", || home.status(&name)["restarts"].as_u64() >= Some(1));
-        wait_until("the server runs again", || home.status(&name)["status"] == "running");
-        assert!(!Session::open(&url).tools().is_empty());
-        home.run(&["rm", &name]).succeeded();
-    }
-    assert_eq!(containers(&home), 0);
     home.assert_nothing_left();
 }
 

@@ -97,20 +97,6 @@ fn an_http_server_is_told_where_to_listen() {
 }
 
 #[test]
-fn volumes_are_mounted_as_asked() {
-    let home = Home::new();
-    let name = home.name("v");
-    home.write("ro/file", "hello");
-    home.write("rw/file", "");
-    let (ro, rw) = (format!("{}:/ro:ro", home.text("ro")), "rw:/rw");
-    home.run(&["run", DEBIAN, "--name", &name, "-v", &ro, "-v", rw, "--", "mcp-server-time"]).succeeded();
-    assert_eq!(exec(&name, "cat /ro/file").unwrap(), "hello");
-    assert!(exec(&name, "echo x > /ro/new").unwrap_err().contains("Read-only"));
-    exec(&name, "echo written > /rw/new").unwrap();
-    assert_eq!(fs::read_to_string(home.path("rw/new")).unwrap(), "written\n");
-}
-
-#[test]
 fn a_published_port_is_on_loopback_unless_an_address_is_written() {
     let home = Home::new();
     let (name, port) = (home.name("p"), free_port());

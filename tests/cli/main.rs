@@ -11,6 +11,7 @@ mod clients;
 mod container;
 mod denied_connections;
 mod doctor;
+mod each_runtime;
 mod engine;
 mod exchange;
 mod explain;

@@ -196,21 +196,6 @@ fn a_workload_stays_on_the_engine_it_was_started_on() {
 }
 
 #[test]
-fn a_supervisor_that_is_told_to_end_stops_its_container() {
-    for image in [STDIO, HTTP] {
-        let home = Home::new();
-        let name = home.name("term");
-        let url = home.run(&["run", image, "--name", &name]).succeeded().url();
-        let pid = home.supervisor(&name);
-        kill("TERM", pid);
-        wait_until("the supervisor is gone", || !is_alive(pid));
-        assert!(!is_running(&name));
-        assert_eq!(home.status(&name)["status"], "stopped");
-        assert_eq!(home.run(&["start", &name]).succeeded().url(), url);
-    }
-}
-
-#[test]
 fn a_foreground_run_blocks_and_passes_the_exit_code_on() {
     let home = Home::new();
     let name = home.name("f");

@@ -7,7 +7,7 @@ use super::support::{Home, Outcome, docker, inspect, wait_until};
 const IMAGE: &str = "mcpm-test/everything:1";
 
 /// Every file below a folder that holds a text.
-fn files_with(text: &str, folder: &Path) -> Vec<String> {
+pub(super) fn files_with(text: &str, folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();
@@ -21,7 +21,7 @@ fn files_with(text: &str, folder: &Path) -> Vec<String> {
 }
 
 /// Files of processes on this machine that hold a text.
-fn processes_with(text: &str, file: &str) -> Vec<u32> {
+pub(super) fn processes_with(text: &str, file: &str) -> Vec<u32> {
     let pids = fs::read_dir("/proc").unwrap().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|pid| {
@@ -37,7 +37,7 @@ fn processes_in(container: &str) -> Vec<u32> {
     listed.lines().skip(1).map(|pid| pid.trim().parse().unwrap()).collect()
 }
 
-fn says(outcome: &Outcome, text: &str) -> bool {
+pub(super) fn says(outcome: &Outcome, text: &str) -> bool {
     outcome.stdout.contains(text) || outcome.stderr.contains(text)
 }
 

@@ -1,11 +1,11 @@
-//! Builds by a real engine: what is told meanwhile, what comes out, and what a failure says.
+//! Builds: what is told meanwhile, what comes out, and what a failure says.
 
 use std::{collections::BTreeMap, process::Command, sync::Mutex};
 
 use mcpm::{
     ErrorKind,
     image::ImageReference,
-    runtime::{BuildProgress, BuildRequest, Runtime as _},
+    runtime::{BuildProgress, BuildRequest},
 };
 
 use super::support::{Engine, docker, unique};
@@ -15,7 +15,8 @@ fn context(dockerfile: &str) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("Dockerfile"), dockerfile).unwrap();
     std::fs::write(folder.path().join("word"), "from the context\n").unwrap();
-    let output = Command::new("tar").arg("-C").arg(folder.path()).args(["-c", "."]).output().unwrap();
+    let output =
+        Command::new("tar").arg("-C").arg(folder.path()).args(["-c", "Dockerfile", "word"]).output().unwrap();
     assert!(output.status.success());
     output.stdout
 }
@@ -24,11 +25,9 @@ fn request(dockerfile: &str) -> BuildRequest {
     BuildRequest { context: context(dockerfile).into(), ..BuildRequest::default() }
 }
 
-#[tokio::test]
-async fn a_build_tells_its_steps_and_gives_an_image_with_labels() {
-    let engine = Engine::connect().await;
+pub(crate) async fn a_build_tells_its_steps_and_gives_an_image_with_labels(engine: &Engine) {
     let tag = format!("localhost/{}:1", unique("built"));
-    let dockerfile = "FROM mcpm-test/silent:1\nARG WORD\nCOPY word /word\n\
+    let dockerfile = "FROM mcpm-rt/shell:1\nARG WORD\nCOPY word /word\n\
                       RUN [\"/busybox\", \"sh\", \"-c\", \"echo said $WORD; /busybox cat /word >&2\"]\n";
     let request = BuildRequest {
         tag: Some(tag.clone()),
@@ -40,7 +39,9 @@ async fn a_build_tells_its_steps_and_gives_an_image_with_labels() {
     let told = Mutex::new(Vec::new());
     let id = engine.build(request, &|progress| told.lock().unwrap().push(progress)).await.unwrap();
     let image = engine.image(&ImageReference::parse(&tag).unwrap()).await.unwrap().unwrap();
-    docker(&["rmi", &tag]);
+    if !engine.is_builtin() {
+        docker(&["rmi", &tag]);
+    }
     assert!(image.id.trim_start_matches("sha256:").starts_with(id.trim_start_matches("sha256:")), "{id}");
     assert_eq!(image.labels["mcpm-package-test"], "a $b \"c\"");
     let told = told.into_inner().unwrap();
@@ -55,11 +56,9 @@ async fn a_build_tells_its_steps_and_gives_an_image_with_labels() {
     }
 }
 
-#[tokio::test]
-async fn a_failed_step_is_named_with_its_exit_code_and_its_last_words() {
-    let engine = Engine::connect().await;
+pub(crate) async fn a_failed_step_is_named_with_its_exit_code_and_its_last_words(engine: &Engine) {
     let script = "echo what is wrong >&2; exit 7";
-    let dockerfile = format!("FROM mcpm-test/silent:1\nRUN [\"/busybox\", \"sh\", \"-c\", \"{script}\"]\n");
+    let dockerfile = format!("FROM mcpm-rt/shell:1\nRUN [\"/busybox\", \"sh\", \"-c\", \"{script}\"]\n");
     let error = engine.build(request(&dockerfile), &|_| {}).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ImageUnavailable);
     let text = error.to_string();
@@ -67,9 +66,7 @@ async fn a_failed_step_is_named_with_its_exit_code_and_its_last_words() {
     assert!(text.contains("failed with exit code 7: last output: what is wrong"), "{text}");
 }
 
-#[tokio::test]
-async fn a_dockerfile_that_is_none_is_refused_in_the_engines_words() {
-    let engine = Engine::connect().await;
-    let error = engine.build(request("FROM mcpm-test/silent:1\nNONSENSE\n"), &|_| {}).await.unwrap_err();
+pub(crate) async fn a_dockerfile_that_is_none_is_refused_in_the_engines_words(engine: &Engine) {
+    let error = engine.build(request("FROM mcpm-rt/shell:1\nNONSENSE\n"), &|_| {}).await.unwrap_err();
     assert!(error.to_string().to_ascii_lowercase().contains("nonsense"), "{error}");
 }

@@ -5,19 +5,14 @@ use std::net::Ipv4Addr;
 use futures_util::StreamExt;
 use mcpm::{
     ErrorKind,
-    runtime::{
-        ContainerState, EngineName, LogOptions, Mount, Network, Protocol, PublishedPort, Relabel, Runtime,
-        labels,
-    },
+    runtime::{ContainerState, LogOptions, Mount, Network, Protocol, PublishedPort, Relabel, labels},
 };
 use mcpm_tests::harness::poll;
 use tokio::{io::AsyncReadExt, net::TcpStream, time::timeout};
 
-use super::support::{Engine, LIMIT, docker, exists, shell, text, unique};
+use super::support::{Engine, LIMIT, docker, shell, text, unique};
 
-#[tokio::test]
-async fn mounts_honour_read_only_and_never_create_their_source() {
-    let engine = Engine::connect().await;
+pub(crate) async fn mounts_honour_read_only_and_never_create_their_source(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("hello"), "hello\n").unwrap();
     for relabel in [None, Some(Relabel::Shared), Some(Relabel::Private)] {
@@ -38,16 +33,14 @@ async fn mounts_honour_read_only_and_never_create_their_source() {
         let missing = folder.path().join("missing");
         spec.name = unique("nomount");
         spec.mounts[0].source = missing.clone();
-        let error = Runtime::create(&*engine, &spec).await.unwrap_err();
+        let error = engine.runtime().create(&spec).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
         assert!(error.to_string().contains(&text(&missing)), "{error}");
-        assert!(!missing.exists() && !exists(&spec.name));
+        assert!(!missing.exists() && engine.inspect(&spec.name).await.unwrap().is_none());
     }
 }
 
-#[tokio::test]
-async fn the_container_is_confined() {
-    let engine = Engine::connect().await;
+pub(crate) async fn the_container_is_confined(engine: &Engine) {
     let mut spec =
         shell(&unique("fences"), "grep -E '^(CapEff|CapBnd|NoNewPrivs)' /proc/1/status; env; echo pid $$");
     spec.env.insert("GREETING".to_owned(), "a=b c".to_owned());
@@ -61,19 +54,42 @@ async fn the_container_is_confined() {
         assert!(out.lines().any(|found| found == line), "{line} is missing in {out}");
     }
     assert!(out.contains("pid ") && !out.contains("pid 1\n"), "an init process comes first: {out}");
+    assert_eq!(engine.inspect(&id.0).await.unwrap().unwrap().labels[labels::NAME], "fences");
+}
+
+pub(crate) async fn the_engine_keeps_limits_of_its_own(engine: &Engine) {
+    let id = engine.create(&shell(&unique("limits"), "true")).await;
     let format =
         "{{.HostConfig.PidsLimit}} {{.HostConfig.RestartPolicy.Name}} {{json .HostConfig.LogConfig}}";
     let host = String::from_utf8(docker(&["inspect", "--format", format, &id.0]).stdout).unwrap();
     assert!(host.starts_with("256 "), "{host}");
     assert!(!host.contains("always"), "{host}");
     // Podman's compatible API does not tell the bounds that it keeps.
-    assert!(host.contains("10m") || engine.name() == EngineName::Podman, "{host}");
-    assert_eq!(engine.inspect(&id.0).await.unwrap().unwrap().labels[labels::NAME], "fences");
+    assert!(host.contains("10m") || !engine.is_docker(), "{host}");
 }
 
-#[tokio::test]
-async fn a_published_port_is_on_loopback_and_reported() {
-    let engine = Engine::connect().await;
+pub(crate) async fn no_more_processes_than_the_limit_are_started(engine: &Engine) {
+    let script = "i=0; while [ $i -lt 64 ]; do sleep 1000 & i=$((i + 1)); echo $i; done";
+    let mut spec = shell(&unique("fork"), script);
+    spec.pids_limit = 16;
+    let id = engine.create(&spec).await;
+    engine.start(&id).await.unwrap();
+    assert_ne!(timeout(LIMIT, engine.wait(&id)).await.unwrap().unwrap().code, 0);
+    let (out, _) = engine.log(&id, LogOptions::default()).await;
+    assert!((1..16).contains(&out.lines().count()), "{out}");
+}
+
+pub(crate) async fn memory_is_limited(engine: &Engine) {
+    // A pattern space of the stream editor that is as large as its only line.
+    let mut spec = shell(&unique("memory"), "tr '\\000' a < /dev/zero | head -c 100000000 | exec sed p");
+    spec.confinement.memory = Some(32 << 20);
+    let id = engine.create(&spec).await;
+    engine.start(&id).await.unwrap();
+    let exit = timeout(LIMIT, engine.wait(&id)).await.unwrap().unwrap();
+    assert_eq!((exit.code, exit.out_of_memory), (137, true));
+}
+
+pub(crate) async fn a_published_port_is_on_loopback_and_reported(engine: &Engine) {
     let mut spec = shell(&unique("port"), "echo up; while :; do echo hello | nc -l -p 8080; done");
     spec.network = Network::Bridge;
     let loopback = Ipv4Addr::LOCALHOST.into();
@@ -115,9 +131,7 @@ async fn hello(address: (std::net::IpAddr, u16)) -> String {
     .await
 }
 
-#[tokio::test]
-async fn networks_are_found_by_name() {
-    let engine = Engine::connect().await;
+pub(crate) async fn networks_are_found_by_name(engine: &Engine) {
     let name = unique("net");
     assert!(!engine.network_exists(&name).await.unwrap());
     docker(&["network", "create", &name]);

@@ -5,18 +5,17 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use mcpm::{
     ErrorKind,
-    runtime::{ContainerId, ContainerState, LogOptions, Runtime},
+    runtime::{ContainerId, ContainerState, LogOptions},
 };
 use tokio::{io::AsyncWriteExt, time::timeout};
 
 use super::support::{Engine, LIMIT, docker, shell, shell_image, unique};
 
-#[tokio::test]
-async fn the_exit_code_is_told_while_running_and_afterwards() {
-    let engine = Engine::connect().await;
+pub(crate) async fn the_exit_code_is_told_while_running_and_afterwards(engine: &Engine) {
     for code in [0, 7] {
-        let id = engine.run("exit", &format!("read -r line; exit {code}")).await;
+        let id = engine.create(&shell(&unique("exit"), &format!("read -r line; exit {code}"))).await;
         let mut streams = engine.attach(&id).await.unwrap();
+        engine.start(&id).await.unwrap();
         let waiting = engine.wait(&id);
         let ending = async { streams.stdin.write_all(b"go\n").await.unwrap() };
         let (exit, ()) = tokio::join!(timeout(LIMIT, waiting), ending);
@@ -29,9 +28,7 @@ async fn the_exit_code_is_told_while_running_and_afterwards() {
     }
 }
 
-#[tokio::test]
-async fn stop_asks_first_and_kills_after_the_grace() {
-    let engine = Engine::connect().await;
+pub(crate) async fn stop_asks_first_and_kills_after_the_grace(engine: &Engine) {
     let polite = engine.run("polite", "trap 'exit 3' TERM; echo up; while :; do sleep 0.1; done").await;
     let script =
         "trap 'asked=yes' TERM; echo up; while :; do sleep 0.1; [ -z \"$asked\" ] || echo asked; done";
@@ -50,9 +47,7 @@ async fn stop_asks_first_and_kills_after_the_grace() {
     engine.stop(&stubborn, Duration::ZERO).await.unwrap();
 }
 
-#[tokio::test]
-async fn remove_ends_a_running_container_and_may_be_repeated() {
-    let engine = Engine::connect().await;
+pub(crate) async fn remove_ends_a_running_container_and_may_be_repeated(engine: &Engine) {
     let fresh = engine.create(&shell(&unique("fresh"), "true")).await;
     engine.stop(&fresh, Duration::ZERO).await.unwrap();
     engine.remove(&fresh).await.unwrap();
@@ -64,17 +59,13 @@ async fn remove_ends_a_running_container_and_may_be_repeated() {
     assert_eq!(engine.start(&id).await.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
-#[tokio::test]
-async fn a_program_that_is_not_there_is_a_failed_start() {
-    let engine = Engine::connect().await;
+pub(crate) async fn a_program_that_is_not_there_is_a_failed_start(engine: &Engine) {
     let id = engine.create(&shell(&unique("noexec"), "exec /nothing/here")).await;
     engine.start(&id).await.unwrap();
     assert_eq!(engine.wait(&id).await.unwrap().code, 127);
 }
 
-#[tokio::test]
-async fn a_container_of_somebody_else_is_never_touched() {
-    let engine = Engine::connect().await;
+pub(crate) async fn a_container_of_somebody_else_is_never_touched(engine: &Engine) {
     let name = unique("foreign");
     engine.clean_up(&name);
     docker(&["run", "-d", "--name", &name, "--network", "none", shell_image(), "while :; do sleep 1; done"]);
@@ -82,7 +73,7 @@ async fn a_container_of_somebody_else_is_never_touched() {
         String::from_utf8(docker(&["ps", "-aq", "--no-trunc", "--filter", &format!("name={name}")]).stdout);
     let id = id.unwrap().trim().to_owned();
 
-    let error = Runtime::create(&*engine, &shell(&name, "true")).await.unwrap_err();
+    let error = engine.runtime().create(&shell(&name, "true")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NameTaken, "{error}");
     for handle in [&name, &id] {
         let handle = ContainerId(handle.clone());
@@ -99,12 +90,10 @@ async fn a_container_of_somebody_else_is_never_touched() {
     assert_eq!(running, b"true\n");
 }
 
-#[tokio::test]
-async fn our_own_name_is_taken_too_and_found_exactly() {
-    let engine = Engine::connect().await;
+pub(crate) async fn our_own_name_is_taken_too_and_found_exactly(engine: &Engine) {
     let name = unique("taken");
     let id = engine.create(&shell(&name, "true")).await;
-    let error = Runtime::create(&*engine, &shell(&name, "true")).await.unwrap_err();
+    let error = engine.runtime().create(&shell(&name, "true")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NameTaken, "{error}");
     assert_eq!(engine.inspect(&name).await.unwrap().unwrap().id, id);
     assert!(engine.list().await.unwrap().iter().any(|info| info.name == name));

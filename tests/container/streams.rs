@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use mcpm::{
     ErrorKind,
-    runtime::{ContainerState, EngineName, LogOptions, LogStream, Runtime},
+    runtime::{ContainerState, LogOptions, LogStream, Runtime as _},
 };
 use tokio::{io::AsyncWriteExt, time::timeout};
 
@@ -14,9 +14,7 @@ use super::{
     support::{Engine, LIMIT, read_line, shell, unique},
 };
 
-#[tokio::test]
-async fn a_stdio_server_answers_through_its_attached_streams() {
-    let engine = Engine::connect().await;
+pub(crate) async fn a_stdio_server_answers_through_its_attached_streams(engine: &Engine) {
     let spec = shell(&unique("stdio"), "echo ready >&2; while read -r line; do echo \"got $line\"; done");
     let id = engine.create(&spec).await;
     assert_eq!(engine.inspect(&spec.name).await.unwrap().unwrap().state, ContainerState::Created);
@@ -36,9 +34,7 @@ async fn a_stdio_server_answers_through_its_attached_streams() {
     );
 }
 
-#[tokio::test]
-async fn a_line_of_four_megabytes_comes_through_whole() {
-    let engine = Engine::connect().await;
+pub(crate) async fn a_line_of_four_megabytes_comes_through_whole(engine: &Engine) {
     let id = engine.create(&shell(&unique("big"), "exec cat")).await;
     let mut streams = engine.attach(&id).await.unwrap();
     engine.start(&id).await.unwrap();
@@ -55,9 +51,7 @@ async fn a_line_of_four_megabytes_comes_through_whole() {
     writer.await.unwrap();
 }
 
-#[tokio::test]
-async fn logs_are_split_by_stream_and_cut_by_tail() {
-    let engine = Engine::connect().await;
+pub(crate) async fn logs_are_split_by_stream_and_cut_by_tail(engine: &Engine) {
     let id = engine.run("logs", "for i in 1 2 3; do echo out $i; echo err $i >&2; done").await;
     engine.wait(&id).await.unwrap();
     let (out, err) = engine.log(&id, LogOptions::default()).await;
@@ -66,11 +60,15 @@ async fn logs_are_split_by_stream_and_cut_by_tail() {
     assert_eq!((out + &err).lines().count(), 2);
 }
 
-#[tokio::test]
-async fn followed_logs_end_with_the_container() {
-    let engine = Engine::connect().await;
-    let id = engine.run("follow", "echo first; read -r line; echo last").await;
+pub(crate) async fn followed_logs_end_with_the_container(engine: &Engine) {
+    // The built-in runtime keeps no standard output that somebody is attached to.
+    let script = "echo first >&2; read -r line; echo last >&2";
+    let id = engine.create(&shell(&unique("follow"), script)).await;
     let mut streams = engine.attach(&id).await.unwrap();
+    engine.start(&id).await.unwrap();
+    // Its log is written as its output is read.
+    let mut output = streams.output;
+    tokio::spawn(async move { while output.next().await.is_some() {} });
     let mut log = engine.logs(&id, LogOptions { follow: true, tail: None }).await.unwrap();
     let first = timeout(LIMIT, log.next()).await.unwrap().unwrap().unwrap();
     assert_eq!(&first.bytes[..], b"first\n");
@@ -80,9 +78,14 @@ async fn followed_logs_end_with_the_container() {
     assert!(timeout(LIMIT, log.next()).await.unwrap().is_none());
 }
 
-#[tokio::test]
-async fn a_lost_engine_ends_streams_and_waits() {
-    let engine = Engine::connect().await;
+pub(crate) async fn a_running_container_can_be_attached_to(engine: &Engine) {
+    let id = engine.run("attach", "read -r line; echo \"got $line\"").await;
+    let mut streams = engine.attach(&id).await.unwrap();
+    streams.stdin.write_all(b"go\n").await.unwrap();
+    assert_eq!(read_line(&mut streams, LogStream::Stdout).await, "got go\n");
+}
+
+pub(crate) async fn a_lost_engine_ends_streams_and_waits(engine: &Engine) {
     let id = engine.create(&shell(&unique("lost"), "echo up; exec cat")).await;
     let link = SeverableSocket::open().await;
     let behind = link.connect().await.unwrap();
@@ -103,7 +106,7 @@ async fn a_lost_engine_ends_streams_and_waits() {
     let error = behind.inspect(&id.0).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
     // Podman closes a server's standard input with the connection, and `cat` ends.
-    if engine.name() == EngineName::Docker {
+    if engine.is_docker() {
         assert_eq!(engine.inspect(&id.0).await.unwrap().unwrap().state, ContainerState::Running);
     }
 }

@@ -1,12 +1,14 @@
-//! What the runtime tests share: an engine, an image with a shell in it, and containers that are cleaned up.
+//! What the runtime tests share: a runtime, an image with a shell in it, and containers that are cleaned up.
 
 use std::{
     collections::BTreeMap,
+    fs,
     ops::Deref,
-    path::Path,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
     process::{Command, Output},
     sync::{
-        OnceLock,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -14,16 +16,25 @@ use std::{
 
 use futures_util::StreamExt;
 use mcpm::{
-    image::credentials::CredentialStore,
+    Environment,
+    environment::EngineSettings,
+    image::{ImageReference, credentials::CredentialStore, store::ImageStore},
     runtime::{
-        Attachment, Confinement, ContainerId, ContainerSpec, LogChunk, LogStream, Network, Runtime,
+        Attachment, Confinement, ContainerId, ContainerSpec, EngineName, LogChunk, LogStream, Network,
+        Runtime, builtin,
         docker::{Docker, EngineEndpoint},
         labels,
     },
 };
-use mcpm_tests::harness::testbed;
+use mcpm_tests::harness::{
+    runtimes::{TestRuntime, run_as_ordinary_user},
+    testbed,
+};
+use tempfile::TempDir;
 
-const SHELL_IMAGE: &str = "mcpm-rt/shell:1";
+pub(crate) const SHELL_IMAGE: &str = "mcpm-rt/shell:1";
+/// The variable with the archive of that image, for a test that runs as an ordinary user.
+const SHELL_ARCHIVE: &str = "MCPM_TEST_SHELL_ARCHIVE";
 /// How long anything but a stop may take on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
@@ -55,9 +66,9 @@ pub(crate) fn shell_image() -> &'static str {
         }
         let root = tempfile::tempdir().unwrap();
         for folder in ["tmp", "data", "proc"] {
-            std::fs::create_dir(root.path().join(folder)).unwrap();
+            fs::create_dir(root.path().join(folder)).unwrap();
         }
-        std::fs::copy(testbed::path("MCPM_TEST_BUSYBOX"), root.path().join("busybox")).unwrap();
+        fs::copy(testbed::path("MCPM_TEST_BUSYBOX"), root.path().join("busybox")).unwrap();
         let archive = tempfile::NamedTempFile::new().unwrap();
         let tar =
             Command::new("tar").arg("-cf").arg(archive.path()).arg("-C").arg(root.path()).arg(".").status();
@@ -81,7 +92,7 @@ pub(crate) fn shell_image() -> &'static str {
 pub(crate) fn shell(name: &str, script: &str) -> ContainerSpec {
     ContainerSpec {
         name: name.to_owned(),
-        image: shell_image().to_owned(),
+        image: SHELL_IMAGE.to_owned(),
         args: vec![script.to_owned()],
         env: BTreeMap::new(),
         labels: BTreeMap::from([(labels::MANAGED.to_owned(), "true".to_owned())]),
@@ -96,17 +107,105 @@ pub(crate) fn shell(name: &str, script: &str) -> ContainerSpec {
     }
 }
 
-/// The engine under test; removes what it created when the test ends, however it ends.
+/// An archive of the image with a shell, which an ordinary user may read: that of `SHELL_ARCHIVE`, or one that the engine
+/// writes.
+struct ShellArchive {
+    path: PathBuf,
+    _folder: Option<TempDir>,
+}
+
+impl ShellArchive {
+    fn new() -> Self {
+        if let Some(path) = std::env::var_os(SHELL_ARCHIVE) {
+            return Self { path: path.into(), _folder: None };
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shell.tar");
+        docker(&["save", "--output", &text(&path), shell_image()]);
+        for (path, mode) in [(folder.path(), 0o755), (&path, 0o644)] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        Self { path, _folder: Some(folder) }
+    }
+}
+
+/// Runs a test with a runtime, and as the user of that.
+pub(crate) fn run(kind: TestRuntime, test: &str, body: impl AsyncFnOnce(&Engine)) {
+    if kind.changes_user() {
+        let archive = ShellArchive::new();
+        return run_as_ordinary_user(
+            test,
+            &[(SHELL_ARCHIVE, &text(&archive.path)), ("HOME", "/nonexistent")],
+        );
+    }
+    let tasks = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tasks.block_on(async {
+        let engine = Engine::connect(kind).await;
+        body(&engine).await;
+        engine.remove_all().await;
+    });
+}
+
+/// The runtime under test; removes what it created when the test ends, however it ends.
 pub(crate) struct Engine {
-    runtime: Docker,
-    created: std::sync::Mutex<Vec<String>>,
+    runtime: Arc<dyn Runtime>,
+    name: EngineName,
+    created: Mutex<Vec<String>>,
+    /// The images and the containers of the built-in runtime.
+    folder: Option<TempDir>,
 }
 
 impl Engine {
-    pub(crate) async fn connect() -> Self {
-        let endpoint = EngineEndpoint::parse(&endpoint()).unwrap();
-        let runtime = Docker::connect(&endpoint, CredentialStore::default()).await.unwrap();
-        Self { runtime, created: std::sync::Mutex::default() }
+    async fn connect(kind: TestRuntime) -> Self {
+        let (runtime, folder): (Arc<dyn Runtime>, _) = match kind {
+            TestRuntime::Engine => {
+                shell_image();
+                let endpoint = EngineEndpoint::parse(&endpoint()).unwrap();
+                (Arc::new(Docker::connect(&endpoint, CredentialStore::default()).await.unwrap()), None)
+            }
+            TestRuntime::Builtin | TestRuntime::BuiltinAsUser => {
+                let folder = tempfile::tempdir().unwrap();
+                image_store_in(folder.path()).load(&ShellArchive::new().path).unwrap();
+                (builtin_in(folder.path(), EngineSettings::default()), Some(folder))
+            }
+        };
+        let name = runtime.engine().await.unwrap().name;
+        Self { runtime, name, created: Mutex::default(), folder }
+    }
+
+    pub(crate) fn runtime(&self) -> &dyn Runtime {
+        &*self.runtime
+    }
+
+    pub(crate) fn is_builtin(&self) -> bool {
+        self.name == EngineName::Builtin
+    }
+
+    pub(crate) fn is_docker(&self) -> bool {
+        self.name == EngineName::Docker
+    }
+
+    /// Gives the image of the shell another name.
+    pub(crate) fn tag(&self, name: &str) {
+        let Some(folder) = &self.folder else {
+            docker(&["tag", SHELL_IMAGE, name]);
+            return;
+        };
+        let images = image_store_in(folder.path());
+        let image = images.find(&ImageReference::parse(SHELL_IMAGE).unwrap()).unwrap().unwrap();
+        images.tag(&image.id, &ImageReference::parse(name).unwrap()).unwrap();
+    }
+
+    /// Removes its containers, and waits for that.
+    async fn remove_all(&self) {
+        let created = std::mem::take(&mut *self.created.lock().unwrap());
+        for name in created {
+            if self.is_builtin() {
+                self.runtime.remove(&ContainerId(name)).await.unwrap();
+            } else {
+                remove_by_command(&name);
+            }
+        }
     }
 
     /// Creates a container that is removed at the end.
@@ -141,18 +240,39 @@ impl Engine {
     }
 }
 
-impl Deref for Engine {
-    type Target = Docker;
+/// Returns the built-in runtime with a folder for its images and containers.
+pub(crate) fn builtin_in(folder: &Path, engine: EngineSettings) -> Arc<dyn Runtime> {
+    let environment = Environment {
+        state_dir: folder.join("state"),
+        cache_dir: folder.join("cache"),
+        engine,
+        ..Environment::from_process()
+    };
+    builtin::open(&environment).unwrap()
+}
 
-    fn deref(&self) -> &Docker {
-        &self.runtime
+/// Returns the images of the built-in runtime in a folder.
+pub(crate) fn image_store_in(folder: &Path) -> ImageStore {
+    ImageStore::open(&folder.join("cache/images")).unwrap()
+}
+
+/// Removes a container by the `docker` command, whether or not it exists.
+fn remove_by_command(name: &str) {
+    let _ = Command::new("docker").args(["--host", &endpoint(), "rm", "-fv", name]).output();
+}
+
+impl Deref for Engine {
+    type Target = dyn Runtime;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.runtime
     }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        for name in self.created.lock().unwrap().iter() {
-            let _ = Command::new("docker").args(["--host", &endpoint(), "rm", "-fv", name]).output();
+        if !self.is_builtin() {
+            self.created.lock().unwrap().iter().for_each(|name| remove_by_command(name));
         }
     }
 }
@@ -168,12 +288,6 @@ pub(crate) async fn read_line(attachment: &mut Attachment, stream: LogStream) ->
         }
     }
     String::from_utf8(line).unwrap()
-}
-
-/// Tells whether the engine has a container of that name, ours or not.
-pub(crate) fn exists(name: &str) -> bool {
-    let filter = format!("name=^/?{name}$");
-    !docker(&["ps", "-aq", "--filter", &filter]).stdout.is_empty()
 }
 
 /// Returns the name of a path as text.

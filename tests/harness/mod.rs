@@ -8,6 +8,7 @@ pub mod mcp;
 pub mod otlp_receiver;
 pub mod poll;
 pub mod registry;
+pub mod runtimes;
 pub mod scripted_server;
 pub mod sse;
 pub mod terminal;

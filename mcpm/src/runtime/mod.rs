@@ -33,7 +33,7 @@ mod build_log;
     )),
     path = "builtin/off.rs"
 )]
-pub(crate) mod builtin;
+pub mod builtin;
 #[cfg_attr(not(feature = "docker"), path = "discover/off.rs")]
 pub mod discover;
 #[cfg(feature = "docker")]

@@ -6,7 +6,7 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
+    os::unix::fs::{PermissionsExt as _, chown},
     path::PathBuf,
     process::{Command, Output, Stdio},
     sync::{
@@ -15,9 +15,13 @@ use std::{
     },
 };
 
-use mcpm_tests::harness::poll;
+use mcpm_tests::harness::{
+    poll,
+    runtimes::{ORDINARY_USER, TestRuntime},
+};
 use serde_json::Value;
 
+mod containers;
 mod engine;
 mod program;
 mod redact;
@@ -42,10 +46,16 @@ pub(crate) fn testbed_variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run the tests with `tests/run`"))
 }
 
+/// Another engine than the one at Docker's usual socket, for the tests that run on each runtime.
+fn test_engine() -> Option<String> {
+    std::env::var("MCPM_TEST_ENGINE").ok()
+}
+
 /// Runs the `docker` command.
 #[track_caller]
 pub(crate) fn docker(args: &[&str]) -> String {
-    let output = Command::new("docker").args(args).output().unwrap();
+    let engine = test_engine().map(|engine| ("DOCKER_HOST", engine));
+    let output = Command::new("docker").args(args).envs(engine).output().unwrap();
     assert!(output.status.success(), "docker {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
@@ -108,16 +118,27 @@ pub(crate) struct Home {
     variables: Mutex<Vec<(String, String)>>,
     transcript: Mutex<String>,
     redactions: Mutex<Redactions>,
+    runtime: TestRuntime,
 }
 
 impl Home {
     pub(crate) fn new() -> Self {
+        Self::on(TestRuntime::Engine)
+    }
+
+    /// A home whose workloads run on a runtime, as the user of that.
+    pub(crate) fn on(runtime: TestRuntime) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let root = tempfile::tempdir().unwrap();
         // Another user looks for files here too.
         fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
         for folder in ["home", "runtime"] {
             fs::create_dir(root.path().join(folder)).unwrap();
+        }
+        if runtime.changes_user() {
+            for folder in ["", "home", "runtime"] {
+                chown(root.path().join(folder), Some(ORDINARY_USER), Some(ORDINARY_USER)).unwrap();
+            }
         }
         let prefix = format!("t-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let mut redactions = Redactions::default();
@@ -127,8 +148,16 @@ impl Home {
         if let Ok(registry) = std::env::var("MCPM_TEST_REGISTRY") {
             redactions.replace(&registry, "REGISTRY");
         }
-        let (variables, transcript) = (Mutex::default(), Mutex::default());
-        Self { root, prefix, variables, transcript, redactions: Mutex::new(redactions) }
+        let engine = test_engine().map(|engine| ("DOCKER_HOST".to_owned(), engine));
+        let variables = Mutex::new(engine.into_iter().collect());
+        Self {
+            root,
+            prefix,
+            variables,
+            transcript: Mutex::default(),
+            redactions: Mutex::new(redactions),
+            runtime,
+        }
     }
 
     /// A home where an engine that is not there is set.
@@ -198,8 +227,35 @@ impl Home {
 
     /// mcpm with arguments, to be changed and run.
     pub(crate) fn mcpm(&self, args: &[&str]) -> Command {
-        let mut command = self.command(program::path());
-        command.args(args);
+        let mut command = if self.runtime.changes_user() {
+            self.ordinary_users_mcpm()
+        } else {
+            self.command(program::path())
+        };
+        match args {
+            // An exported file names its runtime.
+            ["run", rest @ ..] if self.is_builtin() && !rest.contains(&"--from-config") => {
+                command.args(["run", "--runtime", "builtin"]).args(rest)
+            }
+            _ => command.args(args),
+        };
+        command
+    }
+
+    /// mcpm as a user who may nothing.
+    fn ordinary_users_mcpm(&self) -> Command {
+        // The program may be in a folder that only its owner enters.
+        let program = self.path("mcpm");
+        if !program.exists() {
+            fs::copy(program::path(), &program).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        if !rustix::process::geteuid().is_root() {
+            return self.command(&program);
+        }
+        let mut command = self.command("setpriv");
+        let ids = [format!("--reuid={ORDINARY_USER}"), format!("--regid={ORDINARY_USER}")];
+        command.args(ids).arg("--clear-groups").arg(&program);
         command
     }
 
@@ -235,17 +291,7 @@ impl Home {
 
     /// Runs mcpm as a user who may nothing, and writes into the transcript what it said.
     pub(crate) fn run_unprivileged(&self, args: &[&str]) -> Outcome {
-        // The program may be in a folder that only its owner enters.
-        let program = self.path("mcpm");
-        fs::copy(program::path(), &program).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        let mut command = if rustix::process::geteuid().is_root() {
-            let mut command = self.command("setpriv");
-            command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
-            command
-        } else {
-            self.command(&program)
-        };
+        let mut command = self.ordinary_users_mcpm();
         self.record_command(&format!("mcpm {}", args.join(" ")), command.args(args))
     }
 
@@ -321,13 +367,6 @@ impl Home {
         pids.filter(is_ours).collect()
     }
 
-    /// Containers of this test, however they are.
-    pub(crate) fn containers(&self) -> Vec<String> {
-        let listed =
-            docker(&["ps", "--all", "--format", "{{.Names}}", "--filter", &format!("name={}", self.prefix)]);
-        listed.lines().map(str::to_owned).collect()
-    }
-
     /// Asserts that no container, no record and no process of this test is left.
     #[track_caller]
     pub(crate) fn assert_nothing_left(&self) {
@@ -345,10 +384,7 @@ impl Drop for Home {
         for pid in self.processes() {
             kill("KILL", pid);
         }
-        let containers = self.containers();
-        if !containers.is_empty() {
-            let _ = Command::new("docker").args(["rm", "--force", "--volumes"]).args(containers).output();
-        }
+        self.remove_containers();
     }
 }
 

@@ -63,11 +63,11 @@ struct Builtin {
     processes: Processes,
 }
 
-/// Opens the runtime of an environment.
+/// Opens the built-in runtime with the state and cache folders of an environment. It needs Linux, and no engine.
 ///
 /// # Errors
 /// `EngineUnavailable` if this machine does not allow containers without an engine, with what to change.
-pub(crate) fn open(environment: &Environment) -> Result<Arc<dyn Runtime>> {
+pub fn open(environment: &Environment) -> Result<Arc<dyn Runtime>> {
     support::check()?;
     Ok(Arc::new(Builtin::new(environment)?))
 }

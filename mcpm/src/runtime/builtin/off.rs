@@ -15,11 +15,11 @@ pub(crate) fn shares_abstract_sockets() -> bool {
     false
 }
 
-/// Opens no runtime.
+/// Opens no runtime: the built-in one needs Linux, and the Cargo feature `builtin`.
 ///
 /// # Errors
 /// `EngineUnavailable` on other operating systems; `Unsupported` without the feature.
-pub(crate) fn open(_environment: &Environment) -> Result<Arc<dyn Runtime>> {
+pub fn open(_environment: &Environment) -> Result<Arc<dyn Runtime>> {
     if cfg!(target_os = "linux") {
         return Err(Feature::Builtin.missing("running containers without an engine"));
     }

@@ -1,0 +1,149 @@
+//! What a server with a permission profile reaches, and what limits it.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, TcpListener},
+    thread,
+};
+
+use serde_json::{Value, json};
+
+use super::server::{says, start};
+use crate::support::{Home, wait_until};
+
+/// An address for documentation, which nobody has.
+const UNREACHABLE_ADDRESS: &str = "198.51.100.7";
+
+/// A server of this machine, at an address that no container has, which answers each request with `reached`.
+struct Listener(u16);
+
+impl Listener {
+    fn start() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 5), 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 8\r\n\r\nreached\n");
+            }
+        });
+        Self(port)
+    }
+
+    fn host(&self) -> String {
+        format!("127.0.0.5:{}", self.0)
+    }
+}
+
+/// Fetches by the proxy of mcpm.
+fn fetch(host: &str) -> String {
+    format!("/probe tcp 127.0.0.1 3128 'GET http://{host}/ HTTP/1.0'")
+}
+
+/// Fetches without a proxy.
+fn fetch_directly(address: &str, port: u16) -> String {
+    format!("/probe tcp {address} {port} 'GET / HTTP/1.0'")
+}
+
+/// Looks a name up.
+fn look_up(name: &str) -> String {
+    format!("/probe dns 127.0.0.1 53 {name}")
+}
+
+fn profile(home: &Home, profile: &Value) {
+    home.write("profile.json", &profile.to_string());
+}
+
+/// Attempts that no server may succeed with, and the rule that each denial names in the log of the workload.
+fn assert_denied(home: &Home, name: &str, other: &Listener, rule: &str) {
+    for attempt in [
+        fetch("other.example"),
+        fetch(&other.host()),
+        fetch("169.254.169.254"),
+        fetch(UNREACHABLE_ADDRESS),
+        fetch_directly("127.0.0.5", other.0),
+        fetch_directly(UNREACHABLE_ADDRESS, 80),
+        fetch_directly("169.254.169.254", 80),
+    ] {
+        let said = says(home, &attempt);
+        assert!(said.starts_with("probe: ") || said.contains(" 403 "), "{attempt}: {said}");
+    }
+    assert_eq!(says(home, &look_up("secret.other.example")), "0 addresses\n");
+    // There is no other interface.
+    assert_eq!(says(home, "ls /proc/sys/net/ipv4/conf | grep -v -e all -e default"), "lo\n");
+    for host in ["other.example", UNREACHABLE_ADDRESS, "169.254.169.254", "secret.other.example"] {
+        // The log is written by a thread of its own.
+        wait_until(&format!("the denial of {host} is in the log"), || {
+            let log = home.run(&["logs", name, "--proxy"]).succeeded().stdout;
+            log.lines().any(|line| line.contains(host) && line.contains(rule))
+        });
+    }
+}
+
+pub(super) fn a_server_reaches_what_its_profile_names_and_nothing_else(home: &Home) {
+    let (allowed, other) = (Listener::start(), Listener::start());
+    profile(home, &json!({"network": {"outbound": {"allow_host": [allowed.host()]}}}));
+    let name = home.name("p");
+    start(home, &name, &["--permission-profile", "profile.json"]);
+    let said = says(home, &fetch(&allowed.host()));
+    assert!(said.ends_with("\r\n\r\nreached\n"), "{said}");
+    assert_denied(home, &name, &other, "not-allowed");
+    home.run(&["restart", &name]).succeeded();
+    assert!(says(home, &fetch(&allowed.host())).ends_with("reached\n"));
+    assert!(!says(home, &fetch(&other.host())).contains("reached"));
+}
+
+pub(super) fn the_none_profile_has_no_network(home: &Home) {
+    let other = Listener::start();
+    let name = home.name("n");
+    start(home, &name, &["--permission-profile", "none"]);
+    assert_denied(home, &name, &other, "no-network");
+}
+
+pub(super) fn a_recorded_profile_allows_what_was_used(home: &Home) {
+    let used = Listener::start();
+    let name = home.name("l");
+    start(home, &name, &["--learn", "learnt.json"]);
+    // Even then this machine is out of reach.
+    assert!(!says(home, &fetch(&used.host())).contains("reached"));
+    home.run(&["stop", &name]).succeeded();
+    let learnt = std::fs::read_to_string(home.path("learnt.json")).unwrap();
+    assert!(!learnt.contains("127.0.0.5"), "{learnt}");
+    home.run(&["rm", &name]).succeeded();
+    // It can be used as a profile, which has the volume.
+    let plan = [
+        "run",
+        super::server::IMAGE,
+        "--plan",
+        "--transport",
+        "stdio",
+        "--permission-profile",
+        "learnt.json",
+    ];
+    let plan = home.run(&plan).succeeded().stdout;
+    assert!(plan.contains("-> /box"), "{plan}");
+}
+
+pub(super) fn limits_of_a_profile_hold(home: &Home) {
+    profile(home, &json!({"network": {}, "resources": {"memory": "64m", "cpus": 0.5, "pids": 24}}));
+    let name = home.name("m");
+    start(home, &name, &["--permission-profile", "profile.json"]);
+    // A pattern space of the stream editor that is as large as its only line.
+    let said = says(home, "tr '\\000' a < /dev/zero | head -c 200000000 | sed p > /dev/null; echo $?");
+    assert!(said.ends_with("137\n"), "{said}");
+    let said = says(
+        home,
+        "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do sleep 2 & done",
+    );
+    assert!(said.contains("fork"), "{said}");
+}
+
+pub(super) fn limits_without_control_groups_are_rejected(home: &Home) {
+    profile(home, &json!({"network": {}, "resources": {"memory": "64m"}}));
+    let run = ["run", super::server::IMAGE, "--permission-profile", "profile.json", "--transport", "stdio"];
+    let outcome = home.run(&run);
+    assert_eq!(outcome.code, Some(3), "{outcome:?}");
+    assert!(outcome.stderr.contains("cannot limit memory or processor time"), "{outcome:?}");
+    home.assert_nothing_left();
+}

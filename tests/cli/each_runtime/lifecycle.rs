@@ -1,0 +1,166 @@
+//! How a workload begins and ends, and what is killed meanwhile.
+
+use super::server::{HTTP, HTTP_SERVER, IMAGE};
+use crate::support::{Home, Program, Session, is_alive, kill, wait_until};
+
+/// The options of a run over either transport.
+fn runs(name: &str) -> [Vec<&str>; 2] {
+    let run = ["run", IMAGE, "--name", name];
+    [[&run[..], &["--transport", "stdio"]].concat(), [&run[..], &HTTP, &["--", HTTP_SERVER]].concat()]
+}
+
+/// Kills the supervisor of a workload, and waits for its end and, without an engine, for that of the server.
+#[track_caller]
+fn kill_supervisor(home: &Home, name: &str) {
+    let (supervisor, server) = (home.supervisor(name), home.first_process(name));
+    kill("KILL", supervisor);
+    wait_until("the supervisor is gone", || {
+        !is_alive(supervisor) && (!home.is_builtin() || !is_alive(server))
+    });
+}
+
+pub(super) fn a_workload_keeps_its_url_from_run_to_rm(home: &Home) {
+    let name = home.name("a");
+    for run in runs(&name) {
+        let url = home.run(&run).succeeded().url();
+        assert!(Session::open(&url).tools().contains(&"test_simple_text".to_owned()));
+        let listed = home.run(&["list", "--output", "json"]).succeeded().json();
+        assert_eq!((&listed[0]["name"], &listed[0]["url"]), (&name.as_str().into(), &url.as_str().into()));
+        assert_eq!(home.status(&name)["status"], "running");
+        assert_eq!(home.status(&name)["runtime"] == "builtin", home.is_builtin());
+        for _ in 0..2 {
+            home.run(&["stop", &name]).succeeded();
+            assert_eq!(home.status(&name)["status"], "stopped");
+        }
+        assert!(!home.is_running(&name));
+        for command in ["start", "restart"] {
+            assert_eq!(home.run(&[command, &name]).succeeded().url(), url);
+            assert!(!Session::open(&url).tools().is_empty());
+        }
+        home.run(&["rm", &name]).succeeded();
+        assert_eq!(home.run(&["rm", &name]).code, Some(4));
+        home.assert_nothing_left();
+    }
+}
+
+pub(super) fn a_killed_server_comes_back_and_its_sessions_go_on(home: &Home) {
+    let name = home.name("s");
+    for run in runs(&name) {
+        let url = home.run(&run).succeeded().url();
+        let session = Session::open(&url);
+        let tools = session.tools();
+        for count in 1..=2 {
+            home.kill_server(&name);
+            wait_until("it is started again", || home.status(&name)["restarts"] == count);
+            home.wait_for_status(&name, "running");
+            assert_eq!(session.tools(), tools, "the session goes on");
+        }
+        let log = home.run(&["logs", &name, "--proxy"]).succeeded().stdout;
+        assert_eq!(log.matches("the server exited with code 137").count(), 2, "{log}");
+        home.run(&["rm", &name]).succeeded();
+        home.assert_nothing_left();
+    }
+}
+
+pub(super) fn a_killed_supervisor_is_replaced(home: &Home) {
+    let name = home.name("k");
+    for run in runs(&name) {
+        let url = home.run(&run).succeeded().url();
+        for command in ["restart", "start"] {
+            kill_supervisor(home, &name);
+            let expected = if home.is_builtin() { "failed" } else { "orphaned" };
+            assert_eq!(home.status(&name)["status"], expected);
+            assert_eq!(home.run(&[command, &name]).succeeded().url(), url);
+            assert!(!Session::open(&url).tools().is_empty());
+        }
+        for command in ["stop", "rm"] {
+            kill_supervisor(home, &name);
+            home.run(&[command, &name]).succeeded();
+            if command == "stop" {
+                home.run(&["start", &name]).succeeded();
+            }
+        }
+        home.assert_nothing_left();
+    }
+}
+
+pub(super) fn the_container_of_a_killed_supervisor_runs_on(home: &Home) {
+    let name = home.name("o");
+    for run in runs(&name) {
+        home.run(&run).succeeded();
+        kill_supervisor(home, &name);
+        assert!(home.is_running(&name));
+        home.run(&["rm", &name]).succeeded();
+        home.assert_nothing_left();
+    }
+}
+
+pub(super) fn a_supervisor_that_is_told_to_end_stops_its_server(home: &Home) {
+    let name = home.name("t");
+    for run in runs(&name) {
+        let url = home.run(&run).succeeded().url();
+        let supervisor = home.supervisor(&name);
+        kill("TERM", supervisor);
+        wait_until("the supervisor is gone", || !is_alive(supervisor));
+        assert!(!home.is_running(&name));
+        assert_eq!(home.status(&name)["status"], "stopped");
+        assert_eq!(home.run(&["start", &name]).succeeded().url(), url);
+        home.run(&["rm", &name]).succeeded();
+    }
+}
+
+pub(super) fn a_foreground_run_passes_the_exit_code_on(home: &Home) {
+    let name = home.name("f");
+    let run = ["run", IMAGE, "--foreground", "--transport", "stdio", "--name", &name];
+    // A program in the background has no standard input.
+    let script = "exec 3<&0; trap 'exit 3' USR1; /everything-server <&3 & wait";
+    let mut running = Program::start(&mut home.mcpm(&[&run[..], &["--", script]].concat()));
+    running.read_line();
+    let shell = home.processes_in(&name).into_iter().find(|pid| {
+        let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        command.starts_with("/busybox")
+    });
+    kill("USR1", shell.unwrap());
+    let outcome = running.wait();
+    assert_eq!(
+        (outcome.code, outcome.stderr.lines().last()),
+        (Some(3), Some("the server exited with code 3"))
+    );
+    home.assert_nothing_left();
+}
+
+pub(super) fn logs_are_shown_cut_and_followed(home: &Home) {
+    let name = home.name("l");
+    let script = format!("echo one >&2; echo two >&2; {HTTP_SERVER}");
+    home.run(&[&["run", IMAGE, "--name", &name][..], &HTTP, &["--", &script]].concat()).succeeded();
+    let mut follower = Program::start(&mut home.mcpm(&["logs", &name, "--follow"]));
+    follower.wait_for_stderr("one\ntwo\n");
+    assert!(home.run(&["logs", &name]).succeeded().stderr.starts_with("one\ntwo\n"));
+    assert!(home.run(&["logs", &name, "--proxy"]).succeeded().stdout.contains("ready"));
+    home.run(&["stop", &name, "--timeout", "0"]).succeeded();
+    let followed = follower.wait();
+    assert_eq!(followed.code, Some(0), "it ends with the server: {followed:?}");
+    let tail = home.run(&["logs", &name, "--tail", "1"]).succeeded();
+    assert_eq!(tail.stdout.lines().count() + tail.stderr.lines().count(), 1, "{tail:?}");
+    home.run(&["rm", &name]).succeeded();
+}
+
+pub(super) fn an_exported_workload_runs_again(home: &Home) {
+    let name = home.name("x");
+    home.write("data/x", "hello");
+    let options = ["--label", "team=red", "--env", "A=1", "--volume", "data:/data:ro", "--host", "127.0.0.2"];
+    let run = ["run", IMAGE, "--name", &name, "--transport", "stdio"];
+    home.run(&[&run[..], &options].concat()).succeeded();
+    home.run(&["export", &name, "exported.json"]).succeeded();
+    let printed = home.run(&["export", &name]).succeeded().stdout;
+    assert_eq!(printed, std::fs::read_to_string(home.path("exported.json")).unwrap());
+    home.run(&["rm", &name]).succeeded();
+    let plan = ["run", "--plan", "--output", "json", "--from-config", "exported.json"];
+    let plan = home.run(&plan).succeeded().json();
+    assert_eq!(plan["spec"]["place"]["container"]["mounts"][0]["target"], "/data", "{plan}");
+    let url = home.run(&["run", "--from-config", "exported.json"]).succeeded().url();
+    assert!(url.starts_with("http://127.0.0.2:"), "{url}");
+    assert!(!Session::open(&url).tools().is_empty());
+    assert_eq!(home.run(&["run", "--from-config", "exported.json"]).code, Some(5), "the name is taken now");
+    home.run(&["rm", &name]).succeeded();
+}

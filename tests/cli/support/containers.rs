@@ -1,0 +1,76 @@
+//! What the runtime of a home has: its containers and their processes.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use mcpm_tests::harness::runtimes::TestRuntime;
+use serde_json::Value;
+
+use super::{Home, docker, inspect, is_alive, kill};
+
+impl Home {
+    pub(crate) fn is_builtin(&self) -> bool {
+        self.runtime != TestRuntime::Engine
+    }
+
+    /// Containers of this test, however they are.
+    pub(crate) fn containers(&self) -> Vec<String> {
+        if self.is_builtin() {
+            let entries = fs::read_dir(self.path("state/mcpm/containers")).into_iter().flatten().flatten();
+            return entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+        }
+        let listed =
+            docker(&["ps", "--all", "--format", "{{.Names}}", "--filter", &format!("name={}", self.prefix)]);
+        listed.lines().map(str::to_owned).collect()
+    }
+
+    /// Removes what is left in an engine. Containers of the built-in runtime end with their supervisors.
+    pub(super) fn remove_containers(&self) {
+        let containers = if self.is_builtin() { Vec::new() } else { self.containers() };
+        if !containers.is_empty() {
+            let _ = Command::new("docker").args(["rm", "--force", "--volumes"]).args(containers).output();
+        }
+    }
+
+    /// The first process of a container, on this machine.
+    #[track_caller]
+    pub(crate) fn first_process(&self, name: &str) -> u32 {
+        let pid = if self.is_builtin() {
+            let record = self.path(&format!("state/mcpm/containers/{name}/process.json"));
+            let process: Value = serde_json::from_slice(&fs::read(record).unwrap()).unwrap();
+            process["first"]["pid"].as_u64()
+        } else {
+            inspect(name)["State"]["Pid"].as_u64()
+        };
+        pid.unwrap().try_into().unwrap()
+    }
+
+    /// The processes of a running container, on this machine.
+    #[track_caller]
+    pub(crate) fn processes_in(&self, name: &str) -> Vec<u32> {
+        let namespace = |pid: u32| -> Option<PathBuf> { fs::read_link(format!("/proc/{pid}/ns/pid")).ok() };
+        let own = namespace(self.first_process(name)).unwrap();
+        let pids = fs::read_dir("/proc").unwrap().flatten();
+        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(|pid| namespace(*pid).as_ref() == Some(&own)).collect()
+    }
+
+    /// Whether the container of a workload runs.
+    #[track_caller]
+    pub(crate) fn is_running(&self, name: &str) -> bool {
+        if self.is_builtin() {
+            is_alive(self.first_process(name))
+        } else {
+            inspect(name)["State"]["Running"] == true
+        }
+    }
+
+    /// Kills the server of a workload, with its container.
+    #[track_caller]
+    pub(crate) fn kill_server(&self, name: &str) {
+        if self.is_builtin() {
+            kill("KILL", self.first_process(name));
+        } else {
+            docker(&["kill", name]);
+        }
+    }
+}

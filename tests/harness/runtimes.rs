@@ -1,0 +1,146 @@
+//! The runtimes that tests of containers run on, and the list of those tests.
+
+use std::{
+    env,
+    fmt::Write as _,
+    fs,
+    os::unix::{fs::MetadataExt as _, process::CommandExt as _},
+    process::Command,
+};
+
+use crate::root;
+
+/// The user and the group of tests as an ordinary user.
+pub const ORDINARY_USER: u32 = 65534;
+/// The page with the tests that do not hold for each runtime.
+const GUIDE: &str = "docs/guides/without-an-engine.md";
+
+/// A runtime, and the user that runs mcpm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TestRuntime {
+    /// Docker, or the engine that `MCPM_TEST_ENGINE` names.
+    Engine,
+    /// The built-in runtime, as the user of the tests: root, in CI.
+    Builtin,
+    /// The built-in runtime, as an ordinary user.
+    BuiltinAsUser,
+}
+
+impl TestRuntime {
+    /// Returns the runtime that a list of tests names.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn named(name: &str) -> Self {
+        match name {
+            "engine" => Self::Engine,
+            "builtin" => Self::Builtin,
+            "builtin_as_user" => Self::BuiltinAsUser,
+            _ => panic!("there is no runtime `{name}`"),
+        }
+    }
+
+    /// Whether the user of the tests is another one than that of mcpm.
+    pub fn changes_user(self) -> bool {
+        self == Self::BuiltinAsUser && fs::metadata("/proc/self").unwrap().uid() == 0
+    }
+}
+
+/// A test of a list.
+#[derive(Debug)]
+pub struct ListedTest {
+    /// Its name.
+    pub name: &'static str,
+    /// The runtimes that it runs on.
+    pub runtimes: &'static [&'static str],
+    /// Why it does not run on the others.
+    pub reason: &'static [&'static str],
+}
+
+/// Declares a list of tests, `MODULE::TEST on [RUNTIME..]`, each with a `because` if that is not every runtime. Each is a
+/// test `TEST::RUNTIME`, in which `run` gets the runtime, the name of the test, and the function. A further test compares
+/// the exceptions with those of the guide, which are after the heading of the list.
+#[macro_export]
+macro_rules! on_each_runtime {
+    (
+        $run:path, $heading:literal;
+        $($module:ident::$test:ident on [$($runtime:ident)+] $(because $reason:literal)?;)+
+    ) => {
+        $(
+            mod $test {
+                $(
+                    #[test]
+                    fn $runtime() {
+                        let runtime = $crate::harness::runtimes::TestRuntime::named(stringify!($runtime));
+                        let name = concat!(module_path!(), "::", stringify!($runtime));
+                        $run(runtime, name, super::$module::$test);
+                    }
+                )+
+            }
+        )+
+
+        #[test]
+        fn exceptions_are_in_the_guide() {
+            $crate::harness::runtimes::check_exceptions($heading, &[
+                $($crate::harness::runtimes::ListedTest {
+                    name: stringify!($test),
+                    runtimes: &[$(stringify!($runtime)),+],
+                    reason: &[$($reason)?],
+                }),+
+            ]);
+        }
+    };
+}
+
+/// Runs a test of this binary again as an ordinary user.
+///
+/// # Panics
+/// When it fails.
+#[track_caller]
+pub fn run_as_ordinary_user(test: &str, variables: &[(&str, &str)]) {
+    let name = test.split_once("::").map_or(test, |(_, name)| name);
+    // The path to the binary may be accessible to root only, but this process's own program is not.
+    let mut again = Command::new("/proc/self/exe");
+    again.args(["--exact", "--nocapture", name]).uid(ORDINARY_USER).gid(ORDINARY_USER).current_dir("/");
+    let outcome = again.envs(variables.iter().copied()).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (text(&outcome.stdout), text(&outcome.stderr));
+    assert!(
+        outcome.status.success() && stdout.contains("1 passed"),
+        "as an ordinary user:\n{stdout}\n{stderr}"
+    );
+}
+
+/// Compares the tests that do not hold for each runtime with the table of the guide. `MCPM_UPDATE=1` rewrites it.
+///
+/// # Panics
+/// When they differ, or when an exception has no reason.
+#[track_caller]
+pub fn check_exceptions(heading: &str, tests: &[ListedTest]) {
+    let mut table = format!("### {heading}\n\n| Test | Holds with | Reason |\n|---|---|---|\n");
+    for test in tests {
+        let is_exception = test.runtimes.len() < 3;
+        assert_eq!(test.reason.len(), usize::from(is_exception), "{}", test.name);
+        if let [reason] = test.reason {
+            let runtimes = test.runtimes.iter().map(|runtime| match TestRuntime::named(runtime) {
+                TestRuntime::Engine => "engines",
+                TestRuntime::Builtin => "built-in, as root",
+                TestRuntime::BuiltinAsUser => "built-in, as an ordinary user",
+            });
+            let runtimes = runtimes.collect::<Vec<_>>().join("; ");
+            writeln!(table, "| {} | {runtimes} | {reason} |", test.name.replace('_', " ")).unwrap();
+        }
+    }
+    let path = root().join(GUIDE);
+    let page = fs::read_to_string(&path).unwrap();
+    let begin = page.find(&format!("### {heading}\n")).unwrap_or(page.len());
+    let (before, rest) = page.split_at(begin);
+    // It ends with the next heading.
+    let end = rest.get(1..).and_then(|rest| rest.find("\n#")).map_or(rest.len(), |end| end + 1);
+    let (present, after) = rest.split_at(end);
+    if env::var_os("MCPM_UPDATE").is_some() {
+        fs::write(&path, format!("{before}{table}{after}")).unwrap();
+    } else {
+        assert_eq!(present, table, "{GUIDE} is outdated: MCPM_UPDATE=1 rewrites it");
+    }
+}
