@@ -13,6 +13,9 @@ pub(crate) struct Plan {
     /// The content of `uid_map` and `gid_map`, without a zero byte.
     pub(crate) uid_map: Vec<u8>,
     pub(crate) gid_map: Vec<u8>,
+    /// The programs that set larger maps, each with the numbers of its map; they are tried first, if there are any.
+    pub(crate) uid_mapper: Vec<Vec<u8>>,
+    pub(crate) gid_mapper: Vec<Vec<u8>>,
     /// Whether the sandbox uses the machine's network.
     pub(crate) shares_network: bool,
     /// Without a zero byte.
@@ -101,6 +104,8 @@ impl Plan {
             match letter {
                 b'U' => plan.uid_map = value.to_vec(),
                 b'G' => plan.gid_map = value.to_vec(),
+                b'P' => plan.uid_mapper.push(nul_terminated(value)?),
+                b'Q' => plan.gid_mapper.push(nul_terminated(value)?),
                 b'N' => plan.shares_network = true,
                 b'h' => plan.host_name = value.to_vec(),
                 b'R' => plan.root = nul_terminated(value)?,

@@ -163,10 +163,16 @@ fn admit(plan: &Plan, process: i32) -> Result<u8> {
     for cgroup in &plan.cgroups {
         write_file(cgroup, &digits).map_err(failed(Step::JoinCgroup, cgroup))?;
     }
-    let file = |name: &[u8]| [b"/proc/" as &[u8], &digits, b"/", name, b"\0"].concat();
-    let map = |name, content: &[u8]| write_file(&file(name), content);
+    let folder = [b"/proc/" as &[u8], &digits, b"/"].concat();
+    let map = |name: &[u8], content: &[u8]| write_file(&[&folder, name, b"\0"].concat(), content);
     let step = |map: &[u8]| failed(Step::MapIds, map);
-    map(b"uid_map", &plan.uid_map).map_err(step(&plan.uid_map))?;
+    digits.push(0);
+    if !is_mapped_by(&plan.uid_mapper, &digits) {
+        map(b"uid_map", &plan.uid_map).map_err(step(&plan.uid_map))?;
+    }
+    if is_mapped_by(&plan.gid_mapper, &digits) {
+        return Ok(GROUPS_ALLOWED);
+    }
     match map(b"gid_map", &plan.gid_map) {
         Ok(()) => Ok(GROUPS_ALLOWED),
         // Without privileges groups cannot be mapped as long as they can be left.
@@ -177,6 +183,19 @@ fn admit(plan: &Plan, process: i32) -> Result<u8> {
         }
         Err(error) => Err(step(&plan.gid_map)(error)),
     }
+}
+
+/// Has a program set a map of a process, whose number ends with a zero byte; returns whether it did.
+fn is_mapped_by(mapper: &[Vec<u8>], process: &[u8]) -> bool {
+    let Some((program, numbers)) = mapper.split_first() else { return false };
+    let run = || {
+        // What it writes about a map that it rejects would be in the log of the server.
+        sys::close_standard_stream(2);
+        let args: Vec<Vec<u8>> = [program, &process.to_vec()].into_iter().chain(numbers).cloned().collect();
+        child::execute(&args, &[]);
+        START_FAILED
+    };
+    sys::fork(run).is_ok_and(|child| sys::wait(child) == Ok(0))
 }
 
 /// The kernel takes the content of these files in one piece.

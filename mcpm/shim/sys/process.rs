@@ -48,13 +48,27 @@ pub(crate) fn signal(process: i32, signal: u32) {
 
 /// Reaps an ended process; its exit code is 128 + n after signal n.
 pub(crate) fn reap() -> Option<(i32, i32)> {
+    const ANY: usize = usize::MAX;
     const NO_WAIT: usize = 1;
+    wait4(ANY, NO_WAIT).ok().filter(|(process, _)| *process != 0)
+}
+
+/// Waits for the end of a process; returns its exit code, which is 128 + n after signal n.
+pub(crate) fn wait(process: i32) -> Result<i32> {
+    loop {
+        match wait4(process as usize, 0) {
+            Err(Errno::INTERRUPTED) => {}
+            ended => return ended.map(|(_, code)| code),
+        }
+    }
+}
+
+fn wait4(process: usize, options: usize) -> Result<(i32, i32)> {
     let mut status = 0_i32;
     // SAFETY: the kernel writes four bytes there.
-    let process = unsafe { call(number::WAIT4, [usize::MAX, &raw mut status as usize, NO_WAIT, 0, 0, 0]) };
-    let process = process.ok().filter(|process| *process != 0)?;
+    let process = unsafe { call(number::WAIT4, [process, &raw mut status as usize, options, 0, 0, 0]) }?;
     let signal = status & 0x7f;
-    Some((process as i32, if signal == 0 { status >> 8 & 0xff } else { 128 + signal }))
+    Ok((process as i32, if signal == 0 { status >> 8 & 0xff } else { 128 + signal }))
 }
 
 /// Forks a process that runs `work`, which returns its exit code.

@@ -37,6 +37,7 @@ mod plan;
 mod processes;
 pub(crate) mod sandbox;
 mod streams;
+mod subordinate_ids;
 mod support;
 mod user;
 

@@ -14,6 +14,7 @@ use super::{
         BindMount, IdMap, MountOperation, SandboxCommand, SandboxLimits, SandboxNetwork, SandboxPlan,
         TmpfsMount, standard_mounts,
     },
+    subordinate_ids::SubordinateIds,
     user::ImageUser,
 };
 use crate::{
@@ -160,14 +161,27 @@ fn writable_mounts(spec: &ContainerSpec) -> Vec<String> {
     spec.confinement.tmpfs.keys().cloned().chain(mounts).collect()
 }
 
-/// Maps the users: all of them for root; for others, only the user of the image, to this process's own.
+/// Maps the users: all of them for root; for others, the user of the image to this process's own, and all others to what
+/// is reserved for this user.
 pub(super) fn ids(user: &ImageUser) -> Result<IdMap> {
     let (own_user, own_group) = (rustix::process::geteuid(), rustix::process::getegid());
     if own_user.is_root() {
         return IdMap::identity()
             .map_err(|error| Error::new(ErrorKind::Io, "the user ids cannot be read").source(error));
     }
-    Ok(IdMap::single(user.user, own_user.as_raw(), user.group, own_group.as_raw()))
+    let (own_user, own_group) = (own_user.as_raw(), own_group.as_raw());
+    let map = IdMap::single(user.user, own_user, user.group, own_group);
+    Ok(match SubordinateIds::find() {
+        Ok(SubordinateIds { users, groups }) => IdMap {
+            privileged_users: Some(users.map_around(user.user, own_user)),
+            privileged_groups: Some(groups.map_around(user.group, own_group)),
+            ..map
+        },
+        Err(missing) => {
+            tracing::debug!(missing, "the container has a single user");
+            map
+        }
+    })
 }
 
 /// Returns the files that say which names and name servers there are.

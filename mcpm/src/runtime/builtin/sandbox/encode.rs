@@ -2,7 +2,9 @@
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path};
 
-use super::{IdMap, MountOperation, SandboxCommand, SandboxNetwork, SandboxPlan, syscall_filter};
+use super::{
+    IdMap, MountOperation, PrivilegedMap, SandboxCommand, SandboxNetwork, SandboxPlan, syscall_filter,
+};
 use crate::{Error, ErrorKind, Result};
 
 /// Attributes of mounts, with the kernel's values.
@@ -25,6 +27,13 @@ pub(super) fn encode(plan: &SandboxPlan) -> Result<Vec<u8>> {
     let mut records = Records::default();
     records.put(b'U', IdMap::format(&plan.ids.users).as_bytes())?;
     records.put(b'G', IdMap::format(&plan.ids.groups).as_bytes())?;
+    for (letter, map) in [(b'P', &plan.ids.privileged_users), (b'Q', &plan.ids.privileged_groups)] {
+        if let Some(PrivilegedMap { program, ranges }) = map {
+            records.put(letter, machine_path(program)?)?;
+            let numbers = IdMap::format(ranges);
+            numbers.split_whitespace().try_for_each(|number| records.put(letter, number.as_bytes()))?;
+        }
+    }
     if plan.network == SandboxNetwork::Host {
         records.put(b'N', b"")?;
     }

@@ -1,27 +1,41 @@
 //! Which users and groups of this machine those of a sandbox are.
 
-use std::{fs, io};
+use std::{fs, io, path::PathBuf};
 
 /// Ids inside, the first one of this machine, and their number.
 type IdRange = (u32, u32, u32);
+
+/// A map that needs the privileges of a program, such as `newuidmap`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PrivilegedMap {
+    pub(crate) program: PathBuf,
+    pub(crate) ranges: Vec<IdRange>,
+}
 
 /// The users and groups of a sandbox. Others do not exist in it; their files belong to nobody.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IdMap {
     pub(crate) users: Vec<IdRange>,
     pub(crate) groups: Vec<IdRange>,
+    /// What is tried in place of these.
+    pub(crate) privileged_users: Option<PrivilegedMap>,
+    pub(crate) privileged_groups: Option<PrivilegedMap>,
 }
 
 impl IdMap {
     /// Maps one user and one group, which must be those of this process: what an ordinary user may do.
     pub(crate) fn single(user_inside: u32, user_outside: u32, group_inside: u32, group_outside: u32) -> Self {
-        Self { users: vec![(user_inside, user_outside, 1)], groups: vec![(group_inside, group_outside, 1)] }
+        Self::of_ranges(vec![(user_inside, user_outside, 1)], vec![(group_inside, group_outside, 1)])
     }
 
     /// Maps every user and group of this process's namespace to itself, which only root may do.
     pub(crate) fn identity() -> io::Result<Self> {
         let read = |path| fs::read_to_string(path).map(|map| identity_of(&map));
-        Ok(Self { users: read("/proc/self/uid_map")?, groups: read("/proc/self/gid_map")? })
+        Ok(Self::of_ranges(read("/proc/self/uid_map")?, read("/proc/self/gid_map")?))
+    }
+
+    fn of_ranges(users: Vec<IdRange>, groups: Vec<IdRange>) -> Self {
+        Self { users, groups, privileged_users: None, privileged_groups: None }
     }
 
     /// Returns ranges in the format of the kernel.

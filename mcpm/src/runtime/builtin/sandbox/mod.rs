@@ -31,7 +31,7 @@ mod syscall_filter;
 mod syscalls;
 
 pub(crate) use {
-    id_map::IdMap,
+    id_map::{IdMap, PrivilegedMap},
     plan::{
         BindMount, MountOperation, SandboxCommand, SandboxLimits, SandboxNetwork, SandboxPlan, TmpfsMount,
     },

@@ -47,6 +47,8 @@ fn a_plan_round_trips_through_the_shim() {
         Plan {
             uid_map: b"0 1000 1".to_vec(),
             gid_map: b"0 100 1".to_vec(),
+            uid_mapper: Vec::new(),
+            gid_mapper: Vec::new(),
             shares_network: false,
             host_name: b"box".to_vec(),
             root: b"/var/lib/root\0".to_vec(),
@@ -69,6 +71,13 @@ fn a_plan_round_trips_through_the_shim() {
     for cut in (0..bytes.len()).rev().step_by(7) {
         assert_eq!(Plan::parse(&bytes[..cut]), None, "cut at {cut}");
     }
+    let mut with_ranges = plan();
+    let ranges = vec![(0, 1000, 1), (1, 100_000, 65535)];
+    with_ranges.ids.privileged_groups = Some(PrivilegedMap { program: "/usr/bin/newgidmap".into(), ranges });
+    let parsed = Plan::parse(&encode(&with_ranges).unwrap()).unwrap();
+    let words = ["/usr/bin/newgidmap", "0", "1000", "1", "1", "100000", "65535"];
+    assert_eq!(parsed.gid_mapper, words.map(|word| format!("{word}\0").into_bytes()));
+    assert_eq!(parsed.uid_mapper, [b""; 0]);
     let isolated = SandboxPlan {
         command: SandboxCommand::Isolated { slot: "3".to_owned() },
         network: SandboxNetwork::Host,

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The user of the second run.
-const ORDINARY_USER: u32 = 65534;
+pub(crate) const ORDINARY_USER: u32 = 65534;
 const MIB: u64 = 1024 * 1024;
 
 /// Runs this test again as an ordinary user, if this process is root's. The path to the binary may be accessible to
@@ -410,6 +410,22 @@ print('done')
 ";
     assert_eq!(bed.run(&bed.plan(&["python3", "-c", script])).await.output(), "done\n");
     run_as_ordinary_user("usual_programs_run_under_the_filter");
+}
+
+#[tokio::test]
+async fn without_the_privileges_for_a_map_a_single_id_is_mapped() {
+    if geteuid().is_root() {
+        return run_as_ordinary_user("without_the_privileges_for_a_map_a_single_id_is_mapped");
+    }
+    let bed = TestBed::new();
+    let mut plan = bed.plan(&["cat", "/proc/self/uid_map", "/proc/self/gid_map"]);
+    for program in ["/bin/false", "/missing"] {
+        let map = PrivilegedMap { program: program.into(), ranges: vec![(0, 100_000, 10)] };
+        (plan.ids.privileged_users, plan.ids.privileged_groups) = (Some(map.clone()), Some(map));
+        let maps = bed.run(&plan).await.output();
+        let expected = [0, getuid().as_raw(), 1, 0, getgid().as_raw(), 1].map(|number| number.to_string());
+        assert_eq!(maps.split_whitespace().collect::<Vec<_>>(), expected);
+    }
 }
 
 #[tokio::test]
