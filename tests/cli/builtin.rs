@@ -113,6 +113,15 @@ fn a_run_without_an_engine_says_which_runtime_it_took() {
     assert!(run(&["status", &name]).stdout.lines().any(|line| line.starts_with("runtime")));
     run(&["rm", &name]);
     assert_eq!(containers(&home), 0);
+    let found = run(&["doctor", "-o", "json"]).json();
+    let severity = |id: &str| {
+        let one = found.as_array().unwrap().iter().find(|one| one["id"] == id);
+        one.map(|one| one["severity"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(severity("runtime.builtin").as_deref(), Some("ok"), "{found}");
+    // The test bed reserves ids for this user, and nobody delegates control groups.
+    assert_eq!(severity("runtime.ids").as_deref(), Some("ok"), "{found}");
+    assert_eq!(severity("runtime.limits").as_deref(), Some("warning"), "{found}");
 }
 
 /// Runs the script that installs uv for a Python without pip, with an index.

@@ -156,7 +156,8 @@ mod manager {
         Ok(config.join("systemd/user").join(UNIT))
     }
 
-    /// The unit. Supervisors are processes of their own, which do not end with the command that starts them.
+    /// The unit. Supervisors are processes of their own, which do not end with the command that starts them. They may limit
+    /// containers in its control group.
     pub(super) fn file(program: &Path, variables: &[(&str, String)]) -> String {
         let program = escape(&program.to_string_lossy());
         let variables: String = variables
@@ -173,6 +174,7 @@ mod manager {
              Type=oneshot\n\
              RemainAfterExit=yes\n\
              KillMode=process\n\
+             Delegate=yes\n\
              Restart=on-failure\n\
              RestartSec=15\n\
              {variables}\

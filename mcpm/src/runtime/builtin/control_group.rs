@@ -1,8 +1,8 @@
 //! Control groups of containers and builds: limits of memory, processor time and processes.
 //!
-//! Root makes a group for each of them below `mcpm`, in the version of control groups that the machine has. Ordinary
-//! users may make none without a service manager, and root neither where the groups are mounted read-only, as in most
-//! containers. Then nothing limits memory and processor time, and the kernel limits processes by `RLIMIT_NPROC`, which it
+//! Each of them gets a group below `mcpm`, in the version of control groups that the machine has, where [`Hierarchy`] lets
+//! this user make one. Ordinary users may make none in groups that were not delegated to them, and root neither where the
+//! groups are mounted read-only, as in most containers. Then nothing limits memory and processor time, and the kernel limits processes by `RLIMIT_NPROC`, which it
 //! counts for each user in each sandbox. It exempts root of the machine from that limit, so what would run as such without
 //! a group is rejected.
 
@@ -14,10 +14,12 @@ use std::{
 
 use tokio::runtime::Handle;
 
-use super::sandbox::SandboxLimits;
+use super::{
+    hierarchy::{Hierarchy, enable_controllers},
+    sandbox::SandboxLimits,
+};
 use crate::{Error, ErrorKind, Result, fnv1a::fnv1a, runtime::ContainerSpec, state::file::file_error};
 
-const ROOT: &str = "/sys/fs/cgroup";
 /// The group of all containers.
 const PARENT: &str = "mcpm";
 /// The period that processor time is measured in, in microseconds.
@@ -74,7 +76,7 @@ impl ControlGroups {
     /// `Unsupported` for limits that this machine does not let this user set; `Io`.
     pub(super) fn limit(folder: &Path, limits: &GroupLimits, user: u32) -> Result<SandboxLimits> {
         let is_root = rustix::process::geteuid().is_root();
-        let hierarchy = if is_root { Hierarchy::find(Path::new(ROOT)) } else { None };
+        let hierarchy = Hierarchy::of_this_user();
         let is_exempt = is_root && is_root_of_machine(user, &uid_map());
         let groups = Self::create(hierarchy.as_ref(), &name_of(folder), limits, is_exempt)?;
         Ok(SandboxLimits {
@@ -91,34 +93,31 @@ impl ControlGroups {
         limits: &GroupLimits,
         is_exempt: bool,
     ) -> Result<Self> {
-        let problem = match hierarchy.map(|hierarchy| hierarchy.create(name, limits)) {
+        let problem = match hierarchy.map(|hierarchy| create_in(hierarchy, name, limits)) {
             Some(Ok(groups)) => return Ok(groups),
             Some(Err(error)) => Some(error),
             None => None,
         };
-        for folder in hierarchy.iter().flat_map(|hierarchy| hierarchy.folders(name)) {
+        for folder in hierarchy.iter().flat_map(|hierarchy| hierarchy.folders(&path_of(name))) {
             // Only what a part of the controllers got is there.
             let _ = fs::remove_dir(folder);
         }
-        let rejected = |message, hint| {
-            let error = Error::new(ErrorKind::Unsupported, message).hint(hint);
+        let rejected = |error: Error| {
             Err(match &problem {
                 Some(problem) => error.source(problem.to_string()),
                 None => error,
             })
         };
         if limits.are_required {
-            return rejected(
+            return rejected(no_groups(
                 "the built-in runtime cannot limit memory or processor time as this user",
-                "run mcpm as root with control groups, use a container engine with `runtime`, or lift these limits in the \
-                 profile",
-            );
+            ));
         }
         if is_exempt {
-            return rejected(
-                "the built-in runtime cannot limit the processes of root without control groups",
+            let message = "the built-in runtime cannot limit the processes of root without control groups";
+            return rejected(Error::new(ErrorKind::Unsupported, message).hint(
                 "run mcpm as an ordinary user, make `/sys/fs/cgroup` writable, or use a container engine with `runtime`",
-            );
+            ));
         }
         tracing::debug!(?problem, "no control group limits memory and processor time");
         Ok(Self::default())
@@ -133,7 +132,7 @@ impl ControlGroups {
 
     /// Returns the folders of the groups of what has this folder.
     pub(super) fn folders_of(folder: &Path) -> Vec<PathBuf> {
-        Hierarchy::find(Path::new(ROOT)).map_or(Vec::new(), |found| found.folders(&name_of(folder)))
+        Hierarchy::of_this_user().map_or(Vec::new(), |found| found.folders(&path_of(&name_of(folder))))
     }
 
     fn try_remove(folder: &Path) -> Result<()> {
@@ -147,6 +146,14 @@ impl ControlGroups {
         }
         Ok(())
     }
+}
+
+/// Creates the error for limits that need control groups which this user does not have.
+pub(super) fn no_groups(message: &'static str) -> Error {
+    Error::new(ErrorKind::Unsupported, message).hint(
+        "start mcpm in a control group that is delegated to this user, with `systemd-run --user --scope \
+         --property=Delegate=yes mcpm ..`, run it as root, or use a container engine with `runtime`",
+    )
 }
 
 /// Removes the control groups of a build when it is dropped. Processes of a build that was cancelled may still be ending
@@ -194,81 +201,57 @@ fn is_root_of_machine(user: u32, uid_map: &str) -> bool {
     user == 0 && !is_mapped_to_another
 }
 
-/// How control groups are mounted.
-#[derive(Debug, PartialEq, Eq)]
-enum Hierarchy {
-    /// Version 2: one folder for all controllers.
-    Unified(PathBuf),
-    /// Version 1: a folder for each controller.
-    Separate(PathBuf),
+/// Returns the path of a group.
+fn path_of(name: &str) -> PathBuf {
+    Path::new(PARENT).join(name)
 }
 
-impl Hierarchy {
-    const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
-
-    fn find(root: &Path) -> Option<Self> {
-        if root.join("cgroup.controllers").exists() {
-            return Some(Self::Unified(root.to_owned()));
-        }
-        let has_all = Self::CONTROLLERS.iter().all(|name| root.join(name).join("cgroup.procs").exists());
-        has_all.then(|| Self::Separate(root.to_owned()))
+fn create_in(hierarchy: &Hierarchy, name: &str, limits: &GroupLimits) -> Result<ControlGroups> {
+    let folders = hierarchy.folders(&path_of(name));
+    if let Hierarchy::Unified(root) = hierarchy {
+        let parent = root.join(PARENT);
+        fs::create_dir_all(&parent).map_err(|error| file_error("make", &parent, error))?;
+        enable_controllers(root)?;
+        enable_controllers(&parent)?;
     }
-
-    /// Returns the folders of a group.
-    fn folders(&self, name: &str) -> Vec<PathBuf> {
-        match self {
-            Self::Unified(root) => vec![root.join(PARENT).join(name)],
-            Self::Separate(root) => Self::CONTROLLERS
-                .iter()
-                .map(|controller| root.join(controller).join(PARENT).join(name))
-                .collect(),
-        }
+    for folder in &folders {
+        // One that a killed process has left would have its limits and its counts.
+        let _ = fs::remove_dir(folder);
+        fs::create_dir_all(folder).map_err(|error| file_error("make", folder, error))?;
     }
-
-    fn create(&self, name: &str, limits: &GroupLimits) -> Result<ControlGroups> {
-        let folders = self.folders(name);
-        for folder in &folders {
-            // One that a killed process has left would have its limits and its counts.
-            let _ = fs::remove_dir(folder);
-            fs::create_dir_all(folder).map_err(|error| file_error("make", folder, error))?;
-        }
-        let quota = limits.nano_cpus.map(|nanos| nanos.saturating_mul(CPU_PERIOD) / NANOS_PER_CPU);
-        match (self, &folders[..]) {
-            (Self::Unified(root), [folder]) => {
-                for parent in [root.clone(), root.join(PARENT)] {
-                    write(&parent.join("cgroup.subtree_control"), "+memory +pids +cpu")?;
-                }
-                if let Some(processes) = limits.processes {
-                    write(&folder.join("pids.max"), &processes.to_string())?;
-                }
-                if let Some(memory) = limits.memory {
-                    write(&folder.join("memory.max"), &memory.to_string())?;
-                    write_optional(&folder.join("memory.swap.max"), "0")?;
-                }
-                if let Some(quota) = quota {
-                    write(&folder.join("cpu.max"), &format!("{quota} {CPU_PERIOD}"))?;
-                }
-                let memory_events = Some(folder.join("memory.events"));
-                Ok(ControlGroups { folders, memory_events })
+    let quota = limits.nano_cpus.map(|nanos| nanos.saturating_mul(CPU_PERIOD) / NANOS_PER_CPU);
+    match &folders[..] {
+        [folder] => {
+            if let Some(processes) = limits.processes {
+                write(&folder.join("pids.max"), &processes.to_string())?;
             }
-            (_, [memory, pids, cpu]) => {
-                if let Some(processes) = limits.processes {
-                    write(&pids.join("pids.max"), &processes.to_string())?;
-                }
-                if let Some(bytes) = limits.memory {
-                    write(&memory.join("memory.limit_in_bytes"), &bytes.to_string())?;
-                    // The same limit leaves no additional swap.
-                    write_optional(&memory.join("memory.memsw.limit_in_bytes"), &bytes.to_string())?;
-                }
-                if let Some(quota) = quota {
-                    write(&cpu.join("cpu.cfs_period_us"), &CPU_PERIOD.to_string())?;
-                    write(&cpu.join("cpu.cfs_quota_us"), &quota.to_string())?;
-                }
-                let memory_events = Some(memory.join("memory.oom_control"));
-                Ok(ControlGroups { folders, memory_events })
+            if let Some(memory) = limits.memory {
+                write(&folder.join("memory.max"), &memory.to_string())?;
+                write_optional(&folder.join("memory.swap.max"), "0")?;
             }
-            _ => Err(Error::new(ErrorKind::Internal, "a container has the wrong number of control groups")),
+            if let Some(quota) = quota {
+                write(&folder.join("cpu.max"), &format!("{quota} {CPU_PERIOD}"))?;
+            }
+            let memory_events = Some(folder.join("memory.events"));
+            Ok(ControlGroups { folders, memory_events })
         }
+        [memory, pids, cpu] => {
+            if let Some(processes) = limits.processes {
+                write(&pids.join("pids.max"), &processes.to_string())?;
+            }
+            if let Some(bytes) = limits.memory {
+                write(&memory.join("memory.limit_in_bytes"), &bytes.to_string())?;
+                // The same limit leaves no additional swap.
+                write_optional(&memory.join("memory.memsw.limit_in_bytes"), &bytes.to_string())?;
+            }
+            if let Some(quota) = quota {
+                write(&cpu.join("cpu.cfs_period_us"), &CPU_PERIOD.to_string())?;
+                write(&cpu.join("cpu.cfs_quota_us"), &quota.to_string())?;
+            }
+            let memory_events = Some(memory.join("memory.oom_control"));
+            Ok(ControlGroups { folders, memory_events })
+        }
+        _ => Err(Error::new(ErrorKind::Internal, "a container has the wrong number of control groups")),
     }
 }
 
@@ -297,21 +280,15 @@ mod tests {
     #[test]
     fn each_version_gets_its_files() {
         let separate = tempfile::tempdir().unwrap();
-        assert_eq!(Hierarchy::find(separate.path()), None);
-        for name in Hierarchy::CONTROLLERS {
-            fs::create_dir(separate.path().join(name)).unwrap();
-            fs::write(separate.path().join(name).join("cgroup.procs"), "").unwrap();
-        }
-        let found = Hierarchy::find(separate.path()).unwrap();
-        let groups = found.create("w", &limits()).unwrap();
+        let folders = ["memory", "pids", "cpu"].map(|name| separate.path().join(name));
+        let groups = create_in(&Hierarchy::Separate(folders), "w", &limits()).unwrap();
         let read = |path: &str| fs::read_to_string(separate.path().join(path)).unwrap();
         assert_eq!(groups.folders.len(), 3);
         assert_eq!(read("memory/mcpm/w/memory.limit_in_bytes"), "67108864");
         assert_eq!(read("pids/mcpm/w/pids.max"), "64");
         assert_eq!(read("cpu/mcpm/w/cpu.cfs_quota_us"), "150000");
         let unified = tempfile::tempdir().unwrap();
-        fs::write(unified.path().join("cgroup.controllers"), "memory pids cpu").unwrap();
-        let groups = Hierarchy::find(unified.path()).unwrap().create("w", &limits()).unwrap();
+        let groups = create_in(&Hierarchy::Unified(unified.path().to_owned()), "w", &limits()).unwrap();
         let read = |path: &str| fs::read_to_string(unified.path().join(path)).unwrap();
         assert_eq!(groups.folders, [unified.path().join("mcpm/w")]);
         assert_eq!(

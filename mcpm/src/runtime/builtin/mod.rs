@@ -31,6 +31,7 @@ use crate::{
 mod build;
 mod container;
 mod control_group;
+mod hierarchy;
 mod host_image;
 mod log;
 mod plan;
@@ -46,10 +47,12 @@ pub(crate) use support::shares_abstract_sockets;
 
 use container::{ContainerFolder, Containers, Record};
 use control_group::ControlGroups;
+use hierarchy::Hierarchy;
 use host_image::SystemState;
 use log::LogWriter;
 use processes::Processes;
 use sandbox::SandboxPlan;
+use subordinate_ids::SubordinateIds;
 
 /// The address of this runtime in records.
 pub(crate) const ENDPOINT: &str = "builtin:";
@@ -71,6 +74,26 @@ struct Builtin {
 pub fn open(environment: &Environment) -> Result<Arc<dyn Runtime>> {
     support::check()?;
     Ok(Arc::new(Builtin::new(environment)?))
+}
+
+/// Checks what containers of this user can have. Each result has the name of its check; an error says what an administrator
+/// can do.
+pub(crate) fn features() -> [(&'static str, Result<&'static str>); 2] {
+    let is_root = rustix::process::geteuid().is_root();
+    let ids = match SubordinateIds::find() {
+        Err(missing) if !is_root => Err(Error::new(ErrorKind::Unsupported, "a container has a single user and group")
+            .source(missing)
+            .hint(
+                "install the package `uidmap`, and reserve ids with `usermod --add-subuids 100000-165535 --add-subgids \
+                 100000-165535 USER` as root",
+            )),
+        _ => Ok("a container has a range of users and groups"),
+    };
+    let limits = match Hierarchy::of_this_user() {
+        Some(_) => Ok("control groups can limit memory and processor time"),
+        None => Err(control_group::no_groups("memory and processor time cannot be limited")),
+    };
+    [("runtime.ids", ids), ("runtime.limits", limits)]
 }
 
 impl Builtin {
@@ -348,6 +371,8 @@ fn not_needed(instead: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("the built-in runtime does not do this: {instead}"))
 }
 
+#[cfg(test)]
+mod ordinary_user_tests;
 #[cfg(test)]
 #[path = "builtin_tests.rs"]
 mod tests;

@@ -15,6 +15,11 @@ pub(crate) fn shares_abstract_sockets() -> bool {
     false
 }
 
+/// There are no containers that could have anything.
+pub(crate) fn features() -> [(&'static str, Result<&'static str>); 0] {
+    []
+}
+
 /// Opens no runtime: the built-in one needs Linux, and the Cargo feature `builtin`.
 ///
 /// # Errors

@@ -84,7 +84,7 @@ async fn limited(
     })
 }
 
-/// The engine, and the built-in runtime, of which one is enough.
+/// The engine, and the built-in runtime, of which one is enough, and what the latter lacks without the former.
 async fn runtimes(environment: &Environment) -> Vec<Finding> {
     let description = async { discover(&environment.engine, None).await?.engine().await };
     let engine = timeout(ENGINE_TIMEOUT, description).await.unwrap_or_else(|_| {
@@ -112,7 +112,13 @@ async fn runtimes(environment: &Environment) -> Vec<Finding> {
         Ok(_) => Finding::ok("runtime.builtin", "the built-in runtime can be used"),
         Err(error) => Finding::of_error("runtime.builtin", Severity::Warning, error),
     };
-    vec![engine_finding, own_finding]
+    // Who has an engine does not need them.
+    let features = if own.is_ok() && engine.is_err() { builtin::features().into() } else { Vec::new() };
+    let features = features.into_iter().map(|(id, feature)| match feature {
+        Ok(text) => Finding::ok(id, text),
+        Err(error) => Finding::of_error(id, Severity::Warning, &error),
+    });
+    [engine_finding, own_finding].into_iter().chain(features).collect()
 }
 
 fn folders(environment: &Environment) -> Vec<Finding> {

@@ -1,0 +1,187 @@
+//! Where this user may make control groups: anywhere as root; as an ordinary user, below the group of this process, if it
+//! was delegated, as with `systemd-run --user --scope --property=Delegate=yes`.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{Access, access};
+
+use crate::{Result, state::file::file_error};
+
+/// Where control groups are mounted.
+const ROOT: &str = "/sys/fs/cgroup";
+const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
+/// The group that processes of a delegated group are moved to: in version 2, a group with limited ones below it has none of
+/// its own.
+const LEAF: &str = "mcpm-own";
+
+/// The groups of the machine below which this user may make others.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Hierarchy {
+    /// Version 2: one folder for all controllers.
+    Unified(PathBuf),
+    /// Version 1: a folder for memory, one for processes, and one for processor time.
+    Separate([PathBuf; 3]),
+}
+
+impl Hierarchy {
+    /// Returns the hierarchy of this user, if there is one.
+    pub(super) fn of_this_user() -> Option<Self> {
+        let all = Self::all(Path::new(ROOT))?;
+        if rustix::process::geteuid().is_root() {
+            return Some(all);
+        }
+        let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+        all.below(&own).filter(Self::is_delegated)
+    }
+
+    /// Returns all groups of the machine.
+    pub(super) fn all(root: &Path) -> Option<Self> {
+        if root.join("cgroup.controllers").exists() {
+            return Some(Self::Unified(root.to_owned()));
+        }
+        let folders = CONTROLLERS.map(|name| root.join(name));
+        folders.iter().all(|folder| folder.join("cgroup.procs").exists()).then_some(Self::Separate(folders))
+    }
+
+    /// Returns the part below the groups of a process, from the content of its file `cgroup`.
+    pub(super) fn below(&self, cgroup: &str) -> Option<Self> {
+        let entries = || cgroup.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+        let find = |folder: &Path, controller: &str| {
+            let (_, path) = entries().find(|(names, _)| names.split(',').any(|name| name == controller))?;
+            // That of a process outside of the mounted groups begins with `..`.
+            let path = path.strip_prefix('/').filter(|path| !path.split('/').any(|part| part == ".."))?;
+            Some(folder.join(path))
+        };
+        match self {
+            Self::Unified(root) => {
+                let own = find(root, "")?;
+                Some(Self::Unified(match own.parent() {
+                    Some(parent) if own.ends_with(LEAF) => parent.to_owned(),
+                    _ => own,
+                }))
+            }
+            Self::Separate([memory, pids, cpu]) => {
+                let [of_memory, of_pids, of_cpu] = CONTROLLERS;
+                Some(Self::Separate([find(memory, of_memory)?, find(pids, of_pids)?, find(cpu, of_cpu)?]))
+            }
+        }
+    }
+
+    /// Whether this user may make groups in it, and has all controllers there.
+    fn is_delegated(&self) -> bool {
+        let is_writable = |folder: &Path| {
+            let files = [folder.to_owned(), folder.join("cgroup.procs")];
+            files.iter().all(|path| access(path, Access::WRITE_OK).is_ok())
+        };
+        match self {
+            Self::Unified(folder) => {
+                let controllers = fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
+                let has = |name: &&str| controllers.split_whitespace().any(|found| found == *name);
+                CONTROLLERS.iter().all(has) && is_writable(folder)
+            }
+            Self::Separate(folders) => folders.iter().all(|folder| is_writable(folder)),
+        }
+    }
+
+    /// Returns the folders of the group with a path.
+    pub(super) fn folders(&self, path: &Path) -> Vec<PathBuf> {
+        match self {
+            Self::Unified(folder) => vec![folder.join(path)],
+            Self::Separate(folders) => folders.iter().map(|folder| folder.join(path)).collect(),
+        }
+    }
+}
+
+/// Lets groups in a folder of version 2 have limits.
+pub(super) fn enable_controllers(folder: &Path) -> Result<()> {
+    let file = folder.join("cgroup.subtree_control");
+    let enable = || fs::write(&file, "+memory +pids +cpu");
+    let enabled = match enable() {
+        // Its processes are those of this user, who got it for that.
+        Err(error) if is_busy(&error) && !rustix::process::geteuid().is_root() => {
+            move_processes(folder, &folder.join(LEAF))?;
+            enable()
+        }
+        enabled => enabled,
+    };
+    enabled.map_err(|error| file_error("write", &file, error))
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ResourceBusy
+}
+
+/// Moves all processes of a group into another one, which is created.
+fn move_processes(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).map_err(|error| file_error("make", to, error))?;
+    let (from, to) = (from.join("cgroup.procs"), to.join("cgroup.procs"));
+    let processes = fs::read_to_string(&from).map_err(|error| file_error("read", &from, error))?;
+    for process in processes.lines() {
+        // One may have ended meanwhile.
+        if let Err(error) = fs::write(&to, process)
+            && Path::new("/proc").join(process).exists()
+        {
+            return Err(file_error("write", &to, error));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_version_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(Hierarchy::all(root.path()), None);
+        for name in CONTROLLERS {
+            fs::create_dir(root.path().join(name)).unwrap();
+            fs::write(root.path().join(name).join("cgroup.procs"), "").unwrap();
+        }
+        let found = Hierarchy::all(root.path());
+        assert_eq!(found, Some(Hierarchy::Separate(CONTROLLERS.map(|name| root.path().join(name)))));
+        fs::write(root.path().join("cgroup.controllers"), "memory pids cpu").unwrap();
+        assert_eq!(Hierarchy::all(root.path()), Some(Hierarchy::Unified(root.path().to_owned())));
+    }
+
+    #[test]
+    fn the_groups_of_a_process_are_read() {
+        let unified = Hierarchy::Unified("/c".into());
+        let separate = Hierarchy::Separate(["/c/memory", "/c/pids", "/c/cpu"].map(PathBuf::from));
+        let below = |text: &str| Some(Hierarchy::Unified(text.into()));
+        for (text, expected) in [
+            ("0::/user.slice/a.scope\n", below("/c/user.slice/a.scope")),
+            ("0::/user.slice/a.scope/mcpm-own\n", below("/c/user.slice/a.scope")),
+            ("1:name=systemd:/x\n0::/\n", below("/c")),
+            ("0::/../a\n", None),
+            ("1:memory:/a\n", None),
+        ] {
+            assert_eq!(unified.below(text), expected, "{text}");
+        }
+        let found = separate.below("8:pids:/p\n4:memory:/m\n2:cpu,cpuacct:/a/b\n0::/\n");
+        assert_eq!(
+            found,
+            Some(Hierarchy::Separate(["/c/memory/m", "/c/pids/p", "/c/cpu/a/b"].map(PathBuf::from)))
+        );
+        assert_eq!(separate.below("8:pids:/p\n4:memory:/m\n0::/\n"), None);
+    }
+
+    #[test]
+    fn a_group_is_delegated_with_all_controllers_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let unified = Hierarchy::Unified(folder.path().to_owned());
+        fs::write(folder.path().join("cgroup.procs"), "").unwrap();
+        for (controllers, expected) in
+            [("cpuset cpu io memory pids\n", true), ("memory pids\n", false), ("", false)]
+        {
+            fs::write(folder.path().join("cgroup.controllers"), controllers).unwrap();
+            assert_eq!(unified.is_delegated(), expected, "{controllers}");
+        }
+        let missing = Hierarchy::Separate([(); 3].map(|()| folder.path().join("missing")));
+        assert!(!missing.is_delegated());
+    }
+}
