@@ -15,6 +15,8 @@ use std::path::Path;
 use bytes::BytesMut;
 use http::Method;
 
+#[cfg(all(feature = "builtin", target_os = "linux"))]
+use crate::image::store;
 use crate::{
     image::ImageReference,
     mcp::{
@@ -64,6 +66,18 @@ pub fn image(data: &[u8]) {
     assert_eq!(again.familiar_name(), name);
     assert!(image.workload_name().len() <= 63);
     assert!(name.chars().all(|c| c.is_ascii_graphic()) && !name.starts_with('-'), "{name}");
+}
+
+/// A manifest or an index of an image.
+#[cfg(all(feature = "builtin", target_os = "linux"))]
+pub fn manifest(data: &[u8]) {
+    store::fuzzing::manifest(data);
+}
+
+/// The configuration of an image.
+#[cfg(all(feature = "builtin", target_os = "linux"))]
+pub fn image_config(data: &[u8]) {
+    store::fuzzing::config(data);
 }
 
 /// A message of a client or a server.
@@ -124,11 +138,15 @@ mod tests {
 
     type Target = fn(&[u8]);
 
-    const TARGETS: [(&str, Target, &[&str]); 8] = [
+    const TARGETS: &[(&str, Target, &[&str])] = &[
         ("answer", answer, &[]),
         ("env_file", env_file, &[]),
         ("ignore_file", ignore_file, &[]),
         ("image", image, &[]),
+        #[cfg(all(feature = "builtin", target_os = "linux"))]
+        ("image_config", image_config, &[]),
+        #[cfg(all(feature = "builtin", target_os = "linux"))]
+        ("manifest", manifest, &[]),
         ("message", message, &[]),
         ("package", package, &[]),
         ("profile", profile, &["src/permission/samples/valid", "src/permission/samples/invalid"]),
@@ -150,7 +168,7 @@ mod tests {
 
     #[test]
     fn regression_samples_pass() {
-        for (name, target, more) in TARGETS {
+        for &(name, target, more) in TARGETS {
             samples(name, more).iter().for_each(|sample| target(sample));
         }
     }
@@ -237,7 +255,7 @@ mod tests {
     #[test]
     fn mutated_samples_pass() {
         let nightly = std::env::var_os("MCPM_NIGHTLY").is_some_and(|value| !value.is_empty());
-        for (name, target, more) in TARGETS {
+        for &(name, target, more) in TARGETS {
             // Ignore files are compiled, which takes a hundred times as long as anything else here.
             let rounds = match (nightly, name) {
                 (true, "ignore_file") => 5_000,

@@ -25,6 +25,8 @@ mod decompress;
 mod draft;
 mod entry_path;
 mod flatten;
+#[cfg(any(fuzzing, test))]
+pub(crate) mod fuzzing;
 mod garbage;
 mod image_store;
 mod layers;

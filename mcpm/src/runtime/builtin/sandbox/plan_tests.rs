@@ -189,7 +189,33 @@ fn texts_that_no_program_can_have_are_refused() {
     }
 }
 
+/// How many plans are tried: more in a nightly run.
+fn cases() -> ProptestConfig {
+    let more = if std::env::var_os("MCPM_NIGHTLY").is_some() { 100 } else { 1 };
+    ProptestConfig { cases: 256 * more, ..ProptestConfig::default() }
+}
+
 proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn a_damaged_plan_is_read_or_refused(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        length in any::<prop::sample::Index>(),
+    ) {
+        let source = Some(("/u".into(), "/w".into()));
+        let overlay = MountOperation::Overlay { target: "/".to_owned(), lower: vec!["/l".into()], writable: source };
+        let mut bytes = encode(&SandboxPlan { mounts: vec![overlay], ..plan() }).unwrap();
+        // The filters, which are most of it, have no form.
+        let end = bytes.iter().rposition(|byte| *byte == b'w').unwrap_or(bytes.len()).min(600);
+        for (at, value) in changes {
+            bytes[at.index(end)] = value;
+        }
+        let _ = Plan::parse(&bytes);
+        bytes.truncate(length.index(bytes.len()));
+        prop_assert_eq!(Plan::parse(&bytes), None);
+    }
+
     #[test]
     fn any_plan_is_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = Plan::parse(&bytes);
