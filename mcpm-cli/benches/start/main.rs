@@ -25,7 +25,7 @@ const RUNTIMES: [&str; 2] = ["docker", "builtin"];
 const WARM_ROUNDS: usize = 20;
 const COLD_ROUNDS: usize = 5;
 /// How many workloads idle at once.
-const IDLE: usize = 50;
+const IDLE: u32 = 50;
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
 
 fn main() -> Outcome<()> {
@@ -44,9 +44,12 @@ fn main() -> Outcome<()> {
         for name in &names {
             bench.start(runtime, name)?;
         }
-        #[expect(clippy::cast_precision_loss, reason = "megabytes")]
-        let megabytes = memory_of_all_processes()?.saturating_sub(before) as f64 / 1e3;
-        println!("| {runtime} | {megabytes:.0} | {:.1} |", megabytes / 50.0);
+        let kilobytes = memory_of_all_processes()?.saturating_sub(before);
+        println!(
+            "| {runtime} | {} | {:.1} |",
+            kilobytes / 1000,
+            f64::from(u32::try_from(kilobytes)?) / 1e3 / f64::from(IDLE)
+        );
         bench.remove(&names.iter().map(String::as_str).collect::<Vec<_>>())?;
     }
     Ok(())
@@ -111,7 +114,7 @@ impl Bench {
     }
 
     fn remove(&self, names: &[&str]) -> Outcome<()> {
-        done(self.mcpm(&["rm", "--force"]).args(names))
+        done(self.mcpm(&["rm"]).args(names))
     }
 
     /// Starts the program without anything around it, and returns the time until it has answered.
