@@ -1,44 +1,57 @@
-//! Completion of names in shells. The script of a shell calls this program with `COMPLETE` set, and this finds the names.
+//! Completion of names in shells. The script of a shell calls this program with [`VARIABLE`] set, and this finds the names.
 //!
-//! Nothing is asked, and nothing takes longer than [`TIMEOUT`]. Names with characters that mean something to a shell are
-//! not offered, since servers and registries choose names of their own.
+//! Nothing is asked, unlocked or connected to: names come from the environment and from files of this machine. Names with
+//! characters that mean something to a shell are not offered, since servers and registries choose names of their own. Names
+//! of files are offered, and [`shells`] has them quoted.
 
 use std::{
     env,
     ffi::{OsStr, OsString},
-    time::Duration,
+    process::ExitCode,
 };
 
+use clap::Command;
 use clap_complete::{
     ArgValueCompleter, CompleteEnv, CompletionCandidate, PathCompleter, engine::ValueCompleter as _,
 };
 use mcpm::{
     Environment, Error, ErrorKind, Result,
-    mcp_client::{ClientOptions, McpClient},
+    clients::Clients,
     registry::{Registry, RegistrySource},
-    secrets::Secrets,
     state::Store,
     workload::Workloads,
 };
 
-use crate::{commands::server_args, executor};
+use crate::{commands::server_args, executor, exit, shells, tool_names, topics};
 
 /// The variable that a shell sets when it asks for completions.
-pub(crate) const VARIABLE: &str = "COMPLETE";
-/// How long names are looked for.
-const TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const VARIABLE: &str = "MCPM_COMPLETE";
 
-/// Answers a shell that asks for completions; `false` if none does.
-pub(crate) fn answer(arguments: &[OsString]) -> bool {
-    if env::var_os(VARIABLE).is_none() {
-        return false;
-    }
+/// Answers a shell that asks for completions; `None` if none does.
+pub(crate) fn answer(arguments: &[OsString]) -> Option<ExitCode> {
+    env::var_os(VARIABLE)?;
     let folder = env::current_dir().ok();
-    // The shell shows no messages.
-    CompleteEnv::with_factory(crate::command)
+    let completed = CompleteEnv::with_factory(command)
+        .var(VARIABLE)
+        .shells(shells::ALL)
         .completer("mcpm")
-        .try_complete(arguments, folder.as_deref())
-        .unwrap_or(true)
+        .try_complete(arguments, folder.as_deref());
+    match completed {
+        Ok(is_answered) => is_answered.then_some(ExitCode::SUCCESS),
+        Err(error) => {
+            // The reader may have closed the pipe.
+            let _ = error.print();
+            Some(exit::of_usage(&error))
+        }
+    }
+}
+
+/// The command line with the topics of `help`, which are no commands for the parser.
+fn command() -> Command {
+    let mut command = crate::command();
+    // Clap adds `help`.
+    command.build();
+    command.mut_subcommand("help", |help| help.subcommands(topics::commands()))
 }
 
 /// Completes workloads.
@@ -56,18 +69,12 @@ pub(crate) fn groups() -> ArgValueCompleter {
 
 /// Completes MCP clients.
 pub(crate) fn clients() -> ArgValueCompleter {
-    completer(|| {
-        let clients = Workloads::new(Environment::from_process()).clients().status()?;
-        Ok(clients.into_iter().map(|client| client.client.to_owned()).collect())
-    })
+    completer(|| Ok(Clients::names().into_iter().map(str::to_owned).collect()))
 }
 
-/// Completes secrets, as far as no password is needed to list them.
+/// Completes the secrets of the environment. Listing those of a store may unlock it, or derive a key.
 pub(crate) fn secrets() -> ArgValueCompleter {
-    completer(|| {
-        let all = in_time(async { Secrets::open(&Environment::from_process())?.list().await })?;
-        Ok(all.into_iter().map(|secret| secret.name).collect())
-    })
+    completer(|| Ok(Environment::from_process().secrets.overrides.into_keys().collect()))
 }
 
 /// Completes servers of the registry, if that is on this machine.
@@ -83,7 +90,7 @@ pub(crate) fn servers_and_paths() -> ArgValueCompleter {
     })
 }
 
-/// Completes the tools of the server that the command names, if it is a workload.
+/// Completes the tools that the last `mcpm tools` or `mcpm call` saw, if the command names a workload.
 pub(crate) fn tools() -> ArgValueCompleter {
     completer(|| {
         let words = env::args_os().skip_while(|word| word != "--").skip(1);
@@ -93,22 +100,8 @@ pub(crate) fn tools() -> ArgValueCompleter {
             let (_, matches) = matches.subcommand()?;
             Some(server_args::target(matches).to_owned())
         });
-        let target = target.filter(|target| !target.contains("://"));
         let target = target.ok_or_else(|| Error::new(ErrorKind::NotFound, "no workload is named"))?;
-        let tools = in_time(async {
-            // It has no prompt.
-            let environment = Environment::from_process();
-            let connect = async || {
-                let bridge = Workloads::new(environment.clone()).stdio_bridge(&target).await?;
-                Ok(bridge.environment(environment.clone()).build()?.connect())
-            };
-            let client = McpClient::connect(connect, ClientOptions::default()).await?;
-            let tools = client.tools().await;
-            client.close().await;
-            tools
-        })?;
-        let name = |tool: &mcpm::mcp_client::JsonObject| Some(tool.get("name")?.as_str()?.to_owned());
-        Ok(tools.iter().filter_map(name).collect())
+        tool_names::load(&target)
     })
 }
 
@@ -117,7 +110,7 @@ fn registry_names() -> Result<Vec<String>> {
     if !matches!(registry.source(), RegistrySource::Embedded | RegistrySource::File(_)) {
         return Ok(Vec::new());
     }
-    let entries = in_time(registry.list(&|_| {}))?;
+    let entries = executor::run(registry.list(&|_| {}))?;
     Ok(entries.into_iter().map(|entry| entry.name).collect())
 }
 
@@ -137,13 +130,6 @@ fn matching(names: Result<Vec<String>>, current: &OsStr) -> Vec<CompletionCandid
 fn is_plain(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-./:@+".contains(c))
-}
-
-fn in_time<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    executor::run(async {
-        let elapsed = |_| Error::new(ErrorKind::Interrupted, "the names were not found in time");
-        tokio::time::timeout(TIMEOUT, work).await.map_err(elapsed)?
-    })
 }
 
 #[cfg(test)]

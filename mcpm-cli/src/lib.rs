@@ -24,11 +24,13 @@ mod login_prompt;
 mod open_files;
 mod output;
 mod progress;
+mod shells;
 #[cfg_attr(windows, path = "signals_windows.rs")]
 mod signals;
 mod standard_streams;
 mod supervise;
 mod terminal;
+mod tool_names;
 mod topics;
 #[cfg_attr(windows, path = "tty_off.rs")]
 mod tty;
@@ -71,8 +73,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         return supervise::main().map_or(ExitCode::from(exit::FAILURE), |()| ExitCode::SUCCESS);
     }
     let arguments: Vec<OsString> = program.into_iter().chain(arguments).collect();
-    if completion::answer(&arguments) {
-        return ExitCode::SUCCESS;
+    if let Some(code) = completion::answer(&arguments) {
+        return code;
     }
     let matches = match command().try_get_matches_from(&arguments) {
         Ok(matches) => matches,

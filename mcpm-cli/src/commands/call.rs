@@ -13,6 +13,7 @@ use super::server_args;
 use crate::{
     completion, exit,
     output::{self, JSON, TEXT},
+    tool_names,
 };
 
 const TOOL: &str = "tool";
@@ -68,6 +69,7 @@ async fn call(client: &McpClient, matches: &ArgMatches) -> Result<JsonObject> {
         None => JsonObject::new(),
     };
     let tools = client.tools().await?;
+    tool_names::save(server_args::target(matches), &tools);
     let tool = tools.iter().find(|tool| tool.get("name").is_some_and(|known| *known == name));
     let schema = match tool {
         Some(tool) => tool.get("inputSchema").and_then(Value::as_object).cloned().unwrap_or_default(),

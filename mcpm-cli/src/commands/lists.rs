@@ -10,7 +10,10 @@ use mcpm::{
 use serde_json::Value;
 
 use super::server_args;
-use crate::output::{self, JSON, TEXT};
+use crate::{
+    output::{self, JSON, TEXT},
+    tool_names,
+};
 
 /// Most characters of a description in a table.
 const MAX_DESCRIPTION_CHARS: usize = 60;
@@ -34,6 +37,7 @@ fn command(name: &'static str, about: &'static str) -> Command {
 
 pub(crate) fn tools(matches: &ArgMatches) -> Result<ExitCode> {
     let tools = server_args::with_client(matches, None, async |client| client.tools().await)?;
+    tool_names::save(server_args::target(matches), &tools);
     show(matches, &tools, ["NAME", "ARGUMENTS", "DESCRIPTION"], |tool| {
         [text(tool, "name"), input(tool), description(tool)]
     })

@@ -55,6 +55,11 @@ impl Clients {
         self
     }
 
+    /// Returns the names of all clients on the command line.
+    pub fn names() -> Vec<&'static str> {
+        CLIENTS.iter().map(|client| client.id).collect()
+    }
+
     /// Returns all clients, installed or not.
     ///
     /// # Errors

@@ -24,6 +24,11 @@ impl Clients {
         Self
     }
 
+    /// Returns none in this build.
+    pub fn names() -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// Does nothing in this build.
     #[must_use]
     pub fn program(self, _path: impl Into<PathBuf>) -> Self {

@@ -24,6 +24,8 @@ pub enum Document {
     Status,
     /// How the supervisor is to stop, for the next signal that it gets.
     Stop,
+    /// The names of the tools that a client last saw, for completion in shells.
+    Tools,
 }
 
 impl Document {
@@ -32,13 +34,14 @@ impl Document {
             Self::Spec => "spec.json",
             Self::Status => "status.json",
             Self::Stop => "stop.json",
+            Self::Tools => "tools.json",
         }
     }
 
     pub(super) const fn version(self) -> u32 {
         match self {
             Self::Spec => SPEC_VERSION,
-            Self::Status | Self::Stop => FORMAT_VERSION,
+            Self::Status | Self::Stop | Self::Tools => FORMAT_VERSION,
         }
     }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! STATE/workloads/NAME/spec.json        the resolved configuration; written once per start
 //! STATE/workloads/NAME/status.json      the last status that the supervisor wrote
+//! STATE/workloads/NAME/tools.json       the names of its tools, written by commands that list them
 //! STATE/workloads/NAME/lock             held by the supervisor as long as it runs
 //! STATE/workloads/NAME/supervisor.log   the supervisor's log
 //! STATE/groups/NAME.json                a group; its members name it in their specs
