@@ -165,6 +165,25 @@ async fn the_catalogue_that_comes_with_mcpm_can_be_read_whole() {
 }
 
 #[tokio::test]
+async fn metadata_of_another_form_hides_no_server() {
+    let asking = RegistryFixture::new();
+    for (metadata, stars) in [
+        (json!({ "stars": 7 }), Some(7_u64)),
+        (json!({ "stars": "many" }), None),
+        (json!(["stars"]), None),
+        (json!("stars"), None),
+        (json!(null), None),
+    ] {
+        let server = json!({ "image": "registry.example.com/notes:1", "metadata": metadata });
+        let path = asking.write("r.json", &json!({ "servers": { "notes": server } }).to_string());
+        let entries = asking.list(path.to_str().unwrap()).await.unwrap();
+        let found: Vec<_> = entries.iter().map(|entry| (entry.name.as_str(), entry.stars)).collect();
+        assert_eq!(found, [("notes", stars)], "{metadata}");
+    }
+    assert_eq!(asking.notices(), [""; 0]);
+}
+
+#[tokio::test]
 async fn what_is_no_registry_is_refused_with_one_message() {
     let asking = RegistryFixture::new();
     let mut said = String::new();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{
     Argument, RegistryEntry, RegistryInput, RunMethod,
@@ -64,8 +64,8 @@ pub(super) struct ToolhiveExtension {
     args: Vec<String>,
     #[serde(default, deserialize_with = "null_as_default")]
     env_vars: Vec<InputJson>,
-    #[serde(default, deserialize_with = "null_as_default")]
-    metadata: Map<String, Value>,
+    #[serde(default)]
+    metadata: Value,
 }
 
 impl ToolhiveExtension {
