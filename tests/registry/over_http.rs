@@ -128,6 +128,21 @@ async fn an_api_is_read_page_by_page_and_asked_for_one_server_by_its_name() {
 }
 
 #[tokio::test]
+async fn an_api_is_searched_for_the_longest_word_and_its_results_for_all_words() {
+    let (asking, server) = (RegistryFixture::new(), Upstream::listen().await);
+    let base = server.uri("/");
+    let found = r#"{"servers":[
+        {"server":{"name":"a/forecast","description":"The weather of a week"}},
+        {"server":{"name":"b/forecast","description":"Sales"}}
+    ],"metadata":{"nextCursor":null}}"#;
+    let (searched, asked) =
+        tokio::join!(asking.search(&base, "Weather forecast"), answer(&server, "200 OK", "", found));
+    let names: Vec<_> = searched.unwrap().into_iter().map(|entry| entry.name).collect();
+    assert_eq!(names, ["a/forecast"]);
+    assert_eq!(asked.0, "GET /v0.1/servers?limit=100&version=latest&search=forecast HTTP/1.1");
+}
+
+#[tokio::test]
 async fn an_older_api_is_detected_and_a_non_api_reported() {
     let (asking, server) = (RegistryFixture::new(), Upstream::listen().await);
     let base = server.uri("/");

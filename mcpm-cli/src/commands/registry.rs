@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use mcpm::{
     Environment, Error, ErrorKind, Result,
     options::{OptionSet as _, WorkloadOptions},
-    registry::{Argument, Registry, RegistryEntry, RegistryInput, RunMethod},
+    registry::{Argument, Registry, RegistryEntry, RegistryInput, RegistrySource, RunMethod},
 };
 
 use crate::{
@@ -50,7 +50,9 @@ pub(crate) fn command() -> Command {
 pub(crate) fn search_command() -> Command {
     let word = Arg::new(WORD).value_name("WORD").required(true).action(ArgAction::Append);
     let command = Command::new("search").about("List the servers of the registry that contain all words");
-    with_options(command).arg(word.help("Words of names, descriptions, tags and tools"))
+    with_options(command).arg(word.help(
+        "Words of names, descriptions, tags and tools; a registry API searches names only, for the longest word",
+    ))
 }
 
 fn with_options(command: Command) -> Command {
@@ -77,12 +79,16 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
 
 pub(crate) fn search(matches: &ArgMatches) -> Result<ExitCode> {
     let words: Vec<_> = matches.get_many::<String>(WORD).into_iter().flatten().cloned().collect();
-    let found = executor::run(open(matches)?.search(&words.join(" "), &print_notice))?;
-    show(
-        matches,
-        &found,
-        "no server of the registry contains all words; `mcpm registry list` shows all servers",
-    )
+    let registry = open(matches)?;
+    let found = executor::run(registry.search(&words.join(" "), &print_notice))?;
+    let if_empty = match registry.source() {
+        RegistrySource::Api(_) => {
+            "no server of the registry contains all words and has the longest one in its name; a registry API searches \
+             names only, and `mcpm registry list` shows all servers"
+        }
+        _ => "no server of the registry contains all words; `mcpm registry list` shows all servers",
+    };
+    show(matches, &found, if_empty)
 }
 
 fn info(matches: &ArgMatches) -> Result<ExitCode> {

@@ -78,16 +78,20 @@ impl Registry {
         Ok(sorted(entries))
     }
 
-    /// Returns the entries whose name, title, description, tags or tools contain every word of `query`, ignoring case.
+    /// Returns the entries whose name, title, description, tags or tools contain every word of `query`, ignoring case. A
+    /// registry API searches names only, so it returns those whose name also contains the longest word.
     ///
     /// # Errors
     /// As for [`list`](Self::list).
     pub async fn search(&self, query: &str, on_notice: OnNotice<'_>) -> Result<Vec<RegistryEntry>> {
-        if let RegistrySource::Api(base) = &self.source {
-            // The registry decides which fields are searched.
-            return Ok(sorted(api::search(base, Some(query), &self.cache, on_notice).await?));
-        }
-        let mut entries = self.list(on_notice).await?;
+        let mut entries = match &self.source {
+            RegistrySource::Api(base) => {
+                // The API looks for one text, and the longest word finds the fewest entries.
+                let longest = query.split_whitespace().max_by_key(|word| word.len());
+                sorted(api::search(base, longest, &self.cache, on_notice).await?)
+            }
+            _ => self.list(on_notice).await?,
+        };
         entries.retain(|entry| entry.matches(query));
         Ok(entries)
     }
