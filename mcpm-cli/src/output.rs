@@ -148,11 +148,12 @@ const MAX_PADDED: usize = 200;
 /// The width below which no column is narrowed.
 const MIN_WIDTH: usize = 8;
 
-/// Narrows the widest columns until a row fits into the terminal, as far as that is possible. URLs stay whole, because they
-/// are copied.
+/// Narrows the widest columns until a row fits into the terminal, as far as that is possible. Cells that are URLs stay
+/// whole, because they are copied.
 fn narrow(widths: &mut [usize], rows: &[Vec<String>], terminal: usize) {
     let least = |column: usize| {
-        let cells = rows.iter().map(|row| &row[column]).filter(|cell| cell.contains("://"));
+        let is_url = |cell: &&String| cell.contains("://") && !cell.contains(char::is_whitespace);
+        let cells = rows.iter().map(|row| &row[column]).filter(is_url);
         cells.map(|cell| cell.chars().count()).max().unwrap_or_default().max(MIN_WIDTH)
     };
     let least: Vec<usize> = (0..widths.len()).map(least).collect();
@@ -223,6 +224,10 @@ mod tests {
         assert_eq!(shorten(&rows[0][0], 23), "a name of an image tha…");
         narrow(&mut widths, &rows, 10);
         assert_eq!(widths, [8, 25, 8]);
+        let rows = [vec!["more is at https://example.com/servers/time".to_owned()]];
+        let mut widths = vec![43];
+        narrow(&mut widths, &rows, 20);
+        assert_eq!(widths, [20]);
     }
 
     #[test]

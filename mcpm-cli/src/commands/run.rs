@@ -36,7 +36,7 @@ Forms:
   mcpm run uvx://PACKAGE [-- ARGS...]     a Python package, run by uv
   mcpm run npx://PACKAGE [-- ARGS...]     a Node.js package
   mcpm run go://PACKAGE [-- ARGS...]      a Go package
-  mcpm run ./SCRIPT [-- ARGS...]          a local script: .py, .js, .mjs or .ts
+  mcpm run ./SCRIPT [-- ARGS...]          a local script: .py, .js, .mjs, .cjs, .ts, .mts or .cts
   mcpm run ./FOLDER [-- ARGS...]          a local project of Python, Node.js or Go
   mcpm run URL [--name NAME]              a remote server
   mcpm run --from-config FILE             a workload that was exported";
