@@ -225,7 +225,7 @@ mod tests {
         narrow(&mut widths, &rows, 10);
         assert_eq!(widths, [8, 25, 8]);
         let rows = [vec!["more is at https://example.com/servers/time".to_owned()]];
-        let mut widths = vec![43];
+        let mut widths = [43];
         narrow(&mut widths, &rows, 20);
         assert_eq!(widths, [20]);
     }

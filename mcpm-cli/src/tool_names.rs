@@ -21,12 +21,18 @@ struct ToolNames {
     names: Vec<String>,
 }
 
+impl ToolNames {
+    fn of(tools: &[JsonObject]) -> Self {
+        let names = tools.iter().filter_map(|tool| tool.get("name")?.as_str());
+        let names = names.filter(|name| name.len() <= MAX_NAME_BYTES).take(MAX_NAMES).map(str::to_owned);
+        Self { version: FORMAT_VERSION, names: names.collect() }
+    }
+}
+
 /// Saves the names of the tools of a workload. Does nothing if `target` is a URL.
 pub(crate) fn save(target: &str, tools: &[JsonObject]) {
     let Ok(workload) = target.parse::<WorkloadName>() else { return };
-    let names = tools.iter().filter_map(|tool| tool.get("name")?.as_str());
-    let names = names.filter(|name| name.len() <= MAX_NAME_BYTES).take(MAX_NAMES).map(str::to_owned);
-    let found = ToolNames { version: FORMAT_VERSION, names: names.collect() };
+    let found = ToolNames::of(tools);
     let store = store();
     // Most calls see the same tools.
     let is_saved = store.load::<ToolNames>(&workload, Document::Tools).is_ok_and(|saved| saved == found);
@@ -46,4 +52,20 @@ pub(crate) fn load(target: &str) -> Result<Vec<String>> {
 
 fn store() -> Store {
     Store::new(&Environment::from_process().state_dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_server_with_many_or_long_names_fills_a_small_file() {
+        let tool = |name: Value| JsonObject::from_iter([("name".to_owned(), name)]);
+        let odd = [json!("x".repeat(MAX_NAME_BYTES + 1)), json!(7)].map(tool);
+        let many = (0..=MAX_NAMES).map(|number| tool(json!(format!("tool-{number}"))));
+        let saved = ToolNames::of(&odd.into_iter().chain(many).collect::<Vec<_>>()).names;
+        assert_eq!((saved.len(), saved[0].as_str()), (MAX_NAMES, "tool-0"));
+    }
 }
