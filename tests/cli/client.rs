@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use super::support::{Home, PseudoTerminal};
+use super::{
+    pages::completions,
+    support::{Home, PseudoTerminal},
+};
 
 const STDIO: &str = "mcpm-test/everything:1";
 const HTTP: &str = "mcpm-test/everything-http:1";
@@ -14,7 +17,10 @@ fn a_server_is_inspected_and_its_tools_are_called() {
         let name = home.name(what);
         home.run(&["run", image, "--name", &name]).succeeded();
 
+        let completed = || completions(&home, &["call", &name, "test_simple"]);
+        assert_eq!(completed(), [""; 0]);
         let tools = home.run(&["tools", &name]).succeeded().stdout;
+        assert_eq!(completed(), ["test_simple_text"]);
         assert!(tools.starts_with("NAME "), "{tools}");
         assert!(tools.lines().any(|line| line.starts_with("test_simple_text ")), "{tools}");
         let listed = home.run(&["tools", &name, "-o", "json"]).succeeded().json();

@@ -84,9 +84,14 @@ fn each_command_has_a_man_page_with_all_its_options_and_subcommands() {
 
 /// Asks for completions as the script of fish does, which shows the help beside each.
 #[track_caller]
-fn completions(home: &Home, words: &[&str]) -> Vec<String> {
+pub(crate) fn completions(home: &Home, words: &[&str]) -> Vec<String> {
+    completions_in("fish", home, words)
+}
+
+#[track_caller]
+fn completions_in(shell: &str, home: &Home, words: &[&str]) -> Vec<String> {
     let mut asked = home.mcpm(&["--", "mcpm"]);
-    asked.args(words).env("COMPLETE", "fish");
+    asked.args(words).env("MCPM_COMPLETE", shell);
     let outcome = Outcome::of(asked.output().unwrap());
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{words:?}");
     outcome.stdout.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect()
@@ -113,19 +118,37 @@ fn each_shell_has_a_script_that_asks_this_program() {
     let home = Home::without_engine();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = home.run(&["completion", shell]).succeeded().stdout;
-        assert!(script.contains("COMPLETE") && script.contains("mcpm"), "{shell}: {script}");
+        assert!(script.contains("MCPM_COMPLETE") && script.contains("mcpm"), "{shell}: {script}");
         // It is read whenever a shell starts.
         assert!(script.len() < 4096, "{shell}: {}", script.len());
     }
+}
+
+#[test]
+fn only_the_variable_of_mcpm_with_the_name_of_a_shell_asks_for_completions() {
+    let home = Home::without_engine();
+    let removal = |variable: &str, value: &str| {
+        Outcome::of(home.mcpm(&["rm", "no-such-workload"]).env(variable, value).output().unwrap())
+    };
+    let unknown = removal("MCPM_COMPLETE", "1");
+    assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(2), ""), "{unknown:?}");
+    assert!(unknown.stderr.contains("unknown shell `1`"), "{unknown:?}");
+    let other = removal("COMPLETE", "1");
+    assert_eq!(other.code, Some(4), "{other:?}");
 }
 
 /// A home with names of each kind.
 fn home_with_names() -> Home {
     let home = Home::without_engine();
     home.run(&["group", "create", "team-a"]).succeeded();
-    home.run(&["secret", "provider", "environment"]).succeeded();
     home.set("MCPM_SECRET_TEAM_KEY", "hush");
-    fs::create_dir_all(home.path("state/mcpm/workloads/team-web")).unwrap();
+    // Nothing reads it: listing its secrets would fail.
+    home.write("state/mcpm/secrets/store.json", "damaged");
+    home.write(
+        "state/mcpm/workloads/team-web/tools.json",
+        r#"{"version": 1, "names": ["team_list", "team;id", "other"]}"#,
+    );
+    fs::create_dir_all(home.path("state/mcpm/workloads/unlisted")).unwrap();
     home.write("tea.py", "");
     home
 }
@@ -145,11 +168,24 @@ fn names_are_completed() {
         (&["registry", "info", "git"], &["git", "github"]),
         (&["client", "add", "claude-c"], &["claude-code"]),
         (&["client", "add", "claude-code", "t"], &["team-web"]),
-        // A server that does not respond has no tools.
-        (&["call", "team-web", "x"], &[]),
+        (&["call", "team-web", "team"], &["team_list"]),
+        (&["call", "--transport", "sse", "team-web", "o"], &["other"]),
+        (&["call", "unlisted", "t"], &[]),
+        (&["call", "http://127.0.0.1:9/mcp", "t"], &[]),
+        (&["secret", "get", "TEAM"], &["TEAM_KEY"]),
+        (&["run", "--secret", "TEAM"], &["TEAM_KEY"]),
+        (&["help", "fo"], &["forms"]),
     ] {
         assert_eq!(completions(&home, words), expected, "{words:?}");
     }
+}
+
+#[test]
+fn powershell_which_quotes_nothing_gets_only_plain_names_of_files() {
+    let home = home_with_names();
+    home.write("team;id.py", "");
+    home.write("tea $(id).py", "");
+    assert_eq!(completions_in("powershell", &home, &["run", "./te"]), ["./tea.py"]);
 }
 
 /// Runs a shell with this program on its path.
@@ -185,6 +221,40 @@ fn bash_completes_commands_options_and_names() {
         );
         let bash = Outcome::of(shell(&home, "bash", &["--norc", "-c", &complete]).output().unwrap());
         assert_eq!(bash.stdout.trim_end(), expected, "{line}: {bash:?}");
+    }
+}
+
+#[test]
+fn a_file_name_that_readline_inserts_stays_one_word() {
+    let home = home_with_names();
+    for name in ["semi;touch pwned", "two words.py", "$(touch pwned).py", "two wires.py"] {
+        home.write(name, "");
+    }
+    // A command is no folder, even if a folder has its name.
+    fs::create_dir(home.path("explain")).unwrap();
+    let script = home.run(&["completion", "bash"]).succeeded().stdout;
+    // The function shows how bash has read the line.
+    let function = "mcpm() {\n    if [ -n \"$MCPM_COMPLETE\" ]; then command mcpm \"$@\"; return; fi\n    \
+                    printf '%s\\n' \"$@\" >words; exit\n}\nPS1='ready> '\n";
+    let setup = home.write("bashrc", &(script + function));
+    for (line, expected) in [
+        ("mcpm run ./sem", &["run", "./semi;touch pwned"][..]),
+        ("mcpm run --from-config sem", &["run", "--from-config", "semi;touch pwned"]),
+        ("mcpm run './sem", &["run", "./semi;touch pwned"]),
+        ("mcpm run ./two\\ wo", &["run", "./two words.py"]),
+        ("mcpm run ./two", &["run", "./two w"]),
+        ("mcpm run ./\\$", &["run", "./$(touch pwned).py"]),
+        ("mcpm run ./te", &["run", "./tea.py"]),
+        ("mcpm expl", &["explain"]),
+    ] {
+        let bash = shell(&home, "script", &[]);
+        let mut terminal = PseudoTerminal::spawn(bash, &format!("bash --rcfile {setup} -i"));
+        terminal.expect_then_type("ready> ", &format!("{line}\t\r"));
+        let (_, shown) = terminal.wait();
+        let words = fs::read_to_string(home.path("words")).unwrap_or_else(|error| panic!("{error}: {shown}"));
+        assert_eq!(words.lines().collect::<Vec<_>>(), expected, "{line}: {shown}");
+        assert!(!home.path("pwned").exists(), "{line}: {shown}");
+        fs::remove_file(home.path("words")).unwrap();
     }
 }
 
