@@ -11,6 +11,8 @@ use clap::{Arg, ArgMatches, builder::PossibleValuesParser};
 use mcpm::{Error, ErrorKind, Result};
 use serde::Serialize;
 
+use crate::flag_names::with_flags;
+
 const OUTPUT: &str = "output";
 pub(crate) const TEXT: &str = "text";
 pub(crate) const JSON: &str = "json";
@@ -87,6 +89,13 @@ pub(crate) fn escape_text(text: &str) -> String {
         if matches!(c, '\n' | '\t') { c.to_string() } else { escape_control(c.encode_utf8(&mut [0; 4])) }
     };
     text.chars().map(escaped).collect()
+}
+
+/// Writes a warning to standard error, with the names of settings as flags. Control characters are escaped, since a name
+/// of a file or a text of a server may be in it.
+pub(crate) fn warning(message: &str) {
+    // Standard error may be closed.
+    let _ = writeln!(io::stderr(), "warning: {}", escape_text(&with_flags(message)));
 }
 
 /// Writes a JSON document. Characters that could control a terminal are escaped; readers get them back.

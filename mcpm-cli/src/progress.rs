@@ -1,7 +1,7 @@
 //! Shows progress while a command waits: bars on a terminal, nothing elsewhere, warnings always.
 
 use std::{
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, IsTerminal as _},
     sync::OnceLock,
     time::Duration,
 };
@@ -10,10 +10,7 @@ use futures_util::FutureExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use mcpm::workload::{EventStream, WorkloadEvent};
 
-use crate::{
-    flag_names,
-    output::{self, escape_control},
-};
+use crate::output::{self, escape_control};
 
 /// How often the time that a command has waited is shown anew.
 const TICK: Duration = Duration::from_secs(1);
@@ -67,10 +64,7 @@ impl Progress {
                 }
             }
             WorkloadEvent::Warning { message } => {
-                let print = || {
-                    let text = output::escape_text(&flag_names::with_flags(message));
-                    let _ = writeln!(io::stderr(), "warning: {text}");
-                };
+                let print = || output::warning(message);
                 match self.wait.get() {
                     Some(wait) => wait.suspend(print),
                     None => print(),

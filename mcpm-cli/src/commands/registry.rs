@@ -15,7 +15,6 @@ use mcpm::{
 
 use crate::{
     args, completion, executor,
-    flag_names::with_flags,
     output::{self, JSON, TEXT},
 };
 
@@ -117,7 +116,7 @@ fn open(matches: &ArgMatches) -> Result<Registry> {
 }
 
 fn print_notice(message: String) {
-    let _ = writeln!(io::stderr(), "warning: {}", output::escape_text(&with_flags(&message)));
+    output::warning(&message);
 }
 
 fn show(matches: &ArgMatches, entries: &[RegistryEntry], if_empty: &str) -> Result<ExitCode> {

@@ -1,10 +1,6 @@
 //! `mcpm stop`: stops workloads, which can be started again.
 
-use std::{
-    io::{self, Write as _},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{process::ExitCode, time::Duration};
 
 use clap::{Arg, ArgMatches, Command};
 use mcpm::{Environment, Result, state::WorkloadState, workload::Workloads};
@@ -12,7 +8,7 @@ use mcpm::{Environment, Result, state::WorkloadState, workload::Workloads};
 use crate::{
     args::whole_number,
     commands::workload_args,
-    executor, flag_names,
+    executor,
     output::{self, JSON, TEXT},
     supervise::STOP_GRACE,
 };
@@ -49,12 +45,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             let reason =
                 workloads.info(&name).await.ok().filter(|info| info.status == WorkloadState::Stopped);
             if let Some(reason) = reason.and_then(|info| info.reason) {
-                // Standard error may be closed.
-                let _ = writeln!(
-                    io::stderr(),
-                    "warning: {}",
-                    output::escape_text(&flag_names::with_flags(&reason))
-                );
+                output::warning(&reason);
             }
             output::name(matches, &name)
         };
