@@ -2,7 +2,7 @@
 
 use super::{
     Ecosystem, PackageReference,
-    grammar::{is_python_name, is_python_version},
+    grammar::{is_python_name, is_python_version, shown},
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -32,8 +32,7 @@ fn requirement(ecosystem: Ecosystem, package: &str) -> Result<String> {
     {
         return Ok(reference.requirement());
     }
-    let shown: String = package.chars().take(100).flat_map(char::escape_debug).collect();
-    let message = format!("invalid value `{shown}` for `with_package`: not a package");
+    let message = format!("invalid value `{}` for `with_package`: not a package", shown(package));
     Err(Error::new(ErrorKind::InvalidOption, message).hint(match ecosystem {
         Ecosystem::Python => "write `NAME`, `NAME==1.2`, `NAME>=1,<2` or `NAME[EXTRA]`",
         Ecosystem::Node | Ecosystem::Go => "write `NAME`, `@SCOPE/NAME` or `NAME@1.2`",

@@ -9,6 +9,14 @@ const MAX_NAME_LENGTH: usize = 214;
 /// The longest version.
 const MAX_VERSION_LENGTH: usize = 128;
 
+/// Characters of an invalid reference or package that its message shows.
+const MAX_SHOWN_CHARACTERS: usize = 300;
+
+/// Returns an invalid text for a message: its beginning, with control characters escaped.
+pub(super) fn shown(text: &str) -> String {
+    text.chars().take(MAX_SHOWN_CHARACTERS).flat_map(char::escape_debug).collect()
+}
+
 /// Tells whether it can name a distribution of the Python index, or an extra of one: letters and digits, with
 /// `.`, `_` and `-` between them.
 pub(super) fn is_python_name(name: &str) -> bool {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::grammar::{
-    check_go_path, is_go_version, is_node_name, is_node_version, is_python_name, is_python_version,
+    check_go_path, is_go_version, is_node_name, is_node_version, is_python_name, is_python_version, shown,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -64,12 +64,8 @@ impl PackageReference {
             _ => return None,
         };
         Some(read(package).map(|kind| Self { as_written: text.to_owned(), kind }).map_err(|broken| {
-            let shown: String = text.chars().take(300).flat_map(char::escape_debug).collect();
-            let error = Error::new(
-                ErrorKind::InvalidOption,
-                format!("`{shown}` is not a valid package: {}", broken.why),
-            );
-            error.hint(broken.hint)
+            let message = format!("`{}` is not a valid package: {}", shown(text), broken.why);
+            Error::new(ErrorKind::InvalidOption, message).hint(broken.hint)
         }))
     }
 

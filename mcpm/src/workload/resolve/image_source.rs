@@ -49,7 +49,12 @@ impl ImageSource {
             ServerSource::Image(image) => {
                 let given = |name: &&&str| options.is_given(name);
                 if let Some(name) = PACKAGE_ONLY_OPTIONS.iter().find(given) {
-                    let message = format!("`{name}` is for `uvx://`, `npx://` and `go://`, not for an image");
+                    let packages = match *name {
+                        // A Go module names all that it needs.
+                        "with_package" => "`uvx://`, `npx://` and scripts of Python and Node.js",
+                        _ => "`uvx://`, `npx://` and `go://`",
+                    };
+                    let message = format!("`{name}` is for {packages}, not for an image");
                     return Err(Error::new(ErrorKind::InvalidOption, message));
                 }
                 // A broken file is reported before an image is pulled.
