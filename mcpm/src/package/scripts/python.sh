@@ -34,6 +34,10 @@ case $1 in
   --script)
     script=/app/src/$2 project=/app/src/pyproject.toml
     shift 2
+    [ -f "$script" ] || {
+      echo "${script#/app/src/} is excluded from the build" >&2
+      exit 1
+    }
     if grep -q '^# /// script[[:space:]]*$' "$script"; then
       install -r "$script" -- "$@"
     elif grep -q '^\[build-system\]' "$project" 2>/dev/null; then
