@@ -25,11 +25,7 @@ impl BuildContext {
         content: &[u8],
         executable: bool,
     ) -> Result<()> {
-        if self.0.get_ref().len() + content.len() > MAX_CONTEXT_BYTES {
-            let message = format!("the project has more than {} MiB", MAX_CONTEXT_BYTES / 1024 / 1024);
-            return Err(Error::new(ErrorKind::InvalidOption, message)
-                .hint("name what is not needed for a build in `.dockerignore`"));
-        }
+        self.check_size(content.len())?;
         let mut header = header(EntryType::Regular, if executable { 0o755 } else { 0o644 });
         header.set_size(content.len() as u64);
         self.0.append_data(&mut header, path.as_ref(), content).map_err(|error| broken(path.as_ref(), error))
@@ -37,9 +33,20 @@ impl BuildContext {
 
     /// Adds a symbolic link.
     pub(super) fn add_symlink(&mut self, path: &Path, target: &Path) -> Result<()> {
+        self.check_size(target.as_os_str().len())?;
         let mut header = header(EntryType::Symlink, 0o777);
         header.set_size(0);
         self.0.append_link(&mut header, path, target).map_err(|error| broken(path, error))
+    }
+
+    /// Checks that this many bytes can be added.
+    fn check_size(&self, added: usize) -> Result<()> {
+        if self.0.get_ref().len() + added > MAX_CONTEXT_BYTES {
+            let message = format!("the project has more than {} MiB", MAX_CONTEXT_BYTES / 1024 / 1024);
+            return Err(Error::new(ErrorKind::InvalidOption, message)
+                .hint("name what is not needed for a build in `.dockerignore`"));
+        }
+        Ok(())
     }
 
     /// Finishes the archive.
