@@ -70,7 +70,7 @@ fn a_python_project_runs_its_command() {
     let name = home.name("script");
     let script = ["run", "./project/start.py", "--runtime-image", PYTHON, "--ca-cert", CERTIFICATES];
     let outcome = home.run(&[&script[..], &["--name", &name]].concat());
-    assert!(outcome.stderr.contains("`.env` may have secrets and is omitted"), "{outcome:?}");
+    assert!(outcome.stderr.contains("files that may contain secrets are excluded: `.env`"), "{outcome:?}");
     Client::Python("auto").call(&outcome.succeeded().url(), HELLO);
 }
 

@@ -1,46 +1,52 @@
 //! Local projects and scripts: finds the files for a build.
 //!
-//! Excluded are files that `.gitignore`, `.dockerignore` and `.mcpmignore` match, files that usually have secrets, the
-//! `.git` folder, installed packages, and links that lead out of the project. As in Git, `.gitignore` files apply up to
-//! the root of the repository. A script that belongs to no project is alone.
+//! Links that lead out of the project are excluded, and what `exclusions` says.
 
 use std::{
-    fs,
-    io::{self, Read as _},
+    fs, io,
     path::{Path, PathBuf},
-};
-
-use ignore::{
-    WalkBuilder,
-    gitignore::{Gitignore, GitignoreBuilder},
+    rc::Rc,
 };
 
 use super::{
     Ecosystem,
     context::{BuildContext, MAX_CONTEXT_BYTES},
-    local::{manifest, project_of_script},
+    exclusions::{Exclusions, FolderRules},
+    local::{
+        cannot_read, go_module, invalid, manifest, not_a_project, not_a_script, project_of_script, shown,
+    },
     reference::script_ecosystem,
+    regular_file,
 };
-use crate::{Error, ErrorKind, Result};
+use crate::Result;
 
-/// Files that usually have secrets. They are left out even if no ignore file names them.
-const SECRET_FILES: [&str; 5] = [".env", ".netrc", ".npmrc", ".pypirc", ".git-credentials"];
-/// Folders with what tools have installed or compiled for this machine.
-const INSTALLED_FOLDERS: [&str; 3] = ["node_modules", ".venv", "__pycache__"];
+/// The most files and folders in the folders of a project that are not excluded.
+const MAX_PROJECT_ENTRIES: usize = 100_000;
 /// Files of a user's home folder, which is no project even if it has the manifest of one.
 const HOME_FILES: [&str; 3] = [".ssh", ".bashrc", ".profile"];
+/// Excluded files that a notice names.
+const MAX_NAMED_FILES: usize = 5;
 
-/// A local project, and the program in it that is started; or a script alone.
+/// A local project, and the program in it that is started; or a standalone script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Project {
     ecosystem: Ecosystem,
-    /// Where the manifest is; for a script alone, its folder.
+    /// Where the manifest is; for a standalone script, its folder.
     root: PathBuf,
     /// The folder of a Go program below the root, as Go names it: `.` or `./cmd/server`; for a script, its path; for
     /// another project, `.`.
     pub(super) package: String,
     pub(super) is_script: bool,
-    is_alone: bool,
+    /// Whether the script belongs to no project.
+    is_standalone: bool,
+}
+
+/// The files and links of a project, in the order of their names.
+#[derive(Default)]
+struct ProjectFiles {
+    included: Vec<PathBuf>,
+    /// Excluded files and folders that may contain secrets, although no pattern matches them.
+    secrets: Vec<PathBuf>,
 }
 
 impl Project {
@@ -48,111 +54,88 @@ impl Project {
     ///
     /// # Errors
     /// `NotFound` when there is no such path, `InvalidOption` when it is no project and no script.
-    pub(super) fn find(ecosystem: Ecosystem, path: &Path) -> Result<Self> {
-        let shown = path.display();
-        let cannot_read = |error: io::Error| {
-            let kind = match error.kind() {
-                io::ErrorKind::NotFound => ErrorKind::NotFound,
-                _ => ErrorKind::Io,
-            };
-            Error::new(kind, format!("cannot read the project `{shown}`")).source(error)
-        };
-        let path = fs::canonicalize(path).map_err(cannot_read)?;
+    pub(super) fn find(ecosystem: Ecosystem, given: &Path) -> Result<Self> {
+        let failed = |error| cannot_read(given, error);
+        let path = fs::canonicalize(given).map_err(failed)?;
         let is_script = path.is_file() && script_ecosystem(&path) == Some(ecosystem);
         if !is_script && !path.is_dir() {
-            let message = format!("`{shown}` is not a folder");
-            return Err(Error::new(ErrorKind::InvalidOption, message).hint(match ecosystem {
-                Ecosystem::Go => "use the folder that contains the program's `main` package",
-                Ecosystem::Python => "use the folder of a project, or a script that ends in `.py`",
-                Ecosystem::Node => {
-                    "use the folder of a project, or a script such as `server.js` or `server.ts`"
-                }
-            }));
+            return Err(not_a_script(given, Some(ecosystem)));
         }
-        let manifest = manifest(ecosystem);
-        let has_manifest = |folder: &&Path| folder.join(manifest).is_file();
         let root = match ecosystem {
-            Ecosystem::Go => path.ancestors().find(has_manifest).map(Path::to_owned),
+            Ecosystem::Go => go_module(&path),
             // What a script names itself takes precedence over its project.
-            Ecosystem::Python if is_script && has_inline_metadata(&path).map_err(cannot_read)? => None,
+            Ecosystem::Python if is_script && has_inline_metadata(&path).map_err(failed)? => None,
             _ if is_script => project_of_script(&path, ecosystem),
-            _ => Some(path.as_path()).filter(has_manifest).map(Path::to_owned),
+            _ => Some(path.as_path()).filter(|folder| folder.join(manifest(ecosystem)).is_file()),
         };
-        let is_alone = root.is_none() && is_script;
-        let root = if is_alone { path.parent().map(Path::to_owned) } else { root };
-        let Some(root) = root else {
-            let message = match ecosystem {
-                Ecosystem::Go => {
-                    format!("`{shown}` is not in a Go module: no `go.mod` in it or in a parent folder")
-                }
-                _ => format!("`{shown}` is not a project: it has no `{manifest}`"),
-            };
-            let hint = match ecosystem {
-                Ecosystem::Go => "create a module with `go mod init`",
-                _ => "name the script that starts the server",
-            };
-            return Err(Error::new(ErrorKind::InvalidOption, message).hint(hint));
-        };
-        if !is_alone && HOME_FILES.iter().any(|name| root.join(name).exists()) {
-            let message =
-                format!("`{}` is a home folder, with files that do not belong into an image", root.display());
-            return Err(
-                Error::new(ErrorKind::InvalidOption, message).hint("move the project to a folder of its own")
-            );
+        let is_standalone = root.is_none() && is_script;
+        let root = if is_standalone { path.parent() } else { root };
+        let root = root.ok_or_else(|| not_a_project(given, Some(ecosystem)))?;
+        if !is_standalone && HOME_FILES.iter().any(|name| root.join(name).exists()) {
+            let what = "is a home folder, with files that do not belong into an image";
+            return Err(invalid(root, what).hint("move the project to a folder of its own"));
         }
-        let below = path.strip_prefix(&root).unwrap_or(Path::new(""));
+        let below = path.strip_prefix(root).unwrap_or(Path::new(""));
         let package = match below.to_str() {
             Some("") => ".".to_owned(),
             Some(below) if is_script => below.to_owned(),
             Some(below) => format!("./{below}"),
-            None => {
-                let message = format!("the name of `{shown}` is not UTF-8");
-                return Err(Error::new(ErrorKind::InvalidOption, message));
-            }
+            None => return Err(invalid(given, "has a name that is not UTF-8")),
         };
-        Ok(Self { ecosystem, root, package, is_script, is_alone })
+        Ok(Self { ecosystem, root: root.to_owned(), package, is_script, is_standalone })
     }
 
     /// Adds the project's files below a folder of the context, and returns notices about files that were excluded
-    /// although no pattern matches them.
+    /// although no pattern matches them. The global ignore file applies to all projects of the user.
     ///
     /// # Errors
-    /// `Io` when a file cannot be read, `InvalidOption` for a broken `.dockerignore` or a project that is too large.
-    pub(super) fn pack(&self, context: &mut BuildContext, into: &str) -> Result<Vec<String>> {
-        let mut left_out = Vec::new();
-        let files = if self.is_alone { vec![self.root.join(&self.package)] } else { self.files()? };
-        for path in files {
+    /// `Io` when a file cannot be read, `InvalidOption` for a broken ignore file or a project that is too large.
+    pub(super) fn pack(
+        &self,
+        context: &mut BuildContext,
+        into: &str,
+        global_ignore_file: Option<&Path>,
+    ) -> Result<Vec<String>> {
+        let files = if self.is_standalone {
+            ProjectFiles { included: vec![self.root.join(&self.package)], ..ProjectFiles::default() }
+        } else {
+            self.files(global_ignore_file)?
+        };
+        let mut outside = Vec::new();
+        for path in files.included {
             let below = path.strip_prefix(&self.root).unwrap_or(&path);
-            if may_have_secrets(below) {
-                left_out.push(format!("`{}` may have secrets and is omitted", below.display()));
-                continue;
-            }
             let place = Path::new(into).join(below);
-            let cannot_read = |error: io::Error| {
-                Error::new(ErrorKind::Io, format!("cannot read `{}`", path.display())).source(error)
-            };
-            let found = fs::symlink_metadata(&path).map_err(cannot_read)?;
+            let failed = |error| cannot_read(&path, error);
+            let found = fs::symlink_metadata(&path).map_err(failed)?;
             if found.is_file() {
-                context.add_file(
-                    &place,
-                    &read_bounded(&path).map_err(cannot_read)?,
-                    is_executable(&found),
-                )?;
+                let content = regular_file::read(&path, MAX_CONTEXT_BYTES).map_err(failed)?;
+                context.add_file(&place, &content, is_executable(&found))?;
             } else if found.is_symlink() {
-                let target = fs::read_link(&path).map_err(cannot_read)?;
+                let target = fs::read_link(&path).map_err(failed)?;
                 let stays = target.is_relative()
                     && fs::canonicalize(&path).is_ok_and(|target| target.starts_with(&self.root));
                 if stays {
                     context.add_symlink(&place, &target)?;
                 } else {
-                    left_out.push(format!(
-                        "`{}` links to a target outside the project and is omitted",
-                        below.display()
-                    ));
+                    outside.push(below.to_owned());
                 }
             }
         }
-        Ok(left_out)
+        let secrets = notice("files that may contain secrets are excluded", &files.secrets);
+        let outside = notice("links to targets outside the project are excluded", &outside);
+        Ok(secrets.into_iter().chain(outside).chain(self.requirements_notice()?).collect())
+    }
+
+    /// Returns a notice if a standalone script has a list of packages that is not read.
+    fn requirements_notice(&self) -> Result<Option<String>> {
+        let script = self.root.join(&self.package);
+        let is_ignored = self.is_standalone
+            && self.ecosystem == Ecosystem::Python
+            && self.root.join("requirements.txt").is_file()
+            && !has_inline_metadata(&script).map_err(|error| cannot_read(&script, error))?;
+        let message = "the packages in `requirements.txt` are not installed: name them in the script's inline metadata, \
+                       or set `with_package`";
+        Ok(is_ignored.then(|| message.to_owned()))
     }
 
     /// Returns the content of a file in the root, if it exists. Links are not followed, since they may lead out of the
@@ -161,131 +144,65 @@ impl Project {
     /// # Errors
     /// `InvalidOption` if it is not a file, `Io` when it cannot be read.
     pub(super) fn root_file(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        let path = self.root.join(name);
-        let shown = path.display();
-        let cannot_read =
-            |error: io::Error| Error::new(ErrorKind::Io, format!("cannot read `{shown}`")).source(error);
-        match fs::symlink_metadata(&path) {
-            Ok(found) if found.is_file() => read_bounded(&path).map(Some).map_err(cannot_read),
-            Ok(_) => {
-                let message = format!("`{shown}` is a link, or not a regular file");
-                Err(Error::new(ErrorKind::InvalidOption, message).hint("replace it with a regular file"))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(cannot_read(error)),
-        }
+        regular_file::read_if_present(&self.root.join(name), MAX_CONTEXT_BYTES)
     }
 
-    /// Returns the files and links that are not ignored, in the order of their names.
-    fn files(&self) -> Result<Vec<PathBuf>> {
-        let docker = self.dockerignore()?;
-        // Nothing installs packages into the folder of a Go module.
-        let skipped = if self.ecosystem == Ecosystem::Go { &[][..] } else { &INSTALLED_FOLDERS[..] };
-        let in_git = self.root.ancestors().any(|folder| folder.join(".git").exists());
-        let walk = WalkBuilder::new(&self.root)
-            .add_custom_ignore_filename(".mcpmignore")
-            .hidden(false)
-            .ignore(false)
-            .git_global(false)
-            // Without a repository, only ignore files in the project itself apply.
-            .parents(in_git)
-            .require_git(in_git)
-            .follow_links(false)
-            .filter_entry(move |entry| {
-                let is = |name: &&str| entry.file_name() == *name;
-                entry.file_name() != ".git" && !skipped.iter().any(is)
-            })
-            .build();
-        let mut files = Vec::new();
-        for entry in walk {
-            let entry = entry.map_err(|error| {
-                let message = format!("cannot read the project `{}`", self.root.display());
-                Error::new(ErrorKind::Io, message).source(error)
-            })?;
-            let path = entry.path();
-            let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
-            let below = path.strip_prefix(&self.root).unwrap_or(path);
-            if !is_folder && !docker.ignores(below) {
-                files.push(entry.into_path());
+    /// Finds the files and links that are not excluded.
+    fn files(&self, global_ignore_file: Option<&Path>) -> Result<ProjectFiles> {
+        let exclusions = Exclusions::new(&self.root, self.ecosystem, global_ignore_file)?;
+        let mut files = ProjectFiles::default();
+        let mut entries = 0;
+        let mut pending = vec![(self.root.clone(), FolderRules::above(&self.root)?)];
+        while let Some((folder, outer)) = pending.pop() {
+            let failed = |error: io::Error| cannot_read(&folder, error);
+            let rules = FolderRules::within(&outer, &folder)?;
+            for entry in fs::read_dir(&folder).map_err(failed)? {
+                entries += 1;
+                if entries > MAX_PROJECT_ENTRIES {
+                    let what = format!("has more than {MAX_PROJECT_ENTRIES} files and folders");
+                    return Err(invalid(&self.root, &what)
+                        .hint("name folders that are not needed for a build in `.mcpmignore`"));
+                }
+                let entry = entry.map_err(failed)?;
+                let (path, is_folder) = (entry.path(), entry.file_type().map_err(failed)?.is_dir());
+                if exclusions.skips(&path, is_folder) || rules.ignores(&path, is_folder) {
+                    continue;
+                }
+                let below = path.strip_prefix(&self.root).unwrap_or(&path);
+                let docker_ignores = exclusions.docker_ignores(below);
+                if exclusions.may_contain_secrets(&path, is_folder) {
+                    if !docker_ignores {
+                        files.secrets.push(below.to_owned());
+                    }
+                } else if is_folder {
+                    // A later pattern of `.dockerignore` may re-include what is in it.
+                    pending.push((path, Rc::clone(&rules)));
+                } else if !docker_ignores {
+                    files.included.push(path);
+                }
             }
         }
-        files.sort();
+        files.included.sort();
+        files.secrets.sort();
         Ok(files)
     }
-
-    /// Reads `.dockerignore`.
-    fn dockerignore(&self) -> Result<DockerIgnore> {
-        let path = self.root.join(".dockerignore");
-        let broken = |error: ignore::Error| {
-            Error::new(ErrorKind::InvalidOption, format!("cannot use `{}`", path.display())).source(error)
-        };
-        let mut patterns = Vec::new();
-        let text = match fs::read_to_string(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            // An unreadable ignore file is an error, since it may exclude secrets.
-            text => text.map_err(|error| broken(error.into()))?,
-        };
-        for line in text.lines() {
-            if line.starts_with('#') {
-                continue;
-            }
-            let line = line.trim();
-            let pattern = line.strip_prefix('!');
-            let lets_in = pattern.is_some();
-            let pattern = pattern.unwrap_or(line).trim().trim_start_matches("./").trim_matches('/');
-            if !pattern.is_empty() && pattern != "." {
-                // Patterns and paths are both relative to the root.
-                let mut builder = GitignoreBuilder::new("");
-                builder.add_line(None, &format!("/{pattern}")).map_err(broken)?;
-                patterns.push((lets_in, builder.build().map_err(broken)?));
-            }
-        }
-        Ok(DockerIgnore(patterns))
-    }
 }
 
-/// The patterns of a `.dockerignore`, and whether each re-includes. Unlike those of Git, they are relative to the
-/// root, and the last one that matches a path or a parent folder decides.
-struct DockerIgnore(Vec<(bool, Gitignore)>);
-
-impl DockerIgnore {
-    fn ignores(&self, path: &Path) -> bool {
-        let matches = |pattern: &Gitignore| pattern.matched_path_or_any_parents(path, false).is_ignore();
-        self.0.iter().rev().find(|(_, pattern)| matches(pattern)).is_some_and(|(lets_in, _)| !lets_in)
+/// Returns a notice about paths, of which it names the first.
+fn notice(text: &str, paths: &[PathBuf]) -> Option<String> {
+    if paths.is_empty() {
+        return None;
     }
-}
-
-/// Tells whether a file usually has secrets, which nothing in an image may have.
-fn may_have_secrets(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let is_example = || ["example", "sample", "template"].iter().any(|word| name.ends_with(word));
-    SECRET_FILES.contains(&&*name) || name.starts_with(".env.") && !is_example()
+    let named: Vec<_> = paths.iter().take(MAX_NAMED_FILES).map(|path| format!("`{}`", shown(path))).collect();
+    let others = paths.len() - named.len();
+    let more = if others == 0 { String::new() } else { format!(" and {others} more") };
+    Some(format!("{text}: {}{more}", named.join(", ")))
 }
 
 /// Tells whether a script of Python names its dependencies itself (PEP 723).
 fn has_inline_metadata(script: &Path) -> io::Result<bool> {
-    let content = read_bounded(script)?;
+    let content = regular_file::read(script, MAX_CONTEXT_BYTES)?;
     Ok(content.split(|byte| *byte == b'\n').any(|line| line.trim_ascii_end() == b"# /// script"))
-}
-
-/// Reads a file, up to the size limit of a context. A file that has been replaced by a link or something else is not
-/// read.
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let mut options = fs::OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        options.custom_flags(flags.bits().cast_signed());
-    }
-    let file = options.open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no file"));
-    }
-    let mut content = Vec::new();
-    file.take(MAX_CONTEXT_BYTES as u64 + 1).read_to_end(&mut content)?;
-    Ok(content)
 }
 
 #[cfg(unix)]

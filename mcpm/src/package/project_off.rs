@@ -18,7 +18,12 @@ impl Project {
         Err(Feature::Docker.missing("building a project"))
     }
 
-    pub(super) fn pack(&self, _context: &mut BuildContext, _into: &str) -> Result<Vec<String>> {
+    pub(super) fn pack(
+        &self,
+        _context: &mut BuildContext,
+        _into: &str,
+        _global_ignore_file: Option<&Path>,
+    ) -> Result<Vec<String>> {
         match self.never {}
     }
 

@@ -1,6 +1,7 @@
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use super::*;
+use crate::ErrorKind;
 
 struct Folder(tempfile::TempDir);
 
@@ -26,7 +27,8 @@ impl Folder {
 
     fn packed_as(&self, ecosystem: Ecosystem, path: &str) -> (Vec<String>, Vec<String>) {
         let mut context = BuildContext::new();
-        let said = Project::find(ecosystem, &self.path(path)).unwrap().pack(&mut context, "src").unwrap();
+        let project = Project::find(ecosystem, &self.path(path)).unwrap();
+        let said = project.pack(&mut context, "src", Some(&self.path("mcpmignore"))).unwrap();
         let archive = context.finish().unwrap();
         let mut archive = tar::Archive::new(archive.as_ref());
         let names = archive.entries().unwrap().map(|entry| {
@@ -36,6 +38,12 @@ impl Folder {
             format!("{}{mode}{}", entry.path().unwrap().display(), link.unwrap_or_default())
         });
         (names.collect(), said)
+    }
+
+    /// The error of packing the Go project in `project`.
+    fn refused(&self) -> crate::Error {
+        let project = Project::find(Ecosystem::Go, &self.path("project")).unwrap();
+        project.pack(&mut BuildContext::new(), "src", None).unwrap_err()
     }
 }
 
@@ -123,11 +131,15 @@ fn symlinks_out_of_the_project_are_skipped_with_a_warning() {
     fs::set_permissions(folder.path("project/a"), fs::Permissions::from_mode(0o700)).unwrap();
     let (names, said) = folder.packed();
     assert_eq!(names, ["src/a*", "src/go.mod", "src/inside -> a"]);
-    let left_out = ["file", "folder", "nowhere"];
-    assert_eq!(
-        said,
-        left_out.map(|name| format!("`{name}` links to a target outside the project and is omitted"))
-    );
+    assert_eq!(said, ["links to targets outside the project are excluded: `file`, `folder`, `nowhere`"]);
+    // The number of links does not matter, and neither do their names.
+    for number in 0..10 {
+        symlink("/", folder.path(&format!("project/\u{1b}{number}"))).unwrap();
+    }
+    let shown: Vec<String> = (0..5).map(|number| format!("`\\u{{1b}}{number}`")).collect();
+    let expected =
+        format!("links to targets outside the project are excluded: {} and 8 more", shown.join(", "));
+    assert_eq!(folder.packed().1, [expected]);
 }
 
 #[test]
@@ -158,7 +170,7 @@ fn the_files_of_a_module_are_files_of_the_project() {
         symlink(target, folder.path("project/go.sum")).unwrap();
         let error = project.root_file("go.sum").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidOption, "{target}: {error}");
-        assert!(read_bounded(&folder.path("project/go.sum")).is_err(), "{target}");
+        assert!(regular_file::read(&folder.path("project/go.sum"), 100).is_err(), "{target}");
         fs::remove_file(folder.path("project/go.sum")).unwrap();
     }
     fs::create_dir(folder.path("project/go.sum")).unwrap();
@@ -170,13 +182,12 @@ fn an_oversized_file_is_not_read_whole() {
     let folder = Folder::new(&[("project/go.mod", "module example.com/a\n"), ("project/large", "")]);
     let file = fs::OpenOptions::new().write(true).open(folder.path("project/large")).unwrap();
     file.set_len(1 << 50).or_else(|_| file.set_len(1 << 40)).unwrap();
-    let project = Project::find(Ecosystem::Go, &folder.path("project")).unwrap();
-    let error = project.pack(&mut BuildContext::new(), "src").unwrap_err();
+    let error = folder.refused();
     assert!(error.message().contains("more than 256 MiB"), "{error}");
 }
 
 #[test]
-fn files_with_secrets_and_installed_packages_are_left_out() {
+fn files_with_secrets_and_installed_packages_are_excluded() {
     let folder = Folder::new(&[
         ("project/package.json", "{}"),
         ("project/.env", "KEY=1"),
@@ -190,16 +201,15 @@ fn files_with_secrets_and_installed_packages_are_left_out() {
     ]);
     let (names, said) = folder.packed_as(Ecosystem::Node, "project");
     assert_eq!(names, ["src/.env.example", "src/.mcpmignore", "src/package.json", "src/server.js"]);
-    let left_out = [".env", ".env.local", "deep/.npmrc"];
-    assert_eq!(said, left_out.map(|name| format!("`{name}` may have secrets and is omitted")));
-    // A script of the project has the same files; one without a project is alone.
+    assert_eq!(said, ["files that may contain secrets are excluded: `.env`, `.env.local`, `deep/.npmrc`"]);
+    // A script of the project has the same files; one without a project is standalone.
     assert_eq!(folder.packed_as(Ecosystem::Node, "project/server.js").0, names);
     fs::remove_file(folder.path("project/package.json")).unwrap();
     assert_eq!(folder.packed_as(Ecosystem::Node, "project/server.js").0, ["src/server.js"]);
 }
 
 #[test]
-fn a_script_with_inline_metadata_is_alone() {
+fn a_script_with_inline_metadata_is_standalone() {
     let script = "# /// script\n# dependencies = []\n# ///\nprint()\n";
     let folder = Folder::new(&[
         ("project/pyproject.toml", ""),
@@ -219,4 +229,118 @@ fn a_home_folder_is_no_project() {
         let error = Project::find(Ecosystem::Node, &folder.path(path)).unwrap_err();
         assert!(error.message().contains("is a home folder"), "{error}");
     }
+}
+
+#[test]
+fn keys_and_histories_are_excluded_whatever_their_case() {
+    let secret = [
+        ".ENV",
+        ".env-local",
+        ".envrc",
+        "b/.env/a",
+        ".yarnrc.yml",
+        "prod.env",
+        "a/id_rsa",
+        "a/ID_ed25519.bak",
+        "a/b.PEM",
+        "a/b.key",
+        "a/b.p12",
+        ".aws/credentials",
+        "a/.ssh/config",
+        "home/.docker/config.json",
+        "Credentials.json",
+        "a/terraform.tfstate",
+    ];
+    let skipped = [
+        ".git/config",
+        ".hg/store",
+        ".svn/wc.db",
+        ".jj/repo",
+        ".tox/a",
+        "any name/pyvenv.cfg",
+        "any name/bin/a",
+    ];
+    let kept = [
+        ".docker/Dockerfile",
+        ".env.Example",
+        "environment.py",
+        "id_generator.py",
+        "keys.py",
+        "pyproject.toml",
+    ];
+    let all = secret.iter().chain(&skipped).chain(&kept);
+    let paths: Vec<String> = all.map(|path| format!("project/{path}")).collect();
+    let files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), "")).collect();
+    let (names, said) = Folder::new(&files).packed_as(Ecosystem::Python, "project");
+    assert_eq!(names, kept.map(|path| format!("src/{path}")));
+    let [notice] = &said[..] else { panic!("{said:?}") };
+    assert!(notice.ends_with(" and 11 more"), "{notice}");
+}
+
+#[test]
+fn an_ignore_file_that_cannot_be_read_fails_the_build() {
+    for name in [".gitignore", ".mcpmignore", ".dockerignore", "deep/.gitignore"] {
+        let folder =
+            Folder::new(&[("project/go.mod", ""), ("project/secrets.txt", ""), ("project/deep/a", "")]);
+        let file = folder.path("project").join(name);
+        // A comment in Latin-1, before a pattern.
+        fs::write(&file, b"# caf\xe9\nsecrets.txt\n").unwrap();
+        assert!(folder.refused().message().ends_with("is not UTF-8"), "{name}: {}", folder.refused());
+        fs::write(&file, "a\n{b\n").unwrap();
+        assert!(folder.refused().message().starts_with("line 2 of `"), "{name}: {}", folder.refused());
+        fs::write(&file, "a".repeat(2 << 20)).unwrap();
+        assert!(folder.refused().message().ends_with("larger than 1 MiB"), "{name}: {}", folder.refused());
+        fs::remove_file(&file).unwrap();
+        crate::testing::make_pipe(&file);
+        assert!(folder.refused().message().contains("not a regular file"), "{name}: {}", folder.refused());
+        fs::remove_file(&file).unwrap();
+        symlink("/dev/zero", &file).unwrap();
+        assert!(folder.refused().message().contains("is a link"), "{name}: {}", folder.refused());
+    }
+}
+
+#[test]
+fn the_ignore_files_of_mcpm_only_exclude() {
+    let folder = Folder::new(&[
+        ("project/go.mod", ""),
+        ("project/.gitignore", "by-git\n"),
+        ("project/.mcpmignore", "by-mcpm\n!by-git\n!by-user\n"),
+        ("project/deep/.mcpmignore", "!by-mcpm\n"),
+        ("project/by-git", ""),
+        ("project/by-mcpm", ""),
+        ("project/by-user", ""),
+        ("project/deep/by-mcpm", ""),
+        ("mcpmignore", "by-user\n"),
+    ]);
+    let expected =
+        ["src/.gitignore", "src/.mcpmignore", "src/deep/.mcpmignore", "src/deep/by-mcpm", "src/go.mod"];
+    assert_eq!(folder.packed().0, expected);
+    fs::remove_file(folder.path("mcpmignore")).unwrap();
+    assert!(folder.packed().0.contains(&"src/by-user".to_owned()));
+}
+
+#[test]
+fn the_ignore_file_of_a_worktree_is_that_of_its_repository() {
+    let folder = Folder::new(&[
+        ("repository/.git/info/exclude", "secret\n"),
+        ("repository/.git/worktrees/project/commondir", "../..\n"),
+        ("project/.git", "gitdir: ../repository/.git/worktrees/project\n"),
+        ("project/go.mod", ""),
+        ("project/secret", ""),
+    ]);
+    assert_eq!(folder.packed().0, ["src/go.mod"]);
+}
+
+#[test]
+fn a_list_of_packages_that_is_not_read_is_named() {
+    let metadata = "# /// script\n# dependencies = []\n# ///\n";
+    let folder =
+        Folder::new(&[("a/server.py", ""), ("a/requirements.txt", "httpx\n"), ("a/own.py", metadata)]);
+    let said = |script| folder.packed_as(Ecosystem::Python, script).1;
+    assert!(
+        said("a/server.py")[0].contains("`requirements.txt` are not installed"),
+        "{:?}",
+        said("a/server.py")
+    );
+    assert_eq!(said("a/own.py"), Vec::<String>::new());
 }

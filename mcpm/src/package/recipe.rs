@@ -1,6 +1,6 @@
 //! Build recipes of packages, and the image names that are hashes of them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use bytes::Bytes;
 use ring::digest::{Context as Hasher, SHA256};
@@ -42,6 +42,8 @@ pub(crate) struct RecipeInputs<'a> {
     pub(crate) ca_cert: Option<&'a Certificates>,
     /// Proxies and mirrors.
     pub(crate) settings: &'a BuildSettings,
+    /// The user's ignore file for all local projects, if it applies.
+    pub(crate) global_ignore_file: Option<&'a Path>,
 }
 
 /// How the image of a package is built.
@@ -65,7 +67,7 @@ pub(crate) struct Recipe {
 }
 
 impl Recipe {
-    /// Creates the recipe of a package. Reads a local project, and queries nothing else.
+    /// Creates the recipe of a package. Reads a local project, which may take long, and queries nothing else.
     ///
     /// # Errors
     /// `InvalidOption` for an invalid base image or package, and for a path without a project; `NotFound` and
@@ -113,7 +115,7 @@ impl Recipe {
                     context.add_file(format!("module/{name}"), &content, false)?;
                 }
             }
-            warnings = project.pack(&mut context, "src")?;
+            warnings = project.pack(&mut context, "src", ingredients.global_ignore_file)?;
         }
         let context = context.finish()?;
         let hash = hash(&context, &mirrors, ingredients.command);

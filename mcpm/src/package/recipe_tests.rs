@@ -15,6 +15,7 @@ fn recipe<'a>(reference: &str, change: impl FnOnce(&mut RecipeInputs<'a>)) -> Re
         command: None,
         ca_cert: None,
         settings,
+        global_ignore_file: None,
     };
     change(&mut ingredients);
     Recipe::new(&ingredients)

@@ -1,7 +1,7 @@
 //! Reads `uvx://`, `npx://` and `go://` references.
 
 use std::{
-    fmt,
+    fmt, fs,
     path::{Component, Path, PathBuf},
 };
 
@@ -113,11 +113,14 @@ impl PackageReference {
         }
     }
 
-    /// Returns the reference with a local path made absolute, so that it means the same everywhere.
+    /// Returns the reference with a local path made absolute and without links, so that it means the same everywhere. A
+    /// path that does not exist is made absolute only.
     #[must_use]
     pub fn resolved_against(&self, folder: &Path) -> Self {
         let Some(path) = self.project() else { return self.clone() };
-        Self::local(self.ecosystem(), normalized(&folder.join(path)))
+        let path = folder.join(path);
+        let path = fs::canonicalize(&path).unwrap_or_else(|_| normalized(&path));
+        Self::local(self.ecosystem(), path)
     }
 
     /// Returns the requirement in the syntax of the ecosystem's tool: `name[extra]==1.2`, `@scope/name@1.2`,

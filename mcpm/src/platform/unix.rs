@@ -79,7 +79,6 @@ pub(crate) fn is_same_entry(one: &Metadata, other: &Metadata) -> bool {
 }
 
 /// Whether a file belongs to the user of this process.
-#[cfg(feature = "clients")]
 pub(crate) fn is_own_file(metadata: &Metadata) -> bool {
     metadata.uid() == rustix::process::geteuid().as_raw()
 }

@@ -142,7 +142,6 @@ pub(crate) fn is_same_entry(_one: &Metadata, _other: &Metadata) -> bool {
 }
 
 /// Whether a file belongs to the user of this process; the access rights decide here.
-#[cfg(feature = "clients")]
 pub(crate) fn is_own_file(_metadata: &Metadata) -> bool {
     true
 }

@@ -150,7 +150,7 @@ impl Workload {
                     creates_group,
                 });
             }
-            ServerSource::Image(_) | ServerSource::Package(_) => self.image_source(request)?,
+            ServerSource::Image(_) | ServerSource::Package(_) => self.image_source(request).await?,
             ServerSource::Named { .. } => return Err(not_located()),
         };
         let verification = Verification::from_request(request)?.planned();
@@ -194,7 +194,7 @@ impl Workload {
         let name = self.name(request)?;
         let image_source = match &request.source {
             ServerSource::Remote(url) => return remote::resolve(request, url, name, &self.environment),
-            ServerSource::Image(_) | ServerSource::Package(_) => self.image_source(request)?,
+            ServerSource::Image(_) | ServerSource::Package(_) => self.image_source(request).await?,
             ServerSource::Named { .. } => return Err(not_located()),
         };
         let verification = Verification::from_request(request)?;
@@ -352,9 +352,9 @@ impl Workload {
         Ok(())
     }
 
-    fn image_source(&self, request: &WorkloadRequest) -> Result<ImageSource> {
+    async fn image_source(&self, request: &WorkloadRequest) -> Result<ImageSource> {
         let none = || Error::new(ErrorKind::Internal, "a remote server has no image");
-        ImageSource::from_request(request, &self.environment)?.ok_or_else(none)
+        ImageSource::from_request(request, &self.environment).await?.ok_or_else(none)
     }
 
     async fn runtime(&self) -> Result<Arc<dyn Runtime>> {

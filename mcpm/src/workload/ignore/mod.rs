@@ -35,6 +35,8 @@ use rules::IGNORE_FILE_NAME;
 #[cfg(any(fuzzing, test))]
 pub(super) use rules::ignores;
 
+/// The name of the ignore file in the configuration folder.
+pub(super) const GLOBAL_IGNORE_FILE: &str = "mcpmignore";
 /// Engines become slow with many mounts.
 const MAX_OVERLAYS: usize = 500;
 
@@ -87,7 +89,7 @@ pub(super) fn compute_overlays(
     globally: bool,
     environment: &Environment,
 ) -> Result<Overlays> {
-    let global = if globally { rules::read(&environment.config_dir.join("mcpmignore"))? } else { None };
+    let global = if globally { rules::read(&environment.config_dir.join(GLOBAL_IGNORE_FILE))? } else { None };
     let known = Baseline::read(environment)?;
     let mut folders = Vec::new();
     let mut walked = WalkResult::default();

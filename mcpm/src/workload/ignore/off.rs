@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::{Environment, Error, Feature, Result, runtime::Mount};
 
+/// The name of the ignore file in the configuration folder.
+pub(super) const GLOBAL_IGNORE_FILE: &str = "mcpmignore";
+
 /// The overlays of ignored files and folders.
 #[derive(Debug)]
 pub(super) struct Overlays {

@@ -34,8 +34,8 @@ fn options() -> WorkloadOptions {
     }
 }
 
-#[test]
-fn files_are_used_as_they_were_when_the_workload_was_built() {
+#[tokio::test]
+async fn files_are_used_as_they_were_when_the_workload_was_built() {
     let folder = tempfile::tempdir().unwrap();
     let working_dir = folder.path().to_owned();
     let write = |name: &str, text: &str| fs::write(working_dir.join(name), text).unwrap();
@@ -69,7 +69,7 @@ fn files_are_used_as_they_were_when_the_workload_was_built() {
     let proxy = request.files.proxy().unwrap();
     assert!(proxy.policy.overrides.contains_key("read") && proxy.audit.is_some(), "{proxy:?}");
     Verification::from_request(&request).unwrap();
-    ImageSource::from_request(&request, &environment).unwrap();
+    ImageSource::from_request(&request, &environment).await.unwrap();
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::{request::WorkloadRequest, source::ServerSource, verification};
 use crate::{
     Environment, Error, ErrorKind, Result,
+    blocking::run_blocking,
     image::{ImageReference, pull, verify::VerifiedImage},
     options::{OptionSet as _, WorkloadOptions},
     package::{
@@ -10,7 +11,7 @@ use crate::{
         build::{self, BuildPolicy, BuiltImage, PackageBuildProgress},
     },
     runtime::{BuildProgress, ImageInfo, PullProgress, Runtime, builtin::HOST_IMAGE},
-    workload::{PackageSpec, WorkloadEvent, events::WorkloadEvents},
+    workload::{PackageSpec, WorkloadEvent, events::WorkloadEvents, ignore::GLOBAL_IGNORE_FILE},
 };
 
 /// The options that apply to packages only.
@@ -39,7 +40,7 @@ impl ImageSource {
     ///
     /// # Errors
     /// `InvalidOption` for options that contradict each other; those of files that cannot be read.
-    pub(in crate::workload) fn from_request(
+    pub(in crate::workload) async fn from_request(
         request: &WorkloadRequest,
         environment: &Environment,
     ) -> Result<Option<Self>> {
@@ -63,7 +64,7 @@ impl ImageSource {
             }
             ServerSource::Package(package) => {
                 let base = options.runtime_image.as_deref();
-                Ok(Some(Self::Package(Box::new(recipe(package, base, request, environment)?))))
+                Ok(Some(Self::Package(Box::new(recipe(package, base, request, environment).await?))))
             }
         }
     }
@@ -97,7 +98,7 @@ impl ImageSource {
         if options.runtime_image.is_some() || build::find(runtime, usual).await?.is_some() {
             return Ok((self, None));
         }
-        let host = recipe(package, Some(HOST_IMAGE), request, environment)?;
+        let host = recipe(package, Some(HOST_IMAGE), request, environment).await?;
         let warning = format!(
             "the base image of `{package}` could not be pulled, so its server can read the system folders of this machine"
         );
@@ -221,22 +222,32 @@ impl ImageSource {
 }
 
 /// Returns the recipe of a package on a base image.
-fn recipe(
+async fn recipe(
     package: &PackageReference,
     base: Option<&str>,
     request: &WorkloadRequest,
     environment: &Environment,
 ) -> Result<Recipe> {
     let options = &request.options;
-    Recipe::new(&RecipeInputs {
-        package,
-        with: &options.with_package,
-        runtime_image: base,
-        add_packages: &options.runtime_add_package,
-        command: options.package_command.as_deref(),
-        ca_cert: request.files.ca_cert()?,
-        settings: &environment.build,
+    let (package, base, settings) = (package.clone(), base.map(str::to_owned), environment.build.clone());
+    let (with, add_packages) = (options.with_package.clone(), options.runtime_add_package.clone());
+    let command = options.package_command.clone();
+    let ca_cert = request.files.ca_cert()?.cloned();
+    let global_ignore_file =
+        options.ignore_globally.unwrap_or(true).then(|| environment.config_dir.join(GLOBAL_IGNORE_FILE));
+    run_blocking(move || {
+        Recipe::new(&RecipeInputs {
+            package: &package,
+            with: &with,
+            runtime_image: base.as_deref(),
+            add_packages: &add_packages,
+            command: command.as_deref(),
+            ca_cert: ca_cert.as_ref(),
+            settings: &settings,
+            global_ignore_file: global_ignore_file.as_deref(),
+        })
     })
+    .await
 }
 
 fn pulling(image: &ImageReference, progress: PullProgress) -> WorkloadEvent {
