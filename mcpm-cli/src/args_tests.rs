@@ -81,7 +81,7 @@ fn a_refused_credential_is_not_repeated() {
 
 #[test]
 fn help_shows_defaults() {
-    let help = refusal(&["run", "-h"])
+    let help = refusal(&["run", "--help"])
         .to_string()
         .replace('\n', " ")
         .split_whitespace()

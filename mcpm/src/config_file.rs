@@ -46,7 +46,7 @@ pub(crate) fn json_or_yaml<T: DeserializeOwned>(path: &Path, what: &str) -> Resu
     let wrong = |error: &dyn std::fmt::Display| {
         // Some errors quote the lines around the position; the first line is sufficient.
         let error = suggest_field(&error.to_string());
-        let first = error.lines().next().unwrap_or_default();
+        let first = error.lines().next().unwrap_or_default().trim_start_matches("error: ");
         invalid(format!("`{}` is not a valid {what}: {first}", path.display()))
     };
     if is_json {

@@ -17,7 +17,8 @@ pub(crate) fn suggest_field(error: &str) -> String {
     });
     let Some((before, name, choices)) = found else { return error.to_owned() };
     let end = [" at line ", "\n"].iter().filter_map(|end| choices.find(end)).min().unwrap_or(choices.len());
-    let known = choices[..end].split('`').skip(1).step_by(2);
+    // Parsers of JSON put names in backticks, that of YAML does not.
+    let known = choices[..end].split([' ', ',', '`']).filter(|word| !["", "one", "of", "or"].contains(word));
     let meant = nearest(known, name).map(|known| format!(" (did you mean `{known}`?)")).unwrap_or_default();
     format!("{before}{UNKNOWN}{name}`{meant}{}", &choices[end..])
 }
@@ -57,6 +58,10 @@ mod tests {
                 "bad: unknown field `nam` (did you mean `name`?)",
             ),
             ("unknown field `colour`, expected `name`\n | x", "unknown field `colour`\n | x"),
+            (
+                "unknown field `nam`, expected one of group, name",
+                "unknown field `nam` (did you mean `name`?)",
+            ),
             (
                 "unknown field `x`, there are no fields at line 1",
                 "unknown field `x`, there are no fields at line 1",

@@ -51,7 +51,6 @@ fn a_machine_that_can_run_workloads_is_healthy_and_leftovers_are_removed() {
 }
 
 #[test]
-#[ignore = "nightly: waits for the time limits of the checks"]
 fn an_engine_that_accepts_and_never_responds_hangs_nothing() {
     let home = Home::new();
     let socket = home.text("mute.sock");

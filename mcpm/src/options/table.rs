@@ -41,7 +41,9 @@ options! {
         /// Label to add to the container
         label: Vec<KeyValue> [short: Some('l')];
         /// Transport mode of the server
-        transport: Option<Transport> [common: true, computed_default: Some("from the registry entry, otherwise detected")];
+        transport: Option<Transport> [
+            common: true, computed_default: Some("from the registry entry, otherwise detected"),
+        ];
         /// Proxy mode of a stdio server; `sse` is deprecated and will be removed
         proxy_mode: Option<ProxyMode> = "streamable-http";
     }
@@ -51,7 +53,9 @@ options! {
             place: ArgumentPosition::Positional, placeholder: Some("SERVER_NAME"), required: Required::Always,
         ];
         /// URI of the target MCP server
-        target_uri: Option<String> [common: true, kind: ValueKind::Url, placeholder: Some("URI"), required: Required::Always];
+        target_uri: Option<String> [
+            common: true, kind: ValueKind::Url, placeholder: Some("URI"), required: Required::Always,
+        ];
     }
     section "Workload and container" | "Proxy" for (run, proxy) {
         /// IP or hostname the HTTP proxy listens on
