@@ -1021,6 +1021,8 @@ void mcpm_workload_builder_allow_runtime_gateway(mcpm_workload_builder *builder,
 
 /**
  * Environment variable for the server.
+ *
+ * On the command line, a name alone takes the value from the environment of mcpm.
  */
 void mcpm_workload_builder_env(mcpm_workload_builder *builder, const char *value);
 

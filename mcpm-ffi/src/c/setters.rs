@@ -152,6 +152,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_allow_runtime_gateway(builder: *m
 }
 
 /// Environment variable for the server.
+///
+/// On the command line, a name alone takes the value from the environment of mcpm.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_env(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.

@@ -90,6 +90,8 @@ pub struct WorkloadOptions {
     #[uniffi(default)]
     pub allow_runtime_gateway: Option<bool>,
     /// Environment variable for the server.
+    ///
+    /// On the command line, a name alone takes the value from the environment of mcpm.
     #[uniffi(default)]
     pub env: Vec<EnvVar>,
     /// Load environment variables from a file.
