@@ -34,7 +34,7 @@ const EXEMPT_CONSTANTS: [&str; 81] = [
     "platform/windows.rs FILE_FLAG_BACKUP_SEMANTICS",
     "proxy/last_seen.rs FAILED",
     "proxy/last_seen.rs NO_EXCHANGE",
-    "runtime/builtin/log.rs HEADER_BYTES",
+    "runtime/output_log.rs HEADER_BYTES",
     "runtime/builtin/streams.rs READ_BYTES",
     "runtime/builtin/control_group.rs CPU_PERIOD",
     "runtime/builtin/control_group.rs NANOS_PER_CPU",

@@ -108,7 +108,6 @@ const ONLY_IN_RUST: &[(&str, &str)] = &[
     ("Workloads::tunnel_target", "tunnels are opened by the command line"),
     ("Workloads::clients", "configurations of clients are written by the command line"),
     ("Workloads::client_target", "configurations of clients are written by the command line"),
-    ("Workloads::log_path", "a file of the command line's supervisor"),
     ("Workloads::export_text", "`export` to a file"),
     ("Workloads::launch", "`Workloads::start`, whose parameters are those of `Launch`"),
     ("WorkloadBuilder::set", "`mcpm_workload_builder_set` in C; options are typed in Python and Swift"),

@@ -104,7 +104,7 @@ fn a_killed_stdio_server_comes_back_and_its_sessions_go_on() {
     assert_eq!(followed.stdout, log);
     for (line, count) in [
         ("starting the server", 1),
-        (" ready name=", 1),
+        ("ready at http://", 1),
         ("the server exited with code 137", 2),
         ("it is started again attempt=1", 1),
         ("the server is ready again", 2),

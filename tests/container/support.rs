@@ -101,6 +101,7 @@ pub(crate) fn shell(name: &str, script: &str) -> ContainerSpec {
         network: Network::None,
         ports: Vec::new(),
         stdin: true,
+        unlogged: false,
         pids_limit: 256,
         confinement: Confinement::default(),
         entry: None,

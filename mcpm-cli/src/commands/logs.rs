@@ -1,36 +1,34 @@
-//! `mcpm logs`: prints the output of a server, or the log of its proxy.
+//! `mcpm logs`: prints the output of a server, its messages, or the log of its proxy.
 
 use std::{
-    fs::File,
-    io::{self, Read as _, Write as _},
-    path::Path,
+    borrow::Cow,
+    io::{self, IsTerminal as _},
     process::ExitCode,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use futures_util::StreamExt as _;
-use mcpm::{Environment, Error, ErrorKind, Result, runtime::LogStream, workload::Workloads};
+use mcpm::{
+    Environment, Result,
+    runtime::LogChunk,
+    workload::{ServerLogOptions, Workloads},
+};
 
 use crate::{args::whole_number, commands::workload_args, executor, output, signals::StopSignals};
 
-const FOLLOW: &str = "follow";
+pub(crate) const FOLLOW: &str = "follow";
 const TAIL: &str = "tail";
+pub(crate) const SINCE: &str = "since";
+const TIMESTAMPS: &str = "timestamps";
+const PROTOCOL: &str = "protocol";
 const PROXY: &str = "proxy";
-/// How often the log of a proxy is looked at for new lines.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(crate) fn command() -> Command {
     Command::new("logs").about("Show the output of a server").defer(|command| {
         command
             .arg(workload_args::name_arg())
-            .arg(
-                Arg::new(FOLLOW)
-                    .long(FOLLOW)
-                    .short('f')
-                    .action(ArgAction::SetTrue)
-                    .help("Follow until the server exits; with `--proxy`, until the workload ends"),
-            )
+            .arg(follow("Follow until the workload is stopped or fails, over restarts"))
             .arg(
                 Arg::new(TAIL)
                     .long(TAIL)
@@ -38,122 +36,139 @@ pub(crate) fn command() -> Command {
                     .value_parser(whole_number(u64::MAX))
                     .help("Number of lines to show from the end"),
             )
+            .arg(since("Show only what was written since then"))
+            .arg(
+                Arg::new(TIMESTAMPS)
+                    .long(TIMESTAMPS)
+                    .short('t')
+                    .action(ArgAction::SetTrue)
+                    .help("Show when each line was written"),
+            )
+            .arg(
+                Arg::new(PROTOCOL)
+                    .long(PROTOCOL)
+                    .action(ArgAction::SetTrue)
+                    .requires(FOLLOW)
+                    .conflicts_with_all([TAIL, SINCE])
+                    .help("Show the messages that a stdio server sends from now on; they are not kept"),
+            )
             .arg(
                 Arg::new(PROXY)
                     .long(PROXY)
                     .action(ArgAction::SetTrue)
-                    .conflicts_with(TAIL)
+                    .conflicts_with_all([TAIL, SINCE, TIMESTAMPS, PROTOCOL])
                     .help("Show the log of the workload's proxy instead: starts, exits, restarts and errors"),
             )
     })
 }
 
+/// The argument to go on.
+pub(crate) fn follow(help: &'static str) -> Arg {
+    Arg::new(FOLLOW).long(FOLLOW).short('f').action(ArgAction::SetTrue).help(help)
+}
+
+/// The argument for a point in time.
+pub(crate) fn since(help: &'static str) -> Arg {
+    Arg::new(SINCE)
+        .long(SINCE)
+        .value_name("TIME")
+        .value_parser(point_in_time)
+        .help(format!("{help}: a time in RFC 3339, or how long ago, such as `10m`"))
+}
+
+fn point_in_time(text: &str) -> std::result::Result<SystemTime, &'static str> {
+    let ago = |duration: Duration| SystemTime::now().checked_sub(duration);
+    let ago = humantime::parse_duration(text).ok().and_then(ago);
+    ago.or_else(|| humantime::parse_rfc3339(text).ok())
+        .ok_or("expected a time such as `2026-01-31T12:00:00Z`, or a duration such as `10m`")
+}
+
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let workloads = Workloads::new(Environment::from_process());
     let name = workload_args::name_of(matches);
-    if matches.get_flag(PROXY) {
-        return show_proxy_log(&workloads, name, matches.get_flag(FOLLOW));
-    }
+    let follow = matches.get_flag(FOLLOW);
     executor::run(async {
-        let tail = matches.get_one::<u64>(TAIL).map(|lines| usize::try_from(*lines).unwrap_or(usize::MAX));
-        let mut logs = workloads.logs(name, matches.get_flag(FOLLOW), tail).await?;
+        let mut printer = LinePrinter { timestamps: matches.get_flag(TIMESTAMPS), in_line: false };
         let mut stop = StopSignals::listen()?;
-        loop {
-            let chunk = tokio::select! {
-                chunk = logs.next() => chunk,
-                () = stop.recv() => return Ok(ExitCode::SUCCESS),
-            };
-            match chunk.transpose()? {
-                None => return Ok(ExitCode::SUCCESS),
-                Some(chunk) if chunk.stream == LogStream::Stdout => output::write(&chunk.bytes)?,
-                Some(chunk) => {
-                    // Errors are ignored: a reader that closed the pipe needs no more.
-                    let _ = io::stderr().write_all(&chunk.bytes);
-                }
+        if matches.get_flag(PROXY) {
+            let mut log = workloads.proxy_log(name, follow)?;
+            while let Some(text) = executor::until_stopped(&mut stop, log.next()).await.flatten() {
+                printer.print(&text?, None)?;
             }
+            return Ok(ExitCode::SUCCESS);
         }
-    })
-}
-
-fn show_proxy_log(workloads: &Workloads, name: &str, follow: bool) -> Result<ExitCode> {
-    let path = workloads.log_path(name)?;
-    let mut log = GrowingFile::default();
-    if !follow {
-        output::write(&log.read(&path)?)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    executor::run(async {
-        let mut stop = StopSignals::listen()?;
-        loop {
-            // Queried first, so that the last lines are read.
-            let is_supervised = workloads.is_supervised(name).unwrap_or(false);
-            output::write(&log.read(&path)?)?;
-            if !is_supervised {
-                return Ok(ExitCode::SUCCESS);
-            }
-            tokio::select! {
-                () = tokio::time::sleep(POLL_INTERVAL) => {}
-                () = stop.recv() => return Ok(ExitCode::SUCCESS),
-            }
-        }
-    })
-}
-
-/// A file that grows, and that another one may replace.
-#[derive(Debug, Default)]
-struct GrowingFile {
-    file: Option<File>,
-    /// How much was read.
-    size: u64,
-}
-
-impl GrowingFile {
-    /// Returns what was added.
-    fn read(&mut self, path: &Path) -> Result<Vec<u8>> {
-        let failed = |error: io::Error| {
-            Error::new(ErrorKind::Io, format!("cannot read `{}`", path.display())).source(error)
+        let options = ServerLogOptions {
+            follow,
+            tail: matches.get_one::<u64>(TAIL).map(|lines| usize::try_from(*lines).unwrap_or(usize::MAX)),
+            since: matches.get_one(SINCE).copied(),
+            protocol: matches.get_flag(PROTOCOL),
         };
-        let mut added = Vec::new();
-        if let Some(file) = &mut self.file {
-            self.size += file.read_to_end(&mut added).map_err(failed)? as u64;
+        let mut logs = workloads.logs_with(name, options).await?;
+        while let Some(chunk) = executor::until_stopped(&mut stop, logs.next()).await.flatten() {
+            let LogChunk { bytes, time, .. } = chunk?;
+            printer.print(&bytes, time)?;
         }
-        // A file that is smaller is another one: the log is never cut.
-        let is_same = self.file.is_some() && path.metadata().is_ok_and(|now| now.len() >= self.size);
-        if !is_same {
-            (self.file, self.size) = match File::open(path) {
-                Ok(file) => (Some(file), 0),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => (None, 0),
-                Err(error) => return Err(failed(error)),
-            };
-            if let Some(file) = &mut self.file {
-                self.size = file.read_to_end(&mut added).map_err(failed)? as u64;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Prints output in parts, which need not end with a line.
+struct LinePrinter {
+    timestamps: bool,
+    /// Whether the last line is not complete.
+    in_line: bool,
+}
+
+impl LinePrinter {
+    fn print(&mut self, bytes: &[u8], time: Option<SystemTime>) -> Result<()> {
+        // Text of a server must not control the terminal.
+        let bytes = match io::stdout().is_terminal() {
+            true => Cow::Owned(output::escape_text(&String::from_utf8_lossy(bytes)).into_bytes()),
+            false => Cow::Borrowed(bytes),
+        };
+        output::write(&self.stamp(&bytes, time))
+    }
+
+    fn stamp<'a>(&mut self, bytes: &'a [u8], time: Option<SystemTime>) -> Cow<'a, [u8]> {
+        let Some(time) = time.filter(|_| self.timestamps) else { return bytes.into() };
+        let time = humantime::format_rfc3339_millis(time);
+        let mut stamped = Vec::new();
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if !self.in_line {
+                stamped.extend_from_slice(format!("{time} ").as_bytes());
             }
+            stamped.extend_from_slice(line);
+            self.in_line = !line.ends_with(b"\n");
         }
-        Ok(added)
+        stamped.into()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]
-    fn what_is_added_is_read_also_from_the_next_file() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("log");
-        let mut log = GrowingFile::default();
-        let mut added = || String::from_utf8(log.read(&path).expect("a file")).expect("text");
-        assert_eq!(added(), "");
-        fs::write(&path, "one\n").expect("a file");
-        assert_eq!(added(), "one\n");
-        assert_eq!(added(), "");
-        let mut file = fs::OpenOptions::new().append(true).open(&path).expect("a file");
-        file.write_all(b"two\nlast\n").expect("room");
-        fs::rename(&path, folder.path().join("log.1")).expect("a file");
-        fs::write(&path, "three\n").expect("a file");
-        assert_eq!(added(), "two\nlast\nthree\n");
-        assert_eq!(added(), "");
+    fn each_line_gets_the_time_of_its_beginning() {
+        let mut printer = LinePrinter { timestamps: true, in_line: false };
+        let at = |seconds| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        let text = [("one\ntw", 0), ("o\n", 1), ("\nthree", 2)]
+            .map(|(text, time)| printer.stamp(text.as_bytes(), at(time)).into_owned())
+            .concat();
+        let expected = "1970-01-01T00:00:00.000Z one\n1970-01-01T00:00:00.000Z two\n\
+                        1970-01-01T00:00:02.000Z \n1970-01-01T00:00:02.000Z three";
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_point_in_time_is_a_time_or_how_long_ago_it_was() {
+        assert_eq!(
+            point_in_time("1970-01-01T00:00:01Z"),
+            Ok(SystemTime::UNIX_EPOCH + Duration::from_secs(1))
+        );
+        assert!(point_in_time("1h 5m").unwrap() < SystemTime::now() - Duration::from_secs(3600));
+        for text in ["", "yesterday", "-5m"] {
+            assert!(point_in_time(text).is_err(), "{text}");
+        }
     }
 }

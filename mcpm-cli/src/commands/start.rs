@@ -1,12 +1,12 @@
 //! `mcpm start` and `mcpm restart`: start recorded workloads.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use mcpm::{
     Error, ErrorKind, Result,
+    options::OptionValue as _,
     state::WorkloadState,
-    stdio::RestartPolicy,
     workload::{Launch, Workloads},
 };
 
@@ -77,7 +77,7 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
             if again {
                 workloads.stop(name, grace).await?;
             }
-            return Box::pin(run::in_foreground(launch.restarts(RestartPolicy::NEVER), form, None)).await;
+            return Box::pin(run::in_foreground(launch, &spec, form, None)).await;
         }
         let one = async |name: String| {
             let info = workloads.info(&name).await?;
@@ -94,7 +94,6 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
             if again || !matches!(info.status, WorkloadState::Stopped) {
                 workloads.stop(&name, grace).await?;
             }
-            let spec = workloads.spec(&name)?;
             // The supervisor cannot ask for the password of the store with the login.
             let launch = Launch::new(spec.clone(), environment.clone()).recorded();
             let secrets = Box::pin(launch.log_in(secrets)).await?;

@@ -9,7 +9,7 @@ use std::{
     fmt,
     net::{IpAddr, Ipv4Addr},
     path::PathBuf,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use async_trait::async_trait;
@@ -39,6 +39,7 @@ pub mod discover;
 #[cfg(feature = "docker")]
 pub mod docker;
 pub mod labels;
+pub(crate) mod output_log;
 
 /// The operations of a container runtime.
 #[async_trait]
@@ -250,6 +251,9 @@ pub struct ContainerSpec {
     pub ports: Vec<PublishedPort>,
     /// Whether standard input stays open, for a stdio server.
     pub stdin: bool,
+    /// Whether the engine keeps no log of the output, which is the business of who attaches to the container.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unlogged: bool,
     /// Most processes and threads at once.
     pub pids_limit: i64,
     /// Further limits.
@@ -430,6 +434,8 @@ pub struct LogChunk {
     pub stream: LogStream,
     /// The bytes.
     pub bytes: Bytes,
+    /// When it was written to the log of a workload; `None` for output that is read from a container or from its engine.
+    pub time: Option<SystemTime>,
 }
 
 /// A container's output stream.

@@ -17,8 +17,8 @@
 
 pub(crate) mod document;
 pub(crate) mod file;
-#[cfg(all(feature = "builtin", target_os = "linux"))]
 pub(crate) mod file_lock;
+pub(crate) mod folder_watch;
 mod groups;
 mod lock;
 mod process;

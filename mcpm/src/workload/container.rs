@@ -11,7 +11,10 @@ use std::{
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 
-use super::{WorkloadSpec, engine::runtime_of, exec_relay, ignore, secret_delivery::SecretDelivery};
+use super::{
+    WorkloadSpec, engine::runtime_of, exec_relay, ignore, secret_delivery::SecretDelivery,
+    server_output::ServerOutput,
+};
 use crate::{
     Environment, Error, ErrorKind, Result,
     fnv1a::fnv1a,
@@ -61,6 +64,8 @@ pub(super) struct Containers {
     delivery: Arc<SecretDelivery>,
     /// The isolation of containers, while this process runs them.
     pub(super) isolation: Option<Arc<Isolation>>,
+    /// Where the output of containers is recorded, while this process runs them.
+    pub(super) output: Option<Arc<ServerOutput>>,
     environment: Environment,
     /// Whether the user's global ignore file applies.
     use_global_ignore_file: bool,
@@ -75,9 +80,11 @@ impl Containers {
         let runtime = runtime_of(environment, spec).await?;
         Ok(Some(Self {
             runtime,
-            spec: container.clone(),
+            // Messages of a stdio server are data of its users.
+            spec: ContainerSpec { unlogged: container.stdin, ..container.clone() },
             delivery: Arc::default(),
             isolation: None,
+            output: None,
             environment: environment.clone(),
             use_global_ignore_file: spec.asked.ignore_globally.unwrap_or(true),
             creations: UnconfirmedCreations::default(),
@@ -184,6 +191,9 @@ impl Containers {
     /// Waits until a container exits, and returns why.
     pub(super) async fn wait_for_end(&self, id: &ContainerId) -> ProcessExit {
         let exit = self.runtime.wait(id).await;
+        if let Some(output) = &self.output {
+            output.is_complete().await;
+        }
         let words = if exit.is_ok() { self.last_output(id).await } else { String::new() };
         describe_end(exit, &words)
     }
@@ -197,6 +207,14 @@ impl Containers {
             text.extend_from_slice(&chunk.bytes);
         }
         excerpt(&String::from_utf8_lossy(&text))
+    }
+
+    /// Records the output of a container, which is that of the next start if it does not run yet.
+    pub(super) async fn record_output(&self, id: &ContainerId) -> Result<()> {
+        if let Some(output) = &self.output {
+            output.record(self.runtime.attach(id).await?);
+        }
+        Ok(())
     }
 
     fn slot_name(&self, slot: usize) -> String {
@@ -318,12 +336,15 @@ impl Spawn for Containers {
         let attachment = self.runtime.attach(&id).await?;
         self.start(slot, &id).await?;
         let excerpt = Arc::new(Mutex::new(OutputExcerpt::default()));
-        let excerpt_writer = Arc::clone(&excerpt);
+        let (excerpt_writer, output) = (Arc::clone(&excerpt), self.output.clone());
         let stdout = attachment.output.filter_map(move |piece| {
             std::future::ready(match piece {
                 Ok(chunk) => {
                     // No code panics while it holds the lock.
                     excerpt_writer.lock().unwrap_or_else(PoisonError::into_inner).push(&chunk);
+                    if let Some(output) = &output {
+                        output.write(&chunk);
+                    }
                     (chunk.stream == LogStream::Stdout).then_some(Ok(chunk.bytes))
                 }
                 Err(error) => Some(Err(error)),
@@ -391,7 +412,7 @@ mod tests {
     #[test]
     fn the_excerpt_prefers_stderr_over_the_start_of_stdout() {
         let mut excerpt = OutputExcerpt::default();
-        let chunk = |stream, text: String| LogChunk { stream, bytes: text.into() };
+        let chunk = |stream, text: String| LogChunk { stream, bytes: text.into(), time: None };
         excerpt.push(&chunk(LogStream::Stdout, format!("usage\n{}\n", "x".repeat(2 * MAX_EXCERPT_BYTES))));
         assert!(excerpt.excerpt().starts_with("; last output: usage | xx"));
         excerpt.push(&chunk(LogStream::Stderr, "y".repeat(2 * MAX_EXCERPT_BYTES)));

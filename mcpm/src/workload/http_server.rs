@@ -93,6 +93,7 @@ impl Drop for HttpServer {
 impl HttpServerSupervisor {
     /// Starts the container, waits until the server responds, and sets it as the proxy's target.
     async fn start_container(&self, id: &ContainerId) -> Result<Passed> {
+        self.containers.record_output(id).await?;
         self.containers.start(0, id).await?;
         let ready = async {
             let reached = self.target.new_instance(self.address(id).await?, self.dial())?;

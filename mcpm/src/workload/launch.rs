@@ -14,6 +14,7 @@ use super::{
     resolve::{isolation_folder, permissions, remote_url::RemoteUrl},
     running::{ServerHandle, StopOnDrop, end_containers},
     secret_delivery::{self, SecretDelivery},
+    server_output::ServerOutput,
     transport_mismatch,
 };
 use crate::{
@@ -84,7 +85,7 @@ impl Launch {
         self
     }
 
-    /// Sets the restart policy of the server.
+    /// Sets the restart policy of the server, instead of the one on its record.
     #[must_use]
     pub fn restarts(mut self, policy: RestartPolicy) -> Self {
         self.policy = policy;
@@ -286,6 +287,8 @@ impl Launch {
         }
         let delivery = SecretDelivery::new(&self.spec.name, &self.spec.secrets, values, &self.environment)?;
         containers = containers.with_secrets(delivery);
+        let folder = Store::new(&self.environment.state_dir).folder(&self.spec.name);
+        containers.output = Some(Arc::new(ServerOutput::open(&folder, self.spec.target.is_none())?));
         if self.recorded || self.spec.isolation.is_some() {
             // A supervisor that was killed left them behind. They have the same published ports, and with isolation the
             // same socket, whatever their slot.

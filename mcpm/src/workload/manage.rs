@@ -6,28 +6,26 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{StreamExt as _, stream::BoxStream};
 
 use super::{
     WorkloadName, WorkloadSpec,
     container::Containers,
     engine::{runtime, runtime_of},
     export, ignore, remote_login, secret_delivery,
+    server_output::{self, Logs, ServerLogOptions},
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
     clients::{ClientTarget, Clients},
     image::ImageReference,
     options::{ProxyMode, Transport},
-    runtime::{ContainerState, LogChunk, LogOptions, Runtime, labels},
+    runtime::{ContainerState, Runtime, labels},
     secrets::SecretValues,
-    state::{Document, Groups, Phase, Status, Store, WorkloadState, replace_file},
+    state::{Document, Groups, Phase, ProcessId, Status, Store, WorkloadState, replace_file},
     stdio_bridge::{StdioBridge, StdioBridgeBuilder},
     tunnel::TunnelTarget,
 };
 
-/// The output of a server in chunks, oldest first.
-pub type Logs = BoxStream<'static, Result<LogChunk>>;
 
 /// The recorded workloads of this machine.
 #[derive(Debug, Clone)]
@@ -134,24 +132,29 @@ impl Workloads {
         })
     }
 
-    /// Returns the log file of a workload's supervisor.
-    ///
-    /// # Errors
-    /// `NotFound`.
-    pub fn log_path(&self, name: &str) -> Result<PathBuf> {
-        Ok(self.store.log_path(&self.find(name)?))
-    }
-
     /// Stops a workload, whichever process runs it; its server gets `grace` to exit by itself. Does nothing if it has
     /// stopped already.
     ///
     /// # Errors
     /// `NotFound`; `EngineUnavailable` when its container cannot be reached.
     pub async fn stop(&self, name: &str, grace: Duration) -> Result<()> {
+        self.stop_for(name, grace, None).await
+    }
+
+    /// Stops a workload as [`stop`](Self::stop) does. Those who follow its logs wait for this process, which is about to start
+    /// it again.
+    ///
+    /// # Errors
+    /// As for [`stop`](Self::stop).
+    pub async fn stop_to_restart(&self, name: &str, grace: Duration) -> Result<()> {
+        self.stop_for(name, grace, Some(ProcessId::current())).await
+    }
+
+    async fn stop_for(&self, name: &str, grace: Duration, restarted_by: Option<ProcessId>) -> Result<()> {
         let name = self.find(name)?;
         // A workload in the foreground removes its record itself.
         let spec = self.store.load::<WorkloadSpec>(&name, Document::Spec);
-        self.end_supervisor(&name, grace).await?;
+        self.end_supervisor(&name, grace, restarted_by).await?;
         let spec = spec?;
         if let Some(containers) = self.containers_of(&spec).await.map_err(after_proxy)? {
             containers.stop_all(grace).await.map_err(after_proxy)?;
@@ -173,7 +176,7 @@ impl Workloads {
     /// `NotFound`; `EngineUnavailable` when its container cannot be removed, in which case the record stays.
     pub async fn remove(&self, name: &str, grace: Duration) -> Result<()> {
         let name = self.find(name)?;
-        self.end_supervisor(&name, grace).await?;
+        self.end_supervisor(&name, grace, None).await?;
         // A damaged record can be removed as well.
         let spec = self.store.load::<WorkloadSpec>(&name, Document::Spec).ok();
         if let Some(spec) = spec.as_ref().filter(|spec| spec.container().is_none()) {
@@ -201,16 +204,29 @@ impl Workloads {
         Ok(())
     }
 
-    /// Returns the output of a workload's server, with `follow` until it exits.
+    /// Returns the output of a workload's server, with `follow` until the workload has ended. Of a stdio server, it is what
+    /// it writes to standard error.
     ///
     /// # Errors
-    /// `NotFound` when there is no such workload, or no container of it; a remote server has none.
+    /// `NotFound` when there is no such workload, or when it is a remote server.
     pub async fn logs(&self, name: &str, follow: bool, tail: Option<usize>) -> Result<Logs> {
+        self.logs_with(name, ServerLogOptions { follow, tail, ..ServerLogOptions::default() }).await
+    }
+
+    /// Returns the output of a workload's server, or its messages.
+    ///
+    /// # Errors
+    /// As for [`logs`](Self::logs); `InvalidOption` for the messages of a server that speaks HTTP.
+    pub async fn logs_with(&self, name: &str, options: ServerLogOptions) -> Result<Logs> {
         let spec = self.spec(name)?;
-        match self.containers_of(&spec).await? {
-            Some(containers) => container_logs(&containers, follow, tail).await,
-            None => Err(no_logs(name)),
+        if spec.container().is_none() {
+            return Err(no_logs(name));
         }
+        if options.protocol && spec.transport != Transport::Stdio {
+            let message = format!("`{name}` speaks HTTP: only messages of stdio servers can be shown");
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        server_output::read(&self.store, &spec.name, options).await
     }
 
     /// Writes the options of a workload to a file for `from_config`. Secrets are left out.
@@ -284,26 +300,4 @@ pub(super) fn no_logs(name: &str) -> Error {
     let message = format!("`{name}` is a remote server, whose output mcpm cannot read");
     Error::new(ErrorKind::NotFound, message)
         .hint(format!("`mcpm logs --proxy {name}` shows the log of its proxy"))
-}
-
-/// Returns the output of a workload's first container.
-pub(super) async fn container_logs(
-    containers: &Containers,
-    follow: bool,
-    tail: Option<usize>,
-) -> Result<Logs> {
-    let Some(container) = containers.first().await? else {
-        return Err(Error::new(ErrorKind::NotFound, format!("`{}` has no container", containers.spec.name)));
-    };
-    let logs = containers.runtime.logs(&container.id, LogOptions { follow, tail }).await?;
-    Ok(logs.boxed())
-}
-
-/// Says that the proxy of a workload has ended, although an engine that does not respond kept its container.
-fn after_proxy(error: Error) -> Error {
-    if error.kind() == ErrorKind::EngineUnavailable {
-        error.with("done so far", "its proxy has ended")
-    } else {
-        error
-    }
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    EventStream, WorkloadSpec,
+    EventStream, WorkloadSpec, Workloads,
     container::{Containers, UnconfirmedCreations},
     http_server::HttpServer,
     manage::client_transport,
@@ -92,15 +92,12 @@ impl RunningWorkload {
         self.on_drop.record.events.subscribe()
     }
 
-    /// Returns the output of the server, with `follow` until it exits.
+    /// Returns the output of the server, with `follow` until the workload has ended.
     ///
     /// # Errors
-    /// Those of the engine; `NotFound` for a remote server.
+    /// `NotFound` for a remote server.
     pub async fn logs(&self, follow: bool, tail: Option<usize>) -> Result<super::Logs> {
-        match &self.containers {
-            Some(containers) => super::manage::container_logs(containers, follow, tail).await,
-            None => Err(super::manage::no_logs(self.name())),
-        }
+        Workloads::new(self.on_drop.environment.clone()).logs(self.name(), follow, tail).await
     }
 
     /// Waits until the server has exited and is not restarted; returns its exit code, if it is known.

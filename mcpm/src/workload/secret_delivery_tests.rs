@@ -43,6 +43,7 @@ fn container() -> ContainerSpec {
         network: crate::runtime::Network::Bridge,
         ports: Vec::new(),
         stdin: true,
+        unlogged: false,
         pids_limit: 1,
         confinement: crate::runtime::Confinement::default(),
         entry: None,

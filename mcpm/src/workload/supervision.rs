@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use super::{WorkloadName, Workloads};
+use super::{WorkloadName, Workloads, stop_request::StopRequest};
 use crate::{
     Error, ErrorKind, Result,
     state::{Document, FORMAT_VERSION, Lock, Phase, ProcessId, Status},
@@ -12,16 +10,6 @@ use crate::{
 
 /// How much longer than the server's grace period a supervisor may take to exit.
 const SUPERVISOR_GRACE: Duration = Duration::from_secs(10);
-
-/// What a supervisor is told beside the signal to stop.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StopRequest {
-    version: u32,
-    /// The process that the signal is for; a later one ignores the request.
-    supervisor: ProcessId,
-    grace_ms: u64,
-}
 
 impl Workloads {
     /// Returns the names of the workloads that ran when their supervisor was ended by something else than mcpm, such as a
@@ -57,14 +45,6 @@ impl Workloads {
         self.store.save(&name, Document::Status, &status)
     }
 
-    /// Returns whether a process supervises a workload now.
-    ///
-    /// # Errors
-    /// `NotFound`; `Io` when the lock cannot be read.
-    pub fn is_supervised(&self, name: &str) -> Result<bool> {
-        Ok(Lock::holder(&self.store.lock_path(&self.find(name)?))?.is_some())
-    }
-
     /// Returns the grace period with which this process, as the supervisor of a workload, was told to stop; `None` if it
     /// got a signal from something else than mcpm.
     pub fn requested_grace(&self, name: &str) -> Option<Duration> {
@@ -74,7 +54,12 @@ impl Workloads {
     }
 
     /// Stops the supervisor of a workload, if it runs.
-    pub(super) async fn end_supervisor(&self, name: &WorkloadName, grace: Duration) -> Result<()> {
+    pub(super) async fn end_supervisor(
+        &self,
+        name: &WorkloadName,
+        grace: Duration,
+        restarted_by: Option<ProcessId>,
+    ) -> Result<()> {
         let Some(holder) = Lock::holder(&self.store.lock_path(name))? else { return Ok(()) };
         let Some(process) = holder.process else { return Ok(()) };
         if process == ProcessId::current() {
@@ -82,7 +67,7 @@ impl Workloads {
                 .hint("stop its handle"));
         }
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-        let request = StopRequest { version: FORMAT_VERSION, supervisor: process, grace_ms };
+        let request = StopRequest { version: FORMAT_VERSION, supervisor: process, grace_ms, restarted_by };
         if let Err(error) = self.store.save(name, Document::Stop, &request) {
             tracing::warn!(%error, "the grace period cannot be passed on, so the usual one applies");
         }

@@ -22,7 +22,9 @@ use super::sandbox::parse_exit_record;
 use crate::{
     Error, ErrorKind, Result,
     random::random_token,
-    runtime::{ContainerId, ContainerInfo, ContainerSpec, ContainerState, Exit, missing_source},
+    runtime::{
+        ContainerId, ContainerInfo, ContainerSpec, ContainerState, Exit, missing_source, output_log::LogFile,
+    },
     state::{
         ProcessId,
         file::{self, create_folder, create_folders, file_error, replace},
@@ -37,6 +39,7 @@ const KILLED: i64 = 137;
 const RECORD_FILE: &str = "container.json";
 const PROCESS_FILE: &str = "process.json";
 const EXIT_FILE: &str = "exit";
+const LOG: &str = "log";
 
 /// How long the lock of a container is waited for. A start takes milliseconds, unless it mounts a slow file system.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -239,6 +242,11 @@ impl ContainerFolder {
         ContainerId(self.0.file_name().unwrap_or_default().to_string_lossy().into_owned())
     }
 
+    /// Returns the log of its output.
+    pub(super) fn log(&self) -> LogFile {
+        LogFile::new(self.0.clone(), LOG)
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.0
     }
@@ -365,6 +373,7 @@ pub(super) mod tests {
             network: Network::None,
             ports: Vec::new(),
             stdin: true,
+            unlogged: false,
             pids_limit: 64,
             confinement: Confinement::default(),
             entry: None,

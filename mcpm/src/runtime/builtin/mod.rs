@@ -2,7 +2,7 @@
 //!
 //! A container is a [`sandbox`] on the layers of an image: namespaces of its own, without capabilities, as the user that
 //! runs mcpm. `container` records it on disk, `plan` makes its sandbox from the record and the image, `processes` starts
-//! and stops it, `streams` and `log` carry its output. `build` builds the images of packages, and `host_image` is a base
+//! and stops it, `streams` carries its output. `build` builds the images of packages, and `host_image` is a base
 //! image that consists of the system folders of this machine. Containers end with the process that has started them.
 
 use std::{
@@ -17,6 +17,7 @@ use futures_util::stream::BoxStream;
 use super::{
     Attachment, BuildProgress, BuildRequest, ContainerId, ContainerInfo, ContainerSpec, EngineInfo,
     EngineName, Exit, ImageInfo, LogChunk, LogOptions, PullProgress, Runtime, UntaggedImage,
+    output_log::{self, LogWriter},
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
@@ -33,7 +34,6 @@ mod container;
 mod control_group;
 mod hierarchy;
 mod host_image;
-mod log;
 mod plan;
 mod processes;
 pub(crate) mod sandbox;
@@ -49,7 +49,6 @@ use container::{ContainerFolder, Containers, Record};
 use control_group::ControlGroups;
 use hierarchy::Hierarchy;
 use host_image::SystemState;
-use log::LogWriter;
 use processes::Processes;
 use sandbox::SandboxPlan;
 use subordinate_ids::SubordinateIds;
@@ -260,7 +259,7 @@ impl Runtime for Builtin {
 
     async fn attach(&self, id: &ContainerId) -> Result<Attachment> {
         let id = id.clone();
-        let (folder, log) = self
+        let (folder, log, stdin) = self
             .blocking(move |runtime| {
                 let folder = runtime.containers.require(&id)?;
                 if folder.running_process().is_some() {
@@ -270,10 +269,11 @@ impl Runtime for Builtin {
                         Error::new(ErrorKind::Unsupported, message).hint("attach to it before it is started")
                     );
                 }
-                LogWriter::open(&folder).map(|log| (folder, log))
+                let stdin = folder.record()?.spec.stdin;
+                LogWriter::open(folder.log()).map(|log| (folder, log, stdin))
             })
             .await?;
-        self.processes.attach(&folder, log)
+        self.processes.attach(&folder, log, stdin)
     }
 
     async fn start(&self, id: &ContainerId) -> Result<()> {
@@ -329,7 +329,14 @@ impl Runtime for Builtin {
         id: &ContainerId,
         options: LogOptions,
     ) -> Result<BoxStream<'static, Result<LogChunk>>> {
-        log::read(self.containers.require(id)?, options).await
+        let folder = self.containers.require(id)?;
+        let log = folder.log();
+        if folder.has_exited() {
+            // That of a container that has exited is complete.
+            log.wait_for_writer().await;
+        }
+        let runner = move || folder.running_process().map(|process| process.monitor);
+        output_log::read(log, options, None, runner).await
     }
 
     async fn stop(&self, id: &ContainerId, grace: Duration) -> Result<()> {

@@ -12,14 +12,13 @@ use tokio::sync::watch;
 use super::{
     container::{ContainerFolder, ContainerProcess},
     control_group::ControlGroups,
-    log::LogWriter,
     sandbox::{self, SandboxNetwork, SandboxPlan, SandboxStream, SandboxStreams},
     streams,
 };
 use crate::{
     Error, ErrorKind, Result,
     blocking::run_blocking,
-    runtime::{Attachment, ContainerId, Exit},
+    runtime::{Attachment, ContainerId, Exit, output_log::LogWriter},
     state::ProcessId,
 };
 
@@ -38,9 +37,9 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// Creates the standard streams of the next process of a container.
-    pub(super) fn attach(&self, folder: &ContainerFolder, log: LogWriter) -> Result<Attachment> {
-        let (streams, attachment) = streams::attach(log)?;
+    /// Creates the standard streams of the next process of a container, whose standard input is open if it has a use of it.
+    pub(super) fn attach(&self, folder: &ContainerFolder, log: LogWriter, stdin: bool) -> Result<Attachment> {
+        let (streams, attachment) = streams::attach(log, stdin)?;
         lock(&self.attached).insert(folder.id(), streams);
         Ok(attachment)
     }
@@ -63,7 +62,7 @@ impl Processes {
         })?;
         let own_folder = folder.clone();
         let (exit_file, log) = run_blocking(move || {
-            let log = if is_attached { None } else { Some(LogWriter::open(&own_folder)?) };
+            let log = if is_attached { None } else { Some(LogWriter::open(own_folder.log())?) };
             Ok((own_folder.begin_run()?, log))
         })
         .await?;

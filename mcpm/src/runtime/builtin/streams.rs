@@ -9,39 +9,41 @@ use futures_util::{
     stream::{self, BoxStream},
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite},
     net::unix::pipe,
 };
 
-use super::{
-    log::LogWriter,
-    sandbox::{SandboxStream, SandboxStreams},
-};
+use super::sandbox::{SandboxStream, SandboxStreams};
 use crate::{
     Error, ErrorKind, Result,
-    runtime::{Attachment, LogChunk, LogStream},
+    runtime::{Attachment, LogChunk, LogStream, output_log::LogWriter},
 };
 
 const READ_BYTES: usize = 64 << 10;
 
-/// Creates the streams of a container that is started next. Standard output is not logged: it carries the messages of a
-/// stdio server, which are data of its users.
-pub(super) fn attach(log: LogWriter) -> Result<(SandboxStreams, Attachment)> {
+/// Creates the streams of a container that is started next. With an open standard input, standard output is not logged: it
+/// carries the messages of a stdio server, which are data of its users.
+pub(super) fn attach(log: LogWriter, stdin: bool) -> Result<(SandboxStreams, Attachment)> {
     let make = || -> io::Result<_> {
-        let (stdin, server_stdin) = pipe::pipe()?;
+        let (input, server_stdin): (Box<dyn AsyncWrite + Send + Unpin>, _) = if stdin {
+            let (input, server_stdin) = pipe::pipe()?;
+            (Box::new(input), SandboxStream::File(server_stdin.into_blocking_fd()?))
+        } else {
+            (Box::new(tokio::io::sink()), SandboxStream::Null)
+        };
         let (server_stdout, stdout) = pipe::pipe()?;
         let (server_stderr, stderr) = pipe::pipe()?;
         let streams = SandboxStreams {
-            stdin: SandboxStream::File(server_stdin.into_blocking_fd()?),
+            stdin: server_stdin,
             stdout: SandboxStream::File(server_stdout.into_blocking_fd()?),
             stderr: SandboxStream::File(server_stderr.into_blocking_fd()?),
         };
-        Ok((streams, stdin, output(Some(stdout), Some(stderr))))
+        Ok((streams, input, output(Some(stdout), Some(stderr))))
     };
-    let (streams, stdin, output) = make()
+    let (streams, input, output) = make()
         .map_err(|error| Error::new(ErrorKind::Io, "cannot create pipes for a container").source(error))?;
-    let output = logged(output, log, |stream| stream == LogStream::Stderr);
-    Ok((streams, Attachment { stdin: Box::new(stdin), output }))
+    let is_logged = if stdin { |stream| stream == LogStream::Stderr } else { |_| true };
+    Ok((streams, Attachment { stdin: input, output: logged(output, log, is_logged) }))
 }
 
 /// Returns the output of a process, in the order in which it is read.
@@ -88,6 +90,6 @@ fn chunks(
             Error::new(ErrorKind::Io, "cannot read the output of a container").source(error)
         })?;
         let bytes: Bytes = buffer.split().freeze();
-        Ok((count > 0).then_some((LogChunk { stream, bytes }, (pipe, buffer))))
+        Ok((count > 0).then_some((LogChunk { stream, bytes, time: None }, (pipe, buffer))))
     })
 }

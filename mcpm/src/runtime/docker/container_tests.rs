@@ -30,6 +30,7 @@ fn maps_create_errors() {
         network: Network::None,
         ports: Vec::new(),
         stdin: true,
+        unlogged: false,
         pids_limit: 1,
         confinement: crate::runtime::Confinement::default(),
         entry: None,

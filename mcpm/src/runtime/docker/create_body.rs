@@ -74,7 +74,10 @@ pub(super) fn create_body(spec: &ContainerSpec, traits: &EngineCapabilities) -> 
                 name: Some(RestartPolicyNameEnum::NO),
                 maximum_retry_count: None,
             }),
-            log_config: traits.bounded_log_driver.as_deref().map(log_config),
+            log_config: match spec.unlogged {
+                true => Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
+                false => traits.bounded_log_driver.as_deref().map(log_config),
+            },
             network_mode: Some(spec.network.to_string()),
             port_bindings: Some(ports),
             mounts: Some(mounts(spec)?),

@@ -27,6 +27,7 @@ fn spec() -> ContainerSpec {
         network: Network::Custom("net".to_owned()),
         ports: Vec::new(),
         stdin: true,
+        unlogged: false,
         pids_limit: 64,
         confinement: Confinement::default(),
         entry: None,

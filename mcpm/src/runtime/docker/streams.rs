@@ -56,8 +56,12 @@ impl Docker {
 /// Containers have no terminal, so a chunk of no stream is the rest of a frame from a broken connection.
 pub(super) fn chunk(piece: Result<LogOutput, ApiError>, operation: &str) -> Option<Result<LogChunk>> {
     match piece {
-        Ok(LogOutput::StdOut { message }) => Some(Ok(LogChunk { stream: LogStream::Stdout, bytes: message })),
-        Ok(LogOutput::StdErr { message }) => Some(Ok(LogChunk { stream: LogStream::Stderr, bytes: message })),
+        Ok(LogOutput::StdOut { message }) => {
+            Some(Ok(LogChunk { stream: LogStream::Stdout, bytes: message, time: None }))
+        }
+        Ok(LogOutput::StdErr { message }) => {
+            Some(Ok(LogChunk { stream: LogStream::Stderr, bytes: message, time: None }))
+        }
         Ok(LogOutput::StdIn { .. }) => None,
         Ok(LogOutput::Console { .. }) => {
             Some(Err(EngineFailure::ConnectionLost("in the middle of a message".to_owned())

@@ -231,6 +231,7 @@ pub(super) fn resolve(
         network: permissions.network.clone(),
         ports,
         stdin: transport == Transport::Stdio,
+        unlogged: false,
         pids_limit: permissions.pids_limit(),
         confinement: permissions.confinement(),
         entry,

@@ -416,6 +416,7 @@ mod tests {
             network: Network::None,
             ports: Vec::new(),
             stdin: true,
+            unlogged: false,
             pids_limit: reach.pids_limit(),
             confinement: reach.confinement(),
             entry: None,

@@ -1,32 +1,26 @@
-//! The log of a container: its output in frames, bounded and rotated.
+//! A log of the output of a server: frames in a file, bounded and rotated.
 //!
 //! A frame is the stream (one byte), the time (milliseconds since 1970, eight bytes), the length (four bytes), and that
-//! many bytes. The process that runs the container writes it; any process of the user may read it.
+//! many bytes. The process that runs the server writes it; any process of the user may read it.
 
 use std::{
     collections::VecDeque,
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read as _, Write as _},
-    os::fd::OwnedFd,
     path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
-use rustix::fs::inotify;
-use tokio::{
-    io::{Interest, unix::AsyncFd},
-    time::Instant,
-};
+use tokio::time::Instant;
 
-use super::container::ContainerFolder;
 use crate::{
     Result,
     blocking::run_blocking,
     platform::with_mode,
     runtime::{LogChunk, LogOptions, LogStream},
-    state::file::file_error,
+    state::{ProcessId, file::file_error, folder_watch::FolderWatch},
 };
 
 /// Size at which a log file is rotated.
@@ -40,14 +34,53 @@ const VALID_TIMES: std::ops::Range<u64> = 1 << 40..1 << 44;
 const WRITER_TIMEOUT: Duration = Duration::from_secs(2);
 const WRITER_POLL: Duration = Duration::from_millis(5);
 
-const CURRENT: &str = "log";
-const PREVIOUS: &str = "log.1";
-
-/// Appends to the log of a container. Until it is dropped, it has a lock on the log, which tells readers that there may be
-/// more.
-#[derive(Debug)]
-pub(super) struct LogWriter {
+/// The files of a log.
+#[derive(Debug, Clone)]
+pub(crate) struct LogFile {
     folder: PathBuf,
+    name: &'static str,
+}
+
+impl LogFile {
+    pub(crate) fn new(folder: PathBuf, name: &'static str) -> Self {
+        Self { folder, name }
+    }
+
+    fn current(&self) -> PathBuf {
+        self.folder.join(self.name)
+    }
+
+    fn previous(&self) -> PathBuf {
+        self.folder.join(format!("{}.1", self.name))
+    }
+
+    /// Removes the files.
+    pub(crate) fn remove(&self) {
+        // The next writer appends to what cannot be removed.
+        let _ = fs::remove_file(self.current());
+        let _ = fs::remove_file(self.previous());
+    }
+
+    /// Waits until the process that ran a server has written all that it has read of its output, or is gone.
+    pub(crate) async fn wait_for_writer(&self) {
+        let is_written = || {
+            let file = File::open(self.current()).ok()?;
+            let outcome = file.try_lock();
+            // Closing the file is not enough, because a child between fork and exec has it open, too.
+            let _ = file.unlock();
+            Some(matches!(outcome, Err(TryLockError::WouldBlock)))
+        };
+        let start = Instant::now();
+        while is_written().unwrap_or(false) && start.elapsed() < WRITER_TIMEOUT {
+            tokio::time::sleep(WRITER_POLL).await;
+        }
+    }
+}
+
+/// Appends to a log. Until it is dropped, it has a lock on the log, which tells readers that there may be more.
+#[derive(Debug)]
+pub(crate) struct LogWriter {
+    log: LogFile,
     file: File,
     size: u64,
     /// Whether a failure was reported.
@@ -55,28 +88,27 @@ pub(super) struct LogWriter {
 }
 
 impl LogWriter {
-    pub(super) fn open(folder: &ContainerFolder) -> Result<Self> {
-        let folder = folder.path().to_owned();
-        let path = folder.join(CURRENT);
+    pub(crate) fn open(log: LogFile) -> Result<Self> {
+        let path = log.current();
         let (file, size) = append_to(&path).map_err(|error| file_error("open", &path, error))?;
-        Ok(Self { folder, file, size, failed: false })
+        Ok(Self { log, file, size, failed: false })
     }
 
     /// Writes a chunk. A log that cannot be written does not stop the server.
-    pub(super) fn write(&mut self, chunk: &LogChunk) {
+    pub(crate) fn write(&mut self, chunk: &LogChunk) {
         for bytes in chunk.bytes.chunks(MAX_FRAME_BYTES) {
             if let Err(error) = self.write_frame(chunk.stream, bytes)
                 && !std::mem::replace(&mut self.failed, true)
             {
-                tracing::warn!(%error, folder = %self.folder.display(), "the log of a container cannot be written");
+                tracing::warn!(%error, path = %self.log.current().display(), "the log of a server cannot be written");
             }
         }
     }
 
     fn write_frame(&mut self, stream: LogStream, bytes: &[u8]) -> io::Result<()> {
         if self.size >= MAX_FILE_BYTES {
-            fs::rename(self.folder.join(CURRENT), self.folder.join(PREVIOUS))?;
-            (self.file, self.size) = append_to(&self.folder.join(CURRENT))?;
+            fs::rename(self.log.current(), self.log.previous())?;
+            (self.file, self.size) = append_to(&self.log.current())?;
         }
         let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let mut frame = Vec::with_capacity(HEADER_BYTES + bytes.len());
@@ -133,7 +165,8 @@ impl LogReader {
                 };
                 if let Some(bytes) = self.rest.get(HEADER_BYTES..HEADER_BYTES + length) {
                     let stream = if header[0] == 1 { LogStream::Stdout } else { LogStream::Stderr };
-                    let chunk = LogChunk { stream, bytes: Bytes::copy_from_slice(bytes) };
+                    let time = Some(frame_time(header));
+                    let chunk = LogChunk { stream, bytes: Bytes::copy_from_slice(bytes), time };
                     self.rest.drain(..HEADER_BYTES + length);
                     return Ok(Some(chunk));
                 }
@@ -161,6 +194,12 @@ impl LogReader {
     }
 }
 
+/// Returns the time of the frame that has this header.
+fn frame_time(header: &[u8; HEADER_BYTES]) -> SystemTime {
+    let millis = header[1..].first_chunk().map(|time| u64::from_le_bytes(*time));
+    UNIX_EPOCH + Duration::from_millis(millis.unwrap_or_default())
+}
+
 /// Returns the length of the frame that has this header; `None` if it is none.
 fn frame_length(header: &[u8; HEADER_BYTES]) -> Option<usize> {
     let (stream, rest) = header.split_first()?;
@@ -172,60 +211,50 @@ fn frame_length(header: &[u8; HEADER_BYTES]) -> Option<usize> {
     is_valid.then_some(length)
 }
 
-/// Streams the log of a container. That of a container that has exited is complete.
-pub(super) async fn read(
-    folder: ContainerFolder,
+/// Streams a log from `since` on. It is followed as long as `runner` returns a process, which is the one that runs the server
+/// or is about to start it.
+pub(crate) async fn read(
+    log: LogFile,
     options: LogOptions,
+    since: Option<SystemTime>,
+    runner: impl Fn() -> Option<ProcessId> + Send + Sync + 'static,
 ) -> Result<BoxStream<'static, Result<LogChunk>>> {
-    if folder.has_exited() {
-        wait_for_writer(&folder).await;
-    }
     // Watched before it is read, so that nothing is missed in between.
-    let failed = |error| file_error("read", folder.path(), error);
-    let changes = if options.follow { Some(watch(folder.path()).map_err(failed)?) } else { None };
-    let (reader, chunks, folder) = run_blocking(move || {
-        let (reader, chunks) = read_all(&folder, options.tail)?;
-        Ok((reader, chunks, folder))
+    let changes = options.follow.then(|| {
+        let mut changes = FolderWatch::new();
+        changes.add(&log.folder);
+        changes
+    });
+    let (reader, chunks, log) = run_blocking(move || {
+        let (reader, chunks) = read_all(&log, options.tail, since)?;
+        Ok((reader, chunks, log))
     })
     .await?;
-    let follower = Follower { folder, reader, changes, chunks };
+    let follower = Follower { log, reader, changes, chunks, runner };
     Ok(Box::pin(futures_util::stream::try_unfold(follower, |mut follower| async move {
         Ok(follower.next().await?.map(|chunk| (chunk, follower)))
     })))
 }
 
-/// Waits until the process that ran a container has written all that it has read of its output, or is gone.
-async fn wait_for_writer(folder: &ContainerFolder) {
-    let is_written = || {
-        let file = File::open(folder.file(CURRENT)).ok()?;
-        let outcome = file.try_lock();
-        // Closing the file is not enough, because a child between fork and exec has it open, too.
-        let _ = file.unlock();
-        Some(matches!(outcome, Err(TryLockError::WouldBlock)))
-    };
-    let start = Instant::now();
-    while is_written().unwrap_or(false) && start.elapsed() < WRITER_TIMEOUT {
-        tokio::time::sleep(WRITER_POLL).await;
-    }
-}
-
 /// Reads what was written so far; returns the reader of the current file, and the chunks of the last lines.
 fn read_all(
-    folder: &ContainerFolder,
+    log: &LogFile,
     tail: Option<usize>,
+    since: Option<SystemTime>,
 ) -> Result<(Option<LogReader>, VecDeque<LogChunk>)> {
-    let path = folder.file(CURRENT);
+    let path = log.current();
     let failed = |error| file_error("read", &path, error);
     let mut chunks = VecDeque::new();
-    if let Some(mut previous) = LogReader::open(&folder.file(PREVIOUS)).map_err(failed)? {
-        while let Some(chunk) = previous.next().map_err(failed)? {
-            chunks.push_back(chunk);
+    let mut read = |mut reader: Option<LogReader>| {
+        while let Some(chunk) = reader.as_mut().map_or(Ok(None), LogReader::next)? {
+            if chunk.time >= since {
+                chunks.push_back(chunk);
+            }
         }
-    }
-    let mut reader = LogReader::open(&path).map_err(failed)?;
-    while let Some(chunk) = reader.as_mut().map_or(Ok(None), LogReader::next).map_err(failed)? {
-        chunks.push_back(chunk);
-    }
+        Ok(reader)
+    };
+    LogReader::open(&log.previous()).and_then(&mut read).map_err(failed)?;
+    let reader = LogReader::open(&path).and_then(read).map_err(failed)?;
     if let Some(lines) = tail {
         keep_last_lines(&mut chunks, lines);
     }
@@ -264,37 +293,38 @@ fn keep_last_lines(chunks: &mut VecDeque<LogChunk>, lines: usize) {
 }
 
 /// The rest of a log.
-struct Follower {
-    folder: ContainerFolder,
+struct Follower<R> {
+    log: LogFile,
     reader: Option<LogReader>,
-    /// Reports changes of the folder; `None` if the log is not followed.
-    changes: Option<AsyncFd<OwnedFd>>,
+    /// `None` if the log is not followed.
+    changes: Option<FolderWatch>,
     chunks: VecDeque<LogChunk>,
+    runner: R,
 }
 
-impl Follower {
+impl<R: Fn() -> Option<ProcessId>> Follower<R> {
     async fn next(&mut self) -> Result<Option<LogChunk>> {
         loop {
             if let Some(chunk) = self.chunks.pop_front() {
                 return Ok(Some(chunk));
             }
             let Some(changes) = &self.changes else { return Ok(None) };
-            // Before the log is read: what is written until the container exits is read afterwards.
-            let running = self.folder.running_process();
-            if running.is_none() {
-                wait_for_writer(&self.folder).await;
+            // Before the log is read: what is written until the server exits is read afterwards.
+            let runner = (self.runner)();
+            if runner.is_none() {
+                self.log.wait_for_writer().await;
             }
-            let path = self.folder.file(CURRENT);
+            let path = self.log.current();
             let found =
                 read_more(&mut self.reader, &path).map_err(|error| file_error("read", &path, error))?;
             self.chunks.extend(found);
             if !self.chunks.is_empty() {
                 continue;
             }
-            let Some(process) = running else { return Ok(None) };
+            let Some(runner) = runner else { return Ok(None) };
             tokio::select! {
-                () = wait_for_change(changes) => {}
-                () = process.monitor.exited() => {}
+                () = changes.changed() => {}
+                () = runner.exited() => {}
             }
         }
     }
@@ -319,30 +349,6 @@ fn read_more(reader: &mut Option<LogReader>, path: &Path) -> io::Result<Vec<LogC
     }
 }
 
-#[expect(
-    deprecated,
-    reason = "its replacement is unsafe for the sake of types that, unlike this, can swap their fd"
-)]
-fn watch(folder: &Path) -> io::Result<AsyncFd<OwnedFd>> {
-    let watcher = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-    let changes = inotify::WatchFlags::MODIFY | inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
-    inotify::add_watch(&watcher, folder, changes)?;
-    AsyncFd::with_interest(watcher, Interest::READABLE)
-}
-
-/// Waits for a change, and forgets all that were reported so far.
-async fn wait_for_change(changes: &AsyncFd<OwnedFd>) {
-    let Ok(mut ready) = changes.readable().await else { return };
-    let mut events = [0_u8; 4096];
-    loop {
-        match rustix::io::read(changes.get_ref(), &mut events) {
-            Ok(count) if count > 0 => {}
-            _ => break,
-        }
-    }
-    ready.clear_ready();
-}
-
 #[cfg(test)]
-#[path = "log_tests.rs"]
+#[path = "output_log_tests.rs"]
 mod tests;

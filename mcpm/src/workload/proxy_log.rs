@@ -1,0 +1,45 @@
+//! The log of a workload's supervisor, which other processes read.
+
+use futures_util::stream::{self, BoxStream};
+
+use super::{Workloads, growing_file::GrowingFile, stop_request::runner};
+use crate::{Result, state::folder_watch::FolderWatch};
+
+impl Workloads {
+    /// Returns the log of a workload's supervisor, with `follow` until the workload has ended; a restart does not end it.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn proxy_log(&self, name: &str, follow: bool) -> Result<BoxStream<'static, Result<Vec<u8>>>> {
+        let (name, store) = (self.find(name)?, self.store.clone());
+        let mut log = GrowingFile::new(store.log_path(&name));
+        let changes = follow.then(|| {
+            let mut changes = FolderWatch::new();
+            changes.add(&store.folder(&name));
+            changes
+        });
+        if changes.is_none() {
+            let text = log.read();
+            return Ok(Box::pin(stream::once(std::future::ready(text))));
+        }
+        Ok(Box::pin(stream::try_unfold((log, changes), move |(mut log, changes)| {
+            let (store, name) = (store.clone(), name.clone());
+            async move {
+                let Some(watch) = changes else { return Ok(None) };
+                loop {
+                    // Before the log is read, so that its last lines are.
+                    let runner = runner(&store, &name);
+                    let added = log.read()?;
+                    let Some(process) = runner else { return Ok(Some((added, (log, None)))) };
+                    if !added.is_empty() {
+                        return Ok(Some((added, (log, Some(watch)))));
+                    }
+                    tokio::select! {
+                        () = watch.changed() => {}
+                        () = process.exited() => {}
+                    }
+                }
+            }
+        })))
+    }
+}
