@@ -115,6 +115,13 @@ fn escape_json(text: &str) -> String {
     text.chars().map(escaped).collect()
 }
 
+/// Writes a JSON document on one line.
+pub(crate) fn json_line(value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string(value)
+        .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the result").source(error))?;
+    line(text)
+}
+
 /// Writes rows in aligned columns; the first row contains the headings. Control characters are escaped, because
 /// untrusted text could control the terminal.
 pub(crate) fn table(rows: &[Vec<String>]) -> Result<()> {

@@ -219,18 +219,12 @@ async fn supervise(order: SupervisorInput, environment: Environment) -> Result<(
             message: error.to_string(),
         });
     })?;
-    tracing::info!(name = running.name(), url = running.url(), "ready");
-    let mut events = running.events();
-    loop {
-        tokio::select! {
-            biased;
-            Some(event) = events.next() => log(&event),
-            ended = running.wait() => {
-                tracing::info!(?ended, "ending, because the server has ended");
-                return running.stop(STOP_GRACE).await;
-            }
-            () = stop.recv() => break,
+    tokio::select! {
+        ended = running.wait() => {
+            tracing::info!(?ended, "ending, because the server has ended");
+            return running.stop(STOP_GRACE).await;
         }
+        () = stop.recv() => {}
     }
     match workloads.requested_grace(running.name()) {
         Some(grace) => {
@@ -252,7 +246,6 @@ async fn start_and_report(launch: Launch, mut events: EventStream) -> Result<Run
         tokio::select! {
             biased;
             Some(event) = events.next() => {
-                log(&event);
                 report(&SupervisorMessage::Event(event));
             }
             started = &mut starting => {
@@ -267,36 +260,6 @@ async fn start_and_report(launch: Launch, mut events: EventStream) -> Result<Run
                 return started;
             }
         }
-    }
-}
-
-/// Logs what happens to the server. Warnings are logged where they arise.
-fn log(event: &WorkloadEvent) {
-    match event {
-        WorkloadEvent::Starting { .. } => tracing::info!("starting the server"),
-        WorkloadEvent::Restarting { reason, attempt, delay_ms } => {
-            tracing::warn!(attempt, delay_ms, "the server {reason}; it is started again");
-        }
-        WorkloadEvent::ProcessRestarting { process, reason, attempt, delay_ms } => {
-            tracing::warn!(
-                process,
-                attempt,
-                delay_ms,
-                "a process of the server {reason}; it is started again"
-            );
-        }
-        WorkloadEvent::ProcessReady { process } => {
-            tracing::info!(process, "a process of the server is ready")
-        }
-        WorkloadEvent::ProcessEnded { process, reason } => {
-            tracing::warn!(process, "a process of the server {reason}; it is not started again");
-        }
-        WorkloadEvent::Recovered {} => tracing::info!("the server is ready again"),
-        WorkloadEvent::LoginChanged { state } => {
-            tracing::info!("the login to the remote server: {}", state.as_str());
-        }
-        WorkloadEvent::Ended { reason, exit_code } => tracing::info!(exit_code, "the server {reason}"),
-        _ => {}
     }
 }
 

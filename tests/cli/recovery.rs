@@ -89,15 +89,38 @@ fn a_killed_stdio_server_comes_back_and_its_sessions_go_on() {
     let session = Session::open(&url);
     let tools = session.tools();
     let follower = Program::start(&mut home.mcpm(&["logs", &name, "--proxy", "--follow"]));
+    let mut events = Program::start(&mut home.mcpm(&["events", "--follow", "--output", "json"]));
+    // Those of further processes, which clients of another kind get, come at any time.
+    let mut next_event = || loop {
+        let event: Value = serde_json::from_str(&events.read_line()).unwrap();
+        assert_eq!(event["workload"], name);
+        let kind = event["event"].as_str().unwrap().to_owned();
+        if !kind.starts_with("process_") {
+            return (kind, event["exit_code"].as_i64());
+        }
+    };
+    let event = |kind: &str, exit_code| (kind.to_owned(), exit_code);
+    assert_eq!([next_event(), next_event()], [event("starting", None), event("ready", None)]);
     for count in 1..=2 {
         docker(&["kill", &name]);
         wait_until("it is started again", || home.status(&name)["restarts"] == count);
         home.wait_for_status(&name, "running");
         assert_eq!(session.tools(), tools, "the session goes on");
+        let expected = [event("restarting", Some(137)), event("recovered", None)];
+        assert_eq!([next_event(), next_event()], expected);
     }
     home.run_and_record(&["status", &name]).succeeded();
     home.assert_transcript("recovery/killed_server_stdio");
     home.run(&["stop", &name]).succeeded();
+    assert_eq!(next_event(), event("ended", None));
+    events.signal("INT");
+    let followed = events.wait();
+    assert_eq!((followed.code, followed.stderr.as_str()), (Some(0), ""));
+    let recorded = home.run(&["events", &name, "--output", "json"]).succeeded().stdout;
+    assert_eq!(recorded, followed.stdout);
+    let text = home.run(&["events", &name]).succeeded().stdout;
+    assert!(text.contains(&format!("  {name}  restarting  the server exited with code 137")), "{text}");
+    assert_eq!(home.run(&["events", "nobody"]).code, Some(4));
     let followed = follower.wait();
     assert_eq!((followed.code, followed.stderr.as_str()), (Some(0), ""));
     let log = home.run(&["logs", &name, "--proxy"]).succeeded().stdout;
@@ -106,7 +129,7 @@ fn a_killed_stdio_server_comes_back_and_its_sessions_go_on() {
         ("starting the server", 1),
         ("ready at http://", 1),
         ("the server exited with code 137", 2),
-        ("it is started again attempt=1", 1),
+        ("it is started again event=\"restarting\" exit_code=137 attempt=1", 1),
         ("the server is ready again", 2),
         ("ending, as mcpm was told to stop the workload", 1),
     ] {

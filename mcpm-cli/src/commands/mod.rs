@@ -10,6 +10,7 @@ pub(crate) mod client;
 mod client_import;
 pub(crate) mod completion;
 pub(crate) mod doctor;
+pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod group;
@@ -58,6 +59,7 @@ pub(crate) const ALL: &[CommandEntry] = &[
     CommandEntry { name: "logout", command: login::logout_command, run: login::logout },
     CommandEntry { name: "rm", command: rm::command, run: rm::run },
     CommandEntry { name: "logs", command: logs::command, run: logs::run },
+    CommandEntry { name: "events", command: events::command, run: events::run },
     CommandEntry { name: "inspect", command: inspect::command, run: inspect::run },
     CommandEntry { name: "tools", command: lists::tools_command, run: lists::tools },
     CommandEntry { name: "prompts", command: lists::prompts_command, run: lists::prompts },

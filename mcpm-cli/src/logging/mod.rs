@@ -6,6 +6,7 @@
 mod queue;
 
 use std::{
+    borrow::Cow,
     fs::{File, OpenOptions},
     io::{self, Write},
     path::PathBuf,
@@ -142,10 +143,23 @@ impl LogFile {
         }
         // The folder may not exist yet, or may have been removed.
         let Some((file, size)) = file.as_mut() else { return Ok(()) };
-        file.write_all(line)?;
+        let line = one_line(line);
+        file.write_all(&line)?;
         *size += line.len() as u64;
         Ok(())
     }
+}
+
+/// Escapes line feeds within a line, since text of a server must not look like another line of the log.
+fn one_line(line: &[u8]) -> Cow<'_, [u8]> {
+    let text = line.strip_suffix(b"\n").unwrap_or(line);
+    if !text.contains(&b'\n') {
+        return line.into();
+    }
+    let parts: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
+    let mut escaped = parts.join(&b"\\n"[..]);
+    escaped.push(b'\n');
+    escaped.into()
 }
 
 /// Receives the lines of the log.
@@ -183,5 +197,17 @@ impl Write for LogWriter {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_log_is_one_line() {
+        for (line, expected) in [("one\n", "one\n"), ("one", "one"), ("one\ntwo\n\n", "one\\ntwo\\n\n")] {
+            assert_eq!(one_line(line.as_bytes()), expected.as_bytes());
+        }
     }
 }

@@ -18,7 +18,10 @@ pub use denial_log::DenialRecord;
 pub(crate) use denial_log::{DenialId, DenialLog};
 pub use reason::Reason;
 
-use crate::{Environment, Error, ErrorKind, Result, redact::redact_credentials, state::Store};
+use crate::{
+    Environment, Error, ErrorKind, Result, line_writer::rotated_path, redact::redact_credentials,
+    state::Store,
+};
 
 /// The explanation of a denial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -99,6 +102,14 @@ pub(crate) fn workload_log_path(folder: &Path) -> PathBuf {
     folder.join("refusals.jsonl")
 }
 
+/// The files with the denials of a workload, and those that they have replaced.
+pub(crate) fn workload_log_files(folder: &Path) -> ([PathBuf; 2], [PathBuf; 2]) {
+    let path = workload_log_path(folder);
+    let files = [denial_log::unauthenticated_path(&path), path];
+    let replaced = files.each_ref().map(|path| rotated_path(path, 1));
+    (files, replaced)
+}
+
 /// The folder of the denial logs of proxies without a workload.
 pub(crate) fn proxy_log_dir(state_dir: &Path) -> PathBuf {
     state_dir.join("refusals")
@@ -119,7 +130,7 @@ fn find(id: &DenialId, environment: &Environment) -> Option<DenialRecord> {
     let of_proxies = entries.map(|entry| entry.path());
     let of_proxies = of_proxies.filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
     of_workloads.chain(of_proxies).find_map(|path| {
-        let older = crate::line_writer::rotated_path(&path, 1);
+        let older = rotated_path(&path, 1);
         [path, older].iter().find_map(|path| find_in(id, path))
     })
 }

@@ -125,6 +125,11 @@ impl Store {
             .map_err(|error| file_error("remove", &leaving, error))
     }
 
+    /// Returns the folder of all workloads, which may not exist.
+    pub(crate) fn root(&self) -> &Path {
+        &self.workloads
+    }
+
     /// Returns the folder of a workload, which may not exist.
     pub fn folder(&self, name: &WorkloadName) -> PathBuf {
         self.workloads.join(name.as_str())

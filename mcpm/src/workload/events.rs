@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
+use super::recorded_events::{self, RecordedEventKind};
 use crate::state::LoginState;
 
 /// Buffered events of a slow reader; older ones are dropped.
@@ -127,6 +128,12 @@ impl WorkloadEvents {
     }
 
     pub(super) fn emit(&self, event: WorkloadEvent) {
+        self.emit_exit(event, None);
+    }
+
+    /// Sends the event of a server that exited with this code.
+    pub(super) fn emit_exit(&self, event: WorkloadEvent, exit_code: Option<i64>) {
+        record(&event, exit_code);
         // There may be no subscribers.
         let _ = self.0.send(event);
     }
@@ -134,6 +141,48 @@ impl WorkloadEvents {
     pub(super) fn subscribe(&self) -> EventStream {
         EventStream(self.0.subscribe())
     }
+}
+
+/// Writes an event to the log of this process; those that concern only the process that waits for a start are left out.
+fn record(event: &WorkloadEvent, exit_code: Option<i64>) {
+    use RecordedEventKind as Kind;
+    use WorkloadEvent as Event;
+
+    let (mut attempt, mut delay_ms) = (None, None);
+    if let Event::Restarting { attempt: number, delay_ms: delay, .. }
+    | Event::ProcessRestarting { attempt: number, delay_ms: delay, .. } = event
+    {
+        (attempt, delay_ms) = (Some(*number), Some(*delay));
+    }
+    let (kind, message) = match event {
+        Event::Starting { .. } => (Kind::Starting, "starting the server".to_owned()),
+        Event::Ready { url, .. } => (Kind::Ready, format!("ready at {url}")),
+        Event::Restarting { reason, .. } => {
+            (Kind::Restarting, format!("the server {reason}; it is started again"))
+        }
+        Event::Recovered {} => (Kind::Recovered, "the server is ready again".to_owned()),
+        Event::ProcessReady { process } => {
+            (Kind::ProcessReady, format!("process {process} of the server is ready"))
+        }
+        Event::ProcessRestarting { process, reason, .. } => (
+            Kind::ProcessRestarting,
+            format!("process {process} of the server {reason}; it is started again"),
+        ),
+        Event::ProcessEnded { process, reason } => {
+            (Kind::ProcessEnded, format!("process {process} of the server {reason}; it is not started again"))
+        }
+        Event::LoginChanged { state } => {
+            (Kind::LoginChanged, format!("the login to the remote server: {}", state.as_str()))
+        }
+        Event::Ended { reason, .. } => (Kind::Ended, format!("the server {reason}")),
+        // Denials and warnings are logged where they arise.
+        Event::Pulling { .. }
+        | Event::Building { .. }
+        | Event::BuildOutput { .. }
+        | Event::Warning { .. }
+        | Event::ConnectionRefused { .. } => return,
+    };
+    recorded_events::write(kind, exit_code, attempt, delay_ms, &message);
 }
 
 /// The events of a workload since the subscription.

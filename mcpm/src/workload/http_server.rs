@@ -252,6 +252,10 @@ impl HttpServerSupervisor {
                     () = stop.cancelled() => return,
                 }
                 tracing::info!("the container engine responds again");
+                // A server that has exited meanwhile is started again, which records its output.
+                if let Err(error) = self.containers.record_output(&id).await {
+                    tracing::debug!(%error, "the output of the server is not recorded");
+                }
                 (self.on_event)(ServerEvent::EngineBack);
                 continue;
             }
@@ -286,14 +290,10 @@ impl HttpServerSupervisor {
     ) -> Option<ContainerId> {
         loop {
             let Some((attempt, delay)) = backoff.next(&ended, lived) else {
-                // The user is told by the handler of the event.
-                tracing::info!(reason = ended.reason, "the server ended and will not be restarted");
                 (self.on_event)(ServerEvent::Ended(ended));
                 return None;
             };
             lived = Duration::ZERO;
-            let reason = &ended.reason;
-            tracing::warn!(reason, attempt, ?delay, "the server exited and will be restarted");
             (self.on_event)(ServerEvent::Restarting { ended, attempt, delay });
             let again = async {
                 tokio::time::sleep(delay).await;
@@ -306,7 +306,6 @@ impl HttpServerSupervisor {
             };
             match outcome {
                 Ok(id) => {
-                    tracing::info!("the server is ready again");
                     (self.on_event)(ServerEvent::Ready);
                     return Some(id);
                 }

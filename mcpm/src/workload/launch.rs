@@ -10,7 +10,7 @@ use super::{
     http_server::{HttpServer, HttpServerSupervisor, START_TIMEOUT},
     ignore,
     record::Record,
-    remote_server,
+    recorded_events, remote_server,
     resolve::{isolation_folder, permissions, remote_url::RemoteUrl},
     running::{ServerHandle, StopOnDrop, end_containers},
     secret_delivery::{self, SecretDelivery},
@@ -179,6 +179,7 @@ impl Launch {
                     denials.copy_to(&explain::failed_start_log_path(&self.environment.state_dir));
                 }
                 let error = with_last_denial(error, denials.last());
+                recorded_events::record_failed_start(&error);
                 record.update(Phase::Failed, Some(error.to_string()), |status| status.supervisor = None);
                 return Err(error);
             }

@@ -166,17 +166,20 @@ impl Record {
                     status.exit_code = code.or(status.exit_code);
                 });
                 let delay_ms = millis(delay);
-                self.events.emit(WorkloadEvent::Restarting { reason: ended.reason, attempt, delay_ms });
+                let event = WorkloadEvent::Restarting { reason: ended.reason, attempt, delay_ms };
+                self.events.emit_exit(event, code);
             }
             ServerEvent::ProcessRestarting { process, ended, attempt, delay } => {
-                let (reason, delay_ms) = (ended.reason, millis(delay));
-                self.events.emit(WorkloadEvent::ProcessRestarting { process, reason, attempt, delay_ms });
+                let (code, reason, delay_ms) = (code_of(&ended), ended.reason, millis(delay));
+                let event = WorkloadEvent::ProcessRestarting { process, reason, attempt, delay_ms };
+                self.events.emit_exit(event, code);
             }
             ServerEvent::ProcessReady { process } => {
                 self.events.emit(WorkloadEvent::ProcessReady { process });
             }
             ServerEvent::ProcessEnded { process, ended } => {
-                self.events.emit(WorkloadEvent::ProcessEnded { process, reason: ended.reason });
+                let code = code_of(&ended);
+                self.events.emit_exit(WorkloadEvent::ProcessEnded { process, reason: ended.reason }, code);
             }
             ServerEvent::EngineLost { reason } => {
                 let message = format!(
@@ -199,7 +202,8 @@ impl Record {
     /// Records the end of the workload.
     pub(super) fn finish(&self, ended: ProcessExit) {
         let exit_code = code_of(&ended);
-        self.events.emit(WorkloadEvent::Ended { reason: ended.reason.clone(), exit_code });
+        let event = WorkloadEvent::Ended { reason: ended.reason.clone(), exit_code };
+        self.events.emit_exit(event, exit_code);
         self.ended.send_if_modified(|over| {
             let first = over.is_none();
             over.get_or_insert(ended);

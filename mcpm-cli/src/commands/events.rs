@@ -1,0 +1,54 @@
+//! `mcpm events`: shows what has happened to workloads.
+
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use futures_util::StreamExt as _;
+use mcpm::{
+    Environment, Result,
+    workload::{RecordedEvent, Workloads},
+};
+
+use crate::{
+    commands::logs,
+    executor,
+    output::{self, JSON, TEXT},
+    signals::StopSignals,
+};
+
+const NAMES: &str = "names";
+
+pub(crate) fn command() -> Command {
+    Command::new("events").about("Show starts, exits, restarts and denials of workloads").defer(|command| {
+        let names = Arg::new(NAMES).value_name("NAME").action(ArgAction::Append);
+        command
+            .arg(names.help("Names of the workloads; all if there is none"))
+            .arg(logs::follow("Go on with events that happen from now on"))
+            .arg(output::arg(&[TEXT, JSON]).help("Output format; JSON has a line for each event"))
+    })
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let workloads = Workloads::new(Environment::from_process());
+    let names: Vec<&String> = matches.get_many(NAMES).into_iter().flatten().collect();
+    let form = output::format(matches);
+    executor::run(async {
+        let mut stop = StopSignals::listen()?;
+        let mut events = workloads.events(&names, matches.get_flag(logs::FOLLOW))?;
+        while let Some(event) = executor::until_stopped(&mut stop, events.next()).await.flatten() {
+            let event = event?;
+            match form {
+                JSON => output::json_line(&event)?,
+                _ => output::line(text(&event))?,
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn text(event: &RecordedEvent) -> String {
+    let RecordedEvent { time, workload, message, refusal, .. } = event;
+    let refusal = refusal.as_ref().map(|id| format!(" (`mcpm explain {id}`)")).unwrap_or_default();
+    // Messages contain output of servers.
+    output::escape_control(&format!("{time}  {workload}  {}  {message}{refusal}", event.event.as_str()))
+}

@@ -1,0 +1,156 @@
+//! Reads the recorded events of workloads: from the log of each supervisor, and from the records of denials.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::PathBuf,
+};
+
+use futures_util::stream::{self, BoxStream};
+
+use super::{RecordedEvent, WorkloadName, Workloads, growing_file::GrowingFile};
+use crate::{
+    Result, explain,
+    state::{Store, file::create_folders, folder_watch::FolderWatch},
+};
+
+/// Longest line that is read; longer ones are none of a supervisor.
+const MAX_LINE_BYTES: usize = 64 << 10;
+
+/// Reads the lines of a file that grows.
+#[derive(Debug)]
+struct LineReader {
+    file: GrowingFile,
+    /// The beginning of a line that is not complete.
+    rest: Vec<u8>,
+    parse: fn(&str, &str) -> Option<RecordedEvent>,
+}
+
+impl LineReader {
+    fn new(path: PathBuf, parse: fn(&str, &str) -> Option<RecordedEvent>) -> Self {
+        Self { file: GrowingFile::new(path), rest: Vec::new(), parse }
+    }
+
+    fn read(&mut self, workload: &str, events: &mut Vec<RecordedEvent>) -> Result<()> {
+        self.rest.extend(self.file.read()?);
+        let complete = memchr::memrchr(b'\n', &self.rest).map_or(0, |at| at + 1);
+        let lines: Vec<u8> = self.rest.drain(..complete).collect();
+        let lines = lines.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
+        events.extend(lines.filter_map(|line| (self.parse)(line, workload)));
+        if self.rest.len() > MAX_LINE_BYTES {
+            self.rest.clear();
+        }
+        Ok(())
+    }
+}
+
+/// The events of one workload.
+#[derive(Debug)]
+struct EventReader {
+    workload: String,
+    files: Vec<LineReader>,
+}
+
+impl EventReader {
+    /// Opens the files; adds the events of earlier files, which no longer grow.
+    fn open(store: &Store, name: &WorkloadName, events: &mut Vec<RecordedEvent>) -> Result<Self> {
+        let log = store.log_path(name);
+        let earlier_log = LineReader::new(log.with_extension("log.1"), RecordedEvent::parse);
+        let (denials, earlier_denials) = explain::workload_log_files(&store.folder(name));
+        let denials = denials.map(|path| LineReader::new(path, RecordedEvent::parse_denial));
+        let earlier_denials = earlier_denials.map(|path| LineReader::new(path, RecordedEvent::parse_denial));
+        for mut file in earlier_denials.into_iter().chain([earlier_log]) {
+            file.read(name.as_str(), events)?;
+        }
+        let files = denials.into_iter().chain([LineReader::new(log, RecordedEvent::parse)]).collect();
+        Ok(Self { workload: name.to_string(), files })
+    }
+
+    fn read(&mut self, events: &mut Vec<RecordedEvent>) -> Result<()> {
+        self.files.iter_mut().try_for_each(|file| file.read(&self.workload, events))
+    }
+}
+
+/// The events of several workloads.
+#[derive(Debug)]
+struct EventsReader {
+    store: Store,
+    /// `None` for all workloads.
+    selected: Option<Vec<WorkloadName>>,
+    readers: BTreeMap<WorkloadName, EventReader>,
+    /// `None` if events are not followed.
+    changes: Option<FolderWatch>,
+    events: VecDeque<RecordedEvent>,
+}
+
+impl EventsReader {
+    /// Reads what was added, in the order of time.
+    fn read(&mut self) -> Result<()> {
+        let names = self.selected.clone().map_or_else(|| self.store.names(), Ok)?;
+        let mut added = Vec::new();
+        // A name may be given to another workload.
+        self.readers.retain(|name, _| names.contains(name));
+        for name in names {
+            if let Some(changes) = &mut self.changes {
+                changes.add(&self.store.folder(&name));
+            }
+            if !self.readers.contains_key(&name) {
+                let reader = EventReader::open(&self.store, &name, &mut added)?;
+                self.readers.insert(name.clone(), reader);
+            }
+            self.readers.get_mut(&name).map_or(Ok(()), |reader| reader.read(&mut added))?;
+        }
+        added.sort_by(|a, b| a.time.cmp(&b.time));
+        self.events.extend(added);
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Result<Option<RecordedEvent>> {
+        while self.events.is_empty() {
+            let Some(changes) = &self.changes else { return Ok(None) };
+            changes.changed().await;
+            self.read()?;
+        }
+        Ok(self.events.pop_front())
+    }
+}
+
+impl Workloads {
+    /// Returns the recorded events of these workloads, or of all if there is no name, oldest first; with `follow` also those
+    /// that happen from now on, without an end. A workload in the foreground, or of a program, has no record of its events.
+    ///
+    /// # Errors
+    /// `NotFound`; `Io` when a record cannot be read.
+    ///
+    /// # Panics
+    /// With `follow` outside of a tokio runtime.
+    pub fn events(
+        &self,
+        names: &[impl AsRef<str>],
+        follow: bool,
+    ) -> Result<BoxStream<'static, Result<RecordedEvent>>> {
+        let selected: Vec<WorkloadName> =
+            names.iter().map(|name| self.find(name.as_ref())).collect::<Result<_>>()?;
+        let changes = follow.then(|| {
+            let mut changes = FolderWatch::new();
+            // A folder that does not exist cannot be watched.
+            let _ = create_folders(self.store.root());
+            changes.add(self.store.root());
+            changes
+        });
+        let mut reader = EventsReader {
+            store: self.store.clone(),
+            selected: (!selected.is_empty()).then_some(selected),
+            readers: BTreeMap::new(),
+            changes,
+            events: VecDeque::new(),
+        };
+        reader.read()?;
+        Ok(Box::pin(stream::try_unfold(reader, |mut reader| async move {
+            Ok(reader.next().await?.map(|event| (event, reader)))
+        })))
+    }
+}
+
+#[cfg(test)]
+#[path = "event_reader_tests.rs"]
+mod tests;
