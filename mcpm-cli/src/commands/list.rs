@@ -1,10 +1,15 @@
 //! `mcpm list`: lists workloads and their status.
 
-use std::process::ExitCode;
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    process::ExitCode,
+    time::{Duration, SystemTime},
+};
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use futures_util::StreamExt as _;
 use mcpm::{
-    Environment, Result,
+    Environment, Error, ErrorKind, Result,
     options::Transport,
     runtime::EngineName,
     state::LoginState,
@@ -15,10 +20,18 @@ use crate::{
     commands::workload_args,
     completion, executor,
     output::{self, JSON, TEXT},
+    signals::StopSignals,
 };
 
 const GROUP: &str = "group";
+const WATCH: &str = "watch";
 const MCP_JSON: &str = "mcp-json";
+/// The status of a workload that is gone.
+const REMOVED: &str = "removed";
+/// How often a terminal is redrawn, which shows how long ago something was.
+const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
+/// Moves to the first row of a terminal and clears it.
+const CLEAR: &str = "\x1b[H\x1b[2J";
 
 pub(crate) fn command() -> Command {
     Command::new("list").visible_alias("ls").about("List workloads and their status").defer(|command| {
@@ -27,19 +40,27 @@ pub(crate) fn command() -> Command {
             .value_name("GROUP")
             .help("Only workloads of this group")
             .add(completion::groups());
-        command.arg(group).arg(output::arg(&[TEXT, JSON, MCP_JSON]))
+        let watch = Arg::new(WATCH)
+            .long(WATCH)
+            .short('w')
+            .action(ArgAction::SetTrue)
+            .help("Go on with changes: a terminal is redrawn, elsewhere each changed workload is a line");
+        command.arg(group).arg(watch).arg(output::arg(&[TEXT, JSON, MCP_JSON]))
     })
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let workloads = Workloads::new(Environment::from_process());
-    let mut all = executor::run(workloads.list())?;
     let group = matches.get_one::<String>(GROUP);
+    let form = output::format(matches);
     if let Some(group) = group {
         workload_args::check_group(&workloads, group)?;
-        all.retain(|workload| workload.group.as_ref() == Some(group));
     }
-    match output::format(matches) {
+    if matches.get_flag(WATCH) {
+        return executor::run(watch(&workloads, group, form));
+    }
+    let all = of_group(executor::run(workloads.list())?, group);
+    match form {
         JSON => output::json(&all)?,
         MCP_JSON => output::json(&client_configuration(&all))?,
         _ if all.is_empty() => {
@@ -49,6 +70,66 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         _ => output::list(&rows(&all))?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn of_group(mut all: Vec<WorkloadInfo>, group: Option<&String>) -> Vec<WorkloadInfo> {
+    all.retain(|workload| group.is_none_or(|group| workload.group.as_ref() == Some(group)));
+    all
+}
+
+/// Shows changes until a signal arrives.
+async fn watch(workloads: &Workloads, group: Option<&String>, form: &str) -> Result<ExitCode> {
+    if form == MCP_JSON {
+        let message = "`--watch` has no effect on the configuration of clients";
+        return Err(Error::new(ErrorKind::InvalidOption, message));
+    }
+    let draws = form == TEXT && io::stdout().is_terminal();
+    let mut stop = StopSignals::listen()?;
+    let mut changes = workloads.watch();
+    let mut shown: Vec<WorkloadInfo> = Vec::new();
+    loop {
+        let next = async {
+            match draws {
+                true => tokio::time::timeout(REDRAW_INTERVAL, changes.next()).await.ok(),
+                false => Some(changes.next().await),
+            }
+        };
+        let Some(next) = executor::until_stopped(&mut stop, next).await else { return Ok(ExitCode::SUCCESS) };
+        let all = match next {
+            Some(Some(all)) => of_group(all?, group),
+            Some(None) => return Ok(ExitCode::SUCCESS),
+            None => shown.clone(),
+        };
+        if draws {
+            output::write(CLEAR.as_bytes())?;
+            output::list(&rows(&all))?;
+        } else {
+            print_changes(&shown, &all, form)?;
+        }
+        shown = all;
+    }
+}
+
+/// Prints a line for each workload that is new, has changed or was removed.
+fn print_changes(before: &[WorkloadInfo], now: &[WorkloadInfo], form: &str) -> Result<()> {
+    let time = humantime::format_rfc3339_seconds(SystemTime::now());
+    let text = |name: &str, status: &str, more: Option<&str>| {
+        let more = more.map(|more| format!("  {more}")).unwrap_or_default();
+        output::line(output::escape_control(&format!("{time}  {name}  {status}{more}")))
+    };
+    for one in now.iter().filter(|one| !before.contains(one)) {
+        match form {
+            JSON => output::json_line(one)?,
+            _ => text(&one.name, one.status.as_str(), one.url.as_deref().or(one.reason.as_deref()))?,
+        }
+    }
+    for one in before.iter().filter(|one| now.iter().all(|other| other.name != one.name)) {
+        match form {
+            JSON => output::json_line(&serde_json::json!({ "name": one.name, "status": REMOVED }))?,
+            _ => text(&one.name, REMOVED, None)?,
+        }
+    }
+    Ok(())
 }
 
 fn rows(all: &[WorkloadInfo]) -> Vec<Vec<String>> {

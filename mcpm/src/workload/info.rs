@@ -17,7 +17,7 @@ use crate::{
 type EngineContainers = std::result::Result<Vec<ContainerInfo>, String>;
 
 /// The status of a workload.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorkloadInfo {
     /// Its name.
     pub name: String,

@@ -42,6 +42,7 @@ mod stop_request;
 mod supervision;
 mod toolhive;
 mod transport_mismatch;
+mod watch;
 
 /// Private functions for the fuzz targets.
 #[cfg(any(fuzzing, test))]
