@@ -11,8 +11,8 @@ use mcpm::{
     Error, ErrorKind,
     options::{
         Attributes, EnvVar, Header, HeaderSecret, ImageVerification, KeyValue, OtlpProtocol,
-        PermissionProfile, Protocol, ProxyMode, PublishSpec, Relabel, RuntimeChoice, Secret, SecretRef,
-        SubjectTokenType, Transport, VolumeSpec,
+        PermissionProfile, Protocol, ProxyMode, PublishSpec, Relabel, RestartMode, RuntimeChoice, Secret,
+        SecretRef, SubjectTokenType, Transport, VolumeSpec,
     },
     runtime::LogStream,
     state::{LoginState, Phase, WorkloadState},
@@ -102,6 +102,17 @@ pub enum RuntimeChoice {
     Podman,
     /// Containers of mcpm itself, without an engine (Linux).
     Builtin,
+}
+
+/// When a server that has exited is started again.
+#[uniffi::remote(Enum)]
+pub enum RestartMode {
+    /// Never; the workload ends with the server.
+    No,
+    /// Unless it exited with code 0.
+    OnFailure,
+    /// However it exited.
+    Always,
 }
 
 /// The phase of a workload's or a proxy's life cycle.

@@ -74,6 +74,7 @@ impl From<mcpm::workload::WorkloadInfo> for WorkloadInfo {
             remote,
             transport,
             group,
+            restart: _,
             restarts,
             login,
             exit_code,

@@ -258,7 +258,7 @@ fn every_default_stands_in_the_table_with_its_value() {
     number("Sessions, of one server", sessions);
     number("Sessions, of one server", of_one);
     number("Processes of one stdio server", processes_of_one);
-    let RestartPolicy { attempts, first_delay, max_delay: longest_delay, stable_after: steady } =
+    let RestartPolicy { attempts, first_delay, max_delay: longest_delay, stable_after: steady, .. } =
         RestartPolicy::default();
     number("Restarts in a row", attempts as usize);
     time("Delay before a restart", first_delay);

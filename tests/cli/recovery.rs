@@ -222,9 +222,7 @@ fn a_workload_stays_on_the_engine_it_was_started_on() {
 fn a_foreground_run_blocks_and_passes_the_exit_code_on() {
     let home = Home::new();
     let name = home.name("f");
-    // It ends with code 3 when a stream is asked for.
-    let get = "class H(h.BaseHTTPRequestHandler):\n  def do_GET(self): os._exit(3)";
-    let script = &mcpm_tests::PYTHON_HTTP_SERVER.replace("class H(h.BaseHTTPRequestHandler):", get);
+    let script = &exits_on_get(3);
     let run =
         ["run", "mcpm-test/python:1", "--foreground", "--name", &name, "--transport", "streamable-http"];
     let mut running = Program::start(

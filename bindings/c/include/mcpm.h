@@ -1261,6 +1261,25 @@ void mcpm_workload_builder_rebuild(mcpm_workload_builder *builder, bool value);
 void mcpm_workload_builder_offline(mcpm_workload_builder *builder, bool value);
 
 /**
+ * When a server that has exited is started again.
+ *
+ * The delay before a restart grows, and after 10 restarts in a row the workload fails. In the
+ * foreground, the default is `no`.
+ *
+ * One of `no`, `on-failure`, `always`.
+ *
+ * Default: `always`.
+ */
+void mcpm_workload_builder_restart(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * How long a server may take to become ready, such as `90s` or `5m`.
+ *
+ * Default: `60s`.
+ */
+void mcpm_workload_builder_start_timeout(mcpm_workload_builder *builder, uint64_t milliseconds);
+
+/**
  * Additional origins of web pages that may call the proxy.
  */
 void mcpm_workload_builder_allowed_origins(mcpm_workload_builder *builder, const char *value);

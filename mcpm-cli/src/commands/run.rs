@@ -112,8 +112,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             }
             let started = if foreground {
                 let launch = Launch::new(spec.clone(), environment.clone()).secrets(secrets);
-                let launch = launch.restarts(RestartPolicy::NEVER).ephemeral();
-                Box::pin(in_foreground(launch, form, Some(&clients))).await
+                Box::pin(in_foreground(launch.ephemeral(), &spec, form, Some(&clients))).await
             } else {
                 // The supervisor cannot ask the user.
                 let launch = Launch::new(spec.clone(), environment.clone());
@@ -201,6 +200,7 @@ pub(crate) async fn detached(
 /// Runs in this process until the server exits or a signal arrives; returns the server's exit code.
 pub(crate) async fn in_foreground(
     launch: Launch,
+    spec: &WorkloadSpec,
     form: &str,
     clients: Option<&ClientEntries>,
 ) -> Result<ExitCode> {

@@ -21,6 +21,7 @@ use crate::{
 
 const FOREGROUND: &str = "foreground";
 const INTERRUPTED: &str = "interrupted";
+const START_TIMEOUT: &str = "start-timeout";
 
 pub(crate) fn start_command() -> Command {
     Command::new("start").about("Start stopped workloads").defer(|command| {
@@ -44,7 +45,12 @@ fn arguments(command: Command) -> Command {
         .short('f')
         .action(ArgAction::SetTrue)
         .help("Run in the foreground until the container exits; for one workload");
-    workload_args::name_args(command).arg(foreground).arg(output::arg(&[TEXT, JSON]))
+    let start_timeout = Arg::new(START_TIMEOUT)
+        .long(START_TIMEOUT)
+        .value_name("DURATION")
+        .value_parser(|text: &str| Duration::parse(text))
+        .help("How long a server may take to become ready, from this start on");
+    workload_args::name_args(command).arg(foreground).arg(start_timeout).arg(output::arg(&[TEXT, JSON]))
 }
 
 pub(crate) fn start(matches: &ArgMatches) -> Result<ExitCode> {
@@ -60,6 +66,7 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
     let workloads = Workloads::new(environment.clone());
     let debug = args::debug(matches);
     let form = output::format(matches);
+    let start_timeout = matches.get_one::<Duration>(START_TIMEOUT).copied();
     executor::run(async {
         let names = if !again && matches.get_flag(INTERRUPTED) {
             workloads.interrupted()?
@@ -73,7 +80,10 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
                 return Err(Error::new(ErrorKind::InvalidOption, message));
             };
             // Reads the secrets before the running workload is stopped: if some are missing, it keeps running.
-            let launch = workloads.launch(name).await?;
+            let mut spec = workloads.spec(name)?;
+            start_timeout.map_or(Ok(()), |timeout| spec.set_start_timeout(timeout))?;
+            let launch = Launch::new(spec.clone(), environment.clone());
+            let launch = launch.secrets(workloads.secrets(name).await?).recorded();
             if again {
                 workloads.stop(name, grace).await?;
             }
@@ -89,6 +99,8 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
                 // It is running already.
                 return run::print(&Ready { name, url: info.url.unwrap_or_default() }, form);
             }
+            let mut spec = workloads.spec(&name)?;
+            start_timeout.map_or(Ok(()), |timeout| spec.set_start_timeout(timeout))?;
             let secrets = workloads.secrets(&name).await?;
             // Stops what a dead supervisor left running.
             if again || !matches!(info.status, WorkloadState::Stopped) {

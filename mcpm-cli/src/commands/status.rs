@@ -41,6 +41,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         ("transport", transport),
         ("group", info.group),
         ("login", info.login.map(|login| login.as_str().to_owned())),
+        ("restart", info.restart.map(|mode| mode.to_string())),
         ("restarts", restarts),
         ("exit code", exit_code),
         ("created", info.created_at),

@@ -458,6 +458,29 @@ pub unsafe extern "C" fn mcpm_workload_builder_offline(builder: *mut WorkloadBui
     unsafe { builder::set(builder, |options| { options.offline = Some(value); Ok(()) }) }
 }
 
+/// When a server that has exited is started again.
+///
+/// The delay before a restart grows, and after 10 restarts in a row the workload fails. In the
+/// foreground, the default is `no`.
+///
+/// One of `no`, `on-failure`, `always`.
+///
+/// Default: `always`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_restart(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "restart", value) }
+}
+
+/// How long a server may take to become ready, such as `90s` or `5m`.
+///
+/// Default: `60s`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_start_timeout(builder: *mut WorkloadBuilder, milliseconds: u64) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.start_timeout = Some(Duration::from_millis(milliseconds)); Ok(()) }) }
+}
+
 /// Additional origins of web pages that may call the proxy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_allowed_origins(builder: *mut WorkloadBuilder, value: *const c_char) {

@@ -264,6 +264,21 @@ pub struct WorkloadOptions {
     /// Default: `false`.
     #[uniffi(default)]
     pub offline: Option<bool>,
+    /// When a server that has exited is started again.
+    ///
+    /// The delay before a restart grows, and after 10 restarts in a row the workload fails. In the
+    /// foreground, the default is `no`.
+    ///
+    /// One of `no`, `on-failure`, `always`.
+    ///
+    /// Default: `always`.
+    #[uniffi(default)]
+    pub restart: Option<RestartMode>,
+    /// How long a server may take to become ready, such as `90s` or `5m`.
+    ///
+    /// Default: `60s`.
+    #[uniffi(default)]
+    pub start_timeout: Option<Duration>,
     /// Additional origins of web pages that may call the proxy.
     #[uniffi(default)]
     pub allowed_origins: Vec<String>,

@@ -28,8 +28,8 @@ pub use spec::{ArgumentPosition, Arity, OptionSpec, Required};
 pub(crate) use table::SharedOptions;
 pub use table::{ProxyOptions, WorkloadOptions};
 pub use types::{
-    ImageVerification, OtlpProtocol, PermissionProfile, Protocol, ProxyMode, Relabel, RuntimeChoice,
-    SubjectTokenType, Transport,
+    ImageVerification, OtlpProtocol, PermissionProfile, Protocol, ProxyMode, Relabel, RestartMode,
+    RuntimeChoice, SubjectTokenType, Transport,
 };
 pub use value::{ErasedSlot, List, OptionValue, Slot, ValueKind, Word};
 pub use volume::VolumeSpec;

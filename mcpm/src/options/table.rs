@@ -9,8 +9,8 @@ use std::{path::PathBuf, time::Duration};
 
 use super::{
     ArgumentPosition, Attributes, EnvVar, Header, HeaderSecret, ImageVerification, KeyValue, List,
-    OtlpProtocol, PermissionProfile, ProxyMode, PublishSpec, Required, RuntimeChoice, Secret, SecretRef,
-    SubjectTokenType, Transport, ValueKind, VolumeSpec,
+    OtlpProtocol, PermissionProfile, ProxyMode, PublishSpec, Required, RestartMode, RuntimeChoice, Secret,
+    SecretRef, SubjectTokenType, Transport, ValueKind, VolumeSpec,
 };
 use crate::Feature;
 
@@ -229,6 +229,13 @@ options! {
         rebuild: Option<bool> = "false" [addition: true, conflicts_with: &["offline"]];
         /// Do not access the network to get the image; it must be present locally
         offline: Option<bool> = "false" [addition: true];
+        /// When a server that has exited is started again
+        ///
+        /// The delay before a restart grows, and after 10 restarts in a row the workload fails. In the foreground, the
+        /// default is `no`.
+        restart: Option<RestartMode> = "always" [addition: true];
+        /// How long a server may take to become ready, such as `90s` or `5m`
+        start_timeout: Option<Duration> = "60s" [addition: true];
     }
     section "Workload and container" | "Proxy" for (run, proxy) {
         /// Additional origins of web pages that may call the proxy

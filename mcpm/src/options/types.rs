@@ -62,6 +62,16 @@ choice! {
         Builtin = "builtin",
     }
 
+    /// When a server that has exited is started again.
+    RestartMode {
+        /// Never; the workload ends with the server
+        No = "no",
+        /// Unless it exited with code 0
+        OnFailure = "on-failure",
+        /// However it exited
+        Always = "always",
+    }
+
     /// The protocol of a published port.
     Protocol {
         /// TCP

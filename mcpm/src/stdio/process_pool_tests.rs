@@ -248,7 +248,7 @@ impl PoolFixture {
 }
 
 fn policy() -> RestartPolicy {
-    RestartPolicy { attempts: 4, first_delay: SECOND, max_delay: SECOND * 5, stable_after: SECOND * 30 }
+    RestartPolicy { attempts: 4, first_delay: SECOND, max_delay: SECOND * 5, ..RestartPolicy::default() }
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::process::ProcessExit;
+use crate::options::RestartMode;
 
 /// When a server that exited is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct RestartPolicy {
     pub max_delay: Duration,
     /// Uptime after which the count of restarts begins again.
     pub stable_after: Duration,
+    /// Whether a server that exited with code 0 has ended, and is not started again.
+    pub only_after_failure: bool,
 }
 
 impl Default for RestartPolicy {
@@ -24,6 +27,7 @@ impl Default for RestartPolicy {
             first_delay: Duration::from_millis(500),
             max_delay: Duration::from_secs(30),
             stable_after: Duration::from_secs(30),
+            only_after_failure: false,
         }
     }
 }
@@ -35,12 +39,23 @@ impl RestartPolicy {
         first_delay: Duration::ZERO,
         max_delay: Duration::ZERO,
         stable_after: Duration::ZERO,
+        only_after_failure: false,
     };
 
     /// Returns the delay before restart `attempt`, counted from 1, or `None` if there is no such restart.
     pub fn delay(&self, attempt: u32) -> Option<Duration> {
         let doubled = self.first_delay.saturating_mul(1 << attempt.saturating_sub(1).min(16));
         (1..=self.attempts).contains(&attempt).then(|| doubled.min(self.max_delay))
+    }
+}
+
+impl From<RestartMode> for RestartPolicy {
+    fn from(mode: RestartMode) -> Self {
+        match mode {
+            RestartMode::No => Self::NEVER,
+            RestartMode::OnFailure => Self { only_after_failure: true, ..Self::default() },
+            RestartMode::Always => Self::default(),
+        }
     }
 }
 
@@ -77,6 +92,10 @@ impl Backoff {
             let delay = self.policy.delay(self.outage.min(self.policy.attempts))?;
             return Some((self.attempt.max(1), delay));
         }
+        let succeeded = ended.exit.is_some_and(|exit| exit.code == 0);
+        if succeeded && self.policy.only_after_failure {
+            return None;
+        }
         self.outage = 0;
         self.attempt += 1;
         self.policy.delay(self.attempt).map(|delay| (self.attempt, delay))
@@ -94,7 +113,25 @@ mod tests {
     }
 
     fn policy() -> RestartPolicy {
-        RestartPolicy { attempts: 4, first_delay: SECOND, max_delay: SECOND * 5, stable_after: SECOND * 30 }
+        let max_delay = SECOND * 5;
+        RestartPolicy { attempts: 4, first_delay: SECOND, max_delay, ..RestartPolicy::default() }
+    }
+
+    #[test]
+    fn the_mode_decides_by_the_exit_code() {
+        for (mode, code, restarts) in [
+            (RestartMode::No, 1, false),
+            (RestartMode::OnFailure, 1, true),
+            (RestartMode::OnFailure, 0, false),
+            (RestartMode::Always, 0, true),
+        ] {
+            let exit = Some(crate::runtime::Exit { code, out_of_memory: false });
+            let ended = ProcessExit { exit, ..ended(false) };
+            let next = Backoff::new(RestartPolicy::from(mode)).next(&ended, SECOND * 60);
+            assert_eq!(next.is_some(), restarts, "{mode}: {code}");
+        }
+        let unknown = Backoff::new(RestartPolicy::from(RestartMode::OnFailure)).next(&ended(false), SECOND);
+        assert!(unknown.is_some(), "a server that was lost has failed");
     }
 
     #[test]

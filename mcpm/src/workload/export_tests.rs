@@ -182,7 +182,7 @@ fn values(spec: &'static OptionSpec) -> BoxedStrategy<String> {
         | "remote_auth_resource" => "https://[a-z]{2,8}\\.example(/[a-z]{1,4})?".boxed(),
         "remote_auth_client_id" | "remote_auth_scopes" => "[a-z]{1,8}".boxed(),
         "remote_auth_client_secret_file" | "remote_auth_bearer_token_file" => Just(place("token")).boxed(),
-        "remote_auth_timeout" => of(&["1s", "1m 30s"]),
+        "remote_auth_timeout" | "start_timeout" => of(&["1s", "1m 30s"]),
         "remote_forward_headers_secret" => "X-[a-z]{1,8}=[a-z]{1,8}".boxed(),
         "image_verification_key" => Just(place("cosign.pub")).boxed(),
         "certificate_identity" => "[a-z]{1,8}@[a-z]{1,8}\\.example".boxed(),

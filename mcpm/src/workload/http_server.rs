@@ -24,8 +24,6 @@ use crate::{
     transport::http::{Address, Dial},
 };
 
-/// How long a server may take to become ready.
-pub(super) const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// After this time without a response, the ports that the server listens on are examined.
 const DIAGNOSE_AFTER: Duration = Duration::from_secs(3);
 const INITIAL_BACKOFF: Duration = Duration::from_millis(20);
@@ -52,6 +50,7 @@ pub(super) struct HttpServerSupervisor {
     pub(super) target: Arc<Target>,
     pub(super) expected: ExpectedServer,
     pub(super) policy: RestartPolicy,
+    pub(super) start_timeout: Duration,
     pub(super) on_event: OnEvent,
 }
 
@@ -159,12 +158,12 @@ impl HttpServerSupervisor {
         let since = Instant::now();
         let (mut pause, mut looked, mut answering) = (INITIAL_BACKOFF, false, None);
         loop {
-            let limit = START_TIMEOUT.saturating_sub(since.elapsed()).clamp(MAX_BACKOFF, CHECK_TIMEOUT);
+            let limit = self.start_timeout.saturating_sub(since.elapsed()).clamp(MAX_BACKOFF, CHECK_TIMEOUT);
             let finding = match reached.check(&self.expected, &headers, limit).await {
                 Ok(passed) => return Ok(passed),
                 Err(finding) => finding,
             };
-            let is_late = since.elapsed() > START_TIMEOUT;
+            let is_late = since.elapsed() > self.start_timeout;
             if matches!(finding, Finding::Unreachable(_)) {
                 if since.elapsed() > DIAGNOSE_AFTER && !looked {
                     looked = true;
@@ -182,7 +181,7 @@ impl HttpServerSupervisor {
                 let message = format!(
                     "no HTTP response on port {} within {} s{}",
                     self.spec.port,
-                    START_TIMEOUT.as_secs(),
+                    self.start_timeout.as_secs_f32(),
                     self.containers.last_output(id).await
                 );
                 return Err(Error::new(ErrorKind::StartFailed, message).hint(

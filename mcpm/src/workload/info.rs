@@ -8,7 +8,7 @@ use super::{PackageSpec, Placement, WorkloadName, WorkloadSpec, Workloads, conta
 use crate::{
     Error, ErrorKind, Result,
     image::verify::VerifiedImage,
-    options::{RuntimeChoice, Transport},
+    options::{RestartMode, RuntimeChoice, Transport},
     runtime::{ContainerInfo, ContainerState, EngineName},
     state::{ContainerView, Document, Lock, LoginState, Status, WorkloadState, reconcile},
 };
@@ -44,6 +44,9 @@ pub struct WorkloadInfo {
     pub transport: Option<Transport>,
     /// Its group.
     pub group: Option<String>,
+    /// When its server is started again after an exit; `None` for a remote server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart: Option<RestartMode>,
     /// How often its server was restarted.
     pub restarts: u32,
     /// The state of the login to its remote server, if it has one.
@@ -138,6 +141,7 @@ impl Workloads {
                 Placement::Container(_) => None,
             }),
             transport: spec.as_ref().map(|spec| spec.transport),
+            restart: spec.as_ref().filter(|spec| spec.container().is_some()).map(WorkloadSpec::restart_mode),
             group: spec.map(|spec| spec.group),
             restarts: status.as_ref().map_or(0, |status| status.restarts),
             login: status.as_ref().and_then(|status| status.login).filter(|_| serves),

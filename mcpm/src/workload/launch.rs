@@ -7,7 +7,7 @@ use super::{
     container::{Containers, UnconfirmedCreations},
     egress_denials::EgressDenialReporter,
     events::WorkloadEvents,
-    http_server::{HttpServer, HttpServerSupervisor, START_TIMEOUT},
+    http_server::{HttpServer, HttpServerSupervisor},
     ignore,
     record::Record,
     recorded_events, remote_server,
@@ -57,7 +57,7 @@ pub struct Launch {
 impl Launch {
     /// Launches a resolved workload.
     pub fn new(spec: WorkloadSpec, environment: Environment) -> Self {
-        let policy = RestartPolicy::default();
+        let policy = RestartPolicy::from(spec.restart_mode());
         Self {
             spec,
             environment,
@@ -314,6 +314,7 @@ impl Launch {
                     transport: self.spec.transport,
                     target: Arc::clone(&target),
                     policy: self.policy,
+                    start_timeout: self.spec.start_timeout(),
                     on_event,
                 };
                 HttpServer::start(supervisor).await.map(|(server, passed)| {
@@ -366,7 +367,12 @@ impl Launch {
     }
 
     async fn start_stdio(&self, containers: &Containers, on_event: OnEvent) -> Result<StdioServer> {
-        let starting = StdioServer::start(Arc::new(containers.clone()), self.policy, START_TIMEOUT, on_event);
+        let starting = StdioServer::start(
+            Arc::new(containers.clone()),
+            self.policy,
+            self.spec.start_timeout(),
+            on_event,
+        );
         tokio::select! {
             started = starting => started,
             mismatch = transport_mismatch::detect_http_server(containers) => {

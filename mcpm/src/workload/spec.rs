@@ -1,18 +1,24 @@
 //! The spec: the resolved configuration of a workload, with the origin of every value.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use super::{WorkloadName, resolve::remote_url::RemoteUrl};
 use crate::{
+    Error, ErrorKind, Result,
     image::verify::VerifiedImage,
     isolation::IsolationSpec,
-    options::{SecretRef, Transport, WorkloadOptions},
+    options::{RestartMode, SecretRef, Transport, WorkloadOptions},
     proxy::ProxySpec,
     redact::url::redact_url_text,
     runtime::{ContainerSpec, EngineName},
 };
+
+/// How long a server may take to become ready, unless an option says otherwise.
+const DEFAULT_START_TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest such time.
+const MAX_START_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 /// A workload as it is started and recorded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,10 +84,46 @@ impl WorkloadSpec {
         self.secrets.iter().filter(typed).map(|secret| secret.name.clone()).collect()
     }
 
+    /// Returns when the server is started again.
+    pub fn restart_mode(&self) -> RestartMode {
+        self.asked.restart.unwrap_or(RestartMode::Always)
+    }
+
+    /// Returns how long the server may take to become ready.
+    pub fn start_timeout(&self) -> Duration {
+        self.asked.start_timeout.unwrap_or(DEFAULT_START_TIMEOUT)
+    }
+
+    /// Sets how long the server may take to become ready, from the next start on.
+    ///
+    /// # Errors
+    /// `InvalidOption` for no time, for more than an hour, and for a remote server.
+    pub fn set_start_timeout(&mut self, timeout: Duration) -> Result<()> {
+        check_start_timeout(timeout)?;
+        if self.container().is_none() {
+            let message = "`start_timeout` is for containers, but this server is remote";
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        self.asked.start_timeout = Some(timeout);
+        Ok(())
+    }
+
     pub(super) fn secret_origin(&self, secret: &SecretRef) -> Option<ValueOrigin> {
         let own = self.origins.get(&format!("secret.{}", secret.target));
         own.or_else(|| self.origins.get("secret")).copied()
     }
+}
+
+/// Rejects a start timeout that is out of bounds.
+pub(super) fn check_start_timeout(timeout: Duration) -> Result<()> {
+    if !timeout.is_zero() && timeout <= MAX_START_TIMEOUT {
+        return Ok(());
+    }
+    let value = humantime::format_duration(timeout);
+    let message = format!(
+        "invalid value `{value}` for `start_timeout`: expected more than 0 seconds, and at most 1 hour"
+    );
+    Err(Error::new(ErrorKind::InvalidOption, message))
 }
 
 /// Where a server runs.

@@ -115,6 +115,10 @@ if TYPE_CHECKING:
         """Rebuild the package's image with the newest version that its name refers to."""
         offline: bool
         """Do not access the network to get the image; it must be present locally."""
+        restart: _native.RestartMode | Literal["no", "on-failure", "always"]
+        """When a server that has exited is started again."""
+        start_timeout: timedelta | float
+        """How long a server may take to become ready, such as `90s` or `5m`."""
         allowed_origins: Iterable[str]
         """Additional origins of web pages that may call the proxy."""
         allowed_hosts: Iterable[str]
@@ -400,6 +404,8 @@ WORKLOAD: dict[str, _values.Conversion] = {
     "with_package": _values.texts,
     "rebuild": _values.plain,
     "offline": _values.plain,
+    "restart": _values.choice(_native.RestartMode),
+    "start_timeout": _values.duration,
     "allowed_origins": _values.texts,
     "allowed_hosts": _values.texts,
     "registry": _values.plain,

@@ -4998,6 +4998,23 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var offline: Bool?
     /**
+     * When a server that has exited is started again.
+     *
+     * The delay before a restart grows, and after 10 restarts in a row the workload fails. In the
+     * foreground, the default is `no`.
+     *
+     * One of `no`, `on-failure`, `always`.
+     *
+     * Default: `always`.
+     */
+    public var restart: RestartMode?
+    /**
+     * How long a server may take to become ready, such as `90s` or `5m`.
+     *
+     * Default: `60s`.
+     */
+    public var startTimeout: TimeInterval?
+    /**
      * Additional origins of web pages that may call the proxy.
      */
     public var allowedOrigins: [String]
@@ -5561,6 +5578,21 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: `false`.
          */offline: Bool? = nil, 
         /**
+         * When a server that has exited is started again.
+         *
+         * The delay before a restart grows, and after 10 restarts in a row the workload fails. In the
+         * foreground, the default is `no`.
+         *
+         * One of `no`, `on-failure`, `always`.
+         *
+         * Default: `always`.
+         */restart: RestartMode? = nil, 
+        /**
+         * How long a server may take to become ready, such as `90s` or `5m`.
+         *
+         * Default: `60s`.
+         */startTimeout: TimeInterval? = nil, 
+        /**
          * Additional origins of web pages that may call the proxy.
          */allowedOrigins: [String] = [], 
         /**
@@ -5855,6 +5887,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         self.withPackage = withPackage
         self.rebuild = rebuild
         self.offline = offline
+        self.restart = restart
+        self.startTimeout = startTimeout
         self.allowedOrigins = allowedOrigins
         self.allowedHosts = allowedHosts
         self.registry = registry
@@ -5974,6 +6008,8 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
                 withPackage: FfiConverterSequenceString.read(from: &buf), 
                 rebuild: FfiConverterOptionBool.read(from: &buf), 
                 offline: FfiConverterOptionBool.read(from: &buf), 
+                restart: FfiConverterOptionTypeRestartMode.read(from: &buf), 
+                startTimeout: FfiConverterOptionDuration.read(from: &buf), 
                 allowedOrigins: FfiConverterSequenceString.read(from: &buf), 
                 allowedHosts: FfiConverterSequenceString.read(from: &buf), 
                 registry: FfiConverterOptionString.read(from: &buf), 
@@ -6079,6 +6115,8 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
         FfiConverterSequenceString.write(value.withPackage, into: &buf)
         FfiConverterOptionBool.write(value.rebuild, into: &buf)
         FfiConverterOptionBool.write(value.offline, into: &buf)
+        FfiConverterOptionTypeRestartMode.write(value.restart, into: &buf)
+        FfiConverterOptionDuration.write(value.startTimeout, into: &buf)
         FfiConverterSequenceString.write(value.allowedOrigins, into: &buf)
         FfiConverterSequenceString.write(value.allowedHosts, into: &buf)
         FfiConverterOptionString.write(value.registry, into: &buf)
@@ -7558,6 +7596,91 @@ public func FfiConverterTypeRelabel_lower(_ value: Relabel) -> RustBuffer {
 
 
 /**
+ * When a server that has exited is started again.
+ */
+
+public enum RestartMode: Equatable, Hashable {
+    
+    /**
+     * Never; the workload ends with the server.
+     */
+    case no
+    /**
+     * Unless it exited with code 0.
+     */
+    case onFailure
+    /**
+     * However it exited.
+     */
+    case always
+
+
+
+
+
+}
+
+#if compiler(>=6)
+extension RestartMode: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeRestartMode: FfiConverterRustBuffer {
+    typealias SwiftType = RestartMode
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> RestartMode {
+        let variant: Int32 = try readInt(&buf)
+        switch variant {
+        
+        case 1: return .no
+        
+        case 2: return .onFailure
+        
+        case 3: return .always
+        
+        default: throw UniffiInternalError.unexpectedEnumCase
+        }
+    }
+
+    public static func write(_ value: RestartMode, into buf: inout [UInt8]) {
+        switch value {
+        
+        
+        case .no:
+            writeInt(&buf, Int32(1))
+        
+        
+        case .onFailure:
+            writeInt(&buf, Int32(2))
+        
+        
+        case .always:
+            writeInt(&buf, Int32(3))
+        
+        }
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeRestartMode_lift(_ buf: RustBuffer) throws -> RestartMode {
+    return try FfiConverterTypeRestartMode.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeRestartMode_lower(_ value: RestartMode) -> RustBuffer {
+    return FfiConverterTypeRestartMode.lower(value)
+}
+
+
+
+/**
  * The container runtime that a workload runs on.
  */
 
@@ -8742,6 +8865,30 @@ fileprivate struct FfiConverterOptionTypeRelabel: FfiConverterRustBuffer {
         switch try readInt(&buf) as Int8 {
         case 0: return nil
         case 1: return try FfiConverterTypeRelabel.read(from: &buf)
+        default: throw UniffiInternalError.unexpectedOptionalTag
+        }
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+fileprivate struct FfiConverterOptionTypeRestartMode: FfiConverterRustBuffer {
+    typealias SwiftType = RestartMode?
+
+    public static func write(_ value: SwiftType, into buf: inout [UInt8]) {
+        guard let value = value else {
+            writeInt(&buf, Int8(0))
+            return
+        }
+        writeInt(&buf, Int8(1))
+        FfiConverterTypeRestartMode.write(value, into: &buf)
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> SwiftType {
+        switch try readInt(&buf) as Int8 {
+        case 0: return nil
+        case 1: return try FfiConverterTypeRestartMode.read(from: &buf)
         default: throw UniffiInternalError.unexpectedOptionalTag
         }
     }

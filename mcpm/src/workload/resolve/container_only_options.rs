@@ -39,6 +39,8 @@ pub(in crate::workload) const CONTAINER_ONLY_OPTIONS: &[&str] = &[
     "with_package",
     "rebuild",
     "offline",
+    "restart",
+    "start_timeout",
 ];
 
 /// Rejects options that apply to remote servers only, in one message.

@@ -12,7 +12,7 @@ use std::{
 
 use super::{
     PackageSpec, Placement, TargetSpec, ValueOrigin, Via, WorkloadName, WorkloadSpec, ca_certs, ignore,
-    secret_delivery,
+    secret_delivery, spec::check_start_timeout,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
@@ -83,6 +83,7 @@ pub(super) fn check(request: &WorkloadRequest, working_dir: &Path) -> Result<()>
     check_proxy(request)?;
     container_only_options::reject_remote_options(&request.options)?;
     check_labels(&options)?;
+    options.start_timeout.map_or(Ok(()), check_start_timeout)?;
     secret_delivery::check(&options)?;
     let permissions = EffectivePermissions::resolve(request, working_dir)?;
     permissions.mounts(&options.volume, working_dir)?;

@@ -4379,12 +4379,97 @@ class _UniffiFfiConverterOptionalTypeRuntimeChoice(_UniffiConverterRustBuffer):
         else:
             raise InternalError("Unexpected flag byte for optional type")
 
+
+
+
+
+
+class RestartMode(enum.Enum):
+    """
+    When a server that has exited is started again.
+"""
+    
+    NO = 0
+    """
+    Never; the workload ends with the server.
+"""
+    
+    ON_FAILURE = 1
+    """
+    Unless it exited with code 0.
+"""
+    
+    ALWAYS = 2
+    """
+    However it exited.
+"""
+    
+
+
+class _UniffiFfiConverterTypeRestartMode(_UniffiConverterRustBuffer):
+    @staticmethod
+    def read(buf):
+        variant = buf.read_i32()
+        if variant == 1:
+            return RestartMode.NO
+        if variant == 2:
+            return RestartMode.ON_FAILURE
+        if variant == 3:
+            return RestartMode.ALWAYS
+        raise InternalError("Raw enum value doesn't match any cases")
+
+    @staticmethod
+    def check_lower(value):
+        if value == RestartMode.NO:
+            return
+        if value == RestartMode.ON_FAILURE:
+            return
+        if value == RestartMode.ALWAYS:
+            return
+        raise ValueError(value)
+
+    @staticmethod
+    def write(value, buf):
+        if value == RestartMode.NO:
+            buf.write_i32(1)
+        if value == RestartMode.ON_FAILURE:
+            buf.write_i32(2)
+        if value == RestartMode.ALWAYS:
+            buf.write_i32(3)
+
+
+
+class _UniffiFfiConverterOptionalTypeRestartMode(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        if value is not None:
+            _UniffiFfiConverterTypeRestartMode.check_lower(value)
+
+    @classmethod
+    def write(cls, value, buf):
+        if value is None:
+            buf.write_u8(0)
+            return
+
+        buf.write_u8(1)
+        _UniffiFfiConverterTypeRestartMode.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        flag = buf.read_u8()
+        if flag == 0:
+            return None
+        elif flag == 1:
+            return _UniffiFfiConverterTypeRestartMode.read(buf)
+        else:
+            raise InternalError("Unexpected flag byte for optional type")
+
 @dataclass
 class WorkloadOptions:
     """
     What is asked of a workload; what is left out is not given.
 """
-    def __init__(self, *, server:typing.Optional[str] = None, args:typing.List[str] = _DEFAULT, name:typing.Optional[str] = None, group:typing.Optional[str] = None, label:typing.List[KeyValue] = _DEFAULT, transport:typing.Optional[Transport] = None, proxy_mode:typing.Optional[ProxyMode] = None, host:typing.Optional[str] = None, proxy_port:typing.Optional[int] = None, target_host:typing.Optional[str] = None, target_port:typing.Optional[int] = None, publish:typing.List[PublishSpec] = _DEFAULT, network:typing.Optional[str] = None, isolate_network:typing.Optional[bool] = None, allow_runtime_gateway:typing.Optional[bool] = None, env:typing.List[EnvVar] = _DEFAULT, env_file:typing.Optional[PathBuf] = None, env_file_dir:typing.Optional[PathBuf] = None, secret:typing.List[SecretRef] = _DEFAULT, volume:typing.List[VolumeSpec] = _DEFAULT, permission_profile:typing.Optional[PermissionProfile] = None, learn:typing.Optional[PathBuf] = None, foreground:typing.Optional[bool] = None, from_config:typing.Optional[PathBuf] = None, ignore_globally:typing.Optional[bool] = None, print_resolved_overlays:typing.Optional[bool] = None, image_verification:typing.Optional[ImageVerification] = None, image_verification_key:typing.Optional[PathBuf] = None, certificate_identity:typing.Optional[str] = None, certificate_oidc_issuer:typing.Optional[str] = None, sigstore_trusted_root:typing.Optional[PathBuf] = None, ca_cert:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, runtime_image:typing.Optional[str] = None, runtime_add_package:typing.List[str] = _DEFAULT, endpoint_prefix:typing.Optional[str] = None, trust_proxy_headers:typing.Optional[bool] = None, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, audit_config:typing.Optional[PathBuf] = None, enable_audit:typing.Optional[bool] = None, debug:typing.Optional[bool] = None, runtime:typing.Optional[RuntimeChoice] = None, package_command:typing.Optional[str] = None, with_package:typing.List[str] = _DEFAULT, rebuild:typing.Optional[bool] = None, offline:typing.Optional[bool] = None, allowed_origins:typing.List[str] = _DEFAULT, allowed_hosts:typing.List[str] = _DEFAULT, registry:typing.Optional[str] = None, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_required_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_metadata_url:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None, otel_endpoint:typing.Optional[str] = None, otel_insecure:typing.Optional[bool] = None, otel_headers:typing.List[Header] = _DEFAULT, otel_service_name:typing.Optional[str] = None, otel_custom_attributes:typing.Optional[Attributes] = None, otel_env_vars:typing.List[str] = _DEFAULT, otel_tracing_enabled:typing.Optional[bool] = None, otel_metrics_enabled:typing.Optional[bool] = None, otel_sampling_rate:typing.Optional[float] = None, otel_enable_prometheus_metrics_path:typing.Optional[bool] = None, otel_use_legacy_attributes:typing.Optional[bool] = None, otel_prometheus_port:typing.Optional[int] = None, otel_protocol:typing.Optional[OtlpProtocol] = None):
+    def __init__(self, *, server:typing.Optional[str] = None, args:typing.List[str] = _DEFAULT, name:typing.Optional[str] = None, group:typing.Optional[str] = None, label:typing.List[KeyValue] = _DEFAULT, transport:typing.Optional[Transport] = None, proxy_mode:typing.Optional[ProxyMode] = None, host:typing.Optional[str] = None, proxy_port:typing.Optional[int] = None, target_host:typing.Optional[str] = None, target_port:typing.Optional[int] = None, publish:typing.List[PublishSpec] = _DEFAULT, network:typing.Optional[str] = None, isolate_network:typing.Optional[bool] = None, allow_runtime_gateway:typing.Optional[bool] = None, env:typing.List[EnvVar] = _DEFAULT, env_file:typing.Optional[PathBuf] = None, env_file_dir:typing.Optional[PathBuf] = None, secret:typing.List[SecretRef] = _DEFAULT, volume:typing.List[VolumeSpec] = _DEFAULT, permission_profile:typing.Optional[PermissionProfile] = None, learn:typing.Optional[PathBuf] = None, foreground:typing.Optional[bool] = None, from_config:typing.Optional[PathBuf] = None, ignore_globally:typing.Optional[bool] = None, print_resolved_overlays:typing.Optional[bool] = None, image_verification:typing.Optional[ImageVerification] = None, image_verification_key:typing.Optional[PathBuf] = None, certificate_identity:typing.Optional[str] = None, certificate_oidc_issuer:typing.Optional[str] = None, sigstore_trusted_root:typing.Optional[PathBuf] = None, ca_cert:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, runtime_image:typing.Optional[str] = None, runtime_add_package:typing.List[str] = _DEFAULT, endpoint_prefix:typing.Optional[str] = None, trust_proxy_headers:typing.Optional[bool] = None, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, audit_config:typing.Optional[PathBuf] = None, enable_audit:typing.Optional[bool] = None, debug:typing.Optional[bool] = None, runtime:typing.Optional[RuntimeChoice] = None, package_command:typing.Optional[str] = None, rebuild:typing.Optional[bool] = None, offline:typing.Optional[bool] = None, restart:typing.Optional[RestartMode] = None, start_timeout:typing.Optional[Duration] = None, allowed_origins:typing.List[str] = _DEFAULT, allowed_hosts:typing.List[str] = _DEFAULT, registry:typing.Optional[str] = None, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_required_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_metadata_url:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None, otel_endpoint:typing.Optional[str] = None, otel_insecure:typing.Optional[bool] = None, otel_headers:typing.List[Header] = _DEFAULT, otel_service_name:typing.Optional[str] = None, otel_custom_attributes:typing.Optional[Attributes] = None, otel_env_vars:typing.List[str] = _DEFAULT, otel_tracing_enabled:typing.Optional[bool] = None, otel_metrics_enabled:typing.Optional[bool] = None, otel_sampling_rate:typing.Optional[float] = None, otel_enable_prometheus_metrics_path:typing.Optional[bool] = None, otel_use_legacy_attributes:typing.Optional[bool] = None, otel_prometheus_port:typing.Optional[int] = None, otel_protocol:typing.Optional[OtlpProtocol] = None):
         self.server = server
         if args is _DEFAULT:
             self.args = []
@@ -4460,6 +4545,8 @@ class WorkloadOptions:
             self.with_package = with_package
         self.rebuild = rebuild
         self.offline = offline
+        self.restart = restart
+        self.start_timeout = start_timeout
         if allowed_origins is _DEFAULT:
             self.allowed_origins = []
         else:
@@ -4548,7 +4635,7 @@ class WorkloadOptions:
 
     
     def __str__(self):
-        return "WorkloadOptions(server={}, args={}, name={}, group={}, label={}, transport={}, proxy_mode={}, host={}, proxy_port={}, target_host={}, target_port={}, publish={}, network={}, isolate_network={}, allow_runtime_gateway={}, env={}, env_file={}, env_file_dir={}, secret={}, volume={}, permission_profile={}, learn={}, foreground={}, from_config={}, ignore_globally={}, print_resolved_overlays={}, image_verification={}, image_verification_key={}, certificate_identity={}, certificate_oidc_issuer={}, sigstore_trusted_root={}, ca_cert={}, mcpm_ca_bundle={}, runtime_image={}, runtime_add_package={}, endpoint_prefix={}, trust_proxy_headers={}, tools={}, tools_override={}, authz_config={}, audit_config={}, enable_audit={}, debug={}, runtime={}, package_command={}, with_package={}, rebuild={}, offline={}, allowed_origins={}, allowed_hosts={}, registry={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_required_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_metadata_url={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={}, otel_endpoint={}, otel_insecure={}, otel_headers={}, otel_service_name={}, otel_custom_attributes={}, otel_env_vars={}, otel_tracing_enabled={}, otel_metrics_enabled={}, otel_sampling_rate={}, otel_enable_prometheus_metrics_path={}, otel_use_legacy_attributes={}, otel_prometheus_port={}, otel_protocol={})".format(self.server, self.args, self.name, self.group, self.label, self.transport, self.proxy_mode, self.host, self.proxy_port, self.target_host, self.target_port, self.publish, self.network, self.isolate_network, self.allow_runtime_gateway, self.env, self.env_file, self.env_file_dir, self.secret, self.volume, self.permission_profile, self.learn, self.foreground, self.from_config, self.ignore_globally, self.print_resolved_overlays, self.image_verification, self.image_verification_key, self.certificate_identity, self.certificate_oidc_issuer, self.sigstore_trusted_root, self.ca_cert, self.mcpm_ca_bundle, self.runtime_image, self.runtime_add_package, self.endpoint_prefix, self.trust_proxy_headers, self.tools, self.tools_override, self.authz_config, self.audit_config, self.enable_audit, self.debug, self.runtime, self.package_command, self.with_package, self.rebuild, self.offline, self.allowed_origins, self.allowed_hosts, self.registry, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_required_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_metadata_url, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name, self.otel_endpoint, self.otel_insecure, self.otel_headers, self.otel_service_name, self.otel_custom_attributes, self.otel_env_vars, self.otel_tracing_enabled, self.otel_metrics_enabled, self.otel_sampling_rate, self.otel_enable_prometheus_metrics_path, self.otel_use_legacy_attributes, self.otel_prometheus_port, self.otel_protocol)
+        return "WorkloadOptions(server={}, args={}, name={}, group={}, label={}, transport={}, proxy_mode={}, host={}, proxy_port={}, target_host={}, target_port={}, publish={}, network={}, isolate_network={}, allow_runtime_gateway={}, env={}, env_file={}, env_file_dir={}, secret={}, volume={}, permission_profile={}, learn={}, foreground={}, from_config={}, ignore_globally={}, print_resolved_overlays={}, image_verification={}, image_verification_key={}, certificate_identity={}, certificate_oidc_issuer={}, sigstore_trusted_root={}, ca_cert={}, mcpm_ca_bundle={}, runtime_image={}, runtime_add_package={}, endpoint_prefix={}, trust_proxy_headers={}, tools={}, tools_override={}, authz_config={}, audit_config={}, enable_audit={}, debug={}, runtime={}, package_command={}, rebuild={}, offline={}, restart={}, start_timeout={}, allowed_origins={}, allowed_hosts={}, registry={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_required_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_metadata_url={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={}, otel_endpoint={}, otel_insecure={}, otel_headers={}, otel_service_name={}, otel_custom_attributes={}, otel_env_vars={}, otel_tracing_enabled={}, otel_metrics_enabled={}, otel_sampling_rate={}, otel_enable_prometheus_metrics_path={}, otel_use_legacy_attributes={}, otel_prometheus_port={}, otel_protocol={})".format(self.server, self.args, self.name, self.group, self.label, self.transport, self.proxy_mode, self.host, self.proxy_port, self.target_host, self.target_port, self.publish, self.network, self.isolate_network, self.allow_runtime_gateway, self.env, self.env_file, self.env_file_dir, self.secret, self.volume, self.permission_profile, self.learn, self.foreground, self.from_config, self.ignore_globally, self.print_resolved_overlays, self.image_verification, self.image_verification_key, self.certificate_identity, self.certificate_oidc_issuer, self.sigstore_trusted_root, self.ca_cert, self.mcpm_ca_bundle, self.runtime_image, self.runtime_add_package, self.endpoint_prefix, self.trust_proxy_headers, self.tools, self.tools_override, self.authz_config, self.audit_config, self.enable_audit, self.debug, self.runtime, self.package_command, self.rebuild, self.offline, self.restart, self.start_timeout, self.allowed_origins, self.allowed_hosts, self.registry, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_required_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_metadata_url, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name, self.otel_endpoint, self.otel_insecure, self.otel_headers, self.otel_service_name, self.otel_custom_attributes, self.otel_env_vars, self.otel_tracing_enabled, self.otel_metrics_enabled, self.otel_sampling_rate, self.otel_enable_prometheus_metrics_path, self.otel_use_legacy_attributes, self.otel_prometheus_port, self.otel_protocol)
     def __eq__(self, other):
         if self.server != other.server:
             return False
@@ -4645,6 +4732,10 @@ class WorkloadOptions:
         if self.rebuild != other.rebuild:
             return False
         if self.offline != other.offline:
+            return False
+        if self.restart != other.restart:
+            return False
+        if self.start_timeout != other.start_timeout:
             return False
         if self.allowed_origins != other.allowed_origins:
             return False
@@ -4806,6 +4897,8 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
             with_package=_UniffiFfiConverterSequenceString.read(buf),
             rebuild=_UniffiFfiConverterOptionalBoolean.read(buf),
             offline=_UniffiFfiConverterOptionalBoolean.read(buf),
+            restart=_UniffiFfiConverterOptionalTypeRestartMode.read(buf),
+            start_timeout=_UniffiFfiConverterOptionalDuration.read(buf),
             allowed_origins=_UniffiFfiConverterSequenceString.read(buf),
             allowed_hosts=_UniffiFfiConverterSequenceString.read(buf),
             registry=_UniffiFfiConverterOptionalString.read(buf),
@@ -4911,6 +5004,8 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterSequenceString.check_lower(value.with_package)
         _UniffiFfiConverterOptionalBoolean.check_lower(value.rebuild)
         _UniffiFfiConverterOptionalBoolean.check_lower(value.offline)
+        _UniffiFfiConverterOptionalTypeRestartMode.check_lower(value.restart)
+        _UniffiFfiConverterOptionalDuration.check_lower(value.start_timeout)
         _UniffiFfiConverterSequenceString.check_lower(value.allowed_origins)
         _UniffiFfiConverterSequenceString.check_lower(value.allowed_hosts)
         _UniffiFfiConverterOptionalString.check_lower(value.registry)
@@ -5015,6 +5110,8 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterSequenceString.write(value.with_package, buf)
         _UniffiFfiConverterOptionalBoolean.write(value.rebuild, buf)
         _UniffiFfiConverterOptionalBoolean.write(value.offline, buf)
+        _UniffiFfiConverterOptionalTypeRestartMode.write(value.restart, buf)
+        _UniffiFfiConverterOptionalDuration.write(value.start_timeout, buf)
         _UniffiFfiConverterSequenceString.write(value.allowed_origins, buf)
         _UniffiFfiConverterSequenceString.write(value.allowed_hosts, buf)
         _UniffiFfiConverterOptionalString.write(value.registry, buf)
@@ -8800,6 +8897,7 @@ __all__ = [
     "PermissionProfile",
     "ImageVerification",
     "RuntimeChoice",
+    "RestartMode",
     "Phase",
     "McpmError",
     "WorkloadEvent",
