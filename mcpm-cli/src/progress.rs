@@ -1,18 +1,19 @@
 //! Shows progress while a command waits: bars on a terminal, nothing elsewhere, warnings always.
 
 use std::{
+    fmt,
     io::{self, IsTerminal as _},
     sync::OnceLock,
     time::Duration,
 };
 
 use futures_util::FutureExt as _;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use mcpm::workload::{EventStream, WorkloadEvent};
 
 use crate::output::{self, escape_control};
 
-/// How often the time that a command has waited is shown anew.
+/// How often the time that a command has waited is shown anew, and how long it waits before that is shown at all.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Shows events on standard error.
@@ -21,9 +22,16 @@ pub(crate) struct Progress {
     pull: OnceLock<ProgressBar>,
     build: OnceLock<ProgressBar>,
     wait: OnceLock<ProgressBar>,
+    /// How long the server may take to become ready.
+    start_timeout: Duration,
 }
 
 impl Progress {
+    /// Shows the progress of the start of a server that may take that long to become ready.
+    pub(crate) fn of_start(timeout: Duration) -> Self {
+        Self { start_timeout: timeout, ..Self::default() }
+    }
+
     /// Shows one event.
     pub(crate) fn show(&self, event: &WorkloadEvent) {
         match event {
@@ -51,11 +59,7 @@ impl Progress {
             }
             WorkloadEvent::Starting { .. } if shows_bars() => {
                 self.clear();
-                let wait = ProgressBar::new_spinner();
-                let template = "waiting for the server to respond, {elapsed} of 1m";
-                wait.set_style(style(template));
-                // It first appears after that time.
-                wait.enable_steady_tick(TICK);
+                let wait = spinner("waiting for the server to answer", Some(self.start_timeout));
                 // The server may be started again.
                 if self.wait.set(wait).is_err()
                     && let Some(wait) = self.wait.get()
@@ -103,6 +107,30 @@ impl Progress {
 
 fn shows_bars() -> bool {
     io::stderr().is_terminal() && !output::is_quiet()
+}
+
+/// Shows on a terminal what a command waits for, and for how long at most, once that takes more than a second.
+pub(crate) async fn waiting<T>(what: &str, limit: Option<Duration>, work: impl Future<Output = T>) -> T {
+    let spinner = shows_bars().then(|| spinner(what, limit));
+    let outcome = work.await;
+    if let Some(spinner) = spinner {
+        spinner.finish_and_clear();
+    }
+    outcome
+}
+
+fn spinner(what: &str, limit: Option<Duration>) -> ProgressBar {
+    let spinner = ProgressBar::new_spinner();
+    let waited = |state: &ProgressState, text: &mut dyn fmt::Write| {
+        // A terminal that cannot be written to shows nothing.
+        let _ = write!(text, "{} s", state.elapsed().as_secs());
+    };
+    let limit = limit.map(|limit| format!(" of {}", limit.as_secs())).unwrap_or_default();
+    spinner.set_style(style(&format!("{{msg}}, {{waited}}{limit}")).with_key("waited", waited));
+    spinner.set_message(output::escape_control(what));
+    // It first appears after that time.
+    spinner.enable_steady_tick(TICK);
+    spinner
 }
 
 fn bar(template: &str) -> ProgressBar {

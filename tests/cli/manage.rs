@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::support::{Home, Program, Session, engine_shown, inspect};
+use super::support::{Home, Program, PseudoTerminal, Session, docker, engine_shown, inspect, wait_until};
 
 const STDIO: &str = "mcpm-test/everything:1";
 const HTTP: &str = "mcpm-test/everything-http:1";
@@ -197,7 +197,111 @@ fn logs_are_shown_cut_and_followed() {
     let all = home.run(&["logs", &name]).succeeded().stdout;
     assert_eq!(all, followed.stdout);
     let tail = home.run(&["logs", &name, "--tail", "1"]).succeeded();
-    assert_eq!(tail.stdout.lines().count() + tail.stderr.lines().count(), 1, "{tail:?}");
+    assert_eq!((tail.stdout.lines().count(), tail.stderr.as_str()), (1, ""));
+    assert_eq!(home.run(&["logs", &name, "--since", "1h"]).succeeded().stdout, all);
+    assert_eq!(home.run(&["logs", &name, "--since", "2999-01-01T00:00:00Z"]).succeeded().stdout, "");
+    let stamped = home.run(&["logs", &name, "--timestamps"]).succeeded().stdout;
+    for (line, with_time) in all.lines().zip(stamped.lines()) {
+        let (time, rest) = with_time.split_once(' ').unwrap();
+        assert!(rest == line && time.len() == 24 && time.ends_with('Z'), "{with_time}");
+    }
+    let outcome = home.run(&["logs", &name, "--protocol", "--follow"]);
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+}
+
+/// A server that writes to standard error, and what runs it on each runtime.
+#[test]
+fn the_log_of_a_stdio_server_goes_on_over_restarts_and_has_no_messages() {
+    for runtime in ["docker", "builtin"] {
+        let home = Home::new();
+        let name = home.name("s");
+        if runtime == "builtin" {
+            let archive = home.text("images.tar");
+            docker(&["save", "--output", &archive, "mcpm-test/python:1"]);
+            home.run(&["image", "load", &archive]).succeeded();
+        }
+        let script = "echo up >&2; exec mcp-server-fetch";
+        let run = [
+            "run",
+            "mcpm-test/python:1",
+            "--transport",
+            "stdio",
+            "--runtime",
+            runtime,
+            "--offline",
+            "--name",
+            &name,
+        ];
+        let url = home.run(&[&run[..], &["--", "sh", "-c", script]].concat()).succeeded().url();
+        let mut follower = Program::start(&mut home.mcpm(&["logs", &name, "--follow"]));
+        assert_eq!(follower.read_line(), "up");
+        let mut messages = Program::start(&mut home.mcpm(&["logs", &name, "--follow", "--protocol"]));
+        let lock = home.record_dir(&name).join("protocol.lock");
+        wait_until("messages are read", || lock.exists());
+        assert!(!Session::open(&url).tools().is_empty());
+        let message: Value = serde_json::from_str(&messages.read_line()).unwrap();
+        assert_eq!(message["jsonrpc"], "2.0");
+        messages.signal("INT");
+        assert_eq!(messages.wait().code, Some(0));
+        assert!(!lock.exists() && !home.record_dir(&name).join("protocol").exists());
+        // The server, its container and the workload.
+        home.run(&["restart", &name]).succeeded();
+        assert_eq!(follower.read_line(), "up");
+        if runtime == "docker" {
+            docker(&["rm", "--force", &name]);
+            assert_eq!(follower.read_line(), "up");
+            home.wait_for_status(&name, "running");
+            let kept = Command::new("docker").args(["logs", &name]).output().unwrap();
+            assert!(!kept.status.success() && kept.stdout.is_empty(), "{kept:?}");
+        }
+        assert!(!Session::open(&url).tools().is_empty());
+        home.run(&["stop", &name]).succeeded();
+        let followed = follower.wait();
+        assert_eq!((followed.code, followed.stderr.as_str()), (Some(0), ""));
+        let log = home.run(&["logs", &name]).succeeded().stdout;
+        assert_eq!(log, followed.stdout);
+        assert!(log.starts_with("up\n") && !log.contains("jsonrpc"), "{log}");
+    }
+}
+
+#[test]
+fn watching_shows_each_change() {
+    let home = Home::new();
+    let name = home.name("w");
+    let mut lines = Program::start(&mut home.mcpm(&["list", "--watch"]));
+    let mut documents = Program::start(&mut home.mcpm(&["list", "--watch", "--output", "json"]));
+    let commands = [
+        (&["run", STDIO, "--name", &name][..], "running"),
+        (&["stop", &name], "stopped"),
+        (&["rm", &name], "removed"),
+    ];
+    for (command, status) in commands {
+        home.run(command).succeeded();
+        // Those in between may be passed over.
+        let expected = format!("  {name}  {status}");
+        while !lines.read_line().contains(&expected) {}
+        let mut next = || serde_json::from_str::<Value>(&documents.read_line()).unwrap();
+        while next()["status"] != status {}
+    }
+    for watch in [lines, documents] {
+        watch.signal("INT");
+        assert_eq!(watch.wait().code, Some(0));
+    }
+    assert_eq!(home.run(&["list", "--watch", "--output", "mcp-json"]).code, Some(2));
+}
+
+#[test]
+fn a_terminal_is_redrawn_while_it_is_watched() {
+    let home = Home::new();
+    let name = home.name("w");
+    // Without `exec`, the shell would end with the code of the signal.
+    let line = format!("exec {} list --watch", home.program());
+    let mut terminal = PseudoTerminal::spawn(home.command("script"), &line);
+    terminal.expect("\u{1b}[H\u{1b}[2JNAME");
+    home.run(&["run", STDIO, "--name", &name]).succeeded();
+    terminal.expect(&name);
+    terminal.expect_then_type("running", "\u{3}");
+    assert_eq!(terminal.wait().0, Some(0));
 }
 
 /// The supervisor stops the server, so it must know how long that may take.

@@ -2,7 +2,11 @@
 
 use std::process::Command;
 
-use super::support::{Home, OwnEngine, Program, Session, docker, inspect, is_alive, kill, wait_until};
+use serde_json::{Value, json};
+
+use super::support::{
+    Home, OwnEngine, Program, PseudoTerminal, Session, docker, inspect, is_alive, kill, wait_until,
+};
 
 const STDIO: &str = "mcpm-test/everything:1";
 const HTTP: &str = "mcpm-test/everything-http:1";
@@ -240,6 +244,98 @@ fn a_foreground_run_blocks_and_passes_the_exit_code_on() {
     assert_eq!(said, (Some(3), Some("the server exited with code 3")), "{outcome:?}");
     home.assert_nothing_left();
     home.assert_transcript("recovery/foreground");
+}
+
+/// A server that exits with this code when a stream is asked for.
+fn exits_on_get(code: u8) -> String {
+    let get = format!("class H(h.BaseHTTPRequestHandler):\n  def do_GET(self): os._exit({code})");
+    mcpm_tests::PYTHON_HTTP_SERVER.replace("class H(h.BaseHTTPRequestHandler):", &get)
+}
+
+#[test]
+fn the_restart_mode_decides_what_follows_an_exit() {
+    for (mode, code, restarts) in
+        [("no", 3, false), ("on-failure", 0, false), ("on-failure", 3, true), ("always", 0, true)]
+    {
+        let home = Home::new();
+        let name = home.name("m");
+        let options = ["--restart", mode, "--start-timeout", "90s", "--transport", "streamable-http"];
+        let run = [&["run", "mcpm-test/python:1", "--name", &name][..], &options].concat();
+        let server = ["--target-port", "3000", "--", "python3", "-c", &exits_on_get(code)];
+        let url = home.run(&[&run[..], &server].concat()).succeeded().url();
+        let supervisor = home.supervisor(&name);
+        assert_eq!(home.status(&name)["restart"], mode);
+        let exported = home.run(&["export", &name]).succeeded().json();
+        let recorded = [&exported["run"]["restart"], &exported["run"]["start_timeout"]];
+        assert_eq!(recorded, [mode, "1m30s"]);
+        Command::new("curl").args(["--silent", "--noproxy", "*", "--max-time", "10", &url]).output().unwrap();
+        if restarts {
+            wait_until("it is started again", || home.status(&name)["restarts"] == 1);
+            home.wait_for_status(&name, "running");
+        } else {
+            wait_until("the supervisor is gone", || !is_alive(supervisor));
+            let status = home.status(&name);
+            let seen = [&status["status"], &status["restarts"], &status["exit_code"]];
+            assert_eq!(seen, [&json!("failed"), &json!(0), &json!(code)], "{mode}");
+            // It is started by hand, and stays as it is on record.
+            home.run(&["start", &name, "--start-timeout", "2m"]).succeeded();
+            assert_eq!(home.status(&name)["restart"], mode);
+            let exported = home.run(&["export", &name]).succeeded().json();
+            assert_eq!(exported["run"]["start_timeout"], "2m");
+        }
+    }
+}
+
+#[test]
+fn a_stdio_server_that_is_not_restarted_ends_its_workload() {
+    for (mode, restarts) in [("no", false), ("on-failure", true)] {
+        let home = Home::new();
+        let name = home.name("s");
+        home.run(&["run", STDIO, "--name", &name, "--restart", mode]).succeeded();
+        docker(&["kill", &name]);
+        if restarts {
+            wait_until("it is started again", || home.status(&name)["restarts"] == 1);
+            home.wait_for_status(&name, "running");
+        } else {
+            home.wait_for_status(&name, "failed");
+            assert_eq!(home.status(&name)["exit_code"], 137);
+            assert!(!is_running(&name));
+        }
+    }
+}
+
+#[test]
+fn a_foreground_run_restarts_its_server_if_that_is_asked_for() {
+    let home = Home::new();
+    let name = home.name("f");
+    let run = ["run", STDIO, "--foreground", "--restart", "always", "--name", &name];
+    let mut running = Program::start(&mut home.mcpm(&run));
+    let url = running.read_line().split_whitespace().nth(1).unwrap().to_owned();
+    docker(&["kill", &name]);
+    wait_until("it is started again", || home.status(&name)["restarts"] == 1);
+    home.wait_for_status(&name, "running");
+    assert!(!Session::open(&url).tools().is_empty());
+    running.signal("INT");
+    assert_eq!(running.wait().code, Some(0));
+    home.assert_nothing_left();
+}
+
+#[test]
+fn a_terminal_shows_how_long_a_server_is_waited_for() {
+    let home = Home::new();
+    let name = home.name("w");
+    home.set("TERM", "xterm");
+    let mcpm = home.program();
+    let line = format!("stty cols 80; exec {mcpm} run {SILENT} --name {name} --start-timeout 4s");
+    let mut terminal = PseudoTerminal::spawn(home.command("script"), &line);
+    terminal.expect("waiting for the server to answer, 1 s of 4");
+    let (code, shown) = terminal.wait();
+    assert_eq!(code, Some(8), "{shown}");
+    assert!(shown.contains("within 4 s"), "{shown}");
+    home.assert_nothing_left();
+    for bad in ["0s", "2h", "soon"] {
+        assert_eq!(home.run(&["run", SILENT, "--start-timeout", bad]).code, Some(2), "{bad}");
+    }
 }
 
 #[test]

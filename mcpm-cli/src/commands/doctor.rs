@@ -15,6 +15,7 @@ use crate::{
     executor, exit,
     flag_names::with_flags,
     output::{self, JSON, TEXT},
+    progress,
 };
 
 const FIX: &str = "fix";
@@ -54,7 +55,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
                 let _ = writeln!(io::stderr(), "warning: not everything was fixed: {text}");
             }
         }
-        Ok(Box::pin(diagnose(&environment)).await)
+        Ok(progress::waiting("checking", None, Box::pin(diagnose(&environment))).await)
     })?;
     if output::format(matches) == JSON {
         output::json(&found)?;

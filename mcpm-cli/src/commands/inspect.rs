@@ -10,7 +10,10 @@ use mcpm::{
 use serde::Serialize;
 
 use super::server_args;
-use crate::output::{self, JSON, TEXT};
+use crate::{
+    output::{self, JSON, TEXT},
+    progress,
+};
 
 pub(crate) fn command() -> Command {
     Command::new("inspect")
@@ -32,7 +35,9 @@ struct Inspection {
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    let found = server_args::with_client(matches, None, async |client| inspect(client).await)?;
+    let found = server_args::with_client(matches, None, async |client| {
+        progress::waiting("waiting for the server to answer", None, inspect(client)).await
+    })?;
     if output::format(matches) == JSON {
         output::json(&found)?;
         return Ok(ExitCode::SUCCESS);

@@ -20,6 +20,7 @@ use crate::{
     commands::workload_args,
     completion, executor,
     output::{self, JSON, TEXT},
+    progress,
     signals::StopSignals,
 };
 
@@ -59,7 +60,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if matches.get_flag(WATCH) {
         return executor::run(watch(&workloads, group, form));
     }
-    let all = of_group(executor::run(workloads.list())?, group);
+    let all = progress::waiting("waiting for the container engine", None, workloads.list());
+    let all = of_group(executor::run(all)?, group);
     match form {
         JSON => output::json(&all)?,
         MCP_JSON => output::json(&client_configuration(&all))?,

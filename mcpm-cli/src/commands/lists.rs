@@ -12,11 +12,16 @@ use serde_json::Value;
 use super::server_args;
 use crate::{
     output::{self, JSON, TEXT},
-    tool_names,
+    progress, tool_names,
 };
 
 /// Most characters of a description in a table.
 const MAX_DESCRIPTION_CHARS: usize = 60;
+
+/// Shows on a terminal that the server is waited for.
+async fn waiting<T>(answer: impl Future<Output = T>) -> T {
+    progress::waiting("waiting for the server to answer", None, answer).await
+}
 
 pub(crate) fn tools_command() -> Command {
     command("tools", "List the tools of a server, as a client sees them")
@@ -36,7 +41,7 @@ fn command(name: &'static str, about: &'static str) -> Command {
 }
 
 pub(crate) fn tools(matches: &ArgMatches) -> Result<ExitCode> {
-    let tools = server_args::with_client(matches, None, async |client| client.tools().await)?;
+    let tools = server_args::with_client(matches, None, async |client| waiting(client.tools()).await)?;
     tool_names::save(server_args::target(matches), &tools);
     show(matches, &tools, ["NAME", "ARGUMENTS", "DESCRIPTION"], |tool| {
         [text(tool, "name"), input(tool), description(tool)]
@@ -44,7 +49,7 @@ pub(crate) fn tools(matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 pub(crate) fn prompts(matches: &ArgMatches) -> Result<ExitCode> {
-    let prompts = server_args::with_client(matches, None, async |client| client.prompts().await)?;
+    let prompts = server_args::with_client(matches, None, async |client| waiting(client.prompts()).await)?;
     show(matches, &prompts, ["NAME", "ARGUMENTS", "DESCRIPTION"], |prompt| {
         let arguments = prompt.get("arguments").and_then(Value::as_array).into_iter().flatten();
         let arguments = arguments.map(|argument| {
@@ -56,7 +61,8 @@ pub(crate) fn prompts(matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 pub(crate) fn resources(matches: &ArgMatches) -> Result<ExitCode> {
-    let resources = server_args::with_client(matches, None, async |client| client.resources().await)?;
+    let resources =
+        server_args::with_client(matches, None, async |client| waiting(client.resources()).await)?;
     show(matches, &resources, ["URI", "NAME", "TYPE"], |resource| {
         [text(resource, "uri"), text(resource, "name"), text(resource, "mimeType")]
     })

@@ -9,6 +9,7 @@ use crate::{
     commands::{stop, workload_args},
     executor,
     output::{self, JSON, TEXT},
+    progress,
 };
 
 pub(crate) fn command() -> Command {
@@ -22,7 +23,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     executor::run(async {
         let names = workload_args::names_of(matches, &workloads).await?;
         let remove = async |name: String| {
-            workloads.remove(&name, stop::grace(matches)).await?;
+            let grace = stop::grace(matches);
+            let removed = workloads.remove(&name, grace);
+            progress::waiting(&format!("removing `{name}`"), Some(grace), removed).await?;
             output::name(matches, &name)
         };
         Ok(workload_args::for_each_workload(names, remove).await)

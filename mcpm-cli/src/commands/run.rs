@@ -188,7 +188,7 @@ pub(crate) async fn detached(
     debug: bool,
     form: &str,
 ) -> Result<Ready> {
-    let progress = Progress::default();
+    let progress = Progress::of_start(spec.start_timeout());
     let ready =
         supervise::spawn(environment, spec, secrets, recorded, debug, &|event| progress.show(event)).await;
     progress.clear();
@@ -204,7 +204,9 @@ pub(crate) async fn in_foreground(
     form: &str,
     clients: Option<&ClientEntries>,
 ) -> Result<ExitCode> {
-    let progress = Progress::default();
+    // Whoever starts it in the foreground sees it exit.
+    let launch = launch.restarts(spec.asked.restart.map_or(RestartPolicy::NEVER, RestartPolicy::from));
+    let progress = Progress::of_start(spec.start_timeout());
     let events = launch.events();
     let mut stop = StopSignals::listen()?;
     let running = tokio::select! {

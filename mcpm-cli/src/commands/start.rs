@@ -15,6 +15,7 @@ use crate::{
     commands::{run, stop, workload_args},
     executor,
     output::{self, JSON, TEXT},
+    progress,
     supervise::{Ready, STOP_GRACE},
     terminal,
 };
@@ -85,7 +86,8 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
             let launch = Launch::new(spec.clone(), environment.clone());
             let launch = launch.secrets(workloads.secrets(name).await?).recorded();
             if again {
-                workloads.stop(name, grace).await?;
+                let stopped = workloads.stop_to_restart(name, grace);
+                progress::waiting(&format!("stopping `{name}`"), Some(grace), stopped).await?;
             }
             return Box::pin(run::in_foreground(launch, &spec, form, None)).await;
         }
@@ -104,7 +106,8 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
             let secrets = workloads.secrets(&name).await?;
             // Stops what a dead supervisor left running.
             if again || !matches!(info.status, WorkloadState::Stopped) {
-                workloads.stop(&name, grace).await?;
+                let stopped = workloads.stop_to_restart(&name, grace);
+                progress::waiting(&format!("stopping `{name}`"), Some(grace), stopped).await?;
             }
             // The supervisor cannot ask for the password of the store with the login.
             let launch = Launch::new(spec.clone(), environment.clone()).recorded();

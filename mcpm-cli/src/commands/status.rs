@@ -10,6 +10,7 @@ use crate::{
     executor,
     flag_names::with_flags,
     output::{self, JSON, TEXT},
+    progress,
 };
 
 pub(crate) fn command() -> Command {
@@ -19,8 +20,9 @@ pub(crate) fn command() -> Command {
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    let info =
-        executor::run(Workloads::new(Environment::from_process()).info(workload_args::name_of(matches)))?;
+    let workloads = Workloads::new(Environment::from_process());
+    let info = workloads.info(workload_args::name_of(matches));
+    let info = executor::run(progress::waiting("waiting for the container engine", None, info))?;
     if output::format(matches) == JSON {
         output::json(&info)?;
         return Ok(ExitCode::SUCCESS);

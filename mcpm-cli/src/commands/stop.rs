@@ -10,6 +10,7 @@ use crate::{
     commands::workload_args,
     executor,
     output::{self, JSON, TEXT},
+    progress,
     supervise::STOP_GRACE,
 };
 
@@ -40,7 +41,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     executor::run(async {
         let names = workload_args::names_of(matches, &workloads).await?;
         let stop = async |name: String| {
-            workloads.stop(&name, grace(matches)).await?;
+            let grace = grace(matches);
+            let stopped = workloads.stop(&name, grace);
+            progress::waiting(&format!("stopping `{name}`"), Some(grace), stopped).await?;
             // A background workload reports its findings only in its record.
             let reason =
                 workloads.info(&name).await.ok().filter(|info| info.status == WorkloadState::Stopped);
