@@ -2,7 +2,7 @@
 
 use futures_util::stream::{self, BoxStream};
 
-use super::{Workloads, growing_file::GrowingFile, stop_request::runner};
+use super::{Workloads, growing_file::GrowingFile, stop_request::supervisor};
 use crate::{Result, state::folder_watch::FolderWatch};
 
 impl Workloads {
@@ -28,9 +28,9 @@ impl Workloads {
                 let Some(watch) = changes else { return Ok(None) };
                 loop {
                     // Before the log is read, so that its last lines are.
-                    let runner = runner(&store, &name);
+                    let supervisor = supervisor(&store, &name);
                     let added = log.read()?;
-                    let Some(process) = runner else { return Ok(Some((added, (log, None)))) };
+                    let Some(process) = supervisor else { return Ok(Some((added, (log, None)))) };
                     if !added.is_empty() {
                         return Ok(Some((added, (log, Some(watch)))));
                     }

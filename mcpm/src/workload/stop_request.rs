@@ -18,15 +18,24 @@ pub(super) struct StopRequest {
     pub(super) restarted_by: Option<ProcessId>,
 }
 
-/// Returns the process that runs a workload, or that has stopped it to start it again; `None` if the workload has ended.
+/// Returns the process that has stopped a workload to start it again.
+fn restarter(store: &Store, name: &WorkloadName) -> Option<ProcessId> {
+    let request = store.load::<StopRequest>(name, Document::Stop).ok()?;
+    request.restarted_by.filter(|process| process.is_alive())
+}
+
+/// Returns the process that supervises a workload, or that has stopped it to start it again.
+pub(super) fn supervisor(store: &Store, name: &WorkloadName) -> Option<ProcessId> {
+    restarter(store, name).or_else(|| {
+        let holder = Lock::holder(&store.lock_path(name)).ok().flatten()?;
+        // One that has not recorded itself yet does so in a moment.
+        Some(holder.process.unwrap_or_else(ProcessId::current))
+    })
+}
+
+/// Returns the same as [`supervisor`] while the workload has not ended: a program may keep it longer.
 pub(super) fn runner(store: &Store, name: &WorkloadName) -> Option<ProcessId> {
-    let request = store.load::<StopRequest>(name, Document::Stop).ok();
-    if let Some(process) = request.and_then(|request| request.restarted_by).filter(|by| by.is_alive()) {
-        return Some(process);
-    }
-    let holder = Lock::holder(&store.lock_path(name)).ok().flatten()?;
     let status = store.load::<Status>(name, Document::Status);
     let has_ended = status.is_ok_and(|status| matches!(status.phase, Phase::Stopped | Phase::Failed));
-    // One that has not recorded itself yet does so in a moment.
-    (!has_ended).then(|| holder.process.unwrap_or_else(ProcessId::current))
+    if has_ended { restarter(store, name) } else { supervisor(store, name) }
 }
