@@ -23,6 +23,7 @@
 @_exported import struct McpmGenerated.PublishSpec
 @_exported import struct McpmGenerated.Refused
 @_exported import enum McpmGenerated.Relabel
+@_exported import enum McpmGenerated.RestartMode
 @_exported import enum McpmGenerated.RuntimeChoice
 @_exported import struct McpmGenerated.Secret
 @_exported import struct McpmGenerated.SecretRef
