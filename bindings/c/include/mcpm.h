@@ -2352,7 +2352,7 @@ mcpm_status mcpm_workloads_remove_async(const char *name,
 
 /**
  * Reads the output of a workload's server: the last `tail` lines, or all if that is negative; with `follow`, also what
- * the server writes until it exits. Calls `on_output` for each part.
+ * the server writes until the workload ends. Calls `on_output` for each part.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workloads_logs(const char *name,

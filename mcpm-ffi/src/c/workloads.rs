@@ -272,7 +272,7 @@ pub unsafe extern "C" fn mcpm_workloads_remove_async(
 }
 
 /// Reads the output of a workload's server: the last `tail` lines, or all if that is negative; with `follow`, also what
-/// the server writes until it exits. Calls `on_output` for each part.
+/// the server writes until the workload ends. Calls `on_output` for each part.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_logs(

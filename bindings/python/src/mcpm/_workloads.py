@@ -78,7 +78,7 @@ class Workloads:
     def logs(self, name: str, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[LogChunk]:
         """Iterates over the output of a workload's server: the last `tail` lines or all.
 
-        With `follow`, it continues with what the server writes until it exits.
+        With `follow`, it continues with what the server writes until the workload ends.
         """
         reader: _native.LogReader | None = None
 

@@ -56,7 +56,7 @@ public final class Workloads: Sendable {
     ///
     /// - Parameters:
     ///   - name: The name of the workload.
-    ///   - follow: Whether to go on with what the server writes until it exits.
+    ///   - follow: Whether to go on with what the server writes until the workload ends.
     ///   - tail: How many of the last lines to begin with; `nil` for all.
     public func logs(
         _ name: String, follow: Bool = false, tail: UInt64? = nil
