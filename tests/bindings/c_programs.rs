@@ -69,6 +69,7 @@ fn use_a_server_without_a_port(check: MemoryCheck) {
     let output = c_program("tests/bindings/embedded.c", check)
         .args([EVERYTHING, SILENT, &home.prefix])
         .arg(&exported)
+        .arg("mcpm-test/everything-http:1")
         .env("XDG_STATE_HOME", home.folder.path())
         .output()
         .unwrap();

@@ -157,16 +157,21 @@ static void on_output_end(void *user_data, mcpm_error *failure)
     on_end(&((struct output *)user_data)->end, failure);
 }
 
-static void its_output_is_read(const char *name)
+/* The image is one of a server that writes something when it starts. */
+static void its_output_is_read(const char *image, const char *name)
 {
+    mcpm_workload_builder *options = builder(image, name);
+    mcpm_workload *workload = NULL;
+    DONE(mcpm_workload_start(options, &workload, &error));
+    mcpm_workload_builder_free(options);
     struct output all = {OUTCOME, 0, 0, 1000}, same = {OUTCOME, 0, 0, 1000}, first = {OUTCOME, 0, 0, 1};
-    DONE(mcpm_workloads_logs(name, false, -1, count_output, &all, &error));
-    CHECK(all.bytes > 0);
-    DONE(mcpm_workloads_logs_async(name, false, -1, count_output, on_output_end, &same, NULL, &error));
-    CHECK(await_result(&same.end) == NULL && same.bytes == all.bytes);
     /* The callback ends it, although the server runs. */
     DONE(mcpm_workloads_logs_async(name, true, -1, count_output, on_output_end, &first, NULL, &error));
     CHECK(await_result(&first.end) == NULL && first.parts == 1);
+    DONE(mcpm_workloads_logs(name, false, -1, count_output, &all, &error));
+    CHECK(all.bytes >= first.bytes && first.bytes > 0);
+    DONE(mcpm_workloads_logs_async(name, false, -1, count_output, on_output_end, &same, NULL, &error));
+    CHECK(await_result(&same.end) == NULL && same.bytes >= all.bytes);
     /* The program ends it. */
     struct output followed = {OUTCOME, 0, 0, 1000};
     mcpm_operation *operation = NULL;
@@ -174,6 +179,9 @@ static void its_output_is_read(const char *name)
     mcpm_operation_cancel(operation);
     mcpm_operation_free(operation);
     await_failure(&followed.end, MCPM_STATUS_INTERRUPTED);
+    DONE(mcpm_workload_stop(workload, 0, &error));
+    mcpm_workload_free(workload);
+    DONE(mcpm_workloads_remove(name, 0, &error));
 }
 
 static void check_list(mcpm_record_list *list, const char *name)
@@ -345,9 +353,10 @@ static void shut_down_at_exit(void)
 
 int main(int count, char **arguments)
 {
-    CHECK(count == 5);
-    char name[128], cancelled[128];
+    CHECK(count == 6);
+    char name[128], chatty[128], cancelled[128];
     snprintf(name, sizeof name, "%s-embedded", arguments[3]);
+    snprintf(chatty, sizeof chatty, "%s-chatty", arguments[3]);
     snprintf(cancelled, sizeof cancelled, "%s-cancelled", arguments[3]);
     mcpm_workload_builder *options = builder(arguments[1], name);
     mcpm_workload_builder_on_event(options, on_event, &heard, free_events);
@@ -360,9 +369,9 @@ int main(int count, char **arguments)
     the_server_is_used(workload);
     another_connection_is_closed(workload);
     its_record_is_read(name, arguments[4]);
-    its_output_is_read(name);
     it_is_stopped(workload);
     it_is_started_again_and_removed(name);
+    its_output_is_read(arguments[5], chatty);
     a_start_is_cancelled(arguments[2], cancelled);
     errors_tell_their_parts();
     DONE(mcpm_shutdown(&error));
