@@ -86,7 +86,8 @@ pub(crate) async fn memory_is_limited(engine: &Engine) {
     let id = engine.create(&spec).await;
     engine.start(&id).await.unwrap();
     let exit = timeout(LIMIT, engine.wait(&id)).await.unwrap().unwrap();
-    assert_eq!((exit.code, exit.out_of_memory), (137, true));
+    // Podman does not tell it of a process below the first one.
+    assert_eq!((exit.code, exit.out_of_memory), (137, engine.is_docker() || engine.is_builtin()));
 }
 
 pub(crate) async fn a_published_port_is_on_loopback_and_reported(engine: &Engine) {

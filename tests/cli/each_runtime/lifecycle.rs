@@ -68,8 +68,13 @@ pub(super) fn a_killed_supervisor_is_replaced(home: &Home) {
         let url = home.run(&run).succeeded().url();
         for command in ["restart", "start"] {
             kill_supervisor(home, &name);
-            let expected = if home.is_builtin() { "failed" } else { "orphaned" };
-            assert_eq!(home.status(&name)["status"], expected);
+            let status = home.status(&name)["status"].clone();
+            // Podman closes the standard input of a server with the connection, and the server exits.
+            let may_have_exited = home.is_builtin() || run.contains(&"stdio");
+            assert!(
+                status == "failed" && may_have_exited || status == "orphaned" && !home.is_builtin(),
+                "{status}"
+            );
             assert_eq!(home.run(&[command, &name]).succeeded().url(), url);
             assert!(!Session::open(&url).tools().is_empty());
         }
@@ -86,13 +91,12 @@ pub(super) fn a_killed_supervisor_is_replaced(home: &Home) {
 
 pub(super) fn the_container_of_a_killed_supervisor_runs_on(home: &Home) {
     let name = home.name("o");
-    for run in runs(&name) {
-        home.run(&run).succeeded();
-        kill_supervisor(home, &name);
-        assert!(home.is_running(&name));
-        home.run(&["rm", &name]).succeeded();
-        home.assert_nothing_left();
-    }
+    let [_, http] = runs(&name);
+    home.run(&http).succeeded();
+    kill_supervisor(home, &name);
+    assert!(home.is_running(&name));
+    home.run(&["rm", &name]).succeeded();
+    home.assert_nothing_left();
 }
 
 pub(super) fn a_supervisor_that_is_told_to_end_stops_its_server(home: &Home) {

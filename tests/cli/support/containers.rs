@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf, process::Command};
 use mcpm_tests::harness::runtimes::TestRuntime;
 use serde_json::Value;
 
-use super::{Home, docker, inspect, is_alive, kill};
+use super::{Home, docker, engine_variable, inspect, is_alive, kill};
 
 impl Home {
     pub(crate) fn is_builtin(&self) -> bool {
@@ -27,7 +27,9 @@ impl Home {
     pub(super) fn remove_containers(&self) {
         let containers = if self.is_builtin() { Vec::new() } else { self.containers() };
         if !containers.is_empty() {
-            let _ = Command::new("docker").args(["rm", "--force", "--volumes"]).args(containers).output();
+            let mut remove = Command::new("docker");
+            let _ =
+                remove.args(["rm", "--force", "--volumes"]).args(containers).envs(engine_variable()).output();
         }
     }
 

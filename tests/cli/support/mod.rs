@@ -46,16 +46,15 @@ pub(crate) fn testbed_variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run the tests with `tests/run`"))
 }
 
-/// Another engine than the one at Docker's usual socket, for the tests that run on each runtime.
-fn test_engine() -> Option<String> {
-    std::env::var("MCPM_TEST_ENGINE").ok()
+/// The variable that selects another engine than the one at Docker's usual socket, for the tests that run on each runtime.
+fn engine_variable() -> Option<(String, String)> {
+    std::env::var("MCPM_TEST_ENGINE").ok().map(|engine| ("DOCKER_HOST".to_owned(), engine))
 }
 
 /// Runs the `docker` command.
 #[track_caller]
 pub(crate) fn docker(args: &[&str]) -> String {
-    let engine = test_engine().map(|engine| ("DOCKER_HOST", engine));
-    let output = Command::new("docker").args(args).envs(engine).output().unwrap();
+    let output = Command::new("docker").args(args).envs(engine_variable()).output().unwrap();
     assert!(output.status.success(), "docker {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
@@ -148,8 +147,7 @@ impl Home {
         if let Ok(registry) = std::env::var("MCPM_TEST_REGISTRY") {
             redactions.replace(&registry, "REGISTRY");
         }
-        let engine = test_engine().map(|engine| ("DOCKER_HOST".to_owned(), engine));
-        let variables = Mutex::new(engine.into_iter().collect());
+        let variables = Mutex::new(engine_variable().into_iter().collect());
         Self {
             root,
             prefix,
