@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-
 use super::{
     WorkloadName, WorkloadSpec,
     container::Containers,
@@ -25,7 +24,6 @@ use crate::{
     stdio_bridge::{StdioBridge, StdioBridgeBuilder},
     tunnel::TunnelTarget,
 };
-
 
 /// The recorded workloads of this machine.
 #[derive(Debug, Clone)]
