@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::flag_names::with_flags;
 
-const OUTPUT: &str = "output";
+pub(crate) const OUTPUT: &str = "output";
 pub(crate) const TEXT: &str = "text";
 pub(crate) const JSON: &str = "json";
 
@@ -57,11 +57,16 @@ pub(crate) fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
+/// Writes to standard error what was done. Control characters are escaped, since a name in a file of others may be in it.
+pub(crate) fn note(text: impl AsRef<str>) {
+    // Standard error may be closed.
+    let _ = writeln!(io::stderr(), "{}", escape_text(text.as_ref()));
+}
+
 /// Writes to standard error what the user can do next. It is not part of the result, which a script may read.
 pub(crate) fn hint(text: impl AsRef<str>) {
     if !is_quiet() {
-        // Standard error may be closed.
-        let _ = writeln!(io::stderr(), "{}", escape_text(text.as_ref()));
+        note(text);
     }
 }
 

@@ -185,12 +185,19 @@ fn admit(plan: &Plan, process: i32) -> Result<u8> {
     }
 }
 
+/// How long a program may take that sets a map of ids.
+const MAPPING_SECONDS: u64 = 10;
+
 /// Has a program set a map of a process, whose number ends with a zero byte; returns whether it did.
 fn is_mapped_by(mapper: &[Vec<u8>], process: &[u8]) -> bool {
     let Some((program, numbers)) = mapper.split_first() else { return false };
     let run = || {
         // What it writes about a map that it rejects would be in the log of the server.
         sys::close_standard_stream(2);
+        // It may ask a directory service that does not answer.
+        if sys::end_after(MAPPING_SECONDS).is_err() {
+            return START_FAILED;
+        }
         let args: Vec<Vec<u8>> = [program, &process.to_vec()].into_iter().chain(numbers).cloned().collect();
         child::execute(&args, &[]);
         START_FAILED

@@ -30,7 +30,8 @@ fn all_commands() -> Vec<(String, clap::Command)> {
 
 #[test]
 fn every_command_prints_json_with_a_published_schema() {
-    let mut expected: BTreeSet<String> = ["run-plan", "client-import-plan"].map(str::to_owned).into();
+    let mut expected: BTreeSet<String> =
+        ["run-plan", "client-import-plan", "client-import-undo"].map(str::to_owned).into();
     for (words, command) in all_commands() {
         let output = command.get_arguments().find(|argument| argument.get_id() == "output");
         let values = output.map(clap::Arg::get_possible_values).unwrap_or_default();

@@ -129,11 +129,9 @@ pub(crate) async fn enter(
     let target = workloads.client_target(name).await?;
     let written = clients(workloads).add(client, &target, options)?;
     let WrittenEntry { workload, name, file, notes, .. } = &written;
-    let mut err = io::stderr().lock();
-    // Standard error may be closed.
-    let _ = writeln!(err, "entered `{workload}` into {name}: {}", file.display());
+    output::note(format!("entered `{workload}` into {name}: {}", file.display()));
     for note in notes {
-        let _ = writeln!(err, "note: {note}");
+        output::note(format!("note: {note}"));
     }
     Ok(written)
 }
@@ -182,9 +180,11 @@ fn remove(matches: &ArgMatches) -> Result<ExitCode> {
         }
         let remove = async |name: String| {
             let file = clients(&workloads).remove(client, &name, project(matches))?;
-            let _ = writeln!(io::stderr(), "removed `{name}` from {}", file.display());
+            output::note(format!("removed `{name}` from {}", file.display()));
             if output::format(matches) == JSON {
-                return output::json(&json!({ "workload": name, "client": client, "file": file }));
+                return output::json(
+                    &json!({ "workload": name, "client": client, "file": file.to_string_lossy() }),
+                );
             }
             Ok(())
         };

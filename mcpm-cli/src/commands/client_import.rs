@@ -1,10 +1,6 @@
 //! `mcpm client import`: turns the entries of a client into workloads.
 
-use std::{
-    collections::BTreeMap,
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::{collections::BTreeMap, process::ExitCode};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use mcpm::{
@@ -125,7 +121,7 @@ impl Import<'_> {
                         }
                     }
                     Err(reason) => {
-                        let _ = writeln!(io::stderr(), "`{entry}` was not imported: {reason}");
+                        output::note(format!("`{entry}` was not imported: {reason}"));
                     }
                 }
             }
@@ -155,17 +151,16 @@ impl Import<'_> {
         };
         match taken.await {
             Ok(written) => {
-                let mut err = io::stderr().lock();
-                let _ = writeln!(err, "replaced `{entry}` in {}: {}", written.name, written.file.display());
+                output::note(format!("replaced `{entry}` in {}: {}", written.name, written.file.display()));
                 for note in written.notes {
-                    let _ = writeln!(err, "note: {note}");
+                    output::note(format!("note: {note}"));
                 }
                 Ok(())
             }
             Err(error) => {
                 if let Err(left) = self.workloads.remove(&server.name, STOP_GRACE).await {
                     let name = &server.name;
-                    let _ = writeln!(io::stderr(), "warning: the workload `{name}` was not removed: {left}");
+                    output::warning(&format!("the workload `{name}` was not removed: {left}"));
                 }
                 self.discard(server.secrets.keys()).await;
                 Err(error)
@@ -198,7 +193,7 @@ impl Import<'_> {
                 Err(error) => Err(error),
             };
             if let Err(error) = removed {
-                let _ = writeln!(io::stderr(), "warning: the secret `{name}` was not removed: {error}");
+                output::warning(&format!("the secret `{name}` was not removed: {error}"));
             }
         }
     }
@@ -227,15 +222,23 @@ impl Import<'_> {
                     }
                 }
                 let file = clients.put_back(client, &workload, &values, project)?;
-                let _ = writeln!(io::stderr(), "put `{entry}` back into {}", file.display());
+                output::note(format!("put `{entry}` back into {}", file.display()));
                 match self.workloads.remove(&workload, STOP_GRACE).await {
                     // It was removed meanwhile.
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     removed => removed?,
                 }
                 self.discard(secrets).await;
-                Ok(())
+                match output::format(self.matches) {
+                    JSON => output::json(
+                        &json!({ "entry": entry, "workload": workload, "file": file.to_string_lossy() }),
+                    ),
+                    _ => Ok(()),
+                }
             };
+            if imported.is_empty() {
+                output::hint("no entry of this client was imported; `mcpm client list` shows all entries");
+            }
             let names = imported.iter().map(|one| one.workload.clone()).collect();
             Ok(workload_args::for_each_workload(names, undo).await)
         })

@@ -1,6 +1,6 @@
 //! `mcpm export`: writes a workload's configuration to a file for `mcpm run --from-config`.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{fs, path::PathBuf, process::ExitCode};
 
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use mcpm::{Environment, Result, workload::Workloads};
@@ -34,9 +34,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     match matches.get_one::<PathBuf>(PATH) {
         Some(path) => {
             workloads.export(name, path)?;
+            let path = path.to_string_lossy();
             match output::format(matches) {
+                // A pipe or a device may be where the result goes, too.
+                _ if !fs::metadata(&*path).is_ok_and(|file| file.is_file()) => {}
                 JSON => output::json(&json!({ "name": name, "path": path }))?,
-                _ => output::line(output::escape_text(&path.display().to_string()))?,
+                _ => output::line(output::escape_text(&path))?,
             }
         }
         None => output::write(workloads.export_text(name)?.as_bytes())?,

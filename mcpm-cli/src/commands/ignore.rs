@@ -35,7 +35,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let folder = matches.get_one::<PathBuf>(FOLDER).cloned().unwrap_or_default();
     let changed = Workloads::new(Environment::from_process()).accept_ignore_files(&folder)?;
     if output::format(matches) == JSON {
-        output::json(&changed)?;
+        output::json(&changed.iter().map(|file| file.to_string_lossy()).collect::<Vec<_>>())?;
         return Ok(ExitCode::SUCCESS);
     }
     if changed.is_empty() {

@@ -102,9 +102,6 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         loop {
             let spec = progress.during(workload.events(), workload.resolve()).await?;
             let secrets = workload.with_prompted_secrets(&spec, secrets.clone());
-            if given.is_none() {
-                note_second(&clients.workloads, &spec);
-            }
             if workload.options().print_resolved_overlays.unwrap_or(false) {
                 for overlay in spec.container().into_iter().flat_map(|container| &container.overlays) {
                     let _ = writeln!(io::stderr(), "overlay: {}", overlay.target);
@@ -119,6 +116,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
                 let secrets = Box::pin(launch.log_in(secrets)).await?;
                 let started = detached(&environment, spec.clone(), &secrets, false, debug, form).await;
                 if let Ok(ready) = &started {
+                    if given.is_none() {
+                        note_second(&clients.workloads, &spec);
+                    }
                     return clients.write(&ready.name).await.map(|()| ExitCode::SUCCESS);
                 }
                 started.map(|_| ExitCode::SUCCESS)

@@ -47,6 +47,7 @@ pub(crate) fn command() -> Command {
                     Arg::new(PRINT)
                         .long(PRINT)
                         .action(ArgAction::SetTrue)
+                        .conflicts_with(output::OUTPUT)
                         .help("Print the file of the service instead"),
                 )
                 .arg(output::arg(&[TEXT, JSON])),
@@ -75,14 +76,14 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         _ => {
             let state = if path.exists() { manager::state() } else { "not installed".to_owned() };
             match output::format(matches) {
-                JSON => output::json(&json!({ "path": path, "state": state }))?,
+                JSON => output::json(&json!({ "path": path.to_string_lossy(), "state": state }))?,
                 _ => output::line(format!("{}  {state}", path.display()))?,
             }
             return Ok(ExitCode::SUCCESS);
         }
     }
     match output::format(matches) {
-        JSON => output::json(&json!({ "path": path }))?,
+        JSON => output::json(&json!({ "path": path.to_string_lossy() }))?,
         _ => output::line(path.display().to_string())?,
     }
     Ok(ExitCode::SUCCESS)
@@ -156,10 +157,22 @@ mod manager {
         Ok(config.join("systemd/user").join(UNIT))
     }
 
-    /// The unit. Supervisors are processes of their own, which do not end with the command that starts them. They may limit
-    /// containers in its control group.
+    /// The first version of systemd that starts a service again beside processes in control groups below its own one.
+    const DELEGATES_SUBGROUPS: u32 = 254;
+
+    /// Lets supervisors limit containers in the control group of the unit, where systemd can.
+    fn delegation() -> &'static str {
+        let version = system("systemctl", &["--version"]).ok();
+        let version = version.and_then(|text| text.split_whitespace().nth(1)?.parse::<u32>().ok());
+        match version {
+            Some(DELEGATES_SUBGROUPS..) => "Delegate=yes\nDelegateSubgroup=mcpm-own\n",
+            _ => "",
+        }
+    }
+
+    /// The unit. Supervisors are processes of their own, which do not end with the command that starts them.
     pub(super) fn file(program: &Path, variables: &[(&str, String)]) -> String {
-        let program = escape(&program.to_string_lossy());
+        let (program, delegation) = (escape(&program.to_string_lossy()), delegation());
         let variables: String = variables
             .iter()
             .map(|(name, value)| format!("Environment={}\n", escape(&format!("{name}={value}"))))
@@ -174,7 +187,7 @@ mod manager {
              Type=oneshot\n\
              RemainAfterExit=yes\n\
              KillMode=process\n\
-             Delegate=yes\n\
+             {delegation}\
              Restart=on-failure\n\
              RestartSec=15\n\
              {variables}\

@@ -73,6 +73,7 @@ pub(super) mod number {
     pub(crate) const UMOUNT2: usize = 39;
     pub(crate) const SETHOSTNAME: usize = 161;
     pub(crate) const UNSHARE: usize = 97;
+    pub(crate) const SETITIMER: usize = 103;
     pub(crate) const PRLIMIT64: usize = 261;
     pub(crate) const STATX: usize = 291;
     pub(crate) const OPEN_TREE: usize = 428;

@@ -32,6 +32,15 @@ fn block(mask: u64) -> Result<()> {
     unsafe { call(number::RT_SIGPROCMASK, [SET, &raw const mask as usize, 0, MASK_SIZE, 0, 0]) }.map(drop)
 }
 
+/// Ends this process, or the program that it executes, after that time.
+pub(crate) fn end_after(seconds: u64) -> Result<()> {
+    const REAL_TIME: usize = 0;
+    // The interval in seconds and microseconds, and the time until the first signal.
+    let timer = [0, 0, seconds, 0];
+    // SAFETY: the kernel reads four numbers there.
+    unsafe { call(number::SETITIMER, [REAL_TIME, &raw const timer as usize, 0, 0, 0, 0]) }.map(drop)
+}
+
 /// Reads a signal.
 pub(crate) fn read_signal(fd: &Fd) -> Result<u32> {
     // The size of what the kernel says of a signal, whose number comes first.

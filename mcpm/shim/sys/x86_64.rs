@@ -21,6 +21,7 @@ pub(super) mod number {
     pub(crate) const MMAP: usize = 9;
     pub(crate) const RT_SIGPROCMASK: usize = 14;
     pub(crate) const IOCTL: usize = 16;
+    pub(crate) const SETITIMER: usize = 38;
     pub(crate) const SOCKET: usize = 41;
     pub(crate) const CONNECT: usize = 42;
     pub(crate) const SENDTO: usize = 44;

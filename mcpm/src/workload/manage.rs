@@ -191,9 +191,9 @@ impl Workloads {
             let says = |label, value: &str| container.labels.get(label).is_some_and(|label| label == value);
             if says(labels::NAME, name.as_str()) && says(labels::STATE, &state) {
                 if container.state == ContainerState::Running {
-                    runtime.stop(&container.id, grace).await?;
+                    runtime.stop(&container.id, grace).await.map_err(after_proxy)?;
                 }
-                runtime.remove(&container.id).await?;
+                runtime.remove(&container.id).await.map_err(after_proxy)?;
             }
         }
         secret_delivery::remove_leftover_files(&name, &self.environment);

@@ -22,6 +22,8 @@ use crate::{Error, ErrorKind, Result, fnv1a::fnv1a, runtime::ContainerSpec, stat
 
 /// The group of all containers.
 const PARENT: &str = "mcpm";
+/// The file in the folder of a container or a build with the paths of its groups, where an ordinary user has made them.
+const RECORD: &str = "control-groups";
 /// The period that processor time is measured in, in microseconds.
 const CPU_PERIOD: u64 = 100_000;
 const NANOS_PER_CPU: u64 = 1_000_000_000;
@@ -79,6 +81,11 @@ impl ControlGroups {
         let hierarchy = Hierarchy::of_this_user();
         let is_exempt = is_root && is_root_of_machine(user, &uid_map());
         let groups = Self::create(hierarchy.as_ref(), &name_of(folder), limits, is_exempt)?;
+        if !is_root && !groups.folders.is_empty() {
+            // Who removes them may be in another group of the machine.
+            let paths: Vec<_> = groups.folders.iter().map(|path| path.to_string_lossy()).collect();
+            write(&folder.join(RECORD), &paths.join("\n"))?;
+        }
         Ok(SandboxLimits {
             processes: limits.processes,
             cgroups: groups.folders,
@@ -132,7 +139,11 @@ impl ControlGroups {
 
     /// Returns the folders of the groups of what has this folder.
     pub(super) fn folders_of(folder: &Path) -> Vec<PathBuf> {
-        Hierarchy::of_this_user().map_or(Vec::new(), |found| found.folders(&path_of(&name_of(folder))))
+        match fs::read_to_string(folder.join(RECORD)) {
+            Ok(recorded) => recorded.lines().map(PathBuf::from).collect(),
+            Err(_) => Hierarchy::of_this_user()
+                .map_or(Vec::new(), |found| found.folders(&path_of(&name_of(folder)))),
+        }
     }
 
     fn try_remove(folder: &Path) -> Result<()> {

@@ -1,12 +1,14 @@
 //! Where this user may make control groups: anywhere as root; as an ordinary user, below the group of this process, if it
-//! was delegated, as with `systemd-run --user --scope --property=Delegate=yes`.
+//! was delegated, as with `systemd-run --user --scope --property=Delegate=yes`. That a group is writable is not enough:
+//! systemd makes all groups below that of a user writable for it, and goes on to manage those that it has not delegated
+//! (systemd.resource-control(5), "Delegate").
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, access, getxattr};
 
 use crate::{Result, state::file::file_error};
 
@@ -16,6 +18,10 @@ const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 /// The group that processes of a delegated group are moved to: in version 2, a group with limited ones below it has none of
 /// its own.
 const LEAF: &str = "mcpm-own";
+/// How often processes are moved, which may start others meanwhile.
+const MOVE_ATTEMPTS: u32 = 10;
+/// The extended attribute of a group that systemd has delegated.
+const DELEGATED: &str = "user.delegate";
 
 /// The groups of the machine below which this user may make others.
 #[derive(Debug, PartialEq, Eq)]
@@ -80,7 +86,7 @@ impl Hierarchy {
             Self::Unified(folder) => {
                 let controllers = fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
                 let has = |name: &&str| controllers.split_whitespace().any(|found| found == *name);
-                CONTROLLERS.iter().all(has) && is_writable(folder)
+                CONTROLLERS.iter().all(has) && is_writable(folder) && is_marked_or_outermost(folder)
             }
             Self::Separate(folders) => folders.iter().all(|folder| is_writable(folder)),
         }
@@ -95,18 +101,27 @@ impl Hierarchy {
     }
 }
 
+/// Whether a group is marked as delegated, or the outermost one that this user may change.
+fn is_marked_or_outermost(folder: &Path) -> bool {
+    let mut value = [0_u8; 8];
+    let length = getxattr(folder, DELEGATED, &mut value[..]);
+    length.is_ok_and(|length| value[..length] == *b"1")
+        || folder.parent().is_some_and(|parent| access(parent, Access::WRITE_OK).is_err())
+}
+
 /// Lets groups in a folder of version 2 have limits.
 pub(super) fn enable_controllers(folder: &Path) -> Result<()> {
     let file = folder.join("cgroup.subtree_control");
     let enable = || fs::write(&file, "+memory +pids +cpu");
-    let enabled = match enable() {
-        // Its processes are those of this user, who got it for that.
-        Err(error) if is_busy(&error) && !rustix::process::geteuid().is_root() => {
-            move_processes(folder, &folder.join(LEAF))?;
-            enable()
+    let mut enabled = enable();
+    for _ in 0..MOVE_ATTEMPTS {
+        // Its processes are those of this user, to whom it was delegated.
+        if !enabled.as_ref().is_err_and(is_busy) || rustix::process::geteuid().is_root() {
+            break;
         }
-        enabled => enabled,
-    };
+        move_processes(folder, &folder.join(LEAF))?;
+        enabled = enable();
+    }
     enabled.map_err(|error| file_error("write", &file, error))
 }
 
@@ -132,6 +147,8 @@ fn move_processes(from: &Path, to: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{XattrFlags, setxattr};
+
     use super::*;
 
     #[test]
@@ -175,6 +192,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let unified = Hierarchy::Unified(folder.path().to_owned());
         fs::write(folder.path().join("cgroup.procs"), "").unwrap();
+        fs::write(folder.path().join("cgroup.controllers"), "cpu memory pids").unwrap();
+        assert!(!unified.is_delegated(), "systemd manages a group in a writable one");
+        setxattr(folder.path(), DELEGATED, b"1", XattrFlags::empty()).unwrap();
         for (controllers, expected) in
             [("cpuset cpu io memory pids\n", true), ("memory pids\n", false), ("", false)]
         {

@@ -15,6 +15,7 @@ const PROGRAM_FOLDERS: [&str; 4] = ["/usr/bin", "/usr/local/bin", "/bin", "/run/
 const MAX_FILE_BYTES: u64 = 1 << 20;
 /// The ids of a container, which are those that images use.
 const MAX_IDS: u32 = 1 << 16;
+const SET_USER_ID: u32 = 0o4000;
 
 /// What is reserved for this user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +38,9 @@ impl SubordinateIds {
     /// # Errors
     /// What is missing, as a clause.
     pub(super) fn find() -> Result<Self, String> {
+        if read("/proc/self/status").lines().any(|line| line.split_whitespace().eq(["NoNewPrivs:", "1"])) {
+            return Err("programs that mcpm starts can gain no privileges (`NoNewPrivileges`)".to_owned());
+        }
         let user = rustix::process::geteuid().as_raw();
         let name = user_name(&read("/etc/passwd"), user);
         let find = |file: &str, program: &str| {
@@ -92,7 +96,12 @@ fn find_program(name: &str) -> Result<PathBuf, String> {
     let paths = PROGRAM_FOLDERS.iter().map(|folder| Path::new(folder).join(name));
     for path in paths {
         match fs::metadata(&path) {
-            Ok(found) if found.is_file() && found.mode() & 0o111 != 0 => return Ok(path),
+            Ok(found) if found.is_file() && found.mode() & 0o111 != 0 => {
+                return match found.mode() & SET_USER_ID != 0 || has_capabilities(&path) {
+                    true => Ok(path),
+                    false => Err(format!("`{}` has no privileges", path.display())),
+                };
+            }
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(format!("`{name}`: {error}"));
             }
@@ -100,6 +109,11 @@ fn find_program(name: &str) -> Result<PathBuf, String> {
         }
     }
     Err(format!("`{name}` is not installed"))
+}
+
+/// Whether a program gets capabilities when it is executed, which some distributions use in place of the set-user-id bit.
+fn has_capabilities(program: &Path) -> bool {
+    rustix::fs::getxattr(program, "security.capability", &mut [0_u8; 64][..]).is_ok()
 }
 
 #[cfg(test)]

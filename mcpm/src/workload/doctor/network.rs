@@ -19,6 +19,7 @@ use crate::{
 const CLOCK_URL: &str = "https://pypi.org/";
 /// How much a clock may differ. Tokens are often accepted for some minutes after they have expired.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(60);
+const SET_CLOCK: &str = "set the clock (`timedatectl set-ntp true`): tokens and certificates depend on it";
 /// The most bytes that are read of what a program in a container writes.
 const MAX_OUTPUT_BYTES: usize = 4096;
 
@@ -65,12 +66,21 @@ pub(super) async fn clock() -> Finding {
             }
             let direction = if ahead.is_zero() { "behind" } else { "ahead" };
             let message = format!("the clock is {} s {direction}", difference.as_secs());
-            let fix = "set the clock (`timedatectl set-ntp true`): tokens and certificates depend on it";
-            Finding::warning(ID, message, fix)
+            Finding::warning(ID, message, SET_CLOCK)
         }
         Ok(None) => Finding::ok(ID, "not checked: the server sends no time"),
+        // Seen from a wrong clock, the certificates of all servers are invalid.
+        Err(error) if is_of_time(&error) => {
+            Finding::warning(ID, format!("the clock may be wrong: {error}"), SET_CLOCK)
+        }
         Err(error) => Finding::ok(ID, format!("not checked: {error}")),
     }
+}
+
+/// Whether a certificate was rejected for its time.
+fn is_of_time(error: &Error) -> bool {
+    let text = error.to_string();
+    ["certificate expired", "certificate not valid yet"].iter().any(|problem| text.contains(problem))
 }
 
 async fn server_time() -> Result<Option<SystemTime>> {

@@ -42,7 +42,7 @@ async fn a_build_is_in_a_control_group_that_is_removed_with_it() {
         groups = told.recv() => groups.unwrap(),
     };
     let can_have_groups = rustix::process::geteuid().is_root()
-        && fs::metadata("/sys/fs/cgroup").is_ok_and(|found| !found.permissions().readonly());
+        && rustix::fs::access("/sys/fs/cgroup", rustix::fs::Access::WRITE_OK).is_ok();
     assert_eq!(!groups.is_empty(), can_have_groups);
     // The build is cancelled, and its processes are being killed.
     with_timeout(async {

@@ -19,7 +19,7 @@ pub(crate) struct SandboxPlan {
     /// The user and group of the server, as ids of the sandbox.
     pub(crate) user: u32,
     pub(crate) group: u32,
-    /// Supplementary groups. An ordinary user cannot change them: the server keeps those of mcpm.
+    /// Supplementary groups. Without reserved ids an ordinary user cannot change them: the server keeps those of mcpm.
     pub(crate) groups: Vec<u32>,
     /// The folder that the server starts in; it must exist.
     pub(crate) working_dir: String,
