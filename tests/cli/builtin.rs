@@ -61,6 +61,22 @@ fn a_package_runs_with_the_tools_of_this_machine() {
 }
 
 #[test]
+fn a_local_script_runs_with_the_tools_of_this_machine() {
+    let home = Home::new();
+    let name = home.name("script");
+    let script = "# /// script\n# dependencies = [\"mcp==2.3.0\"]\n# ///\nfrom mcp.server import MCPServer\n\
+                  import colorama\nserver = MCPServer('hello')\n\n\n@server.tool()\ndef hello() -> str:\n    \
+                  return colorama.__name__\n\n\nserver.run()\n";
+    home.write("server.py", script);
+    let run =
+        ["run", "./server.py", "--with", "colorama", "--runtime", "builtin", "--runtime-image", SYSTEM_BASE];
+    let url = home.run(&[&run[..], &["--name", &name]].concat()).succeeded().url();
+    assert!(Session::open(&url).call("hello", &serde_json::json!({})).contains("colorama"));
+    home.run(&["rm", &name]).succeeded();
+    home.assert_nothing_left();
+}
+
+#[test]
 fn a_package_without_its_base_image_warns_at_each_start() {
     let home = Home::new();
     // The registry of the base image cannot be reached.

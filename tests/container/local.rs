@@ -2,11 +2,13 @@
 
 use std::fs;
 
+use serde_json::{Value, json};
+
 use super::{
     Client,
     packages::{HELLO, Package},
 };
-use crate::support::Home;
+use crate::support::{Home, Session};
 
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 const PYTHON: &str = "mcpm-test/python:1";
@@ -103,4 +105,121 @@ fn scripts_and_projects_of_node_run() {
         let url = home.run(&[&args[..], more].concat()).succeeded().url();
         Client::TypeScript("auto").call(&url, HELLO);
     }
+}
+
+/// A server that needs no packages: it returns its arguments, a variable and a file.
+const PLAIN_PYTHON_SERVER: &str = "import json, os, sys\n\n\
+    for line in sys.stdin:\n\
+    \x20   request = json.loads(line)\n\
+    \x20   method, params = request['method'], request.get('params', {})\n\
+    \x20   if 'id' not in request:\n\
+    \x20       continue\n\
+    \x20   answer = {'jsonrpc': '2.0', 'id': request['id']}\n\
+    \x20   if method == 'initialize':\n\
+    \x20       answer['result'] = {'protocolVersion': '2025-06-18', 'capabilities': {'tools': {}},\n\
+    \x20                           'serverInfo': {'name': 'plain', 'version': '1'}}\n\
+    \x20   elif method == 'tools/list':\n\
+    \x20       answer['result'] = {'tools': [{'name': 'hello', 'inputSchema': {'type': 'object'}}]}\n\
+    \x20   elif method == 'tools/call':\n\
+    \x20       content = open(sys.argv[1] + '/file').read()\n\
+    \x20       text = f'hello, you {sys.argv[2:]} {os.environ[\"KEY\"]} {os.environ[\"LIB\"]} {os.getcwd()} {content}'\n\
+    \x20       answer['result'] = {'content': [{'type': 'text', 'text': text}]}\n\
+    \x20   else:\n\
+    \x20       answer['error'] = {'code': -32601, 'message': 'no such method'}\n\
+    \x20   print(json.dumps(answer), flush=True)\n";
+
+/// The same in JavaScript, with a package.
+const PLAIN_NODE_SERVER: &str = "import { createInterface } from \"node:readline\";\nimport { greet } from \"greet\";\n\
+    const results = {\n\
+      initialize: () => ({ protocolVersion: \"2025-06-18\", capabilities: { tools: {} }, serverInfo: { name: \"a\", version: \"1\" } }),\n\
+      \"tools/list\": () => ({ tools: [{ name: \"hello\", inputSchema: { type: \"object\" } }] }),\n\
+      \"tools/call\": ({ arguments: { name } }) => ({ content: [{ type: \"text\", text: greet(name) }] }),\n\
+    };\n\
+    createInterface({ input: process.stdin }).on(\"line\", (line) => {\n\
+      const { id, method, params } = JSON.parse(line);\n\
+      if (id === undefined) return;\n\
+      const answer = results[method]\n\
+        ? { result: results[method](params) }\n\
+        : { error: { code: -32601, message: \"no such method\" } };\n\
+      console.log(JSON.stringify({ jsonrpc: \"2.0\", id, ...answer }));\n\
+    });\n";
+
+/// Packs the files in a folder into a bundle.
+fn pack(home: &Home, folder: &str, bundle: &str) {
+    let files = fs::read_dir(home.path(folder)).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut zip = home.command("python3");
+    zip.args(["-m", "zipfile", "-c", &home.text(bundle)]).args(files).current_dir(home.path(folder));
+    assert!(zip.status().unwrap().success());
+}
+
+#[test]
+fn bundles_of_each_kind_run() {
+    let home = Home::new();
+    home.write("data/file", "content");
+    let config = json!({
+        "data": {"type": "directory", "title": "Data", "description": "Data", "required": true},
+        "level": {"type": "number", "title": "Level", "description": "Level", "default": 3},
+        "key": {"type": "string", "title": "Key", "description": "Key", "sensitive": true, "required": true},
+    });
+    let manifest = |kind: &str, entry: &str, launch: Value| {
+        json!({"manifest_version": "0.3", "name": "plain", "version": "4.5.6", "description": "Plain",
+            "author": {"name": "A"}, "user_config": config,
+            "server": {"type": kind, "entry_point": entry, "mcp_config": launch}})
+    };
+    let env = json!({"KEY": "${user_config.key}", "LIB": "${__dirname}/lib"});
+    let args = |entry: &str| json!([entry, "${user_config.data}", "--level", "${user_config.level}"]);
+    let python = json!({"command": "python", "args": args("${__dirname}/server/main.py"), "env": env,
+        "platform_overrides": {"win32": {"command": "python.exe"}}});
+    let binary = json!({"command": "nothing", "platform_overrides": {
+        "linux": {"command": "server/run", "args": ["${user_config.data}", "--level", "${user_config.level}"], "env": env}}});
+    home.write("python/manifest.json", &manifest("python", "server/main.py", python).to_string());
+    home.write("python/server/main.py", PLAIN_PYTHON_SERVER);
+    home.write("binary/manifest.json", &manifest("binary", "server/run", binary).to_string());
+    home.write("binary/server/run", &format!("#!/usr/bin/env python3\n{PLAIN_PYTHON_SERVER}"));
+    let uv = json!({"command": "uv", "args": args("server/main.py"), "env": env});
+    home.write("uv/manifest.json", &manifest("uv", "server/main.py", uv).to_string());
+    home.write(
+        "uv/pyproject.toml",
+        "[project]\nname = \"plain\"\nversion = \"1\"\ndependencies = [\"colorama\"]\n",
+    );
+    home.write("uv/server/main.py", &format!("import colorama\n{PLAIN_PYTHON_SERVER}"));
+    home.set("MCPM_SECRETS_PROVIDER", "environment");
+    home.set("MCPM_SECRET_stored", "canary");
+    let folder = fs::canonicalize(home.path("data")).unwrap();
+    for kind in ["python", "binary", "uv"] {
+        let bundle = format!("{kind}.mcpb");
+        pack(&home, kind, &bundle);
+        let (path, name, data) =
+            (format!("./{bundle}"), home.name(kind), format!("data={}", folder.display()));
+        let run = ["run", &path, "--runtime-image", PYTHON, "--ca-cert", CERTIFICATES, "--name", &name];
+        let missing = home.run(&run);
+        assert_eq!(missing.code, Some(2), "{missing:?}");
+        assert!(missing.stderr.contains("needs values for `data` (Data), `key` (Key)"), "{missing:?}");
+        let values = ["--config", &data, "--secret", "stored,target=KEY"];
+        let url = home.run(&[&run[..], &values].concat()).succeeded().url();
+        let answer = Session::open(&url).call("hello", &json!({}));
+        assert!(
+            answer.contains("hello, you ['--level', '3'] canary /app/src/lib /app/src content"),
+            "{answer}"
+        );
+        let exported = home.run(&["export", &name]).succeeded().stdout;
+        assert!(!exported.contains("canary"), "{exported}");
+    }
+}
+
+#[test]
+fn a_node_bundle_runs_with_the_packages_in_it() {
+    let home = Home::new();
+    let launch = json!({"command": "node", "args": ["${__dirname}/server.mjs"]});
+    let manifest = json!({"dxt_version": "0.1", "name": "hello", "version": "1.0.0", "server": {
+        "type": "node", "entry_point": "server.mjs", "mcp_config": launch}});
+    home.write("node/manifest.json", &manifest.to_string());
+    home.write("node/server.mjs", PLAIN_NODE_SERVER);
+    home.write("node/node_modules/greet/package.json", "{\"name\": \"greet\", \"main\": \"index.js\"}");
+    home.write("node/node_modules/greet/index.js", "exports.greet = (name) => `hello, ${name}`;\n");
+    pack(&home, "node", "hello.dxt");
+    let name = home.name("node");
+    let url = home.run(&["run", "./hello.dxt", "--runtime-image", NODE, "--name", &name]).succeeded().url();
+    let answer = Session::open(&url).call("hello", &json!({"name": "you"}));
+    assert!(answer.contains("hello, you"), "{answer}");
 }

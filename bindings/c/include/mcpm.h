@@ -904,14 +904,15 @@ const mcpm_record *mcpm_record_list_get(const mcpm_record_list *list,
 void mcpm_record_list_free(MCPM_OWNED mcpm_record_list *list);
 
 /**
- * Server name, image, `uvx://`, `npx://` or `go://` package, local script or project, or URL.
+ * Server name, image, `uvx://`, `npx://` or `go://` package, local script, project or MCP bundle, or
+ * URL.
  *
  * A server name is looked up in the registry, which supplies transport, permissions and environment;
  * anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
  * meant. An image is run as it is. For a package, a container image is built, and also for a path that
  * begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or a folder
- * with a `pyproject.toml`, `package.json` or `go.mod`. A URL is a remote server that is proxied as a
- * workload.
+ * with a `pyproject.toml`, `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a
+ * remote server that is proxied as a workload.
  */
 void mcpm_workload_builder_server(mcpm_workload_builder *builder, const char *value);
 
@@ -1245,6 +1246,15 @@ void mcpm_workload_builder_package_command(mcpm_workload_builder *builder, const
  * Additional package to install together with a `uvx://` or `npx://` package or a local script.
  */
 void mcpm_workload_builder_with_package(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Value that an MCP bundle needs; its manifest names the keys.
+ *
+ * A folder or a file is mounted at its own path. If a key may have several values, repeat the option.
+ * Secrets are passed with `--secret NAME,target=VARIABLE`, where the variable is the one that the
+ * manifest sets.
+ */
+void mcpm_workload_builder_config(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Rebuild the package's image with the newest version that its name refers to.

@@ -38,6 +38,7 @@ Forms:
   mcpm run go://PACKAGE [-- ARGS...]      a Go package
   mcpm run ./SCRIPT [-- ARGS...]          a local script: .py, .js, .mjs, .cjs, .ts, .mts or .cts
   mcpm run ./FOLDER [-- ARGS...]          a local project of Python, Node.js or Go
+  mcpm run ./FILE.mcpb [--config K=V]     an MCP bundle
   mcpm run URL [--name NAME]              a remote server
   mcpm run --from-config FILE             a workload that was exported";
 const EXAMPLES: &str = "\

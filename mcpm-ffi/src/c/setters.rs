@@ -5,14 +5,15 @@ use std::{ffi::c_char, time::Duration};
 
 use super::{ProxyBuilder, WorkloadBuilder, builder};
 
-/// Server name, image, `uvx://`, `npx://` or `go://` package, local script or project, or URL.
+/// Server name, image, `uvx://`, `npx://` or `go://` package, local script, project or MCP bundle, or
+/// URL.
 ///
 /// A server name is looked up in the registry, which supplies transport, permissions and environment;
 /// anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
 /// meant. An image is run as it is. For a package, a container image is built, and also for a path that
 /// begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or a folder
-/// with a `pyproject.toml`, `package.json` or `go.mod`. A URL is a remote server that is proxied as a
-/// workload.
+/// with a `pyproject.toml`, `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a
+/// remote server that is proxied as a workload.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_server(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -438,6 +439,17 @@ pub unsafe extern "C" fn mcpm_workload_builder_package_command(builder: *mut Wor
 pub unsafe extern "C" fn mcpm_workload_builder_with_package(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "with_package", value) }
+}
+
+/// Value that an MCP bundle needs; its manifest names the keys.
+///
+/// A folder or a file is mounted at its own path. If a key may have several values, repeat the option.
+/// Secrets are passed with `--secret NAME,target=VARIABLE`, where the variable is the one that the
+/// manifest sets.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_config(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "config", value) }
 }
 
 /// Rebuild the package's image with the newest version that its name refers to.

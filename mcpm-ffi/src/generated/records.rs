@@ -3,14 +3,15 @@
 /// What is asked of a workload; what is left out is not given.
 #[uniffi::remote(Record)]
 pub struct WorkloadOptions {
-    /// Server name, image, `uvx://`, `npx://` or `go://` package, local script or project, or URL.
+    /// Server name, image, `uvx://`, `npx://` or `go://` package, local script, project or MCP bundle, or
+    /// URL.
     ///
     /// A server name is looked up in the registry, which supplies transport, permissions and environment;
     /// anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
     /// meant. An image is run as it is. For a package, a container image is built, and also for a path that
     /// begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or a folder
-    /// with a `pyproject.toml`, `package.json` or `go.mod`. A URL is a remote server that is proxied as a
-    /// workload.
+    /// with a `pyproject.toml`, `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a
+    /// remote server that is proxied as a workload.
     #[uniffi(default)]
     pub server: Option<String>,
     /// Arguments passed to the MCP server.
@@ -254,6 +255,13 @@ pub struct WorkloadOptions {
     /// Additional package to install together with a `uvx://` or `npx://` package or a local script.
     #[uniffi(default)]
     pub with_package: Vec<String>,
+    /// Value that an MCP bundle needs; its manifest names the keys.
+    ///
+    /// A folder or a file is mounted at its own path. If a key may have several values, repeat the option.
+    /// Secrets are passed with `--secret NAME,target=VARIABLE`, where the variable is the one that the
+    /// manifest sets.
+    #[uniffi(default)]
+    pub config: Vec<KeyValue>,
     /// Rebuild the package's image with the newest version that its name refers to.
     ///
     /// Default: `false`.

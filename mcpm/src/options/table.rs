@@ -16,13 +16,13 @@ use crate::Feature;
 
 options! {
     section "Workload and container" for (run) {
-        /// Server name, image, `uvx://`, `npx://` or `go://` package, local script or project, or URL
+        /// Server name, image, `uvx://`, `npx://` or `go://` package, local script, project or MCP bundle, or URL
         ///
         /// A name without a tag is looked up in the registry, which supplies transport, permissions and environment; if
         /// it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which one is meant.
         /// An image is run as it is. For a package, a container image is built, and also for a path that begins with
         /// `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or a folder with a
-        /// `pyproject.toml`, `package.json` or `go.mod`. A URL is a remote server that is proxied as a workload.
+        /// `pyproject.toml`, `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a remote server that is proxied as a workload.
         server: Option<String> [
             place: ArgumentPosition::Positional, placeholder: Some("SERVER_OR_IMAGE_OR_PROTOCOL"),
             required: Required::Unless("from_config"),
@@ -225,6 +225,11 @@ options! {
         package_command: Option<String> [placeholder: Some("COMMAND"), addition: true];
         /// Additional package to install together with a `uvx://` or `npx://` package or a local script
         with_package: Vec<String> [flag_name: Some("with"), placeholder: Some("PACKAGE"), addition: true];
+        /// Value that an MCP bundle needs; its manifest names the keys
+        ///
+        /// A folder or a file is mounted at its own path. If a key may have several values, repeat the option. Secrets are
+        /// passed with `--secret NAME,target=VARIABLE`, where the variable is the one that the manifest sets.
+        config: Vec<KeyValue> [addition: true];
         /// Rebuild the package's image with the newest version that its name refers to
         rebuild: Option<bool> = "false" [addition: true, conflicts_with: &["offline"]];
         /// Do not access the network to get the image; it must be present locally

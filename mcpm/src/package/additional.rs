@@ -12,12 +12,14 @@ const COMPARISONS: [&str; 8] = ["===", "==", ">=", "<=", "!=", "~=", "<", ">"];
 /// Returns the requirements in the syntax of the ecosystem's tool.
 ///
 /// # Errors
-/// `InvalidOption` for an invalid one, and for any if the ecosystem is Go, whose modules name all they need.
+/// `InvalidOption` for an invalid one, and for any if the ecosystem is Go or a bundle, which name all they need.
 pub(super) fn requirements(ecosystem: Ecosystem, packages: &[String]) -> Result<Vec<String>> {
-    if ecosystem == Ecosystem::Go && !packages.is_empty() {
-        let message =
-            "`with_package` is for `uvx://`, `npx://` and scripts of Python and Node.js, not for `go://`";
-        return Err(Error::new(ErrorKind::InvalidOption, message).hint("add the module to `go.mod`"));
+    if matches!(ecosystem, Ecosystem::Go | Ecosystem::Bundle) && !packages.is_empty() {
+        let message = "`with_package` is for `uvx://`, `npx://` and scripts of Python and Node.js";
+        return Err(Error::new(ErrorKind::InvalidOption, message).hint(match ecosystem {
+            Ecosystem::Go => "add the module to `go.mod`",
+            _ => "a bundle has all that it needs",
+        }));
     }
     packages.iter().map(|package| requirement(ecosystem, package)).collect()
 }
@@ -35,7 +37,7 @@ fn requirement(ecosystem: Ecosystem, package: &str) -> Result<String> {
     let message = format!("invalid value `{}` for `with_package`: not a package", shown(package));
     Err(Error::new(ErrorKind::InvalidOption, message).hint(match ecosystem {
         Ecosystem::Python => "write `NAME`, `NAME==1.2`, `NAME>=1,<2` or `NAME[EXTRA]`",
-        Ecosystem::Node | Ecosystem::Go => "write `NAME`, `@SCOPE/NAME` or `NAME@1.2`",
+        Ecosystem::Node | Ecosystem::Go | Ecosystem::Bundle => "write `NAME`, `@SCOPE/NAME` or `NAME@1.2`",
     }))
 }
 

@@ -29,6 +29,15 @@ pub(super) enum Source<'a> {
     Project(&'a str),
     /// A local script: its path below the root of its project.
     Script(&'a str),
+    /// A script of a bundle, whose packages are installed: its path below the bundle.
+    BundleScript(&'a str),
+    /// A bundle that has all its packages.
+    Bundle {
+        /// The program and its first arguments.
+        command: &'a [String],
+        /// The version of the server.
+        version: &'a str,
+    },
 }
 
 /// The inputs of a Dockerfile.
@@ -56,10 +65,13 @@ impl DockerfileSpec<'_> {
         for arg in &self.args {
             let _ = writeln!(text, "ARG {arg}");
         }
-        match self.ecosystem {
-            Ecosystem::Python => self.python(&mut text),
-            Ecosystem::Node => self.node(&mut text),
-            Ecosystem::Go => self.go(&mut text),
+        match (self.source, self.ecosystem) {
+            (Source::Bundle { command, version }, _) => self.bundle(&mut text, command, version),
+            (_, Ecosystem::Python) => self.python(&mut text),
+            (_, Ecosystem::Node) => self.node(&mut text),
+            (_, Ecosystem::Go) => self.go(&mut text),
+            // What belongs to no ecosystem is a bundle.
+            (_, Ecosystem::Bundle) => {}
         }
         self.write_final_stage(&mut text);
         text
@@ -88,6 +100,17 @@ impl DockerfileSpec<'_> {
         let _ = writeln!(text, "ENV {}", variables.join(" "));
     }
 
+    /// Makes the command of a bundle the server. Nothing is installed.
+    fn bundle(&self, text: &mut String, command: &[String], version: &str) {
+        text.push_str("COPY bundle.sh launcher.sh /mcpm/\nCOPY src /app/src\n");
+        let script = ["/bin/sh", "/mcpm/bundle.sh"];
+        run(text, &script.into_iter().chain(command.iter().map(String::as_str)).collect::<Vec<_>>());
+        let server = "/app/bin/server";
+        let command = serde_json::json!({"name": "server", "path": server, "file": server});
+        let report = serde_json::json!({"version": version, "commands": [command]}).to_string();
+        self.write_report_step(text, &[script[0], script[1], "--report", &report]);
+    }
+
     fn python(&self, text: &mut String) {
         if self.has_certificates {
             let _ = writeln!(text, "ENV PIP_CERT={}", certificates::CA_BUNDLE_FILE);
@@ -110,6 +133,8 @@ impl DockerfileSpec<'_> {
             Source::Index { requirement, name } => (None, vec![requirement], vec![name]),
             Source::Project(_) => (Some(project), vec!["--project"], vec!["--project"]),
             Source::Script(path) => (Some("/app/src"), vec!["--script", path], vec!["--script", path]),
+            Source::BundleScript(path) => (Some("/app/src"), vec!["--bundle", path], vec!["--script", path]),
+            Source::Bundle { .. } => (None, Vec::new(), Vec::new()),
         };
         if let Some(folder) = folder {
             let _ = writeln!(text, "COPY src {folder}");
@@ -131,6 +156,7 @@ impl DockerfileSpec<'_> {
                 text.push_str("COPY src /mcpm/src\n");
                 run(text, &["/bin/sh", "/mcpm/go.sh", "project", folder]);
             }
+            Source::BundleScript(_) | Source::Bundle { .. } => {}
         }
         run(text, &["/bin/sh", "/mcpm/go_root.sh"]);
         self.write_report_step(text, &["/bin/sh", "/mcpm/report_go.sh"]);
@@ -159,6 +185,7 @@ impl DockerfileSpec<'_> {
             (Ecosystem::Go, Some(_)) => {
                 text.push_str("FROM ready\nCOPY --from=builder /app /app\nENV PATH=/app/bin:$PATH\n");
             }
+            (Ecosystem::Bundle, _) => text.push_str("FROM ready\nCOPY --from=builder /app /app\n"),
             (Ecosystem::Python, _) => {
                 text.push_str("FROM ready\nCOPY --from=builder /app /app\nENV PATH=/app/venv/bin:$PATH\n");
             }

@@ -11,6 +11,7 @@ pub(super) const fn manifest(ecosystem: Ecosystem) -> &'static str {
         Ecosystem::Python => "pyproject.toml",
         Ecosystem::Node => "package.json",
         Ecosystem::Go => "go.mod",
+        Ecosystem::Bundle => "manifest.json",
     }
 }
 
@@ -49,6 +50,7 @@ pub(super) fn not_a_project(folder: &Path, ecosystem: Option<Ecosystem>) -> Erro
             "there is no `go.mod` in it or in a parent folder that you own",
             "create a module with `go mod init`",
         ),
+        Some(Ecosystem::Bundle) => ("it is a folder", "use the file of a bundle, which ends in `.mcpb`"),
         Some(Ecosystem::Python) => ("it has no `pyproject.toml`", "name the script that starts the server"),
         Some(Ecosystem::Node) => ("it has no `package.json`", "name the script that starts the server"),
         None => (
@@ -65,6 +67,7 @@ pub(super) fn not_a_script(file: &Path, ecosystem: Option<Ecosystem>) -> Error {
         Some(Ecosystem::Go) => {
             ("is not a folder", "use the folder that contains the program's `main` package")
         }
+        Some(Ecosystem::Bundle) => ("is not a bundle", "use the file of a bundle, which ends in `.mcpb`"),
         Some(Ecosystem::Python) => (
             "is neither a Python script nor a folder",
             "use the folder of a project, or a script that ends in `.py`",
@@ -74,8 +77,8 @@ pub(super) fn not_a_script(file: &Path, ecosystem: Option<Ecosystem>) -> Error {
             "use the folder of a project, or a script such as `server.js` or `server.ts`",
         ),
         None => (
-            "is neither a script nor a folder with a project",
-            "scripts end in `.py`, `.js`, `.mjs`, `.cjs`, `.ts`, `.mts` or `.cts`",
+            "is neither a script, nor a bundle, nor a folder with a project",
+            "scripts end in `.py`, `.js`, `.mjs`, `.cjs`, `.ts`, `.mts` or `.cts`, and bundles in `.mcpb`",
         ),
     };
     invalid(file, what).hint(hint)
@@ -148,6 +151,7 @@ mod tests {
         let root = &fs::canonicalize(folder.path()).unwrap();
         for file in [
             "server.py",
+            "notes.mcpb",
             "a b/server.mjs",
             "notes.txt",
             "python/pyproject.toml",
@@ -167,6 +171,7 @@ mod tests {
         };
         for (path, expected) in [
             ("./server.py", "uvx:///server.py"),
+            ("./notes.mcpb", "mcpb:///notes.mcpb"),
             ("./a b/../a b/server.mjs", "npx:///a b/server.mjs"),
             ("./python", "uvx:///python"),
             ("./node/", "npx:///node"),

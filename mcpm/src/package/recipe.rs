@@ -7,6 +7,7 @@ use ring::digest::{Context as Hasher, SHA256};
 
 use super::{
     BuildSettings, Ecosystem, PackageReference, additional,
+    bundle::{Bundle, BundleKind},
     certificates::Certificates,
     context::BuildContext,
     dockerfile::{self, DockerfileSpec, Source},
@@ -21,6 +22,8 @@ const TAG_HASH_LENGTH: usize = 16;
 
 const PYTHON_IMAGE: &str = "python:3.14-slim";
 const NODE_IMAGE: &str = "node:24-slim";
+/// The image for programs of bundles.
+const BINARY_IMAGE: &str = "debian:13-slim";
 const GO_IMAGE: &str = "golang:1.26-alpine";
 /// The image for Go programs that need distribution packages.
 const GO_RUNTIME_IMAGE: &str = "alpine:3.23";
@@ -74,17 +77,28 @@ impl Recipe {
     /// `Io` for files.
     pub(crate) fn new(ingredients: &RecipeInputs<'_>) -> Result<Self> {
         let package = ingredients.package;
-        let ecosystem = package.ecosystem();
+        let bundle = package.project().filter(|_| package.ecosystem() == Ecosystem::Bundle);
+        let mut bundle = bundle.map(Bundle::open).transpose()?;
+        // What the bundle is started with.
+        let ecosystem = bundle.as_ref().map_or_else(|| package.ecosystem(), Bundle::ecosystem);
         check_packages(ingredients.add_packages)?;
-        let (builder, runtime) = base_images(ingredients)?;
-        let with = additional::requirements(ecosystem, ingredients.with)?;
-        let project = package.project().map(|path| Project::find(ecosystem, path)).transpose()?;
+        let (builder, runtime) = base_images(ecosystem, ingredients)?;
+        let with = additional::requirements(package.ecosystem(), ingredients.with)?;
+        let project = package.project().filter(|_| bundle.is_none());
+        let project = project.map(|path| Project::find(ecosystem, path)).transpose()?;
         let mirrors = ingredients.settings.mirrors(ecosystem);
         let requirement = package.requirement();
-        let source = match &project {
-            Some(project) if project.is_script => Source::Script(&project.package),
-            Some(project) => Source::Project(&project.package),
-            None => Source::Index { requirement: &requirement, name: package.name().unwrap_or_default() },
+        let manifest = bundle.as_ref().map(|bundle| bundle.manifest.clone());
+        let source = match (&manifest, &project) {
+            (Some(manifest), _) if manifest.kind == BundleKind::Uv => {
+                Source::BundleScript(&manifest.entry_point)
+            }
+            (Some(manifest), _) => Source::Bundle { command: &manifest.command, version: &manifest.version },
+            (None, Some(project)) if project.is_script => Source::Script(&project.package),
+            (None, Some(project)) => Source::Project(&project.package),
+            (None, None) => {
+                Source::Index { requirement: &requirement, name: package.name().unwrap_or_default() }
+            }
         };
         let dockerfile = DockerfileSpec {
             ecosystem,
@@ -99,7 +113,7 @@ impl Recipe {
         .render();
         let mut context = BuildContext::new();
         context.add_file("Dockerfile", dockerfile.as_bytes(), false)?;
-        for (name, content) in scripts(ecosystem) {
+        for (name, content) in scripts(ecosystem).iter().chain(bundle.as_ref().map(|_| &BUNDLE_SCRIPT)) {
             context.add_file(name, content.as_bytes(), false)?;
         }
         for (number, certificate) in ingredients.ca_cert.into_iter().flat_map(Certificates::files).enumerate()
@@ -116,6 +130,13 @@ impl Recipe {
                 }
             }
             warnings = project.pack(&mut context, "src", ingredients.global_ignore_file)?;
+        }
+        if let Some(bundle) = &mut bundle {
+            bundle.pack(&mut context, "src")?;
+            if bundle.manifest.is_for_others {
+                let message = "the bundle names other platforms than Linux, so it may not run in a container";
+                warnings.push(message.to_owned());
+            }
         }
         let context = context.finish()?;
         let hash = hash(&context, &mirrors, ingredients.command);
@@ -155,17 +176,20 @@ impl Recipe {
 }
 
 /// Returns the image that a package is installed in, and the one it runs in, if it is another one.
-fn base_images(ingredients: &RecipeInputs<'_>) -> Result<(ImageReference, Option<ImageReference>)> {
-    let ecosystem = ingredients.package.ecosystem();
+fn base_images(
+    ecosystem: Ecosystem,
+    ingredients: &RecipeInputs<'_>,
+) -> Result<(ImageReference, Option<ImageReference>)> {
     let given = ingredients.runtime_image.map(ImageReference::parse).transpose();
     let given = given.map_err(|error| error.with("option", "runtime_image"))?;
     let usual = ImageReference::parse(match ecosystem {
         Ecosystem::Python => PYTHON_IMAGE,
         Ecosystem::Node => NODE_IMAGE,
         Ecosystem::Go => GO_IMAGE,
+        Ecosystem::Bundle => BINARY_IMAGE,
     })?;
     let runtime = match (ecosystem, &given) {
-        (Ecosystem::Python | Ecosystem::Node, _) => None,
+        (Ecosystem::Python | Ecosystem::Node | Ecosystem::Bundle, _) => None,
         // A static program needs no base image.
         (Ecosystem::Go, _) if ingredients.add_packages.is_empty() => None,
         (Ecosystem::Go, Some(given)) => Some(given.clone()),
@@ -173,6 +197,9 @@ fn base_images(ingredients: &RecipeInputs<'_>) -> Result<(ImageReference, Option
     };
     Ok((given.unwrap_or(usual), runtime))
 }
+
+/// The script for bundles of all kinds.
+const BUNDLE_SCRIPT: (&str, &str) = ("bundle.sh", include_str!("scripts/bundle.sh"));
 
 /// Returns the fixed scripts of a build.
 fn scripts(ecosystem: Ecosystem) -> &'static [(&'static str, &'static str)] {
@@ -192,6 +219,7 @@ fn scripts(ecosystem: Ecosystem) -> &'static [(&'static str, &'static str)] {
             ("node.sh", include_str!("scripts/node.sh")),
             ("report.js", include_str!("scripts/report.js")),
         ],
+        Ecosystem::Bundle => &[PREPARE, LAUNCHER],
         Ecosystem::Go => &[
             PREPARE,
             ("go.sh", include_str!("scripts/go.sh")),

@@ -22,6 +22,8 @@ pub enum Ecosystem {
     Node,
     /// Go: `go://`.
     Go,
+    /// An MCP bundle on this machine: `mcpb://`.
+    Bundle,
 }
 
 impl Ecosystem {
@@ -31,6 +33,7 @@ impl Ecosystem {
             Self::Python => "uvx",
             Self::Node => "npx",
             Self::Go => "go",
+            Self::Bundle => "mcpb",
         }
     }
 }
@@ -61,6 +64,7 @@ impl PackageReference {
             "uvx" => python,
             "npx" => node,
             "go" => go,
+            "mcpb" => bundle,
             _ => return None,
         };
         Some(read(package).map(|kind| Self { as_written: text.to_owned(), kind }).map_err(|broken| {
@@ -232,6 +236,11 @@ fn go(text: &str) -> Result<PackageKind, ReferenceError> {
     Ok(PackageKind::Go { path: path.to_owned(), version })
 }
 
+fn bundle(text: &str) -> Result<PackageKind, ReferenceError> {
+    let (why, hint) = ("it is no path of a bundle", "write `./FILE.mcpb`, or an absolute path");
+    local(Ecosystem::Bundle, local_path(text).ok_or(ReferenceError { why, hint })?)
+}
+
 /// Returns the path, if it is one: absolute, or relative to the working folder or a folder above it.
 pub(crate) fn local_path(text: &str) -> Option<&Path> {
     let path = Path::new(text);
@@ -248,16 +257,17 @@ fn local(ecosystem: Ecosystem, path: &Path) -> Result<PackageKind, ReferenceErro
     Ok(PackageKind::Local { ecosystem, path: path.to_owned() })
 }
 
-/// Returns the ecosystem of a script, by its extension.
+/// Returns the ecosystem of a script or a bundle, by its extension.
 pub(super) fn script_ecosystem(path: &Path) -> Option<Ecosystem> {
     match path.extension()?.to_str()? {
         "py" => Some(Ecosystem::Python),
         "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" => Some(Ecosystem::Node),
+        "mcpb" | "dxt" => Some(Ecosystem::Bundle),
         _ => None,
     }
 }
 
-/// Tells whether a path has the extension of a script.
+/// Tells whether a path has the extension of a script or a bundle.
 fn is_script(path: &Path) -> bool {
     script_ecosystem(path).is_some()
 }

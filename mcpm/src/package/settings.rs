@@ -58,6 +58,7 @@ impl BuildSettings {
             Ecosystem::Python => PYTHON_VARIABLES,
             Ecosystem::Node => NODE_VARIABLES,
             Ecosystem::Go => GO_VARIABLES,
+            Ecosystem::Bundle => &[],
         });
         // uv does not read pip's variables, and pip, which may have to fetch uv, does not read uv's.
         let python = ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"];
@@ -94,6 +95,7 @@ fn default_hosts(ecosystem: Ecosystem) -> &'static [&'static str] {
     match ecosystem {
         Ecosystem::Python => &["pypi.org", "files.pythonhosted.org"],
         Ecosystem::Node => &["registry.npmjs.org"],
+        Ecosystem::Bundle => &[],
         Ecosystem::Go => &["proxy.golang.org", "sum.golang.org", "storage.googleapis.com"],
     }
 }

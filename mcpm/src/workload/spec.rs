@@ -211,6 +211,8 @@ pub enum ValueOrigin {
     Profile,
     /// A registry entry.
     Registry,
+    /// The manifest of an MCP bundle.
+    Bundle,
     /// A prompt.
     Answered,
     /// The image.
@@ -229,6 +231,7 @@ impl fmt::Display for ValueOrigin {
             Self::ExportedFile => "exported file",
             Self::Profile => "permission profile",
             Self::Registry => "registry",
+            Self::Bundle => "bundle",
             Self::Answered => "answered",
             Self::Image => "image",
             Self::Derived => "derived",

@@ -111,6 +111,8 @@ if TYPE_CHECKING:
         """Command of the package that starts the server, if the package has several."""
         with_package: Iterable[str]
         """Additional package to install together with a `uvx://` or `npx://` package or a local script."""
+        config: Mapping[str, str] | Iterable[_native.KeyValue]
+        """Value that an MCP bundle needs; its manifest names the keys."""
         rebuild: bool
         """Rebuild the package's image with the newest version that its name refers to."""
         offline: bool
@@ -402,6 +404,7 @@ WORKLOAD: dict[str, _values.Conversion] = {
     "runtime": _values.choice(_native.RuntimeChoice),
     "package_command": _values.plain,
     "with_package": _values.texts,
+    "config": _values.pairs(_native.KeyValue, "key", "value"),
     "rebuild": _values.plain,
     "offline": _values.plain,
     "restart": _values.choice(_native.RestartMode),

@@ -4691,14 +4691,15 @@ public func FfiConverterTypeWorkloadInfo_lower(_ value: WorkloadInfo) -> RustBuf
  */
 public struct WorkloadOptions: Equatable, Hashable {
     /**
-     * Server name, image, `uvx://`, `npx://` or `go://` package, local script or project, or URL.
+     * Server name, image, `uvx://`, `npx://` or `go://` package, local script, project or MCP bundle, or
+     * URL.
      *
      * A server name is looked up in the registry, which supplies transport, permissions and environment;
      * anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
      * meant. An image is run as it is. For a package, a container image is built, and also for a path that
      * begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or a folder
-     * with a `pyproject.toml`, `package.json` or `go.mod`. A URL is a remote server that is proxied as a
-     * workload.
+     * with a `pyproject.toml`, `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a
+     * remote server that is proxied as a workload.
      */
     public var server: String?
     /**
@@ -4985,6 +4986,14 @@ public struct WorkloadOptions: Equatable, Hashable {
      * Additional package to install together with a `uvx://` or `npx://` package or a local script.
      */
     public var withPackage: [String]
+    /**
+     * Value that an MCP bundle needs; its manifest names the keys.
+     *
+     * A folder or a file is mounted at its own path. If a key may have several values, repeat the option.
+     * Secrets are passed with `--secret NAME,target=VARIABLE`, where the variable is the one that the
+     * manifest sets.
+     */
+    public var config: [KeyValue]
     /**
      * Rebuild the package's image with the newest version that its name refers to.
      *
@@ -5319,14 +5328,15 @@ public struct WorkloadOptions: Equatable, Hashable {
     // declare one manually.
     public init(
         /**
-         * Server name, image, `uvx://`, `npx://` or `go://` package, local script or project, or URL.
+         * Server name, image, `uvx://`, `npx://` or `go://` package, local script, project or MCP bundle, or
+         * URL.
          *
          * A server name is looked up in the registry, which supplies transport, permissions and environment;
          * anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
          * meant. An image is run as it is. For a package, a container image is built, and also for a path that
          * begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or a folder
-         * with a `pyproject.toml`, `package.json` or `go.mod`. A URL is a remote server that is proxied as a
-         * workload.
+         * with a `pyproject.toml`, `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a
+         * remote server that is proxied as a workload.
          */server: String? = nil, 
         /**
          * Arguments passed to the MCP server.
@@ -5567,6 +5577,13 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Additional package to install together with a `uvx://` or `npx://` package or a local script.
          */withPackage: [String] = [], 
+        /**
+         * Value that an MCP bundle needs; its manifest names the keys.
+         *
+         * A folder or a file is mounted at its own path. If a key may have several values, repeat the option.
+         * Secrets are passed with `--secret NAME,target=VARIABLE`, where the variable is the one that the
+         * manifest sets.
+         */config: [KeyValue] = [], 
         /**
          * Rebuild the package's image with the newest version that its name refers to.
          *
@@ -5885,6 +5902,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         self.runtime = runtime
         self.packageCommand = packageCommand
         self.withPackage = withPackage
+        self.config = config
         self.rebuild = rebuild
         self.offline = offline
         self.restart = restart
@@ -6006,6 +6024,7 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
                 runtime: FfiConverterOptionTypeRuntimeChoice.read(from: &buf), 
                 packageCommand: FfiConverterOptionString.read(from: &buf), 
                 withPackage: FfiConverterSequenceString.read(from: &buf), 
+                config: FfiConverterSequenceTypeKeyValue.read(from: &buf), 
                 rebuild: FfiConverterOptionBool.read(from: &buf), 
                 offline: FfiConverterOptionBool.read(from: &buf), 
                 restart: FfiConverterOptionTypeRestartMode.read(from: &buf), 
@@ -6113,6 +6132,7 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
         FfiConverterOptionTypeRuntimeChoice.write(value.runtime, into: &buf)
         FfiConverterOptionString.write(value.packageCommand, into: &buf)
         FfiConverterSequenceString.write(value.withPackage, into: &buf)
+        FfiConverterSequenceTypeKeyValue.write(value.config, into: &buf)
         FfiConverterOptionBool.write(value.rebuild, into: &buf)
         FfiConverterOptionBool.write(value.offline, into: &buf)
         FfiConverterOptionTypeRestartMode.write(value.restart, into: &buf)

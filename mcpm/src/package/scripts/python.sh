@@ -2,6 +2,7 @@
 # python.sh REQUIREMENT...: installs distributions with uv into /app/venv, for the Python of the base image.
 # python.sh --project REQUIREMENT...: installs the project in /mcpm/src, and distributions.
 # python.sh --script FILE REQUIREMENT...: installs what a script in /app/src needs, and makes it a command.
+# python.sh --bundle FILE: the same for a script of a bundle, which starts in the folder of the bundle.
 set -eu
 
 . /mcpm/launcher.sh
@@ -31,7 +32,8 @@ case $1 in
     shift
     install -- /mcpm/src "$@"
     ;;
-  --script)
+  --script | --bundle)
+    [ "$1" = --script ] || folder=/app/src
     script=/app/src/$2 project=/app/src/pyproject.toml
     shift 2
     [ -f "$script" ] || {

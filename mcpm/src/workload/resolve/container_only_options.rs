@@ -37,6 +37,7 @@ pub(in crate::workload) const CONTAINER_ONLY_OPTIONS: &[&str] = &[
     "runtime",
     "package_command",
     "with_package",
+    "config",
     "rebuild",
     "offline",
     "restart",

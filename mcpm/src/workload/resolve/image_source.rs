@@ -45,6 +45,10 @@ impl ImageSource {
         environment: &Environment,
     ) -> Result<Option<Self>> {
         let options = &request.options;
+        if !options.config.is_empty() && request.source.bundle().is_none() {
+            let message = "`config` is for MCP bundles, whose manifest says which values they need";
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
         match &request.source {
             ServerSource::Remote(_) | ServerSource::Named { .. } => Ok(None),
             ServerSource::Image(image) => {

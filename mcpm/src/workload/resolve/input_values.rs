@@ -112,20 +112,22 @@ impl InputMode<'_> {
         prompt.approve(&format!("the registry's entry asks for {opening} - allow it?")).await
     }
 
-    async fn prompt(&self, input: &RegistryInput) -> Result<Option<InputValue>> {
+    /// Returns what a dry run would prompt for.
+    pub(super) fn noted(&self) -> Vec<String> {
+        match self {
+            Self::DryRun(noted) => noted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone(),
+            Self::Interactive(_) => Vec::new(),
+        }
+    }
+
+    /// Prompts for a value; `None` if the user cannot be prompted. A dry run records the prompt instead.
+    pub(super) async fn ask(&self, input: &RegistryInput) -> Result<Option<Secret>> {
         let prompt = match self {
             Self::DryRun(noted) => {
                 noted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(input.name.clone());
                 return Ok(None);
             }
             Self::Interactive(prompt) => *prompt,
-        };
-        let missing = || {
-            let what = input.description.as_ref().map(|what| format!(" ({what})")).unwrap_or_default();
-            Error::new(
-                ErrorKind::InvalidOption,
-                format!("the server needs a value for `{}`{what}", input.name),
-            )
         };
         let mut question = input.name.clone();
         if let Some(description) = &input.description {
@@ -134,12 +136,25 @@ impl InputMode<'_> {
         if !input.choices.is_empty() {
             question += &format!(" [{}]", input.choices.join(", "));
         }
-        let answer = match prompt {
-            Some(prompt) if input.secret => prompt.ask_secret(&question).await?,
-            Some(prompt) => prompt.ask_text(&question).await?.map(Secret::from),
-            None => None,
+        match prompt {
+            Some(prompt) if input.secret => prompt.ask_secret(&question).await,
+            Some(prompt) => Ok(prompt.ask_text(&question).await?.map(Secret::from)),
+            None => Ok(None),
+        }
+    }
+
+    async fn prompt(&self, input: &RegistryInput) -> Result<Option<InputValue>> {
+        let missing = || {
+            let what = input.description.as_ref().map(|what| format!(" ({what})")).unwrap_or_default();
+            Error::new(
+                ErrorKind::InvalidOption,
+                format!("the server needs a value for `{}`{what}", input.name),
+            )
         };
-        let Some(answer) = answer else {
+        let Some(answer) = self.ask(input).await? else {
+            if matches!(self, Self::DryRun(_)) {
+                return Ok(None);
+            }
             let how = if input.secret {
                 format!("set `secret` to `NAME,target={}`, or run in a terminal", input.name)
             } else {

@@ -27,6 +27,7 @@ use crate::{
     state::{SPEC_VERSION, Store},
 };
 
+mod bundle_inputs;
 pub(super) mod container_only_options;
 pub(super) mod env_file;
 mod files;
@@ -110,8 +111,11 @@ pub(super) fn resolve(
     let options = request.effective_options();
     let mut origins = BTreeMap::new();
     origins.insert("name".to_owned(), request.name_origin());
-    let image_origin =
-        if request.registry_values.is_some() { ValueOrigin::Registry } else { request.origin("server") };
+    let image_origin = if request.registry_values.is_some() && request.source.bundle().is_none() {
+        ValueOrigin::Registry
+    } else {
+        request.origin("server")
+    };
     origins.insert("image".to_owned(), image_origin);
     for field in ["group", "proxy_mode", "host", "endpoint_prefix", "trust_proxy_headers", "args"] {
         origins.insert(field.to_owned(), request.origin(field));

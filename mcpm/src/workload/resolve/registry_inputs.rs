@@ -6,6 +6,7 @@
 use std::{net::TcpListener, path::Path};
 
 use super::{
+    bundle_inputs,
     input_values::{InputMode, expand_template, is_secret_target_name, prompts_for_secret, resolve_input},
     mounts::mount_opening,
     permissions::requested_host_access,
@@ -171,7 +172,7 @@ fn choose_run_method(entry: &RegistryEntry, transport: Option<Transport>) -> Res
     })
 }
 
-/// Resolves the inputs of the entry, and prompts for missing ones.
+/// Resolves the inputs of the entry or of a bundle, and prompts for missing ones.
 ///
 /// # Errors
 /// `InvalidOption` for a required value that is missing and cannot be prompted for; `Interrupted`.
@@ -180,6 +181,9 @@ pub(in crate::workload) async fn resolve_inputs(
     environment: &Environment,
     input_mode: &InputMode<'_>,
 ) -> Result<WorkloadRequest> {
+    if let Some(path) = request.source.bundle() {
+        return Box::pin(bundle_inputs::resolve(request, path, environment, input_mode)).await;
+    }
     let Some(registry_values) = &request.registry_values else { return Ok(request.clone()) };
     let mut registry_values = registry_values.clone();
     let run_method = registry_values.run_method.clone();
@@ -229,9 +233,7 @@ pub(in crate::workload) async fn resolve_inputs(
     if let ServerSource::Remote(url) = &request.source {
         headers::resolve_headers(&run_method, url, &options.secret, &mut registry_values, input_mode).await?;
     }
-    if let InputMode::DryRun(noted) = input_mode {
-        registry_values.prompts = noted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-    }
+    registry_values.prompts = input_mode.noted();
     let mut request = request.clone();
     // Prompted values are exported like given ones, so that an import needs no prompt.
     for (name, (value, origin)) in &registry_values.env {

@@ -134,6 +134,11 @@ impl WorkloadRequest {
         if self.name_is_generated { ValueOrigin::Derived } else { self.origin("name") }
     }
 
+    /// Returns the origin of values that neither options nor defaults have set.
+    pub(in crate::workload) fn entry_origin(&self) -> ValueOrigin {
+        if self.source.bundle().is_some() { ValueOrigin::Bundle } else { ValueOrigin::Registry }
+    }
+
     pub(in crate::workload) fn origin(&self, name: &str) -> ValueOrigin {
         match (self.options.is_given(name), self.from_file && !self.given_beside_file.contains(&name)) {
             (true, false) => ValueOrigin::Given,
@@ -144,7 +149,7 @@ impl WorkloadRequest {
                     .as_ref()
                     .is_some_and(|registry_values| registry_values.options.is_given(name)) =>
             {
-                ValueOrigin::Registry
+                self.entry_origin()
             }
             (false, _) => ValueOrigin::Default,
         }

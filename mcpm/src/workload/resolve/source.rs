@@ -6,7 +6,7 @@ use super::remote_url::RemoteUrl;
 use crate::{
     Error, ErrorKind, Result,
     image::ImageReference,
-    package::{self, PackageReference},
+    package::{self, Ecosystem, PackageReference},
     workload::WorkloadName,
 };
 
@@ -34,6 +34,14 @@ impl ServerSource {
         match self {
             Self::Package(package) => Self::Package(package.resolved_against(folder)),
             other => other,
+        }
+    }
+
+    /// Returns the path of an MCP bundle.
+    pub(in crate::workload) fn bundle(&self) -> Option<&Path> {
+        match self {
+            Self::Package(package) if package.ecosystem() == Ecosystem::Bundle => package.project(),
+            _ => None,
         }
     }
 

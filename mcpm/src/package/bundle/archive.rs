@@ -1,0 +1,155 @@
+//! Reads the ZIP archive of a bundle, which anybody may have written, within limits.
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{self, Read as _},
+    path::{Component, Path, PathBuf},
+};
+
+use zip::{ZipArchive, read::ZipFile, result::ZipError};
+
+use crate::{
+    Error, ErrorKind, Result,
+    package::context::{BuildContext, MAX_CONTEXT_BYTES},
+};
+
+/// The most files and folders of a bundle.
+const MAX_BUNDLE_ENTRIES: usize = 50_000;
+/// The largest manifest of a bundle.
+const MAX_MANIFEST_BYTES: u64 = 1 << 20;
+/// The longest path of a file, and of one of its names.
+const MAX_PATH_BYTES: usize = 1024;
+const MAX_NAME_BYTES: usize = 255;
+/// The name of the manifest.
+const MANIFEST: &str = "manifest.json";
+
+/// An open archive.
+pub(super) struct Archive {
+    path: PathBuf,
+    zip: ZipArchive<File>,
+}
+
+impl std::fmt::Debug for Archive {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Archive").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Archive {
+    /// Opens an archive. Its index is read, and nothing else.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let path = path.to_owned();
+        let failed = |error: io::Error| {
+            let kind =
+                if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
+            Error::new(kind, format!("cannot read `{}`", path.display())).source(error)
+        };
+        let file = File::open(&path).map_err(failed)?;
+        let size = file.metadata().map_err(failed)?;
+        if !size.is_file() || size.len() > MAX_CONTEXT_BYTES as u64 {
+            return Err(too_large(&path));
+        }
+        let zip = ZipArchive::new(file).map_err(|error| broken(&path, error))?;
+        if zip.len() > MAX_BUNDLE_ENTRIES {
+            let message = format!("the bundle `{}` has more than {MAX_BUNDLE_ENTRIES} files", path.display());
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        Ok(Self { path, zip })
+    }
+
+    /// Returns the manifest.
+    pub(super) fn manifest(&mut self) -> Result<Vec<u8>> {
+        let path = &self.path;
+        let mut content = Vec::new();
+        let file = self.zip.by_name(MANIFEST).map_err(|error| match error {
+            ZipError::FileNotFound => {
+                let message = format!("`{}` is not a bundle: it has no `{MANIFEST}`", path.display());
+                Error::new(ErrorKind::InvalidOption, message)
+            }
+            error => broken(path, error),
+        })?;
+        let read = file.take(MAX_MANIFEST_BYTES + 1).read_to_end(&mut content);
+        read.map_err(|error| broken(path, error.into()))?;
+        if content.len() as u64 > MAX_MANIFEST_BYTES {
+            let message = format!("the manifest of `{}` has more than 1 MiB", path.display());
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        Ok(content)
+    }
+
+    /// Adds all files below a folder of the context.
+    pub(super) fn pack(&mut self, context: &mut BuildContext, into: &str) -> Result<()> {
+        self.pack_bounded(context, into, MAX_CONTEXT_BYTES)
+    }
+
+    fn pack_bounded(&mut self, context: &mut BuildContext, into: &str, limit: usize) -> Result<()> {
+        let (path, zip) = (&self.path, &mut self.zip);
+        let mut left = limit;
+        let mut names = BTreeSet::new();
+        for index in 0..zip.len() {
+            let mut file = zip.by_index(index).map_err(|error| broken(path, error))?;
+            let name =
+                place(&file).ok_or_else(|| refused(path, &file, "it is not a path below the bundle"))?;
+            if file.is_symlink() {
+                return Err(refused(path, &file, "it is a link"));
+            }
+            if file.is_dir() {
+                continue;
+            }
+            if !names.insert(name.clone()) {
+                return Err(refused(path, &file, "it is there twice"));
+            }
+            // The size that the archive names may be wrong.
+            let mut content = Vec::new();
+            let read = file.by_ref().take(left as u64 + 1).read_to_end(&mut content);
+            read.map_err(|error| broken(path, error.into()))?;
+            left = left.checked_sub(content.len()).ok_or_else(|| too_large(path))?;
+            let executable = file.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
+            context.add_file(Path::new(into).join(&name), &content, executable)?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the path of a file below the bundle.
+fn place(file: &ZipFile<'_, File>) -> Option<PathBuf> {
+    let name = &*file.name().ok()?;
+    let is_sound = name.len() <= MAX_PATH_BYTES && !name.contains(|c: char| c.is_control() || c == '\\');
+    let parts: Option<PathBuf> = Path::new(name)
+        .components()
+        .filter(|part| *part != Component::CurDir)
+        .map(|part| match part {
+            Component::Normal(part) if part.len() <= MAX_NAME_BYTES => Some(part),
+            _ => None,
+        })
+        .collect();
+    parts.filter(|parts| is_sound && !parts.as_os_str().is_empty())
+}
+
+fn refused(path: &Path, file: &ZipFile<'_, File>, why: &str) -> Error {
+    let name = file.name().unwrap_or_default();
+    let name: String = name.chars().take(200).flat_map(char::escape_debug).collect();
+    let message = format!("the bundle `{}` has the file `{name}`, which is refused: {why}", path.display());
+    Error::new(ErrorKind::InvalidOption, message)
+}
+
+fn too_large(path: &Path) -> Error {
+    let message = format!(
+        "`{}` is not a file, or has more than {} MiB",
+        path.display(),
+        MAX_CONTEXT_BYTES / 1024 / 1024
+    );
+    Error::new(ErrorKind::InvalidOption, message)
+}
+
+fn broken(path: &Path, error: ZipError) -> Error {
+    let message = format!("`{}` is not a bundle that can be read", path.display());
+    Error::new(ErrorKind::InvalidOption, message)
+        .source(error)
+        .hint("a bundle is a ZIP archive without a password")
+}
+
+#[cfg(test)]
+#[path = "archive_tests.rs"]
+mod tests;

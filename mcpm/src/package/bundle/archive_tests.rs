@@ -1,0 +1,125 @@
+use std::io::{Cursor, Write as _};
+
+use zip::{ZipWriter, write::SimpleFileOptions};
+
+use super::*;
+
+/// An archive with files: their names, contents and modes.
+fn archive(files: &[(&str, &[u8], u32)]) -> tempfile::NamedTempFile {
+    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, content, mode) in files {
+        writer.start_file(*name, SimpleFileOptions::default().unix_permissions(*mode)).unwrap();
+        writer.write_all(content).unwrap();
+    }
+    written(&writer.finish().unwrap().into_inner())
+}
+
+fn written(bytes: &[u8]) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(bytes).unwrap();
+    file
+}
+
+/// The names and modes of what is packed.
+fn packed(file: &tempfile::NamedTempFile, limit: usize) -> Result<Vec<String>> {
+    let mut context = BuildContext::new();
+    Archive::open(file.path())?.pack_bounded(&mut context, "src", limit)?;
+    let archive = context.finish()?;
+    let mut archive = tar::Archive::new(archive.as_ref());
+    let names = archive.entries().unwrap().map(|entry| {
+        let entry = entry.unwrap();
+        let mode = if entry.header().mode().unwrap() == 0o755 { "*" } else { "" };
+        format!("{}{mode}", entry.path().unwrap().display())
+    });
+    Ok(names.collect())
+}
+
+#[test]
+fn files_go_into_the_context_with_their_modes() {
+    let file =
+        archive(&[("manifest.json", b"{}", 0o644), ("./server/run", b"x", 0o755), ("a b", b"", 0o600)]);
+    assert_eq!(packed(&file, 100).unwrap(), ["src/manifest.json", "src/server/run*", "src/a b"]);
+    assert_eq!(Archive::open(file.path()).unwrap().manifest().unwrap(), b"{}");
+    // A signature follows the archive.
+    let mut bytes = std::fs::read(file.path()).unwrap();
+    bytes.extend(b"MCPB_SIG_V1\x04\x00\x00\x00abcdMCPB_SIG_END");
+    assert_eq!(packed(&written(&bytes), 100).unwrap().len(), 3);
+}
+
+#[test]
+fn what_leads_out_of_the_bundle_is_refused() {
+    for name in [
+        "../a",
+        "a/../../b",
+        "/etc/passwd",
+        "a\\..\\b",
+        "a\nb",
+        &"a".repeat(256),
+        &"a/".repeat(600),
+        ".",
+        "./",
+    ] {
+        let error = packed(&archive(&[(name, b"x", 0o644)]), 100).unwrap_err();
+        assert!(error.message().contains("which is refused"), "{name:?}: {error}");
+        assert!(!error.to_string().contains('\n'), "{error}");
+    }
+    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+    writer.add_symlink("link", "/etc/passwd", SimpleFileOptions::default()).unwrap();
+    let error = packed(&written(&writer.finish().unwrap().into_inner()), 100).unwrap_err();
+    assert!(error.message().contains("it is a link"), "{error}");
+    let twice = archive(&[("a", b"x", 0o644), ("./a", b"y", 0o644)]);
+    assert!(packed(&twice, 100).unwrap_err().message().contains("it is there twice"));
+}
+
+#[test]
+fn bombs_are_not_unpacked() {
+    let zeros = vec![0; 4 << 20];
+    let file = archive(&[("a", &zeros, 0o644), ("b", &zeros, 0o644)]);
+    assert!(file.as_file().metadata().unwrap().len() < 1 << 20);
+    assert_eq!(packed(&file, 8 << 20).unwrap().len(), 2);
+    let error = packed(&file, (8 << 20) - 1).unwrap_err();
+    assert!(error.message().contains("has more than"), "{error}");
+    // The index says less than there is.
+    let mut bytes = std::fs::read(file.path()).unwrap();
+    let size = u32::to_le_bytes(4 << 20);
+    let claimed: Vec<usize> =
+        bytes.windows(4).enumerate().filter(|(_, four)| *four == size).map(|(at, _)| at).collect();
+    assert!(!claimed.is_empty());
+    for at in claimed {
+        bytes[at..at + 4].copy_from_slice(&1_u32.to_le_bytes());
+    }
+    assert!(packed(&written(&bytes), 100).is_err());
+    let manifest = archive(&[("manifest.json", &zeros, 0o644)]);
+    let error = Archive::open(manifest.path()).unwrap().manifest().unwrap_err();
+    assert!(error.message().contains("more than 1 MiB"), "{error}");
+}
+
+#[test]
+fn what_is_no_archive_is_refused() {
+    for bytes in [&b""[..], b"PK\x03\x04", b"{}", &[0; 1000]] {
+        let error = Archive::open(written(bytes).path()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
+    }
+    let none = archive(&[("server.js", b"", 0o644)]);
+    let error = Archive::open(none.path()).unwrap().manifest().unwrap_err();
+    assert!(error.message().contains("it has no `manifest.json`"), "{error}");
+    assert_eq!(Archive::open(Path::new("/absent.mcpb")).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(Archive::open(Path::new("/")).unwrap_err().kind(), ErrorKind::InvalidOption);
+}
+
+#[test]
+fn a_damaged_archive_is_read_without_a_panic() {
+    let file = archive(&[("manifest.json", b"{\"a\": 1}", 0o644), ("server/index.js", &[b'x'; 500], 0o644)]);
+    let bytes = std::fs::read(file.path()).unwrap();
+    for at in 0..bytes.len() {
+        for value in [0, 0xff, bytes[at] ^ 1] {
+            let mut damaged = bytes.clone();
+            damaged[at] = value;
+            let file = written(&damaged);
+            if let Ok(mut archive) = Archive::open(file.path()) {
+                let _ = archive.manifest();
+                let _ = archive.pack_bounded(&mut BuildContext::new(), "src", 4096);
+            }
+        }
+    }
+}

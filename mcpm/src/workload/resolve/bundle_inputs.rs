@@ -1,0 +1,311 @@
+//! Resolves the values that an MCP bundle needs: given, prompted for, or the bundle's defaults.
+//!
+//! Values become variables, arguments and mounts of the workload. Secrets become variables only, and the user is the only
+//! one who names paths on this machine: a default that is a path is shown, and never used by itself.
+
+use std::{
+    collections::BTreeMap,
+    path::{Component, Path, PathBuf},
+};
+
+use super::{
+    input_values::{InputMode, is_secret_target_name},
+    registry_values::RegistryValues,
+    request::WorkloadRequest,
+    variables::requested_variables,
+};
+use crate::{
+    Environment, Error, ErrorKind, Result,
+    options::{EnvVar, Secret, Transport, VolumeSpec, WorkloadOptions},
+    package::bundle::{Bundle, ConfigField, ConfigKind, Manifest, Template, TemplatePart},
+    registry::{RegistryInput, RunMethod},
+    workload::ValueOrigin,
+};
+
+/// The most values of one key.
+const MAX_VALUES: usize = 100;
+
+/// The values of a key.
+#[derive(Debug, Default)]
+struct Values {
+    texts: Vec<String>,
+    answered: bool,
+}
+
+/// Resolves the values of the bundle at a path.
+///
+/// # Errors
+/// `InvalidOption` for a value that is invalid, unknown, or missing and cannot be prompted for; `Interrupted`; those of the
+/// bundle.
+pub(in crate::workload) async fn resolve(
+    request: &WorkloadRequest,
+    path: &Path,
+    environment: &Environment,
+    input_mode: &InputMode<'_>,
+) -> Result<WorkloadRequest> {
+    let manifest = Bundle::open(path)?.manifest;
+    let mut request = request.clone();
+    let given = given(&manifest, &request.options)?;
+    let variables: Vec<String> = requested_variables(&request)?.into_keys().collect();
+    let secrets = request.options.secret.iter().map(|secret| secret.target.clone());
+    let supplied: Vec<String> = variables.into_iter().chain(secrets).collect();
+    reject_secret_arguments(&manifest, &request.options)?;
+    let (mut values, mut missing) = (BTreeMap::new(), Vec::new());
+    for (key, field) in &manifest.config {
+        if is_supplied(&manifest, key, &request.options, &supplied) {
+            continue;
+        }
+        let mut found = match given.get(key) {
+            Some(texts) => Values { texts: texts.clone(), answered: false },
+            None if !is_path(field) && !field.default.is_empty() => {
+                Values { texts: field.default.clone(), answered: false }
+            }
+            None if !field.required => continue,
+            None => match input_mode.ask(&question(key, field)).await? {
+                Some(answer) => Values { texts: split(field, answer.expose()), answered: true },
+                None => {
+                    missing.push((key, field));
+                    continue;
+                }
+            },
+        };
+        check(key, field, &found.texts)?;
+        if is_path(field) {
+            found.texts = found.texts.iter().map(|text| absolute(&environment.working_dir, text)).collect();
+        }
+        values.insert(key.clone(), found);
+    }
+    if !missing.is_empty() && !matches!(input_mode, InputMode::DryRun(_)) {
+        return Err(missing_values(&manifest, &missing));
+    }
+    let mut resolved = RegistryValues {
+        run_method: RunMethod { transport: Some(Transport::Stdio), ..RunMethod::default() },
+        prompts: input_mode.noted(),
+        ..RegistryValues::default()
+    };
+    for (name, template) in manifest.env.iter().filter(|(name, _)| !supplied.contains(name)) {
+        set_variable(name, template, &manifest, &values, &mut resolved)?;
+    }
+    for template in &manifest.args {
+        resolved.options.args.extend(expand_argument(template, &values));
+    }
+    request.options.config.clear();
+    for (key, value) in &values {
+        let field = &manifest.config[key];
+        if !field.sensitive && (value.answered || given.contains_key(key)) {
+            // Answers are exported like given values, so that an import needs no prompt.
+            request
+                .options
+                .config
+                .extend(value.texts.iter().map(|text| (key.as_str(), text.as_str()).into()));
+        }
+        for text in value.texts.iter().filter(|_| is_path(field)) {
+            let volume = VolumeSpec::new(text, text);
+            if !request.options.volume.contains(&volume) {
+                request.options.volume.push(volume);
+            }
+        }
+    }
+    request.registry_values = Some(Box::new(resolved));
+    Ok(request)
+}
+
+/// Returns the values that were given as options.
+fn given(manifest: &Manifest, options: &WorkloadOptions) -> Result<BTreeMap<String, Vec<String>>> {
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for pair in &options.config {
+        let Some(field) = manifest.config.get(&pair.key) else {
+            let known: Vec<String> = manifest.config.keys().map(|key| format!("`{key}`")).collect();
+            let message = format!("the bundle has no value `{}`", pair.key.escape_debug());
+            return Err(Error::new(ErrorKind::InvalidOption, message).hint(match &known[..] {
+                [] => "it has none".to_owned(),
+                _ => format!("it has {}", known.join(", ")),
+            }));
+        };
+        if field.sensitive {
+            let message =
+                format!("`{}` is a secret, which must not be an argument that other users can see", pair.key);
+            return Err(Error::new(ErrorKind::InvalidOption, message).hint(secret_hint(manifest, &pair.key)));
+        }
+        all.entry(pair.key.clone()).or_default().push(pair.value.clone());
+    }
+    Ok(all)
+}
+
+/// Tells whether everything that a value is used for was given by other options.
+fn is_supplied(manifest: &Manifest, key: &String, options: &WorkloadOptions, supplied: &[String]) -> bool {
+    let mut variables = variables_of(manifest, key).peekable();
+    let in_args = manifest.args.iter().any(|arg| arg.keys().any(|used| used == key));
+    let is_used = in_args || variables.peek().is_some();
+    is_used && variables.all(|name| supplied.contains(name)) && (!in_args || !options.args.is_empty())
+}
+
+/// Returns the variables that contain a value.
+fn variables_of<'a>(manifest: &'a Manifest, key: &'a String) -> impl Iterator<Item = &'a String> {
+    let uses = move |template: &Template| template.keys().any(|used| used == key);
+    manifest.env.iter().filter(move |(_, template)| uses(template)).map(|(name, _)| name)
+}
+
+/// Rejects secrets in arguments, which every process of the machine, the engine and the record can read.
+fn reject_secret_arguments(manifest: &Manifest, options: &WorkloadOptions) -> Result<()> {
+    let mut keys = manifest.args.iter().flat_map(Template::keys).filter(|_| options.args.is_empty());
+    match keys.find(|key| manifest.config[*key].sensitive) {
+        None => Ok(()),
+        Some(key) => {
+            let message =
+                format!("the bundle passes the secret `{key}` as an argument, where others could read it");
+            Err(Error::new(ErrorKind::Unsupported, message)
+                .hint("pass the server's arguments yourself, with `args`"))
+        }
+    }
+}
+
+const fn is_path(field: &ConfigField) -> bool {
+    matches!(field.kind, ConfigKind::Directory | ConfigKind::File)
+}
+
+/// Returns an absolute path, which is also that in the container.
+fn absolute(folder: &Path, text: &str) -> String {
+    folder.join(text).components().collect::<PathBuf>().to_string_lossy().into_owned()
+}
+
+/// Returns the question for a value.
+fn question(key: &str, field: &ConfigField) -> RegistryInput {
+    let mut description = field.description.clone();
+    if is_path(field) {
+        let several = if field.multiple { "one or more paths, separated by `:`" } else { "a path" };
+        description += &format!(" ({several})");
+    }
+    RegistryInput {
+        name: key.to_owned(),
+        description: Some(description.trim().to_owned()).filter(|text| !text.is_empty()),
+        required: true,
+        secret: field.sensitive,
+        choices: match field.kind {
+            ConfigKind::Boolean => vec!["true".to_owned(), "false".to_owned()],
+            _ => Vec::new(),
+        },
+        ..RegistryInput::default()
+    }
+}
+
+/// Splits an answer into the values of a key.
+fn split(field: &ConfigField, answer: &str) -> Vec<String> {
+    if field.multiple && is_path(field) {
+        return answer.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect();
+    }
+    vec![answer.to_owned()]
+}
+
+/// Checks the values of a key. Values of secrets are not repeated.
+fn check(key: &str, field: &ConfigField, texts: &[String]) -> Result<()> {
+    let bad = |what: &str| Err(Error::new(ErrorKind::InvalidOption, format!("the value of `{key}` {what}")));
+    if texts.is_empty() || texts.iter().any(String::is_empty) {
+        return bad("is empty");
+    }
+    if texts.len() > if field.multiple { MAX_VALUES } else { 1 } {
+        return bad("was given too often");
+    }
+    for text in texts {
+        match field.kind {
+            ConfigKind::String => {}
+            ConfigKind::Boolean if text == "true" || text == "false" => {}
+            ConfigKind::Boolean => return bad("is neither `true` nor `false`"),
+            ConfigKind::Number => {
+                let Some(number) = text.parse::<f64>().ok().filter(|number| number.is_finite()) else {
+                    return bad("is not a number");
+                };
+                let (low, high) = field.range;
+                if low.is_some_and(|low| number < low) || high.is_some_and(|high| number > high) {
+                    return bad("is outside of the range that the bundle allows");
+                }
+            }
+            ConfigKind::Directory | ConfigKind::File => {
+                let path = Path::new(text);
+                let climbs = path.components().any(|part| part == Component::ParentDir);
+                if climbs || path == Path::new("/") || text.contains([':', '\0']) {
+                    return bad(
+                        "is a path that cannot be mounted: it must not be `/`, and not contain `..` or `:`",
+                    );
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sets a variable, if all of its values are known.
+fn set_variable(
+    name: &str,
+    template: &Template,
+    manifest: &Manifest,
+    values: &BTreeMap<String, Values>,
+    resolved: &mut RegistryValues,
+) -> Result<()> {
+    if template.keys().any(|key| !values.contains_key(key)) {
+        return Ok(());
+    }
+    let is_secret = template.keys().any(|key| manifest.config[key].sensitive);
+    // The name comes from the bundle, so it is checked like one that is typed.
+    let fits = !name.contains('=') && format!("{name}=").parse::<EnvVar>().is_ok();
+    if !fits || is_secret && !is_secret_target_name(name) {
+        let message = format!("`{}` cannot name a variable", name.escape_debug());
+        return Err(Error::new(ErrorKind::InvalidOption, message));
+    }
+    let text = expand(template, values);
+    if is_secret {
+        resolved.secrets.insert(name.to_owned(), Secret::from(text));
+    } else {
+        let answered = template.keys().any(|key| values[key].answered);
+        let origin = if answered { ValueOrigin::Answered } else { ValueOrigin::Bundle };
+        resolved.env.insert(name.to_owned(), (text, origin));
+    }
+    Ok(())
+}
+
+/// Expands an argument. One that is a value alone becomes as many arguments as the value has parts; a value that is not
+/// known is empty.
+fn expand_argument(template: &Template, values: &BTreeMap<String, Values>) -> Vec<String> {
+    match &template.0[..] {
+        [TemplatePart::Key(key)] => values.get(key).map(|value| value.texts.clone()).unwrap_or_default(),
+        _ => vec![expand(template, values)],
+    }
+}
+
+fn expand(template: &Template, values: &BTreeMap<String, Values>) -> String {
+    let part = |part: &TemplatePart| match part {
+        TemplatePart::Text(text) => text.clone(),
+        TemplatePart::Key(key) => values.get(key).map(|value| value.texts.join(",")).unwrap_or_default(),
+    };
+    template.0.iter().map(part).collect()
+}
+
+/// Returns the error for values that nobody has supplied.
+fn missing_values(manifest: &Manifest, missing: &[(&String, &ConfigField)]) -> Error {
+    let shown = |(key, field): &(&String, &ConfigField)| match field.description.as_str() {
+        "" => format!("`{key}`"),
+        what => format!("`{key}` ({what})"),
+    };
+    let names: Vec<String> = missing.iter().map(shown).collect();
+    let mut how = Vec::new();
+    if missing.iter().any(|(_, field)| !field.sensitive) {
+        how.push("set `config` to `KEY=VALUE`".to_owned());
+    }
+    how.extend(
+        missing.iter().filter(|(_, field)| field.sensitive).map(|(key, _)| secret_hint(manifest, key)),
+    );
+    how.push("run in a terminal".to_owned());
+    let message = format!("the bundle needs values for {}", names.join(", "));
+    Error::new(ErrorKind::InvalidOption, message).hint(how.join(", or "))
+}
+
+fn secret_hint(manifest: &Manifest, key: &String) -> String {
+    match variables_of(manifest, key).next() {
+        Some(variable) => format!("set `secret` to `NAME,target={variable}`"),
+        None => "run in a terminal".to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "bundle_inputs_tests.rs"]
+mod tests;

@@ -1,0 +1,159 @@
+#![cfg(feature = "containers")]
+
+use std::{
+    fs::File,
+    io::Write as _,
+    sync::{Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use serde_json::json;
+use zip::{ZipWriter, write::SimpleFileOptions};
+
+use super::*;
+use crate::user_prompt::UserPrompt;
+
+const NOBODY: InputMode<'_> = InputMode::Interactive(None);
+
+/// A user who answers by key.
+#[derive(Debug)]
+struct Answers(&'static [(&'static str, &'static str)], Mutex<Vec<String>>);
+
+#[async_trait]
+impl UserPrompt for Answers {
+    async fn ask_secret(&self, question: &str) -> Result<Option<Secret>> {
+        Ok(self.ask_text(&format!("secret {question}")).await?.map(Secret::from))
+    }
+
+    async fn ask_text(&self, question: &str) -> Result<Option<String>> {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner).push(question.to_owned());
+        let answer = self.0.iter().find(|(key, _)| question.trim_start_matches("secret ").starts_with(key));
+        Ok(answer.map(|(_, answer)| (*answer).to_owned()))
+    }
+}
+
+/// A folder with a bundle that needs a secret, folders and a number.
+fn home() -> (tempfile::TempDir, Environment) {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = json!({
+        "manifest_version": "0.3", "name": "notes", "version": "1.0.0",
+        "server": {"type": "node", "entry_point": "index.js", "mcp_config": {
+            "command": "node", "args": ["index.js", "${user_config.folders}", "--level", "${user_config.level}"],
+            "env": {"KEY": "Bearer ${user_config.key}", "LEVEL": "${user_config.level}", "NAME": "${user_config.name}"},
+        }},
+        "user_config": {
+            "folders": {"type": "directory", "title": "Folders", "multiple": true, "required": true, "default": ["/home"]},
+            "level": {"type": "number", "default": 3, "min": 1, "max": 5},
+            "key": {"type": "string", "title": "Key", "sensitive": true, "required": true},
+            "name": {"type": "string"},
+        },
+    });
+    let mut zip = ZipWriter::new(File::create(folder.path().join("notes.mcpb")).unwrap());
+    zip.start_file("manifest.json", SimpleFileOptions::default()).unwrap();
+    zip.write_all(manifest.to_string().as_bytes()).unwrap();
+    zip.finish().unwrap();
+    let environment = Environment {
+        config_dir: folder.path().to_owned(),
+        working_dir: folder.path().to_owned(),
+        ..Environment::from_lookup(|_| None)
+    };
+    (folder, environment)
+}
+
+async fn resolved(
+    home: &(tempfile::TempDir, Environment),
+    options: &[(&str, &str)],
+    input_mode: &InputMode<'_>,
+) -> Result<WorkloadRequest> {
+    let mut all = WorkloadOptions { server: Some("./notes.mcpb".to_owned()), ..WorkloadOptions::default() };
+    for (name, text) in options {
+        crate::options::OptionSet::set(&mut all, name, text)?;
+    }
+    let request = WorkloadRequest::load(all, &home.1)?;
+    resolve(&request, &home.0.path().join("notes.mcpb"), &home.1, input_mode).await
+}
+
+fn text(home: &(tempfile::TempDir, Environment), name: &str) -> String {
+    home.0.path().join(name).to_string_lossy().into_owned()
+}
+
+#[tokio::test]
+async fn given_values_become_arguments_variables_and_mounts() {
+    let home = home();
+    let given = [
+        ("config", "folders=./a"),
+        ("config", "folders=b"),
+        ("config", "level=4"),
+        ("secret", "stored,target=KEY"),
+    ];
+    let request = resolved(&home, &given, &NOBODY).await.unwrap();
+    let values = request.registry_values.as_ref().unwrap();
+    assert_eq!(values.options.args, [&text(&home, "a"), &text(&home, "b"), "--level", "4"]);
+    assert_eq!(values.env["LEVEL"], ("4".to_owned(), ValueOrigin::Bundle));
+    assert!(values.secrets.is_empty() && !values.env.contains_key("KEY") && !values.env.contains_key("NAME"));
+    let mounts: Vec<String> = request.options.volume.iter().map(ToString::to_string).collect();
+    assert_eq!(mounts, ["a", "b"].map(|name| format!("{0}:{0}", text(&home, name))));
+    // An export has the paths as they are now, and is resolved to the same.
+    let exported: Vec<String> = request.options.config.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        exported,
+        [
+            format!("folders={}", text(&home, "a")),
+            format!("folders={}", text(&home, "b")),
+            "level=4".to_owned()
+        ]
+    );
+    let again = resolve(&request, &home.0.path().join("notes.mcpb"), &home.1, &NOBODY).await.unwrap();
+    assert_eq!(again.options, request.options);
+}
+
+#[tokio::test]
+async fn missing_values_are_asked_for_and_secrets_are_no_options() {
+    let home = home();
+    let user = Answers(&[("folders", "/srv/a:/srv/b"), ("key", "hush")], Mutex::default());
+    let request = resolved(&home, &[], &InputMode::Interactive(Some(&user))).await.unwrap();
+    let asked = user.1.into_inner().unwrap();
+    assert_eq!(asked, ["folders - Folders (one or more paths, separated by `:`)", "secret key - Key"]);
+    let values = request.registry_values.as_ref().unwrap();
+    assert_eq!(values.options.args, ["/srv/a", "/srv/b", "--level", "3"]);
+    assert_eq!(values.secrets["KEY"].expose(), "Bearer hush");
+    assert!(!format!("{request:?}").contains("hush"));
+    assert_eq!(request.options.volume.len(), 2);
+}
+
+#[tokio::test]
+async fn values_that_nobody_supplies_are_named_in_one_message() {
+    let home = home();
+    let error = resolved(&home, &[], &NOBODY).await.unwrap_err();
+    let text = "the bundle needs values for `folders` (Folders), `key` (Key); set `config` to `KEY=VALUE`, or set `secret` \
+                to `NAME,target=KEY`, or run in a terminal";
+    assert_eq!(error.to_string(), text);
+    let planned = InputMode::DryRun(Mutex::default());
+    let request = resolved(&home, &[], &planned).await.unwrap();
+    assert_eq!(request.registry_values.unwrap().prompts, ["folders", "key"]);
+    // Arguments and variables of the user take the place of the bundle's.
+    let own = [("args", "/data"), ("env", "KEY=k")];
+    let request = resolved(&home, &own, &NOBODY).await.unwrap();
+    assert!(request.registry_values.unwrap().env.contains_key("LEVEL"));
+}
+
+#[tokio::test]
+async fn bad_values_are_refused() {
+    let home = home();
+    for (option, expected) in [
+        ("level=six", "`level` is not a number"),
+        ("level=9", "outside of the range"),
+        ("level=NaN", "not a number"),
+        ("folders=", "`folders` is empty"),
+        ("folders=/", "cannot be mounted"),
+        ("folders=../x", "cannot be mounted"),
+        ("none=1", "has no value `none`; it has `folders`, `key`, `level`, `name`"),
+        ("key=hush", "`key` is a secret"),
+    ] {
+        let given = [("config", option), ("secret", "stored,target=KEY")];
+        let error = resolved(&home, &given, &NOBODY).await.unwrap_err().to_string();
+        assert!(error.contains(expected) && !error.contains("hush"), "{option}: {error}");
+    }
+    let twice = [("config", "level=1"), ("config", "level=2")];
+    assert!(resolved(&home, &twice, &NOBODY).await.unwrap_err().message().contains("too often"));
+}
