@@ -4794,6 +4794,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     public var allowRuntimeGateway: Bool?
     /**
      * Environment variable for the server.
+     *
+     * On the command line, a name alone takes the value from the environment of mcpm.
      */
     public var env: [EnvVar]
     /**
@@ -5416,6 +5418,8 @@ public struct WorkloadOptions: Equatable, Hashable {
          */allowRuntimeGateway: Bool? = nil, 
         /**
          * Environment variable for the server.
+         *
+         * On the command line, a name alone takes the value from the environment of mcpm.
          */env: [EnvVar] = [], 
         /**
          * Load environment variables from a file.
