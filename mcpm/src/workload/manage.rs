@@ -299,3 +299,12 @@ pub(super) fn no_logs(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, message)
         .hint(format!("`mcpm logs --proxy {name}` shows the log of its proxy"))
 }
+
+/// Says that the proxy of a workload has ended, although an engine that does not respond kept its container.
+fn after_proxy(error: Error) -> Error {
+    if error.kind() == ErrorKind::EngineUnavailable {
+        error.with("done so far", "its proxy has ended")
+    } else {
+        error
+    }
+}

@@ -8,7 +8,7 @@ use mcpm_tests::harness::{
 };
 
 use super::server::{IMAGE, open_to_all};
-use crate::support::{Home, Session, docker};
+use crate::support::{Home, Session, docker, engine_variable};
 
 fn signer(args: &[&str]) {
     let output = Command::new(testbed::path("MCPM_TEST_SIGNER")).args(args).output().unwrap();
@@ -55,6 +55,8 @@ pub(super) fn a_signed_image_runs_and_an_unsigned_one_does_not(home: &Home) {
     home.run(&["rm", &name]).succeeded();
     home.assert_nothing_left();
     if !home.is_builtin() {
-        docker(&["rmi", &format!("{}@{digest}", signed.trim_end_matches(":1"))]);
+        // Podman keeps it while a container uses the same image under another name.
+        let name = format!("{}@{digest}", signed.trim_end_matches(":1"));
+        let _ = Command::new("docker").args(["rmi", &name]).envs(engine_variable()).output();
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn testbed_variable(name: &str) -> String {
 }
 
 /// The variable that selects another engine than the one at Docker's usual socket, for the tests that run on each runtime.
-fn engine_variable() -> Option<(String, String)> {
+pub(crate) fn engine_variable() -> Option<(String, String)> {
     std::env::var("MCPM_TEST_ENGINE").ok().map(|engine| ("DOCKER_HOST".to_owned(), engine))
 }
 
