@@ -904,8 +904,7 @@ const mcpm_record *mcpm_record_list_get(const mcpm_record_list *list,
 void mcpm_record_list_free(MCPM_OWNED mcpm_record_list *list);
 
 /**
- * Server name, image, `uvx://`, `npx://` or `go://` package, local script, project or MCP bundle, or
- * URL.
+ * Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL.
  *
  * A server name is looked up in the registry, which supplies transport, permissions and environment;
  * anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is

@@ -5,8 +5,7 @@ use std::{ffi::c_char, time::Duration};
 
 use super::{ProxyBuilder, WorkloadBuilder, builder};
 
-/// Server name, image, `uvx://`, `npx://` or `go://` package, local script, project or MCP bundle, or
-/// URL.
+/// Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL.
 ///
 /// A server name is looked up in the registry, which supplies transport, permissions and environment;
 /// anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is

@@ -16,7 +16,7 @@ use crate::Feature;
 
 options! {
     section "Workload and container" for (run) {
-        /// Server name, image, `uvx://`, `npx://` or `go://` package, local script, project or MCP bundle, or URL
+        /// Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL
         ///
         /// A name without a tag is looked up in the registry, which supplies transport, permissions and environment; if
         /// it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which one is meant.

@@ -4691,8 +4691,7 @@ public func FfiConverterTypeWorkloadInfo_lower(_ value: WorkloadInfo) -> RustBuf
  */
 public struct WorkloadOptions: Equatable, Hashable {
     /**
-     * Server name, image, `uvx://`, `npx://` or `go://` package, local script, project or MCP bundle, or
-     * URL.
+     * Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL.
      *
      * A server name is looked up in the registry, which supplies transport, permissions and environment;
      * anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
@@ -5330,8 +5329,7 @@ public struct WorkloadOptions: Equatable, Hashable {
     // declare one manually.
     public init(
         /**
-         * Server name, image, `uvx://`, `npx://` or `go://` package, local script, project or MCP bundle, or
-         * URL.
+         * Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL.
          *
          * A server name is looked up in the registry, which supplies transport, permissions and environment;
          * anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
