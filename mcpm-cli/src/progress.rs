@@ -127,7 +127,7 @@ fn spinner(what: &str, limit: Option<Duration>) -> ProgressBar {
     };
     let limit = limit.map(|limit| format!(" of {}", limit.as_secs())).unwrap_or_default();
     spinner.set_style(style(&format!("{{msg}}, {{waited}}{limit}")).with_key("waited", waited));
-    spinner.set_message(output::escape_control(what));
+    spinner.set_message(escape_control(what));
     // It first appears after that time.
     spinner.enable_steady_tick(TICK);
     spinner

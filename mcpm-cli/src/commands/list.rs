@@ -1,7 +1,7 @@
 //! `mcpm list`: lists workloads and their status.
 
 use std::{
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, IsTerminal as _},
     process::ExitCode,
     time::{Duration, SystemTime},
 };

@@ -1,10 +1,6 @@
 //! `mcpm registry` and `mcpm search`: list, search and show the servers of a registry.
 
-use std::{
-    io::{self, Write as _},
-    path::Path,
-    process::ExitCode,
-};
+use std::{path::Path, process::ExitCode};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use mcpm::{
