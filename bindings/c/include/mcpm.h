@@ -906,12 +906,12 @@ void mcpm_record_list_free(MCPM_OWNED mcpm_record_list *list);
 /**
  * Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL.
  *
- * A server name is looked up in the registry, which supplies transport, permissions and environment;
- * anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
- * meant. An image is run as it is. For a package, a container image is built, and also for a path that
- * begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or a folder
- * with a `pyproject.toml`, `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a
- * remote server that is proxied as a workload.
+ * A name without a tag is looked up in the registry, which supplies transport, permissions and
+ * environment; if it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which
+ * one is meant. An image is run as it is. For a package, a container image is built, and also for a
+ * path that begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or
+ * a folder with a `pyproject.toml`, `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A
+ * URL is a remote server that is proxied as a workload.
  */
 void mcpm_workload_builder_server(mcpm_workload_builder *builder, const char *value);
 

@@ -4693,12 +4693,12 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL.
      *
-     * A server name is looked up in the registry, which supplies transport, permissions and environment;
-     * anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
-     * meant. An image is run as it is. For a package, a container image is built, and also for a path that
-     * begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or a folder
-     * with a `pyproject.toml`, `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a
-     * remote server that is proxied as a workload.
+     * A name without a tag is looked up in the registry, which supplies transport, permissions and
+     * environment; if it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which
+     * one is meant. An image is run as it is. For a package, a container image is built, and also for a
+     * path that begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or
+     * a folder with a `pyproject.toml`, `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A
+     * URL is a remote server that is proxied as a workload.
      */
     public var server: String?
     /**
@@ -5331,12 +5331,12 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL.
          *
-         * A server name is looked up in the registry, which supplies transport, permissions and environment;
-         * anything else is treated as an image. Use `registry:NAME` or `image:IMAGE` to say which one is
-         * meant. An image is run as it is. For a package, a container image is built, and also for a path that
-         * begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or a folder
-         * with a `pyproject.toml`, `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a
-         * remote server that is proxied as a workload.
+         * A name without a tag is looked up in the registry, which supplies transport, permissions and
+         * environment; if it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which
+         * one is meant. An image is run as it is. For a package, a container image is built, and also for a
+         * path that begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or
+         * a folder with a `pyproject.toml`, `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A
+         * URL is a remote server that is proxied as a workload.
          */server: String? = nil, 
         /**
          * Arguments passed to the MCP server.
