@@ -48,7 +48,7 @@ pub fn command() -> Command {
     Command::new("mcpm")
         .version(env!("CARGO_PKG_VERSION"))
         .about(env!("CARGO_PKG_DESCRIPTION"))
-        .after_help(topics::HINT)
+        .after_long_help(topics::HINT)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .args(global.map(args::arg))

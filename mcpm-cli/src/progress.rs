@@ -111,7 +111,13 @@ fn shows_bars() -> bool {
 
 /// Shows on a terminal what a command waits for, and for how long at most, once that takes more than a second.
 pub(crate) async fn waiting<T>(what: &str, limit: Option<Duration>, work: impl Future<Output = T>) -> T {
-    let spinner = shows_bars().then(|| spinner(what, limit));
+    tokio::pin!(work);
+    tokio::select! {
+        biased;
+        outcome = &mut work => return outcome,
+        () = tokio::time::sleep(TICK) => {}
+    }
+    let spinner = shows_bars().then(|| spinner(what, limit).with_elapsed(TICK));
     let outcome = work.await;
     if let Some(spinner) = spinner {
         spinner.finish_and_clear();
@@ -128,7 +134,6 @@ fn spinner(what: &str, limit: Option<Duration>) -> ProgressBar {
     let limit = limit.map(|limit| format!(" of {}", limit.as_secs())).unwrap_or_default();
     spinner.set_style(style(&format!("{{msg}}, {{waited}}{limit}")).with_key("waited", waited));
     spinner.set_message(escape_control(what));
-    // It first appears after that time.
     spinner.enable_steady_tick(TICK);
     spinner
 }

@@ -10,7 +10,7 @@ use crate::{
 const PAGE: &str = include_str!("../../docs/request.md");
 
 /// Constants that bound nothing which a client, a server, a container or a caller can make mcpm hold, start or write.
-const EXEMPT_CONSTANTS: [&str; 81] = [
+const EXEMPT_CONSTANTS: [&str; 83] = [
     "auth/outgoing/kept_login.rs VERSION",
     "auth/outgoing/spec.rs CALLBACK_PORT",
     "clients/edit/yaml.rs INDENT",
@@ -36,6 +36,8 @@ const EXEMPT_CONSTANTS: [&str; 81] = [
     "proxy/last_seen.rs NO_EXCHANGE",
     "runtime/output_log.rs HEADER_BYTES",
     "runtime/builtin/streams.rs READ_BYTES",
+    "runtime/builtin/subordinate_ids.rs SET_USER_ID",
+    "mcpm-cli/src/commands/service.rs DELEGATES_SUBGROUPS",
     "runtime/builtin/control_group.rs CPU_PERIOD",
     "runtime/builtin/control_group.rs NANOS_PER_CPU",
     "runtime/builtin/build/run.rs SLOT",
@@ -49,8 +51,8 @@ const EXEMPT_CONSTANTS: [&str; 81] = [
     "runtime/docker/create_body.rs OOM_SCORE",
     "runtime/docker/endpoint.rs PLAIN_PORT",
     "runtime/docker/endpoint.rs TLS_PORT",
-    "secrets/file_format.rs KEY_BYTES",
-    "secrets/file_format.rs SALT_BYTES",
+    "secrets/encrypted_format.rs KEY_BYTES",
+    "secrets/encrypted_format.rs SALT_BYTES",
     "shim/relay.rs CONNECTION_TOKENS",
     "shim/relay.rs INPUT_TOKEN",
     "shim/relay.rs LISTENER_TOKEN",

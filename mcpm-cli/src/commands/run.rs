@@ -1,18 +1,21 @@
 //! `mcpm run`: starts an MCP server as a managed workload.
 
 use std::{
-    io::{self, Write as _},
+    io::{self, IsTerminal as _, Write as _},
     process::ExitCode,
+    time::Duration,
 };
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use futures_util::StreamExt as _;
 use mcpm::{
     Environment, Error, ErrorKind, Result, WorkloadBuilder,
     clients::EntryOptions,
     options::WorkloadOptions,
+    runtime::LogChunk,
     secrets::SecretValues,
     stdio::RestartPolicy,
-    workload::{Launch, WorkloadSpec, Workloads},
+    workload::{Launch, Logs, WorkloadSpec, Workloads},
 };
 
 use crate::{
@@ -28,6 +31,8 @@ use crate::{
 
 const PLAN: &str = "plan";
 const CLIENT: &str = "client";
+/// How long the output of a server in the foreground is waited for after its exit.
+const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(2);
 const ABOUT: &str = "Run an MCP server as a managed workload";
 const FORMS: &str = "\
 Forms:
@@ -222,6 +227,11 @@ pub(crate) async fn in_foreground(
         let _ = writeln!(io::stderr(), "error: {}", output::escape_text(&error.to_string()));
     }
     let log = logging::start_background_writer();
+    // A remote server has none.
+    let shown = match running.logs(true, None).await {
+        Ok(logs) => Some(tokio::spawn(show_output(logs))),
+        Err(_) => None,
+    };
     let ended = tokio::select! {
         ended = running.wait() => ended,
         () = stop.recv() => {
@@ -230,6 +240,10 @@ pub(crate) async fn in_foreground(
         }
     };
     running.stop(STOP_GRACE).await?;
+    if let Some(shown) = shown {
+        // The last lines often say why it exited.
+        let _ = tokio::time::timeout(LAST_OUTPUT_TIMEOUT, shown).await;
+    }
     drop(log);
     // Exit codes of servers and of mcpm overlap, so a message tells them apart.
     let how = match ended {
@@ -239,6 +253,18 @@ pub(crate) async fn in_foreground(
     // Standard error may be closed.
     let _ = writeln!(io::stderr(), "the server {how}");
     Ok(exit::of_server(ended))
+}
+
+/// Writes the output of a server to standard error, as `mcpm logs` shows it.
+async fn show_output(mut logs: Logs) {
+    let is_terminal = io::stderr().is_terminal();
+    while let Some(Ok(LogChunk { bytes, .. })) = logs.next().await {
+        // Standard error may be closed.
+        let _ = match is_terminal {
+            true => io::stderr().write_all(output::escape_text(&String::from_utf8_lossy(&bytes)).as_bytes()),
+            false => io::stderr().write_all(&bytes),
+        };
+    }
 }
 
 /// Prints the URL of a workload.

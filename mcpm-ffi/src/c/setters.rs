@@ -472,7 +472,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_offline(builder: *mut WorkloadBui
 /// When a server that has exited is started again.
 ///
 /// The delay before a restart grows, and after 10 restarts in a row the workload fails. In the
-/// foreground, the default is `no`.
+/// foreground, the default is `no`. `mcpm start --interrupted` starts no workload with `no`.
 ///
 /// One of `no`, `on-failure`, `always`.
 ///

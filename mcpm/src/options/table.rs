@@ -237,7 +237,7 @@ options! {
         /// When a server that has exited is started again
         ///
         /// The delay before a restart grows, and after 10 restarts in a row the workload fails. In the foreground, the
-        /// default is `no`.
+        /// default is `no`. `mcpm start --interrupted` starts no workload with `no`.
         restart: Option<RestartMode> = "always" [addition: true];
         /// How long a server may take to become ready, such as `90s` or `5m`
         start_timeout: Option<Duration> = "60s" [addition: true];

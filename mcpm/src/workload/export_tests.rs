@@ -134,6 +134,14 @@ fn place(below: &str) -> String {
         ] {
             fs::write(folder.path().join(name), text).unwrap();
         }
+        let manifest = r#"{"manifest_version": "0.3", "name": "notes", "version": "1.0.0",
+            "server": {"type": "node", "entry_point": "index.js",
+                "mcp_config": {"command": "node", "args": ["index.js", "${user_config.level}"]}},
+            "user_config": {"level": {"type": "string", "default": "low"}}}"#;
+        let mut bundle = zip::ZipWriter::new(fs::File::create(folder.path().join("notes.mcpb")).unwrap());
+        bundle.start_file("manifest.json", zip::write::SimpleFileOptions::default()).unwrap();
+        std::io::Write::write_all(&mut bundle, manifest.as_bytes()).unwrap();
+        bundle.finish().unwrap();
         folder
     });
     FOLDER.path().join(below).to_str().unwrap().to_owned()
@@ -205,6 +213,8 @@ fn values(spec: &'static OptionSpec) -> BoxedStrategy<String> {
         "otel_sampling_rate" => of(&["0", "0.25", "1"]),
         "learn" => Just(place("learnt.json")).boxed(),
         "ca_cert" => Just(place("ca.pem")).boxed(),
+        "config" => "level=[a-z]{1,4}".boxed(),
+        "with_package" => "[a-z]{1,6}".boxed(),
         "runtime_image" => of(&["debian:13", "registry.example.com/base:1"]),
         "endpoint_prefix" => "/[a-z]{1,6}".boxed(),
         "allowed_hosts" => "[a-z]{1,8}\\.example".boxed(),
@@ -303,8 +313,9 @@ fn each_option_survives_an_export() {
         // For each server.
         for _ in 0..4 {
             let value = values(spec).new_tree(&mut runner).unwrap().current();
-            for server in SERVERS {
-                let mut chosen = vec![(spec.name, value.clone()), ("server", (*server).to_owned())];
+            let bundle = format!("mcpb://{}", place("notes.mcpb"));
+            for server in SERVERS.iter().copied().chain([bundle.as_str()]) {
+                let mut chosen = vec![(spec.name, value.clone()), ("server", server.to_owned())];
                 chosen.extend(required_options(spec.name));
                 if let Some((before, after)) = export_and_import(&chosen) {
                     assert_eq!(after, before, "{chosen:?}");

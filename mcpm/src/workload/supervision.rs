@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::{WorkloadName, Workloads, stop_request::StopRequest};
+use super::{WorkloadName, WorkloadSpec, Workloads, stop_request::StopRequest};
 use crate::{
     Error, ErrorKind, Result,
+    options::RestartMode,
     state::{Document, FORMAT_VERSION, Lock, Phase, ProcessId, Status},
 };
 
@@ -13,7 +14,7 @@ const SUPERVISOR_GRACE: Duration = Duration::from_secs(10);
 
 impl Workloads {
     /// Returns the names of the workloads that ran when their supervisor was ended by something else than mcpm, such as a
-    /// shutdown of the machine, and that do not run now.
+    /// shutdown of the machine, and that do not run now. Those that are never to be restarted are not among them.
     ///
     /// # Errors
     /// `Io` when the records cannot be read. A damaged record is passed over.
@@ -26,12 +27,20 @@ impl Workloads {
             let was_supervised = self.store.log_path(&name).exists();
             if (ran || status.interrupted)
                 && was_supervised
+                && self.may_restart(&name)
                 && Lock::holder(&self.store.lock_path(&name))?.is_none()
             {
                 names.push(name.to_string());
             }
         }
         Ok(names)
+    }
+
+    /// Whether the server of a workload may be started again without being told to. One whose record is damaged fails at
+    /// its start, with a message.
+    fn may_restart(&self, name: &WorkloadName) -> bool {
+        let spec = self.store.load::<WorkloadSpec>(name, Document::Spec);
+        spec.map_or(true, |spec| spec.restart_mode() != RestartMode::No)
     }
 
     /// Records that a workload was interrupted, so that [`interrupted`](Self::interrupted) has it, after a start that failed.

@@ -18,7 +18,7 @@ fn name_of(args: &[&str]) -> Option<String> {
     let word = |at: usize| args.get(at).map(|word| if *word == "ls" { "list" } else { word });
     let two = format!("{}-{}", word(0)?, word(1).unwrap_or_default());
     let name = if folder().join(format!("{two}.schema.json")).exists() { two } else { word(0)?.to_owned() };
-    let flag = ["--plan", "--undo"].into_iter().find(|flag| args.contains(flag));
+    let flag = ["--plan", "--undo", "--watch"].into_iter().find(|flag| args.contains(flag));
     Some(name + &flag.map(|flag| flag.replacen("--", "-", 1)).unwrap_or_default())
 }
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class UserPrompt:
     """Prompts the user. Derive from it, and pass it to the start of a workload or proxy.
 
-    A method may be a coroutine function, which runs on the event loop that called `start`. Others are called on threads of
-    their own and may block until the user has answered. Several methods may be called at a time. An error that one
+    A method may be a coroutine function, which runs on the event loop that called `start`. Others are called on threads
+    of their own and may block until the user has answered. Several methods may be called at a time. An error that one
     raises fails what the answer is needed for; `OperationInterruptedError` says that the user has cancelled.
     """
 

@@ -5011,7 +5011,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      * When a server that has exited is started again.
      *
      * The delay before a restart grows, and after 10 restarts in a row the workload fails. In the
-     * foreground, the default is `no`.
+     * foreground, the default is `no`. `mcpm start --interrupted` starts no workload with `no`.
      *
      * One of `no`, `on-failure`, `always`.
      *
@@ -5600,7 +5600,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * When a server that has exited is started again.
          *
          * The delay before a restart grows, and after 10 restarts in a row the workload fails. In the
-         * foreground, the default is `no`.
+         * foreground, the default is `no`. `mcpm start --interrupted` starts no workload with `no`.
          *
          * One of `no`, `on-failure`, `always`.
          *
