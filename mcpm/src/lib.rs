@@ -113,7 +113,6 @@ extern crate alloc;
 mod architecture_tests;
 pub mod audit;
 pub mod auth;
-#[cfg(any(feature = "secrets", all(feature = "builtin", target_os = "linux")))]
 mod blocking;
 #[cfg_attr(not(feature = "clients"), path = "clients/off.rs")]
 pub mod clients;
