@@ -111,7 +111,7 @@ fn shows_bars() -> bool {
 
 /// Shows on a terminal what a command waits for, and for how long at most, once that takes more than a second.
 pub(crate) async fn waiting<T>(what: &str, limit: Option<Duration>, work: impl Future<Output = T>) -> T {
-    tokio::pin!(work);
+    let mut work = Box::pin(work);
     tokio::select! {
         biased;
         outcome = &mut work => return outcome,

@@ -8,6 +8,7 @@ pub mod mcp;
 pub mod otlp_receiver;
 pub mod poll;
 pub mod registry;
+#[cfg(unix)]
 pub mod runtimes;
 pub mod scripted_server;
 pub mod sse;

@@ -3,7 +3,7 @@
 use std::{
     env, fs, io,
     path::{Path, PathBuf},
-    process::{self, ExitCode},
+    process::ExitCode,
 };
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -123,17 +123,21 @@ fn variables() -> Vec<(&'static str, String)> {
 }
 
 /// The path below the user's home folder.
+#[cfg(not(windows))]
 fn below_home(path: &str) -> Result<PathBuf> {
     let missing = || Error::new(ErrorKind::InvalidOption, "the variable `HOME` is not set");
     env::home_dir().map(|home| home.join(path)).ok_or_else(missing)
 }
 
 /// Runs a program of the system.
+#[cfg(not(windows))]
 fn system(program: &str, args: &[&str]) -> Result<String> {
     let command = [&[program], args].concat().join(" ");
     let unavailable = || Error::new(ErrorKind::Unsupported, format!("`{command}` failed"));
-    let outcome =
-        process::Command::new(program).args(args).output().map_err(|error| unavailable().source(error))?;
+    let outcome = std::process::Command::new(program)
+        .args(args)
+        .output()
+        .map_err(|error| unavailable().source(error))?;
     if outcome.status.success() {
         return Ok(String::from_utf8_lossy(&outcome.stdout).trim().to_owned());
     }

@@ -81,11 +81,9 @@ impl FolderWatch {
     }
 
     /// Watches a folder.
-    #[expect(clippy::unused_self, reason = "the same interface as where changes are reported")]
     pub(crate) fn add(&mut self, _folder: &Path) {}
 
     /// Waits until changes are looked for the next time.
-    #[expect(clippy::unused_self, reason = "the same interface as where changes are reported")]
     pub(crate) async fn changed(&self) {
         tokio::time::sleep(POLL_INTERVAL).await;
     }
