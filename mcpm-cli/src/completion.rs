@@ -1,8 +1,9 @@
-//! Completion of names in shells. The script of a shell calls this program with [`VARIABLE`] set, and this finds the names.
+//! Completion of names in shells. The script of a shell calls this program with [`VARIABLE`] set, and this finds the
+//! names.
 //!
-//! Nothing is asked, unlocked or connected to: names come from the environment and from files of this machine. Names with
-//! characters that mean something to a shell are not offered, since servers and registries choose names of their own. Names
-//! of files are offered, and [`shells`] has them quoted.
+//! Nothing is asked, unlocked or connected to: names come from the environment and from files of this machine. Names
+//! with characters that mean something to a shell are not offered, since servers and registries choose names of their
+//! own. Names of files are offered, and [`shells`] has them quoted.
 
 use std::{
     env,

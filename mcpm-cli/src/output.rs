@@ -57,7 +57,8 @@ pub(crate) fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// Writes to standard error what was done. Control characters are escaped, since a name in a file of others may be in it.
+/// Writes to standard error what was done. Control characters are escaped, since a name in a file of others may be in
+/// it.
 pub(crate) fn note(text: impl AsRef<str>) {
     // Standard error may be closed.
     let _ = writeln!(io::stderr(), "{}", escape_text(text.as_ref()));
@@ -96,8 +97,8 @@ pub(crate) fn escape_text(text: &str) -> String {
     text.chars().map(escaped).collect()
 }
 
-/// Writes a warning to standard error, with the names of settings as flags. Control characters are escaped, since a name
-/// of a file or a text of a server may be in it.
+/// Writes a warning to standard error, with the names of settings as flags. Control characters are escaped, since a
+/// name of a file or a text of a server may be in it.
 pub(crate) fn warning(message: &str) {
     // Standard error may be closed.
     let _ = writeln!(io::stderr(), "warning: {}", escape_text(&with_flags(message)));

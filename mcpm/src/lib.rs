@@ -37,8 +37,8 @@
 //! ```
 //!
 //! A program that is the only client needs no port. [`RunningWorkload::connect`] and [`RunningProxy::connect`] return a
-//! byte stream with one JSON-RPC message a line, which MCP clients for stdio servers accept. Its requests pass the whole
-//! proxy. `in_process_only` opens no port at all:
+//! byte stream with one JSON-RPC message a line, which MCP clients for stdio servers accept. Its requests pass the
+//! whole proxy. With `in_process_only`, the proxy has no port:
 //!
 //! ```no_run
 //! # async fn run() -> mcpm::Result<()> {
@@ -77,8 +77,8 @@
 //!
 //! Options contain references to secrets ([`SecretRef`](options::SecretRef)), whose values are read from a
 //! [`SecretStore`](secrets::SecretStore) at each start: an encrypted file, the desktop's keyring, a program,
-//! environment variables, or a store of your own. Values ([`Secret`](options::Secret)) are not printed by `Debug` and not
-//! serialized, and known ones are redacted in denials and audit logs.
+//! environment variables, or a store of your own. Values ([`Secret`](options::Secret)) are not printed by `Debug` and
+//! not serialized, and known ones are redacted in denials and audit logs.
 //!
 //! # Cargo features
 //!

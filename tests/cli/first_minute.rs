@@ -1,5 +1,5 @@
-//! What users ran into in their first minutes. Each transcript begins with what mcpm did before. What needs an engine that
-//! is killed is in `recovery`, and servers that do not start are in `failures`.
+//! What users ran into in their first minutes. Each transcript begins with what mcpm did before. What needs an engine
+//! that is killed is in `recovery`, and servers that do not start are in `failures`.
 
 use super::support::{Home, PseudoTerminal, docker};
 

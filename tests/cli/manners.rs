@@ -1,4 +1,5 @@
-//! What all commands have in common: JSON with a published schema, help that fits a screen, no colours where none are wanted.
+//! What all commands have in common: JSON with a published schema, help that fits a screen, no colours where none are
+//! wanted.
 
 use std::{collections::BTreeSet, fs, process::Command};
 

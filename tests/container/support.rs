@@ -108,8 +108,8 @@ pub(crate) fn shell(name: &str, script: &str) -> ContainerSpec {
     }
 }
 
-/// An archive of the image with a shell, which an ordinary user may read: that of `SHELL_ARCHIVE`, or one that the engine
-/// writes.
+/// An archive of the image with a shell, which an ordinary user may read: that of `SHELL_ARCHIVE`, or one that the
+/// engine writes.
 struct ShellArchive {
     path: PathBuf,
     _folder: Option<TempDir>,

@@ -1,6 +1,6 @@
-//! What the tests of a running proxy share: an HTTP client that sends any bytes, MCP on top of it, servers that
-//! do as they are told, and the installed programs. Whatever waits here waits for an event, and [`TEST_TIMEOUT`] at most; what no event tells
-//! of is polled by [`poll`] alone.
+//! What the tests of a running proxy share: an HTTP client that sends any bytes, MCP on top of it, servers that do as
+//! they are told, and the installed programs. Whatever waits here waits for an event, and [`TEST_TIMEOUT`] at most;
+//! what no event tells of is polled by [`poll`] alone.
 
 pub mod certificate_authority;
 pub mod http;

@@ -57,9 +57,9 @@ pub struct ListedTest {
     pub reason: &'static [&'static str],
 }
 
-/// Declares a list of tests, `MODULE::TEST on [RUNTIME..]`, each with a `because` if that is not every runtime. Each is a
-/// test `TEST::RUNTIME`, in which `run` gets the runtime, the name of the test, and the function. A further test compares
-/// the exceptions with those of the guide, which are after the heading of the list.
+/// Declares a list of tests, `MODULE::TEST on [RUNTIME..]`, each with a `because` if that is not every runtime. Each is
+/// a test `TEST::RUNTIME`, in which `run` gets the runtime, the name of the test, and the function. A further test
+/// compares the exceptions with those of the guide, which are after the heading of the list.
 #[macro_export]
 macro_rules! on_each_runtime {
     (

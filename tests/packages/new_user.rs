@@ -1,5 +1,6 @@
-//! The path of a new user on a bare Debian without a container engine: install mcpm, run a server for a client, and let the
-//! client call a tool. As in the guides, from the package, and from the sources with the first commands of the README.
+//! The path of a new user on a bare Debian without a container engine: install mcpm, run a server for a client, and let
+//! the client call a tool. As in the guides, from the package, and from the sources with the first commands of the
+//! README.
 
 use std::{
     env, fs,
@@ -13,8 +14,9 @@ use serde_json::Value;
 
 use super::{bare_debian, run};
 
-/// Makes a copy of a bare root the root of this process, and runs a script in it. A built-in runtime needs more than `chroot`,
-/// in which the kernel refuses user namespaces. The folder of homes is not on the overlay, which overlays cannot be made on.
+/// Makes a copy of a bare root the root of this process, and runs a script in it. A built-in runtime needs more than
+/// `chroot`, in which the kernel refuses user namespaces. The folder of homes is not on the overlay, which overlays
+/// cannot be made on.
 const IN_ROOT: &str = r#"
 root=$1 work=$2 as_root=$3 as_user=$4
 mkdir "$work/upper" "$work/work" "$work/root" "$work/home"

@@ -1,10 +1,10 @@
 //! From a command to the first answer of its server: `cargo bench -p mcpm-cli --bench start`.
 //!
-//! `mcpm run` with the smallest static stdio server, over Docker and over the built-in runtime in turns, beside the same
-//! program started bare. A measurement ends with the answer to `initialize`, sent by HTTP to the URL that the command
-//! prints. Then as many workloads as [`IDLE`] idle at once, and the memory of all processes of the machine is compared
-//! with that before. Everything is measured in one run and printed as Markdown; nothing is asserted but that answers
-//! are right. gcc and Docker have to be there, and root for runs with cold caches and for memory.
+//! `mcpm run` with the smallest static stdio server, over Docker and over the built-in runtime in turns, beside the
+//! same program started bare. A measurement ends with the answer to `initialize`, sent by HTTP to the URL that the
+//! command prints. Then as many workloads as [`IDLE`] idle at once, and the memory of all processes of the machine is
+//! compared with that before. Everything is measured in one run and printed as Markdown; nothing is asserted but that
+//! answers are right. gcc and Docker have to be there, and root for runs with cold caches and for memory.
 
 use std::{
     error::Error,

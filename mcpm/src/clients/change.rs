@@ -98,8 +98,8 @@ impl FileChange {
         let recorded = &mut self.record.files[at];
         let earlier = recorded.entries.insert(entry.workload.to_owned(), entry.url.map(str::to_owned));
         recorded.imported.extend(entry.import.map(|import| (entry.workload.to_owned(), import)));
-        // A new entry is recorded first: one that is recorded and missing does no harm. One that changes is written first:
-        // it is known by its new URL, too.
+        // A new entry is recorded first: one that is recorded and missing does no harm. One that changes is written
+        // first: it is known by its new URL, too.
         if earlier.is_none() {
             self.locked.save(&self.record)?;
         }
@@ -149,8 +149,8 @@ pub(super) fn map_of(client: &ClientFormat, text: &str) -> &'static [&'static st
     client.other_map.filter(|map| has(map).is_some()).unwrap_or(client.map)
 }
 
-/// Whether a file has the entry that a workload should have replaced: mcpm ended after it had recorded this, and before it
-/// wrote the file.
+/// Whether a file has the entry that a workload should have replaced: mcpm ended after it had recorded this, and before
+/// it wrote the file.
 pub(super) fn is_in_file(
     client: &ClientFormat,
     text: &str,

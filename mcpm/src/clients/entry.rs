@@ -101,7 +101,8 @@ fn is_mcpm(program: &str) -> bool {
     Path::new(program).file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"mcpm"))
 }
 
-/// Leaves out the fields that say how the client treats an entry, where the entry has them: the user may have changed them.
+/// Leaves out the fields that say how the client treats an entry, where the entry has them: the user may have changed
+/// them.
 pub(super) fn without_fixed(client: &ClientFormat, mut fields: Fields, entry: &Value) -> Fields {
     let fixed = client.http.iter().flat_map(|http| http.fixed).chain(client.command.fixed);
     let fixed: Vec<&str> = fixed.map(|(name, _)| *name).filter(|name| entry.get(name).is_some()).collect();

@@ -1,9 +1,9 @@
 //! Enters workloads into the configuration files of MCP clients.
 //!
-//! [`Clients::add`] writes the entry of a workload into the file of a client, in the form that the client documents: a URL
-//! where the client speaks streamable HTTP, otherwise the command `mcpm proxy stdio NAME`. All other bytes of the file stay
-//! as they are. What was written is recorded in the state folder, so that a removed workload is removed from the files, and
-//! a new URL is written to them.
+//! [`Clients::add`] writes the entry of a workload into the file of a client, in the form that the client documents: a
+//! URL where the client speaks streamable HTTP, otherwise the command `mcpm proxy stdio NAME`. All other bytes of the
+//! file stay as they are. What was written is recorded in the state folder, so that a removed workload is removed from
+//! the files, and a new URL is written to them.
 //!
 //! Entries contain no tokens. A client can be told to read one from an environment variable.
 
@@ -48,7 +48,8 @@ impl Clients {
         Self { environment, program: PathBuf::from("mcpm") }
     }
 
-    /// Sets the path of the program `mcpm` in entries that are commands; by default it is looked up on `PATH` by the client.
+    /// Sets the path of the program `mcpm` in entries that are commands; by default it is looked up on `PATH` by the
+    /// client.
     #[must_use]
     pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
         self.program = path.into();
@@ -133,11 +134,10 @@ impl Clients {
 
     /// Writes the entry of a workload, or brings it up to date.
     ///
-    /// # Errors
-    /// `InvalidOption` for an unknown client, and for a file that cannot be edited, which is left as it is; `NotFound` when
-    /// the client is not installed; `NameTaken` when the file has an entry of that name which mcpm has not written;
-    /// `Unsupported` when the client cannot read a token from a variable; `Io`, also when another program changes the file
-    /// meanwhile.
+    /// # Errors `InvalidOption` for an unknown client, and for a file that cannot be edited, which is left as it is;
+    /// `NotFound` when the client is not installed; `NameTaken` when the file has an entry of that name which mcpm has
+    /// not written; `Unsupported` when the client cannot read a token from a variable; `Io`, also when another program
+    /// changes the file meanwhile.
     pub fn add(&self, client: &str, target: &ClientTarget, options: &EntryOptions) -> Result<WrittenEntry> {
         let client = locate::client(client)?;
         let path = self.file(client, options.project.as_deref())?;
@@ -178,12 +178,11 @@ impl Clients {
         Ok(written)
     }
 
-    /// Removes the entry of a workload, which need not exist any more. An entry that somebody else has changed stays in the
-    /// file. Returns the file.
+    /// Removes the entry of a workload, which need not exist any more. An entry that somebody else has changed stays in
+    /// the file. Returns the file.
     ///
-    /// # Errors
-    /// `InvalidOption` for an unknown client, and for a file that cannot be edited, which is left as it is; `NotFound` when
-    /// mcpm has written no such entry; `Io`, also when another program changes the file meanwhile.
+    /// # Errors `InvalidOption` for an unknown client, and for a file that cannot be edited, which is left as it is;
+    /// `NotFound` when mcpm has written no such entry; `Io`, also when another program changes the file meanwhile.
     pub fn remove(&self, client: &str, workload: &str, project: Option<&Path>) -> Result<PathBuf> {
         let client = locate::client(client)?;
         let path = self.file(client, project)?;
@@ -205,8 +204,8 @@ impl Clients {
         self.for_each_file(workload, |locked, record, at| self.remove_from(locked, record, at, workload));
     }
 
-    /// Writes the new URL of a workload to the files that contain its old one. A file that cannot be edited is reported in
-    /// the log.
+    /// Writes the new URL of a workload to the files that contain its old one. A file that cannot be edited is reported
+    /// in the log.
     pub(crate) fn update_url(&self, workload: &str, url: &str) {
         self.for_each_file(workload, |locked, record, at| {
             let file = &record.files[at];

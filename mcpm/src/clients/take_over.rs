@@ -117,11 +117,11 @@ impl Clients {
             .collect())
     }
 
-    /// Puts an entry back that was replaced by that of a workload. `secrets` has the values of its secrets. Returns the file.
+    /// Puts an entry back that was replaced by that of a workload. `secrets` has the values of its secrets. Returns the
+    /// file.
     ///
-    /// # Errors
-    /// `NotFound` when the workload has replaced no entry, or a secret is missing; `InvalidOption` for a file that cannot be
-    /// edited, or when somebody else has changed the entry of the workload.
+    /// # Errors `NotFound` when the workload has replaced no entry, or a secret is missing; `InvalidOption` for a file
+    /// that cannot be edited, or when somebody else has changed the entry of the workload.
     pub fn put_back(
         &self,
         client: &str,

@@ -107,7 +107,8 @@ impl Exclusions {
         })
     }
 
-    /// Tells whether a file or folder has no place in an image: it is of version control, installed, or ignored globally.
+    /// Tells whether a file or folder has no place in an image: it is of version control, installed, or ignored
+    /// globally.
     pub(super) fn skips(&self, path: &Path, is_folder: bool) -> bool {
         let name = path.file_name().unwrap_or_default();
         let mut names = VERSION_CONTROL_FOLDERS.iter().chain(self.installed_folders);

@@ -83,8 +83,8 @@ pub(crate) fn is_own_file(metadata: &Metadata) -> bool {
     metadata.uid() == rustix::process::geteuid().as_raw()
 }
 
-/// Gives a file the group, the mode and the extended attributes of another one of the same user. On Linux, they contain the
-/// ACL.
+/// Gives a file the group, the mode and the extended attributes of another one of the same user. On Linux, they contain
+/// the ACL.
 #[cfg(feature = "clients")]
 pub(crate) fn copy_attributes(from: &Path, to: &Path) -> io::Result<()> {
     use rustix::fs::{Gid, XattrFlags, fchown, fgetxattr, flistxattr, fremovexattr, fsetxattr};

@@ -78,8 +78,8 @@ impl Registry {
         Ok(sorted(entries))
     }
 
-    /// Returns the entries whose name, title, description, tags or tools contain every word of `query`, ignoring case. A
-    /// registry API searches names only, so it returns those whose name also contains the longest word.
+    /// Returns the entries whose name, title, description, tags or tools contain every word of `query`, ignoring case.
+    /// A registry API searches names only, so it returns those whose name also contains the longest word.
     ///
     /// # Errors
     /// As for [`list`](Self::list).

@@ -434,7 +434,8 @@ pub struct LogChunk {
     pub stream: LogStream,
     /// The bytes.
     pub bytes: Bytes,
-    /// When it was written to the log of a workload; `None` for output that is read from a container or from its engine.
+    /// When it was written to the log of a workload; `None` for output that is read from a container or from its
+    /// engine.
     pub time: Option<SystemTime>,
 }
 

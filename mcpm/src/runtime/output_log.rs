@@ -211,8 +211,8 @@ fn frame_length(header: &[u8; HEADER_BYTES]) -> Option<usize> {
     is_valid.then_some(length)
 }
 
-/// Streams a log from `since` on. It is followed as long as `runner` returns a process, which is the one that runs the server
-/// or is about to start it.
+/// Streams a log from `since` on. It is followed as long as `runner` returns a process, which is the one that runs the
+/// server or is about to start it.
 pub(crate) async fn read(
     log: LogFile,
     options: LogOptions,

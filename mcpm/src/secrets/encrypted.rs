@@ -33,7 +33,8 @@ pub(super) struct EncryptedFile {
 }
 
 impl EncryptedFile {
-    /// The file in the state folder; neither need exist. `keyring` is where the password is saved, if that is configured.
+    /// The file in the state folder; neither need exist. `keyring` is where the password is saved, if that is
+    /// configured.
     pub(super) fn new(environment: &Environment, keyring: Option<Arc<dyn SecretStore>>) -> Self {
         let folder = environment.state_dir.join("secrets");
         let paths = StorePaths { file: folder.join("store.json"), lock: folder.join("lock"), folder };

@@ -37,8 +37,8 @@ const ABANDONED_CREATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Poll interval for that container, which the engine does not report before.
 const ABANDONED_CREATION_POLL: Duration = Duration::from_millis(50);
 
-/// The creations of containers that the engine has not confirmed yet. One that was cancelled meanwhile stays among them:
-/// the engine may complete it nevertheless.
+/// The creations of containers that the engine has not confirmed yet. One that was cancelled meanwhile stays among
+/// them: the engine may complete it nevertheless.
 #[derive(Debug, Clone, Default)]
 pub(super) struct UnconfirmedCreations(Arc<AtomicUsize>);
 

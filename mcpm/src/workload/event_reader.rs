@@ -115,8 +115,9 @@ impl EventsReader {
 }
 
 impl Workloads {
-    /// Returns the recorded events of these workloads, or of all if there is no name, oldest first; with `follow` also those
-    /// that happen from now on, without an end. A workload in the foreground, or of a program, has no record of its events.
+    /// Returns the recorded events of these workloads, or of all if there is no name, oldest first; with `follow` also
+    /// those that happen from now on, without an end. A workload in the foreground, or of a program, has no record of
+    /// its events.
     ///
     /// # Errors
     /// `NotFound`; `Io` when a record cannot be read.

@@ -139,8 +139,8 @@ impl Workloads {
         self.stop_for(name, grace, None).await
     }
 
-    /// Stops a workload as [`stop`](Self::stop) does. Those who follow its logs wait for this process, which is about to start
-    /// it again.
+    /// Stops a workload as [`stop`](Self::stop) does. Those who follow its logs wait for this process, which is about
+    /// to start it again.
     ///
     /// # Errors
     /// As for [`stop`](Self::stop).
@@ -202,8 +202,8 @@ impl Workloads {
         Ok(())
     }
 
-    /// Returns the output of a workload's server, with `follow` until the workload has ended. Of a stdio server, it is what
-    /// it writes to standard error.
+    /// Returns the output of a workload's server, with `follow` until the workload has ended. Of a stdio server, it is
+    /// what it writes to standard error.
     ///
     /// # Errors
     /// `NotFound` when there is no such workload, or when it is a remote server.

@@ -6,7 +6,8 @@ use super::{Workloads, growing_file::GrowingFile, stop_request::supervisor};
 use crate::{Result, state::folder_watch::FolderWatch};
 
 impl Workloads {
-    /// Returns the log of a workload's supervisor, with `follow` until the workload has ended; a restart does not end it.
+    /// Returns the log of a workload's supervisor, with `follow` until the workload has ended; a restart does not end
+    /// it.
     ///
     /// # Errors
     /// `NotFound`.

@@ -1,8 +1,8 @@
-//! Events of workloads in the background, for other processes: read from the log of each supervisor, and from the records
-//! of denials.
+//! Events of workloads in the background, for other processes: read from the log of each supervisor, and from the
+//! records of denials.
 //!
-//! A line of the log is an event if [`write`] has written it. Its fields follow the text, so that no text of a server can
-//! replace them.
+//! A line of the log is an event if [`write`] has written it. Its fields follow the text, so that no text of a server
+//! can replace them.
 
 use serde::{Deserialize, Serialize};
 

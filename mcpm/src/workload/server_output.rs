@@ -45,8 +45,8 @@ pub struct ServerLogOptions {
     pub tail: Option<usize>,
     /// Leaves out what was written before.
     pub since: Option<SystemTime>,
-    /// Reads the messages that a stdio server sends from now on, instead of its log. They are not kept, so this has an effect
-    /// only with `follow`.
+    /// Reads the messages that a stdio server sends from now on, instead of its log. They are not kept, so this has an
+    /// effect only with `follow`.
     pub protocol: bool,
 }
 

@@ -1,7 +1,7 @@
 //! A server that does what a test tells it to, by a shell in its own container.
 //!
-//! The image has a static shell, the everything-server, and a program that tries connections. Next to that server, a loop runs scripts from a named pipe, so
-//! they have the privileges of a server, and not those of `docker exec`.
+//! The image has a static shell, the everything-server, and a program that tries connections. Next to that server, a
+//! loop runs scripts from a named pipe, so they have the privileges of a server, and not those of `docker exec`.
 
 use std::{
     fs,

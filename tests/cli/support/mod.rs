@@ -46,7 +46,8 @@ pub(crate) fn testbed_variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run the tests with `tests/run`"))
 }
 
-/// The variable that selects another engine than the one at Docker's usual socket, for the tests that run on each runtime.
+/// The variable that selects another engine than the one at Docker's usual socket, for the tests that run on each
+/// runtime.
 pub(crate) fn engine_variable() -> Option<(String, String)> {
     std::env::var("MCPM_TEST_ENGINE").ok().map(|engine| ("DOCKER_HOST".to_owned(), engine))
 }

@@ -48,8 +48,8 @@ pub(super) fn add(
     Ok((format!("{bom}{new}"), origin))
 }
 
-/// Returns the text with these fields in an entry. Its other fields stay, and so do the pairs of a map and the first items
-/// of a list that are not in these fields.
+/// Returns the text with these fields in an entry. Its other fields stay, and so do the pairs of a map and the first
+/// items of a list that are not in these fields.
 pub(super) fn update(syntax: Syntax, text: &str, path: EntryPath<'_>, fields: &Fields) -> EditResult<String> {
     let (bom, body) = split_bom(text);
     let Some(Value::Object(found)) = entry(syntax, text, path)? else {
@@ -120,8 +120,8 @@ pub(super) fn swap_back(
     exchange(syntax, text, current, earlier, &Fields::new(), Some(earlier_text)).map(|(text, _)| text)
 }
 
-/// Puts an entry in the place of another one: that of `fields`, or one whose text is given. Returns the text, and that of
-/// the other entry.
+/// Puts an entry in the place of another one: that of `fields`, or one whose text is given. Returns the text, and that
+/// of the other entry.
 fn exchange(
     syntax: Syntax,
     text: &str,

@@ -166,8 +166,8 @@ impl Containers {
         Ok(folder)
     }
 
-    /// Removes a container with all its files, with its lock. The name is free when this returns, whatever happens to the
-    /// files.
+    /// Removes a container with all its files, with its lock. The name is free when this returns, whatever happens to
+    /// the files.
     pub(super) fn remove(&self, id: &ContainerId, lock: FileLock) -> Result<()> {
         self.discard(&id.0)?;
         let path = self.lock_path(&id.0);

@@ -1,10 +1,10 @@
 //! Control groups of containers and builds: limits of memory, processor time and processes.
 //!
-//! Each of them gets a group below `mcpm`, in the version of control groups that the machine has, where [`Hierarchy`] lets
-//! this user make one. Ordinary users may make none in groups that were not delegated to them, and root neither where the
-//! groups are mounted read-only, as in most containers. Then nothing limits memory and processor time, and the kernel limits processes by `RLIMIT_NPROC`, which it
-//! counts for each user in each sandbox. It exempts root of the machine from that limit, so what would run as such without
-//! a group is rejected.
+//! Each of them gets a group below `mcpm`, in the version of control groups that the machine has, where [`Hierarchy`]
+//! lets this user make one. Ordinary users may make none in groups that were not delegated to them, and root neither
+//! where the groups are mounted read-only, as in most containers. Then nothing limits memory and processor time, and
+//! the kernel limits processes by `RLIMIT_NPROC`, which it counts for each user in each sandbox. It exempts root of the
+//! machine from that limit, so what would run as such without a group is rejected.
 
 use std::{
     fs, io,
@@ -54,7 +54,8 @@ impl GroupLimits {
         }
     }
 
-    /// The limits of a build, which has none of its own: three quarters of the memory, so that the machine stays usable.
+    /// The limits of a build, which has none of its own: three quarters of the memory, so that the machine stays
+    /// usable.
     pub(super) fn of_build() -> Self {
         let machine = rustix::system::sysinfo();
         let memory = (machine.totalram as u64).saturating_mul(u64::from(machine.mem_unit)) / 4 * 3;
@@ -167,8 +168,8 @@ pub(super) fn no_groups(message: &'static str) -> Error {
     )
 }
 
-/// Removes the control groups of a build when it is dropped. Processes of a build that was cancelled may still be ending
-/// then.
+/// Removes the control groups of a build when it is dropped. Processes of a build that was cancelled may still be
+/// ending then.
 #[derive(Debug)]
 pub(super) struct RemoveOnDrop(pub(super) PathBuf);
 
@@ -191,7 +192,8 @@ impl Drop for RemoveOnDrop {
     }
 }
 
-/// Returns the name of the group of what has this folder. Folders of the same name in two state folders have two groups.
+/// Returns the name of the group of what has this folder. Folders of the same name in two state folders have two
+/// groups.
 fn name_of(folder: &Path) -> String {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     format!("{name}-{:016x}", fnv1a(folder.as_os_str().as_encoded_bytes()))
@@ -202,8 +204,8 @@ fn uid_map() -> String {
     fs::read_to_string("/proc/self/uid_map").unwrap_or_default()
 }
 
-/// Whether a user is root of the machine, for whom the kernel does not count processes. A map that cannot be read is one
-/// that changes nothing.
+/// Whether a user is root of the machine, for whom the kernel does not count processes. A map that cannot be read is
+/// one that changes nothing.
 fn is_root_of_machine(user: u32, uid_map: &str) -> bool {
     let is_mapped_to_another = uid_map.lines().any(|line| {
         let numbers: Vec<u32> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();

@@ -1,7 +1,7 @@
-//! Where this user may make control groups: anywhere as root; as an ordinary user, below the group of this process, if it
-//! was delegated, as with `systemd-run --user --scope --property=Delegate=yes`. That a group is writable is not enough:
-//! systemd makes all groups below that of a user writable for it, and goes on to manage those that it has not delegated
-//! (systemd.resource-control(5), "Delegate").
+//! Where this user may make control groups: anywhere as root; as an ordinary user, below the group of this process, if
+//! it was delegated, as with `systemd-run --user --scope --property=Delegate=yes`. That a group is writable is not
+//! enough: systemd makes all groups below that of a user writable for it, and goes on to manage those that it has not
+//! delegated (systemd.resource-control(5), "Delegate").
 
 use std::{
     fs, io,
@@ -15,8 +15,8 @@ use crate::{Result, state::file::file_error};
 /// Where control groups are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
-/// The group that processes of a delegated group are moved to: in version 2, a group with limited ones below it has none of
-/// its own.
+/// The group that processes of a delegated group are moved to: in version 2, a group with limited ones below it has
+/// none of its own.
 const LEAF: &str = "mcpm-own";
 /// How often processes are moved, which may start others meanwhile.
 const MOVE_ATTEMPTS: u32 = 10;

@@ -1,8 +1,8 @@
 //! Containers of mcpm itself, without an engine, on Linux.
 //!
-//! A container is a [`sandbox`] on the layers of an image: namespaces of its own, without capabilities, as the user that
-//! runs mcpm. `container` records it on disk, `plan` makes its sandbox from the record and the image, `processes` starts
-//! and stops it, `streams` carries its output. `build` builds the images of packages, and `host_image` is a base
+//! A container is a [`sandbox`] on the layers of an image: namespaces of its own, without capabilities, as the user
+//! that runs mcpm. `container` records it on disk, `plan` makes its sandbox from the record and the image, `processes`
+//! starts and stops it, `streams` carries its output. `build` builds the images of packages, and `host_image` is a base
 //! image that consists of the system folders of this machine. Containers end with the process that has started them.
 
 use std::{
@@ -75,8 +75,8 @@ pub fn open(environment: &Environment) -> Result<Arc<dyn Runtime>> {
     Ok(Arc::new(Builtin::new(environment)?))
 }
 
-/// Checks what containers of this user can have. Each result has the name of its check; an error says what an administrator
-/// can do.
+/// Checks what containers of this user can have. Each result has the name of its check; an error says what an
+/// administrator can do.
 pub(crate) fn features() -> [(&'static str, Result<&'static str>); 2] {
     let is_root = rustix::process::geteuid().is_root();
     let ids = match SubordinateIds::find() {

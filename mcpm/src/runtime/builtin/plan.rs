@@ -38,8 +38,8 @@ const HOSTS: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loop
 
 /// Returns the sandbox of a container.
 ///
-/// # Errors
-/// `ImageUnavailable` if the image names a user that it does not have; `InvalidOption` if there is nothing to run; `Io`.
+/// # Errors `ImageUnavailable` if the image names a user that it does not have; `InvalidOption` if there is nothing to
+/// run; `Io`.
 pub(super) fn of_container(
     images: &ImageStore,
     folder: &ContainerFolder,
@@ -84,8 +84,8 @@ pub(super) fn of_container(
     })
 }
 
-/// Returns folders in memory, volumes and what hides parts of them. A folder comes before those in it, so that none hides
-/// another.
+/// Returns folders in memory, volumes and what hides parts of them. A folder comes before those in it, so that none
+/// hides another.
 fn volumes(spec: &ContainerSpec) -> impl Iterator<Item = MountOperation> {
     let tmpfs = spec.confinement.tmpfs.iter().map(|(target, size)| {
         let mount = TmpfsMount { target: target.clone(), size: *size, mode: 0o1777, no_exec: true };
@@ -123,8 +123,8 @@ pub(super) struct RootOverlay {
     pub(super) work: PathBuf,
 }
 
-/// Returns the mounts of the root: an overlay, unless the root folder has all files itself, the system folders of an image
-/// that is based on them, and process files and devices.
+/// Returns the mounts of the root: an overlay, unless the root folder has all files itself, the system folders of an
+/// image that is based on them, and process files and devices.
 ///
 /// # Errors
 /// `Io`.
@@ -161,8 +161,8 @@ fn writable_mounts(spec: &ContainerSpec) -> Vec<String> {
     spec.confinement.tmpfs.keys().cloned().chain(mounts).collect()
 }
 
-/// Maps the users: all of them for root; for others, the user of the image to this process's own, and all others to what
-/// is reserved for this user.
+/// Maps the users: all of them for root; for others, the user of the image to this process's own, and all others to
+/// what is reserved for this user.
 pub(super) fn ids(user: &ImageUser) -> Result<IdMap> {
     let (own_user, own_group) = (rustix::process::geteuid(), rustix::process::getegid());
     if own_user.is_root() {

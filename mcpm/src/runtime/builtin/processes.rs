@@ -37,7 +37,8 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// Creates the standard streams of the next process of a container, whose standard input is open if it has a use of it.
+    /// Creates the standard streams of the next process of a container, whose standard input is open if it has a use of
+    /// it.
     pub(super) fn attach(&self, folder: &ContainerFolder, log: LogWriter, stdin: bool) -> Result<Attachment> {
         let (streams, attachment) = streams::attach(log, stdin)?;
         lock(&self.attached).insert(folder.id(), streams);
@@ -106,8 +107,8 @@ impl Processes {
             });
             ControlGroups::remove(folder.path());
             if let Some(drained) = drained {
-                // Whoever knows of the exit finds all output in the log. A process that has got the pipe from the server
-                // may still hold it.
+                // Whoever knows of the exit finds all output in the log. A process that has got the pipe from the
+                // server may still hold it.
                 let _ = tokio::time::timeout(KILL_TIMEOUT, drained).await;
             }
             exited.send_replace(Some(exit));
@@ -146,8 +147,8 @@ pub(super) async fn stop(folder: &ContainerFolder, grace: Duration) -> Result<()
     if process.monitor.wait_exit(grace).await {
         return Ok(());
     }
-    // With the first process, the kernel kills all others of the sandbox, and the monitor records the exit. If it is gone
-    // already, the monitor is about to exit.
+    // With the first process, the kernel kills all others of the sandbox, and the monitor records the exit. If it is
+    // gone already, the monitor is about to exit.
     if process.first.start_time.is_some() {
         process.first.kill()?;
     }

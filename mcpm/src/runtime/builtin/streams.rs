@@ -21,8 +21,8 @@ use crate::{
 
 const READ_BYTES: usize = 64 << 10;
 
-/// Creates the streams of a container that is started next. With an open standard input, standard output is not logged: it
-/// carries the messages of a stdio server, which are data of its users.
+/// Creates the streams of a container that is started next. With an open standard input, standard output is not logged:
+/// it carries the messages of a stdio server, which are data of its users.
 pub(super) fn attach(log: LogWriter, stdin: bool) -> Result<(SandboxStreams, Attachment)> {
     let make = || -> io::Result<_> {
         let (input, server_stdin): (Box<dyn AsyncWrite + Send + Unpin>, _) = if stdin {

@@ -111,7 +111,8 @@ fn find_program(name: &str) -> Result<PathBuf, String> {
     Err(format!("`{name}` is not installed"))
 }
 
-/// Whether a program gets capabilities when it is executed, which some distributions use in place of the set-user-id bit.
+/// Whether a program gets capabilities when it is executed, which some distributions use in place of the set-user-id
+/// bit.
 fn has_capabilities(program: &Path) -> bool {
     rustix::fs::getxattr(program, "security.capability", &mut [0_u8; 64][..]).is_ok()
 }

@@ -30,9 +30,9 @@ const ENGINE_TIMEOUT: Duration = Duration::from_secs(15);
 #[cfg(unix)]
 const LOW_SPACE: u64 = 1 << 30;
 
-/// Checks this machine, the settings and the recorded workloads, and returns what was found: runtimes, folders, ports, the
-/// clock, the secret store, the registry, workloads, the network in their containers, and containers that are left over.
-/// Nothing is changed. No check takes longer than 20 s, and those that wait run at the same time.
+/// Checks this machine, the settings and the recorded workloads, and returns what was found: runtimes, folders, ports,
+/// the clock, the secret store, the registry, workloads, the network in their containers, and containers that are left
+/// over. Nothing is changed. No check takes longer than 20 s, and those that wait run at the same time.
 pub async fn diagnose(environment: &Environment) -> Vec<Finding> {
     let (engines, clock, store, keyring, registry, workloads, network, left) = tokio::join!(
         limited("runtime.engine", Severity::Error, async || runtimes(environment).await),
@@ -49,8 +49,8 @@ pub async fn diagnose(environment: &Environment) -> Vec<Finding> {
     engines.into_iter().chain(fixed).chain(waited.into_iter().flatten()).collect()
 }
 
-/// Removes containers that belong to no recorded workload and do not run. Returns what was done, and the first error of the
-/// engine or the state folder.
+/// Removes containers that belong to no recorded workload and do not run. Returns what was done, and the first error of
+/// the engine or the state folder.
 pub async fn repair(environment: &Environment) -> (Vec<String>, Option<Error>) {
     let (runtime, left) = match leftover_containers(environment).await {
         Ok(found) => found,

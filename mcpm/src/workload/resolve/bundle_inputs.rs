@@ -1,7 +1,7 @@
 //! Resolves the values that an MCP bundle needs: given, prompted for, or the bundle's defaults.
 //!
-//! Values become variables, arguments and mounts of the workload. Secrets become variables only, and the user is the only
-//! one who names paths on this machine: a default that is a path is shown, and never used by itself.
+//! Values become variables, arguments and mounts of the workload. Secrets become variables only, and the user is the
+//! only one who names paths on this machine: a default that is a path is shown, and never used by itself.
 
 use std::{
     collections::BTreeMap,
@@ -34,9 +34,8 @@ struct Values {
 
 /// Resolves the values of the bundle at a path.
 ///
-/// # Errors
-/// `InvalidOption` for a value that is invalid, unknown, or missing and cannot be prompted for; `Interrupted`; those of the
-/// bundle.
+/// # Errors `InvalidOption` for a value that is invalid, unknown, or missing and cannot be prompted for; `Interrupted`;
+/// those of the bundle.
 pub(in crate::workload) async fn resolve(
     request: &WorkloadRequest,
     path: &Path,

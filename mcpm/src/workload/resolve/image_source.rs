@@ -73,9 +73,9 @@ impl ImageSource {
         }
     }
 
-    /// Selects the base image of a package for the built-in runtime: the usual one or, if that is not here and its registry
-    /// cannot be reached or does not have it, the system folders of this machine, with a warning for each start. Without
-    /// `events`, nothing is pulled.
+    /// Selects the base image of a package for the built-in runtime: the usual one or, if that is not here and its
+    /// registry cannot be reached or does not have it, the system folders of this machine, with a warning for each
+    /// start. Without `events`, nothing is pulled.
     ///
     /// # Errors
     /// As for [`from_request`](Self::from_request); those of the runtime.
