@@ -8,10 +8,9 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File, TryLockError},
-    io,
+    fs, io,
     path::{Path, PathBuf},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use serde::{Deserialize, Serialize};
@@ -20,11 +19,11 @@ use super::edit::Origin;
 use crate::{
     Error, ErrorKind, Result,
     fnv1a::fnv1a,
-    platform::has_no_locks,
     state::{
         FORMAT_VERSION,
         document::{decode, encode},
-        file::{create_folders, file_error, open, replace},
+        file::{create_folders, file_error, replace},
+        file_lock::FileLock,
     },
 };
 
@@ -34,7 +33,6 @@ pub(super) const REFERENCE: (&str, &str) = ("{{mcpm-secret:", "}}");
 const MAX_BACKUPS: usize = 5;
 /// How long to wait while another process changes files of clients.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
-const LOCK_RETRY_DELAY: Duration = Duration::from_millis(10);
 
 /// The record of all entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,7 +78,7 @@ pub(super) struct ImportRecord {
 #[derive(Debug)]
 pub(super) struct LockedRecord {
     folder: PathBuf,
-    lock: File,
+    _lock: FileLock,
 }
 
 impl EntryRecord {
@@ -120,24 +118,12 @@ impl LockedRecord {
     pub(super) fn lock(state_dir: &Path) -> Result<Self> {
         let folder = state_dir.join("clients");
         create_folders(&folder).map_err(|error| file_error("make", &folder, error))?;
-        let path = folder.join("lock");
-        let lock = open(&path).map_err(|error| file_error("open", &path, error))?;
-        let begin = Instant::now();
-        loop {
-            match lock.try_lock() {
-                Err(TryLockError::WouldBlock) if begin.elapsed() < LOCK_TIMEOUT => {
-                    std::thread::sleep(LOCK_RETRY_DELAY);
-                }
-                Err(TryLockError::WouldBlock) => {
-                    let message = "another process is changing the configuration of clients";
-                    return Err(Error::new(ErrorKind::Io, message).hint("try again"));
-                }
-                Err(TryLockError::Error(error)) if !has_no_locks(&error) => {
-                    return Err(file_error("lock", &path, error));
-                }
-                _ => return Ok(Self { folder, lock }),
-            }
-        }
+        let lock =
+            FileLock::exclusive_if_supported(&folder.join("lock"), LOCK_TIMEOUT)?.ok_or_else(|| {
+                let message = "another process is changing the configuration of clients";
+                Error::new(ErrorKind::Io, message).hint("try again")
+            })?;
+        Ok(Self { folder, _lock: lock })
     }
 
     pub(super) fn read(&self) -> Result<EntryRecord> {
@@ -170,13 +156,6 @@ impl LockedRecord {
             fs::remove_file(old).map_err(failed)?;
         }
         Ok(copy)
-    }
-}
-
-impl Drop for LockedRecord {
-    fn drop(&mut self) {
-        // Closing the file is not enough, because a child between fork and exec has it open, too.
-        let _ = self.lock.unlock();
     }
 }
 

@@ -34,6 +34,15 @@ impl FileLock {
         Self::acquire(path, timeout, File::try_lock)
     }
 
+    /// Like [`exclusive`](Self::exclusive), but goes on without a lock where the file system has none.
+    #[cfg(feature = "clients")]
+    pub(crate) fn exclusive_if_supported(path: &Path, timeout: Duration) -> Result<Option<Self>> {
+        Self::acquire(path, timeout, |file| match file.try_lock() {
+            Err(TryLockError::Error(error)) if crate::platform::has_no_locks(&error) => Ok(()),
+            outcome => outcome,
+        })
+    }
+
     fn acquire(
         path: &Path,
         timeout: Duration,
