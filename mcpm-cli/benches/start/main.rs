@@ -9,7 +9,7 @@
 use std::{
     error::Error,
     fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
     path::Path,
     process::{Command, Stdio},
@@ -22,22 +22,26 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const IMAGE: &str = "localhost/mcpm-bench/start:1";
 const RUNTIMES: [&str; 2] = ["docker", "builtin"];
-const WARM_ROUNDS: usize = 20;
-const COLD_ROUNDS: usize = 5;
+const WARM_TURNS: usize = 4;
+const COLD_TURNS: usize = 2;
+/// How many starts follow each other in one way.
+const TURN: usize = 5;
 /// How many workloads idle at once.
 const IDLE: u32 = 50;
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
 
 fn main() -> Outcome<()> {
     let bench = Bench::prepare()?;
-    println!(
+    let mut out = io::stdout();
+    writeln!(
+        out,
         "| start | bare ms | docker ms | builtin ms | docker / builtin | builtin - bare ms |\n|---|---|---|---|---|---|"
-    );
-    bench.print_starts("warm", WARM_ROUNDS, || Ok(()))?;
+    )?;
+    bench.print_starts("warm", WARM_TURNS, || Ok(()))?;
     if fs::write("/proc/sys/vm/drop_caches", "3").is_ok() {
-        bench.print_starts("cold", COLD_ROUNDS, || Ok(fs::write("/proc/sys/vm/drop_caches", "3")?))?;
+        bench.print_starts("cold", COLD_TURNS, || Ok(fs::write("/proc/sys/vm/drop_caches", "3")?))?;
     }
-    println!("\n| {IDLE} idle workloads | MB together | MB each |\n|---|---|---|");
+    writeln!(out, "\n| {IDLE} idle workloads | MB together | MB each |\n|---|---|---|")?;
     for runtime in RUNTIMES {
         let before = memory_of_all_processes()?;
         let names: Vec<String> = (0..IDLE).map(|number| format!("idle-{number}")).collect();
@@ -45,12 +49,13 @@ fn main() -> Outcome<()> {
             bench.start(runtime, name)?;
         }
         let kilobytes = memory_of_all_processes()?.saturating_sub(before);
-        println!(
+        writeln!(
+            out,
             "| {runtime} | {} | {:.1} |",
             kilobytes / 1000,
             f64::from(u32::try_from(kilobytes)?) / 1e3 / f64::from(IDLE)
-        );
-        bench.remove(&names.iter().map(String::as_str).collect::<Vec<_>>())?;
+        )?;
+        bench.remove(&names)?;
     }
     Ok(())
 }
@@ -113,7 +118,7 @@ impl Bench {
         Ok(taken)
     }
 
-    fn remove(&self, names: &[&str]) -> Outcome<()> {
+    fn remove(&self, names: &[String]) -> Outcome<()> {
         done(self.mcpm(&["rm"]).args(names))
     }
 
@@ -130,24 +135,31 @@ impl Bench {
         Ok(taken)
     }
 
-    /// Prints the medians of starts, which are made in turns, each after `prepare`.
-    fn print_starts(&self, name: &str, rounds: usize, prepare: impl Fn() -> Outcome<()>) -> Outcome<()> {
+    /// Prints the medians of starts, each made after `prepare`. The ways take turns of [`TURN`] starts and remove their
+    /// workloads afterwards: the kernel takes the network of a removed container apart later, which slows down a start.
+    fn print_starts(&self, name: &str, turns: usize, prepare: impl Fn() -> Outcome<()>) -> Outcome<()> {
         let (mut bare, mut docker, mut builtin) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..rounds {
-            prepare()?;
-            bare.push(self.start_bare()?);
-            for (runtime, times) in RUNTIMES.into_iter().zip([&mut docker, &mut builtin]) {
+        let names: Vec<String> = (0..TURN).map(|number| format!("measured-{number}")).collect();
+        for _ in 0..turns {
+            for _ in 0..TURN {
                 prepare()?;
-                times.push(self.start(runtime, "measured")?);
-                self.remove(&["measured"])?;
+                bare.push(self.start_bare()?);
+            }
+            for (runtime, times) in RUNTIMES.into_iter().zip([&mut docker, &mut builtin]) {
+                for name in &names {
+                    prepare()?;
+                    times.push(self.start(runtime, name)?);
+                }
+                self.remove(&names)?;
             }
         }
         let [bare, docker, builtin] = [bare, docker, builtin].map(median_ms);
-        println!(
+        writeln!(
+            io::stdout(),
             "| {name} | {bare:.1} | {docker:.0} | {builtin:.1} | {:.1} | {:.1} |",
             docker / builtin,
             builtin - bare
-        );
+        )?;
         Ok(())
     }
 }
