@@ -6,9 +6,9 @@ use crate::{McpmError, connection_handle::ConnectionHandle, executor};
 
 /// A connection to a server from this process, which needs no port.
 ///
-/// It transports JSON-RPC messages in both directions. Requests pass the whole proxy, as if they came from a port:
-/// authentication, tool filters, policies and the audit log apply. It ends when the workload or proxy stops, and when
-/// the server has lost the session and cannot continue it.
+/// It transports JSON-RPC messages in both directions. Requests pass through all layers of the proxy, as if they had
+/// arrived at its port: authentication, tool filters, policies and the audit log apply. The connection ends when the
+/// workload or proxy stops, or when the server has lost the session and cannot continue it.
 #[derive(Debug, uniffi::Object)]
 pub struct Connection(Arc<ConnectionHandle>);
 
@@ -34,7 +34,7 @@ impl Connection {
         Ok(self.0.receive().await?)
     }
 
-    /// Ends the connection. Missing responses are waited for up to 2 s and can still be received.
+    /// Ends the connection. mcpm waits up to 2 s for missing responses, which can still be received.
     pub async fn close(&self) -> Result<(), McpmError> {
         Ok(self.0.close().await?)
     }

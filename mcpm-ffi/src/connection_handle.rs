@@ -29,7 +29,7 @@ impl ConnectionHandle {
         Arc::new(Self { input: Mutex::new(input), output: Mutex::new(output) })
     }
 
-    /// Sends a JSON-RPC message. If it is cancelled, the connection is unusable.
+    /// Sends a JSON-RPC message. If sending is cancelled, the connection is unusable.
     ///
     /// # Errors
     /// `Upstream` after the end of the connection.
@@ -40,7 +40,7 @@ impl ConnectionHandle {
         self.output.lock().await.write_all(line.as_bytes()).await.map_err(ended)
     }
 
-    /// Receives the next message; `None` after the end of the connection. If it is cancelled, nothing is lost.
+    /// Receives the next message; `None` after the end of the connection. If receiving is cancelled, nothing is lost.
     ///
     /// # Errors
     /// `Upstream` when the connection fails.
@@ -57,7 +57,7 @@ impl ConnectionHandle {
         })
     }
 
-    /// Ends the connection: missing responses are waited for briefly and can still be received.
+    /// Ends the connection. It waits briefly for missing responses, which can still be received.
     pub(crate) async fn close(&self) -> Result<()> {
         self.output.lock().await.shutdown().await.map_err(ended)
     }

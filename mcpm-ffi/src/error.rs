@@ -17,7 +17,7 @@ macro_rules! errors {
                     message: String,
                     /// What to do next, if that is known.
                     hint: Option<String>,
-                    /// What the operation was about, such as the option or the file, by its name.
+                    /// The inputs of the operation, such as the option or the file, by their names.
                     context: HashMap<String, String>,
                 },
             )+

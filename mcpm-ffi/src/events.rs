@@ -65,7 +65,7 @@ impl Events {
     }
 }
 
-/// Returns what receives the events of a start.
+/// Returns the receiver for the events of a start.
 pub(crate) fn listener(events: Option<Arc<Events>>) -> Result<impl FnOnce(EventStream) + Send, Error> {
     let sender = events.map(|events| events.take_sender()).transpose()?;
     Ok(move |stream| {

@@ -94,8 +94,8 @@ pub(crate) fn spawn_to_completion<T: Send + 'static>(
     spawn(|_closing| task)
 }
 
-/// Starts a task, and calls `end` with its outcome on a thread that may block. `cancelled` and a shutdown cancel the task;
-/// without `cancelled`, nothing does. A shutdown waits for both.
+/// Starts a task, and calls `end` with its outcome on a thread that may block. The task is cancelled by `cancelled` and
+/// by a shutdown; if `cancelled` is `None`, nothing cancels the task. A shutdown waits for the task and for `end`.
 #[cfg(feature = "capi")]
 pub(crate) fn spawn_with_callback<T: Send + 'static>(
     task: impl Future<Output = Result<T>> + Send + 'static,
@@ -194,7 +194,7 @@ pub(crate) fn shutdown() -> Result<()> {
     let Some(executor) = EXECUTOR.lock().unwrap_or_else(PoisonError::into_inner).take() else {
         return Ok(());
     };
-    // Not on this thread: in a handler that runs at the exit of the process, what tokio keeps for the thread is gone.
+    // Runs on another thread: in a handler that runs at the exit of the process, tokio's thread-local values are gone.
     let ending = thread::Builder::new().name("mcpm-shutdown".to_owned()).spawn(move || end(executor));
     let ending = ending
         .map_err(|error| Error::new(ErrorKind::Io, "cannot start a thread for the shutdown").source(error))?;

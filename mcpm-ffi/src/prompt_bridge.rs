@@ -10,7 +10,8 @@ use mcpm::{
 };
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
-/// Maximum number of callbacks that run at a time, those of logins that have ended included. Others wait.
+/// Maximum number of callbacks that run at a time, including callbacks of logins that have ended. Further callbacks
+/// wait.
 const MAX_CALLBACKS: usize = 64;
 
 static CALLBACKS: Semaphore = Semaphore::const_new(MAX_CALLBACKS);
@@ -27,7 +28,7 @@ pub(crate) trait BlockingPrompt: Send + Sync + fmt::Debug + 'static {
     fn ask_redirect(&self, login: &LoginPrompt) -> Result<Option<String>>;
 }
 
-/// Calls a prompt on threads that may block, so that requests are served and logins go on meanwhile.
+/// Calls a prompt on threads that may block, so that mcpm can serve requests and continue logins meanwhile.
 #[derive(Debug)]
 pub(crate) struct PromptBridge<P>(Arc<P>);
 

@@ -24,10 +24,10 @@ pub struct Proxy(Arc<RunningProxy>);
 impl Proxy {
     /// Starts a proxy and returns once clients can connect.
     ///
-    /// `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
-    /// nobody can be prompted.
+    /// `prompt` prompts the user at the start and later, for example to log in to a remote server; without it, the user
+    /// cannot be prompted.
     ///
-    /// With `in_process_only`, the proxy has no port: only `connect` reaches the server.
+    /// With `in_process_only`, the proxy opens no port: only `connect` can connect to the server.
     #[uniffi::constructor(default(prompt = None, in_process_only = false))]
     pub async fn start(
         options: ProxyOptions,
@@ -63,17 +63,17 @@ impl Proxy {
         self.0.warnings().to_vec()
     }
 
-    /// Checks with one MCP exchange whether the target is an MCP server, and returns a remark about one that
-    /// passes, for example that it requires a login. Starting does not check this, because the target need not be
-    /// up then.
+    /// Checks with one MCP exchange whether the target is an MCP server, and returns a remark about a server that
+    /// passes, for example that it requires a login. A start does not check this, because the target may be started
+    /// later.
     pub async fn check(&self) -> Result<Option<String>, McpmError> {
         let proxy = Arc::clone(&self.0);
         Ok(executor::spawn_cancellable(async move { proxy.check().await })?.join_or_abort().await?)
     }
 
-    /// Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
-    /// access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if
-    /// its URL does not end in `/sse` although it uses SSE.
+    /// Connects to the server from this process, without a port. Requests pass through all layers of the proxy;
+    /// `bearer_token` is the access token of the caller, if the proxy authenticates callers. `transport` is the
+    /// transport of the server, if its URL does not end in `/sse` although it uses SSE.
     #[uniffi::method(default(bearer_token = None, transport = None))]
     pub async fn connect(
         &self,

@@ -10,12 +10,13 @@ use crate::{
     prompt_bridge::{self, BlockingPrompt, PromptBridge},
 };
 
-/// Prompts the user for what only the user can supply. Implement it, and pass it to the start of a workload or
-/// proxy.
+/// Prompts the user for input that only the user can supply. Implement this interface, and pass the implementation to
+/// the start of a workload or proxy.
 ///
-/// The methods may block until the user has answered: mcpm calls them on threads of their own, several at a time
-/// if it needs several answers. An error that one raises fails what the answer is needed for;
-/// `McpmError.Interrupted` says that the user has cancelled. A prompt is kept as long as what was started with it.
+/// The methods may block until the user has answered: mcpm calls them on threads of their own, several at a time if it
+/// needs several answers. If a method raises an error, the operation that needs the answer fails;
+/// `McpmError.Interrupted` means that the user has cancelled. A prompt is kept as long as the workload or proxy that
+/// was started with it.
 // Blocking methods need no event loop of the program, unlike asynchronous ones; see `BlockingPrompt`.
 #[uniffi::export(with_foreign)]
 pub trait UserPrompt: Send + Sync + fmt::Debug {
@@ -30,19 +31,19 @@ pub trait UserPrompt: Send + Sync + fmt::Debug {
     /// names the access. The default asks for the text `yes` with `ask_text`; without an answer, the access is denied.
     fn approve(&self, question: String) -> Result<bool, McpmError>;
 
-    /// Asks the user to log in to a remote server, and returns once the user knows: the login itself goes on in
-    /// the browser. The program opens the browser. The default fails with `McpmError.LoginRequired`.
+    /// Asks the user to log in to a remote server, and returns once the user is informed. The implementation opens the
+    /// browser, in which the login continues. The default fails with `McpmError.LoginRequired`.
     fn show_login(&self, login: LoginPrompt) -> Result<(), McpmError>;
 
     /// Asks for the URL to which a login has redirected, for a browser on another machine; none if the user cannot
     /// be asked, which is the default.
     ///
-    /// It is called after `show_login`, and again after a URL that is not the one of this login. An answer that
-    /// comes after the login has ended is ignored; return no later than the login's timeout.
+    /// It is called after `show_login`, and again if the user entered a URL that does not belong to this login. An
+    /// answer that comes after the login has ended is ignored; return no later than the login's timeout.
     fn ask_redirect(&self, login: LoginPrompt) -> Result<Option<String>, McpmError>;
 }
 
-/// A login that the user is asked to make. Its text form omits the URL and the code, which are for the user alone.
+/// A login that the user is asked to make. Its text form omits the URL and the code, which only the user may see.
 #[derive(Clone, uniffi::Record)]
 #[uniffi::export(Debug, Display)]
 pub struct LoginPrompt {
@@ -50,8 +51,8 @@ pub struct LoginPrompt {
     pub server: String,
     /// The URL to open in a browser.
     pub url: String,
-    /// Whether the page redirects the browser to this machine. If the browser is on another one, that fails, and
-    /// the URL of the redirect is what `ask_redirect` asks for.
+    /// Whether the page redirects the browser to this machine. If the browser runs on another machine, the redirect
+    /// fails, and `ask_redirect` asks for its URL.
     pub has_redirect: bool,
     /// How to log in on another device, if the authorization server allows it.
     pub device: Option<DeviceLogin>,
@@ -67,7 +68,8 @@ pub struct LoginPrompt {
 pub struct DeviceLogin {
     /// The URL to open there.
     pub url: String,
-    /// The code to enter there. A page that is opened without entering it shows it, to be compared.
+    /// The code to enter there. If the user opens the page without entering the code, the page shows it, so that the
+    /// user can compare both.
     pub code: String,
 }
 
@@ -109,7 +111,7 @@ impl From<&mcpm::user_prompt::LoginPrompt> for LoginPrompt {
     }
 }
 
-/// What a method raises that is not an `McpmError`, or an answer of another type.
+/// An exception of a method that is not an `McpmError`, or an answer of the wrong type.
 impl From<UnexpectedUniFFICallbackError> for McpmError {
     fn from(error: UnexpectedUniFFICallbackError) -> Self {
         prompt_bridge::failed(&error.reason).into()

@@ -109,9 +109,9 @@ pub enum RuntimeChoice {
 pub enum RestartMode {
     /// Never; the workload ends with the server.
     No,
-    /// Unless it exited with code 0.
+    /// Unless the server exited with code 0.
     OnFailure,
-    /// However it exited.
+    /// Always, whatever the exit code.
     Always,
 }
 
@@ -194,7 +194,7 @@ pub enum Relabel {
 /// The permissions of a container.
 #[uniffi::remote(Enum)]
 pub enum PermissionProfile {
-    /// No permissions beyond the container itself.
+    /// No access to the network or to host folders.
     Nothing,
     /// Access to any network.
     Network,

@@ -51,13 +51,13 @@ impl Workload {
     /// Starts a workload and returns once clients can connect. Its record and the engine are located by the
     /// environment variables of this process, as by the command line.
     ///
-    /// `events` receives the events meanwhile, including those of the image pull. A start that is cancelled is
-    /// rolled back; its name is free again when that is done.
+    /// `events` receives the events from the beginning of the start, including those of the image pull. A start that is
+    /// cancelled is rolled back; its name is free again after the rollback.
     ///
-    /// `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
-    /// nobody can be prompted.
+    /// `prompt` prompts the user at the start and later, for example to log in to a remote server; without it, the user
+    /// cannot be prompted.
     ///
-    /// With `in_process_only`, the proxy has no port: only `connect` reaches the server.
+    /// With `in_process_only`, the proxy opens no port: only `connect` can connect to the server.
     #[uniffi::constructor(default(events = None, prompt = None, in_process_only = false))]
     pub async fn start(
         options: WorkloadOptions,
@@ -85,8 +85,8 @@ impl Workload {
         self.0.status().into()
     }
 
-    /// Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
-    /// access token of the caller, if the workload authenticates callers.
+    /// Connects to the server from this process, without a port. Requests pass through all layers of the proxy;
+    /// `bearer_token` is the access token of the caller, if the workload authenticates callers.
     #[uniffi::method(default(bearer_token = None))]
     pub async fn connect(&self, bearer_token: Option<Secret>) -> Result<Arc<Connection>, McpmError> {
         let handle = Arc::clone(&self.0);
@@ -106,17 +106,17 @@ impl Workload {
         Arc::new(self.0.events().map_or_else(Events::ended, Events::from))
     }
 
-    /// Stops the workload: the server is killed after `grace`. The container and the record remain, so that
-    /// `Workloads.start` and the command line can start the workload again. Stopping twice is allowed; if the caller is
-    /// cancelled, stopping continues.
+    /// Stops the workload. A server that has not exited after `grace` is killed. The container and the record remain,
+    /// so that `Workloads.start` and the command line can start the workload again. Stopping twice is allowed; if the
+    /// caller is cancelled, stopping continues.
     pub async fn stop(&self, grace: Duration) -> Result<(), McpmError> {
         let handle = Arc::clone(&self.0);
         Ok(executor::spawn_to_completion(async move { handle.stop(grace).await })?.join().await?)
     }
 }
 
-/// Stops all workloads and proxies of this process, and mcpm's threads. Call it before the process exits; the
-/// Python package does so by itself.
+/// Stops all workloads and proxies of this process, and mcpm's threads. Call this function before the process exits;
+/// the Python package does so by itself.
 #[uniffi::export]
 pub fn shutdown() -> Result<(), McpmError> {
     Ok(executor::shutdown()?)

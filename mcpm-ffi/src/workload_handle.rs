@@ -133,7 +133,7 @@ impl WorkloadHandle {
         }
     }
 
-    /// Connects to the server. To be called on the executor.
+    /// Connects to the server. Must be called on the executor.
     ///
     /// # Errors
     /// `Upstream` after the end; `InvalidOption` for a token that is not valid in a header.
@@ -166,7 +166,7 @@ impl WorkloadHandle {
         }
     }
 
-    /// Stops the workload. If another caller is doing so, waits until that is done.
+    /// Stops the workload. If another caller is stopping it already, waits until that has finished.
     ///
     /// # Errors
     /// Those of the engine.

@@ -110,8 +110,8 @@ impl Workloads {
         Arc::new(Self(mcpm::workload::Workloads::new(Environment::from_process())))
     }
 
-    /// Returns the status of all workloads in the order of their names. An engine that does not respond is part of the
-    /// status.
+    /// Returns the status of all workloads in the order of their names. If an engine does not respond, the status says
+    /// so.
     pub async fn list(&self) -> Result<Vec<WorkloadInfo>, McpmError> {
         let workloads = self.0.clone();
         let listed = executor::spawn_cancellable(async move { workloads.list().await })?;
@@ -125,8 +125,9 @@ impl Workloads {
         Ok(info.join_or_abort().await?.into())
     }
 
-    /// Starts a workload again, with the options on its record, and returns once clients can connect. What a process that
-    /// was killed has left running is stopped first. Fails with `NameTaken` if the workload is running.
+    /// Starts a workload again, with its recorded options, and returns once clients can connect. If a killed process of
+    /// mcpm has left the container running, the container is stopped first. Fails with `NameTaken` if the workload is
+    /// running.
     ///
     /// `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves the
     /// record as it is.
@@ -144,8 +145,8 @@ impl Workloads {
         Ok(Workload::new(executor::spawn_cancellable(started)?.join_or_abort().await?))
     }
 
-    /// Stops a workload, whichever process runs it: the server is killed after `grace`. Does nothing if it has stopped
-    /// already. If the caller is cancelled, stopping continues.
+    /// Stops a workload, whichever process runs it. A server that has not exited after `grace` is killed. Does nothing
+    /// if it has stopped already. If the caller is cancelled, stopping continues.
     pub async fn stop(&self, name: String, grace: Duration) -> Result<(), McpmError> {
         let workloads = self.0.clone();
         let stopped = executor::spawn_to_completion(async move { workloads.stop(&name, grace).await })?;
@@ -159,8 +160,8 @@ impl Workloads {
         Ok(removed.join().await?)
     }
 
-    /// Returns the output of a workload's server: the last `tail` lines or all, and with `follow` what it writes until
-    /// it exits.
+    /// Returns the output of a workload's server: the last `tail` lines or all, and with `follow` also the output that
+    /// the server writes until it exits.
     #[uniffi::method(default(follow = false, tail = None))]
     pub async fn logs(
         &self,
@@ -174,13 +175,13 @@ impl Workloads {
         Ok(Arc::new(LogReader::new(logs.join_or_abort().await?)))
     }
 
-    /// Writes the options of a workload to a file for `from_config`. Secrets are left out.
+    /// Writes the options of a workload to a file for `from_config`. Secrets are omitted.
     pub fn export_to(&self, name: &str, path: PathBuf) -> Result<(), McpmError> {
         Ok(self.0.export(name, &path)?)
     }
 
-    /// Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are
-    /// visible after the next start. Returns those whose text has changed.
+    /// Accepts the current ignore files of a folder that servers could write to. Files that are no longer ignored are
+    /// visible to servers after their next start. Returns the ignore files whose text has changed.
     pub fn accept_ignore_files(&self, folder: PathBuf) -> Result<Vec<PathBuf>, McpmError> {
         Ok(self.0.accept_ignore_files(Path::new(&folder))?)
     }

@@ -98,7 +98,7 @@ pub(super) unsafe fn set_extra<B: CBuilder>(builder: *mut B, change: impl FnOnce
     }
 }
 
-/// Takes what was collected, once, or returns the first failure.
+/// Takes the collected options, which is possible only once, or returns the first failure of a setter.
 ///
 /// # Safety
 /// As for [`handle::as_mut`].

@@ -190,7 +190,7 @@ unsafe extern "C" fn say(word: *mut c_void, _: *const c_char, answer: *mut CProm
     unsafe { mcpm_prompt_answer_text(answer, word.cast_const().cast()) }
 }
 
-/// Allows what it is asked.
+/// Approves every question.
 unsafe extern "C" fn allow(_: *mut c_void, _: *const c_char, answer: *mut CPromptAnswer) {
     // SAFETY: the answer is valid during the call.
     unsafe { mcpm_prompt_answer_approval(answer, true) }

@@ -15,9 +15,9 @@ use crate::{connection_handle::ConnectionHandle, executor};
 
 /// A connection to a server from this process, which needs no port.
 ///
-/// It transports JSON-RPC messages in both directions. Requests pass the whole proxy, as if they came from a port:
-/// authentication, tool filters, policies and the audit log apply. It ends when the workload or proxy stops, and when the
-/// server has lost the session and cannot continue it.
+/// It transports JSON-RPC messages in both directions. Requests pass through all layers of the proxy, as if they had
+/// arrived at its port: authentication, tool filters, policies and the audit log apply. The connection ends when the
+/// workload or proxy stops, or when the server has lost the session and cannot continue it.
 #[derive(Debug)]
 pub struct CConnection(Arc<ConnectionHandle>);
 
@@ -27,8 +27,8 @@ impl CConnection {
     }
 }
 
-/// Receives a message. `message` must be freed with `mcpm_string_free`, and is null after the end of the connection;
-/// `error` is null if there is none, and must be freed otherwise.
+/// Receives a message. `message` must be freed with `mcpm_string_free`, and is null after the end of the connection.
+/// `error` is null on success, and must be freed otherwise.
 ///
 /// It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
 /// that block; they return `MCPM_STATUS_NOT_HERE` there.
@@ -36,7 +36,7 @@ pub type COnMessage = Option<
     unsafe extern "C" fn(user_data: *mut c_void, message: *mut Owned<c_char>, error: *mut Owned<CError>),
 >;
 
-/// Sends one JSON-RPC message, and waits while the server is behind. Responses are received with
+/// Sends one JSON-RPC message, and blocks while the server cannot receive more. Responses are received with
 /// `mcpm_connection_receive`.
 #[must_use]
 #[unsafe(no_mangle)]
@@ -56,8 +56,8 @@ pub unsafe extern "C" fn mcpm_connection_send(
     }
 }
 
-/// Sends one JSON-RPC message, and calls `on_end` once it is sent; messages are sent in the order of the calls only if
-/// each waits for the end of the one before. It cannot be cancelled.
+/// Sends one JSON-RPC message, and calls `on_end` once the message is sent. Messages are sent in the order of the calls
+/// only if each call is made after the previous one has ended. Sending cannot be cancelled.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_connection_send_async(
@@ -100,8 +100,8 @@ pub unsafe extern "C" fn mcpm_connection_receive(
     }
 }
 
-/// Waits for the next JSON-RPC message from the server, and calls `on_message` with it. If it is cancelled, no message
-/// is lost.
+/// Waits for the next JSON-RPC message from the server, and calls `on_message` with it. If the wait is cancelled, no
+/// message is lost.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_connection_receive_async(
@@ -122,8 +122,8 @@ pub unsafe extern "C" fn mcpm_connection_receive_async(
     }
 }
 
-/// Ends a connection, also for threads that wait for a message. Missing responses are waited for up to 2 s and can still
-/// be received. The handle must still be freed.
+/// Ends a connection, also for threads that wait for a message. mcpm waits up to 2 s for missing responses, which can
+/// still be received. The handle must still be freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_connection_close(
     connection: *const CConnection,
@@ -139,8 +139,8 @@ pub unsafe extern "C" fn mcpm_connection_close(
     }
 }
 
-/// Ends a connection as `mcpm_connection_close` does, but returns at once, and calls `on_end` when it has ended. It cannot
-/// be cancelled.
+/// Ends a connection as `mcpm_connection_close` does, but returns at once, and calls `on_end` when the connection has
+/// ended. Closing cannot be cancelled.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_connection_close_async(

@@ -142,8 +142,8 @@ pub unsafe extern "C" fn mcpm_error_message(error: *const CError) -> *const c_ch
     unsafe { handle::as_ref(error) }.map_or(std::ptr::null(), |error| error.message.as_ptr())
 }
 
-/// Returns what to do next, which the message contains, too; valid as long as the error. Returns null if that is not
-/// known, and for a null pointer.
+/// Returns the next step for the user, which the message contains, too; valid as long as the error. Returns null if no
+/// next step is known, and for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_error_hint(error: *const CError) -> *const c_char {
     // SAFETY: the conventions in the header.
@@ -151,8 +151,8 @@ pub unsafe extern "C" fn mcpm_error_hint(error: *const CError) -> *const c_char 
     hint.map_or(std::ptr::null(), |hint| hint.as_ptr())
 }
 
-/// Returns what the call was about, such as the file for the name `path`; valid as long as the error. Returns null if
-/// the error has no value of this name, and for a null pointer.
+/// Returns an input of the failed call by its name, such as the file for the name `path`; valid as long as the error.
+/// Returns null if the error has no value of this name, and for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_error_context(error: *const CError, name: *const c_char) -> *const c_char {
     // SAFETY: the conventions in the header.

@@ -67,8 +67,8 @@ impl From<&WorkloadEvent> for CEventKind {
 /// Receives an event. `event` is valid only during the call; its values, which the kind names, are read with
 /// `mcpm_record_get`.
 ///
-/// It is called on threads of mcpm, for one event of a workload after another. It may block; a receiver that is more
-/// than 256 events behind loses the oldest. It must not call functions that block.
+/// mcpm calls it on its own threads, for one event of a workload at a time. It may block; a receiver that is more than
+/// 256 events behind loses the oldest events. It must not call functions that block.
 pub type COnEvent =
     Option<unsafe extern "C" fn(user_data: *mut c_void, kind: CEventKind, event: *const CRecord)>;
 
@@ -84,8 +84,8 @@ impl EventCallback {
         Self { on_event, user_data: Arc::new(UserData::new(user_data, free_user_data)) }
     }
 
-    /// Calls back for each event until the workload ends. To be called on the executor, whose end ends this, too: a
-    /// shutdown does not wait for it.
+    /// Calls the callback for each event until the workload ends. Must be called on the executor. The calls also end
+    /// with the executor: a shutdown does not wait for them.
     pub(super) fn receive(self, mut events: EventStream) {
         let Some(on_event) = self.on_event else { return };
         tokio::spawn(async move {

@@ -74,7 +74,7 @@ pub unsafe extern "C" fn mcpm_explain(
     }
 }
 
-/// Explains a reason, or one of the last denials of a proxy, by its id.
+/// Explains a reason, or a recent denial of a proxy, by its id.
 ///
 /// On success, `explanation` is set; free it with `mcpm_explanation_free`.
 #[must_use]

@@ -9,8 +9,8 @@ use std::{
 
 use super::error::{CError, Status};
 
-/// A value that belongs to whoever gets its pointer: a result to the C program, and an argument of a `_free` function
-/// to mcpm. The header marks it with `MCPM_OWNED`.
+/// A value whose ownership passes to the receiver of its pointer: a result belongs to the C program, and an argument of
+/// a `_free` function to mcpm. The header marks it with `MCPM_OWNED`.
 pub(super) type Owned<T> = T;
 
 /// Passes ownership of a value to C, which returns it with [`free`].
@@ -58,7 +58,7 @@ pub(super) unsafe fn free_string(pointer: *mut c_char) {
     }
 }
 
-/// Converts a string to a C string. Ours contain no NUL byte, except where they repeat such input.
+/// Converts a string to a C string. Strings of mcpm contain no NUL byte, unless they repeat input that contains one.
 pub(super) fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', "")).unwrap_or_default()
 }

@@ -116,8 +116,8 @@ unsafe fn caller(
     })
 }
 
-/// Cancels an operation, which then ends with `MCPM_STATUS_INTERRUPTED`; what it has started is rolled back. Does nothing
-/// if it has ended. Null is allowed.
+/// Cancels an operation, which then ends with `MCPM_STATUS_INTERRUPTED`; everything that it has started is rolled back.
+/// Does nothing if the operation has ended. Null is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_operation_cancel(operation: *const COperation) {
     // SAFETY: the conventions in the header.
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn mcpm_operation_cancel(operation: *const COperation) {
     }
 }
 
-/// Frees an operation, which is not cancelled by that; null is allowed.
+/// Frees an operation without cancelling it; null is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_operation_free(operation: *mut Owned<COperation>) {
     // SAFETY: the conventions in the header.

@@ -21,7 +21,8 @@ use crate::prompt_bridge::{self, BlockingPrompt, PromptBridge};
 /// The text of an approval.
 const YES: &str = "yes";
 
-/// Prompts for text or an approval, and puts it into `answer`; without that, the user cannot be prompted.
+/// Prompts for a text or an approval, and puts the user's reply into `answer`. If `answer` stays unset, the user counts
+/// as not available for prompts.
 pub type CAskQuestion =
     Option<unsafe extern "C" fn(user_data: *mut c_void, question: *const c_char, answer: *mut CPromptAnswer)>;
 
@@ -30,13 +31,13 @@ pub type CAskLogin = Option<
     unsafe extern "C" fn(user_data: *mut c_void, login: *const CLoginPrompt, answer: *mut CPromptAnswer),
 >;
 
-/// The callbacks that prompt the user for what only the user can supply, such as a login to a remote server. All
-/// are optional.
+/// The callbacks that prompt the user for input that only the user can supply, such as a login to a remote server. All
+/// callbacks are optional.
 ///
-/// The callbacks may block until the user has answered. mcpm calls them on threads of its own, several at a time
-/// if it needs several answers, and from any thread: the callbacks and the user data must be thread-safe. They
-/// must not throw, call `longjmp`, or call a function of mcpm that starts, stops or checks something or shuts
-/// down; such a call returns `MCPM_STATUS_NOT_HERE`.
+/// The callbacks may block until the user has answered. mcpm calls them on threads of its own, several at a time if it
+/// needs several answers, and from any thread: the callbacks and the user data must be thread-safe. They must not
+/// throw, call `longjmp`, or call a function of mcpm that blocks, such as one that starts, stops or checks a workload
+/// or proxy, or `mcpm_shutdown`; such a call returns `MCPM_STATUS_NOT_HERE`.
 ///
 /// `question`, `login`, `answer` and the strings of `login` are valid only during the call; copy what must last
 /// longer. Strings that are put into `answer` are copied.
@@ -156,7 +157,7 @@ impl BlockingPrompt for CallbackPrompt {
     }
 }
 
-/// Frees a prompt; null is allowed. Builders, workloads and proxies that have it keep it until they end.
+/// Frees a prompt; null is allowed. Builders, workloads and proxies that use the prompt keep it until they end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_user_prompt_free(prompt: *mut Owned<CUserPrompt>) {
     // SAFETY: the conventions in the header.
@@ -196,7 +197,8 @@ pub unsafe extern "C" fn mcpm_user_prompt_ask_secret(prompt: *mut CUserPrompt, c
     unsafe { set(prompt, |callbacks| callbacks.ask_secret = callback) }
 }
 
-/// Sets the callback that prompts for text that may be echoed; by default the one for text that is not.
+/// Sets the callback that prompts for text that may be echoed. By default, mcpm calls the callback for text that is not
+/// echoed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_user_prompt_ask_text(prompt: *mut CUserPrompt, callback: CAskQuestion) {
     // SAFETY: the conventions in the header.
@@ -212,8 +214,8 @@ pub unsafe extern "C" fn mcpm_user_prompt_approve(prompt: *mut CUserPrompt, call
     unsafe { set(prompt, |callbacks| callbacks.approve = callback) }
 }
 
-/// Sets the callback that asks the user to log in to a remote server, and returns once the user knows: the login
-/// itself goes on in the browser, which the callback opens. It needs no answer, except if it fails.
+/// Sets the callback that asks the user to log in to a remote server. The callback opens the browser and returns once
+/// the user is informed; the login itself continues in the browser. It sets an answer only if it fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_user_prompt_show_login(prompt: *mut CUserPrompt, callback: CAskLogin) {
     // SAFETY: the conventions in the header.
@@ -222,15 +224,15 @@ pub unsafe extern "C" fn mcpm_user_prompt_show_login(prompt: *mut CUserPrompt, c
 
 /// Sets the callback that asks for the URL to which a login has redirected, for a browser on another machine.
 ///
-/// It is called after the login was shown, and again after a URL that is not the one of this login. An answer that
-/// comes after the login has ended is ignored; return no later than the login's timeout.
+/// It is called after the login was shown, and again if the user entered a URL that does not belong to this login. An
+/// answer that comes after the login has ended is ignored; return no later than the login's timeout.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_user_prompt_ask_redirect(prompt: *mut CUserPrompt, callback: CAskLogin) {
     // SAFETY: the conventions in the header.
     unsafe { set(prompt, |callbacks| callbacks.ask_redirect = callback) }
 }
 
-/// Answers with a text, which is copied.
+/// Answers with a text. The text is copied.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_prompt_answer_text(answer: *mut CPromptAnswer, text: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -250,7 +252,7 @@ pub unsafe extern "C" fn mcpm_prompt_answer_approval(answer: *mut CPromptAnswer,
     }
 }
 
-/// Answers that the user has cancelled, which ends what the answer is needed for with `MCPM_STATUS_INTERRUPTED`.
+/// Answers that the user has cancelled. The operation that needs the answer ends with `MCPM_STATUS_INTERRUPTED`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_prompt_answer_cancel(answer: *mut CPromptAnswer) {
     // SAFETY: the conventions in the header.
@@ -259,8 +261,8 @@ pub unsafe extern "C" fn mcpm_prompt_answer_cancel(answer: *mut CPromptAnswer) {
     }
 }
 
-/// Answers that the callback failed, which ends what the answer is needed for with `MCPM_STATUS_IO`. The message
-/// is copied; null is allowed.
+/// Answers that the callback failed. The operation that needs the answer ends with `MCPM_STATUS_IO`. The message is
+/// copied; null is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_prompt_answer_fail(answer: *mut CPromptAnswer, message: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -289,16 +291,15 @@ pub unsafe extern "C" fn mcpm_login_prompt_server(login: *const CLoginPrompt) ->
     unsafe { text(login, |login| Some(&login.server)) }
 }
 
-/// Returns the URL to open in a browser. It is for the user alone; it does not belong into logs. Null returns
-/// null.
+/// Returns the URL to open in a browser. Only the user may see this URL: do not write it to logs. Null returns null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_login_prompt_url(login: *const CLoginPrompt) -> *const c_char {
     // SAFETY: the conventions in the header.
     unsafe { text(login, |login| Some(&login.url)) }
 }
 
-/// Returns whether the page redirects the browser to this machine. If the browser is on another one, that fails,
-/// and the URL of the redirect can be asked for.
+/// Returns whether the page redirects the browser to this machine. If the browser runs on another machine, the redirect
+/// fails, and the callback for the URL of the redirect can ask for that URL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_login_prompt_has_redirect(login: *const CLoginPrompt) -> bool {
     // SAFETY: the conventions in the header.
@@ -312,8 +313,8 @@ pub unsafe extern "C" fn mcpm_login_prompt_device_url(login: *const CLoginPrompt
     unsafe { text(login, |login| login.device.as_ref().map(|(url, _)| &**url)) }
 }
 
-/// Returns the code to enter on another device; null if the authorization server allows no login there. A page
-/// that is opened without entering it shows it, to be compared.
+/// Returns the code to enter on another device; null if the authorization server allows no login there. If the user
+/// opens the page without entering the code, the page shows it, so that the user can compare both.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_login_prompt_device_code(login: *const CLoginPrompt) -> *const c_char {
     // SAFETY: the conventions in the header.

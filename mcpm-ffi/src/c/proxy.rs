@@ -61,8 +61,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_set(
     unsafe { builder::set_named(builder, name, value) }
 }
 
-/// Sets the prompt, which prompts the user, for example to log in to a remote server, at the start and later. The
-/// caller keeps its own, which must still be freed.
+/// Sets the prompt that asks the user at the start and later, for example to log in to a remote server. The caller must
+/// still free `prompt`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_user_prompt(
     builder: *mut ProxyBuilder,
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_user_prompt(
     unsafe { builder::set_prompt(builder, prompt) }
 }
 
-/// Sets whether the proxy has no port: only `mcpm_proxy_connect` reaches the server then.
+/// Sets whether the proxy opens no port. Without a port, only `mcpm_proxy_connect` can connect to the server.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_in_process_only(builder: *mut ProxyBuilder, value: bool) {
     // SAFETY: the conventions in the header.
@@ -111,7 +111,7 @@ pub type COnProxyStarted = Option<
     unsafe extern "C" fn(user_data: *mut c_void, proxy: *mut Owned<CProxy>, error: *mut Owned<CError>),
 >;
 
-/// Takes what the builder has collected, and starts the proxy.
+/// Takes the options that the builder has collected, and starts the proxy.
 ///
 /// # Safety
 /// As for [`builder::take`].
@@ -208,8 +208,8 @@ pub type COnChecked = Option<
     unsafe extern "C" fn(user_data: *mut c_void, remark: *mut Owned<c_char>, error: *mut Owned<CError>),
 >;
 
-/// Checks with one MCP exchange whether the target is an MCP server. Starting does not check this, because the
-/// target need not be up then.
+/// Checks with one MCP exchange whether the target is an MCP server. A start does not check this, because the target
+/// may be started later.
 ///
 /// `remark` may be null. Otherwise it is set to a remark about a server that passes, for example that it requires a
 /// login, and must be freed with `mcpm_string_free`; it is set to null if there is none.
@@ -261,7 +261,8 @@ pub unsafe extern "C" fn mcpm_proxy_check_async(
 /// Connects to the server from this process, without a port. Free the connection with `mcpm_connection_free`.
 ///
 /// `bearer_token` is the access token of the caller if the proxy authenticates callers; it may be null. `transport` is
-/// the transport of the server, `streamable-http` or `sse`; if it is null, the URL of the target tells it.
+/// the transport of the server, `streamable-http` or `sse`; if it is null, the URL of the target determines the
+/// transport.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_connect(
@@ -331,8 +332,8 @@ pub unsafe extern "C" fn mcpm_proxy_stop(proxy: *mut CProxy, error: *mut *mut Ow
     }
 }
 
-/// Stops a proxy as `mcpm_proxy_stop` does, but returns at once, and calls `on_end` when it has stopped. It cannot be
-/// cancelled.
+/// Stops a proxy as `mcpm_proxy_stop` does, but returns at once, and calls `on_end` when it has stopped. Stopping
+/// cannot be cancelled.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_stop_async(

@@ -22,7 +22,7 @@ pub struct CRecord {
 
 impl CRecord {
     pub(super) fn new(value: &impl Serialize) -> Self {
-        // Our own types contain nothing that JSON has no form for.
+        // The types of mcpm contain only values that JSON can represent.
         let value = serde_json::to_value(value).unwrap_or_default();
         let json = handle::c_text(&value.to_string());
         let Value::Object(object) = value else { return Self { fields: Vec::new(), json } };

@@ -64,8 +64,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_set(
     unsafe { builder::set_named(builder, name, value) }
 }
 
-/// Sets the prompt, which prompts the user, for example to log in to a remote server, at the start and later. The
-/// caller keeps its own, which must still be freed.
+/// Sets the prompt that asks the user at the start and later, for example to log in to a remote server. The caller must
+/// still free `prompt`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_user_prompt(
     builder: *mut WorkloadBuilder,
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_user_prompt(
     unsafe { builder::set_prompt(builder, prompt) }
 }
 
-/// Sets whether the proxy has no port: only `mcpm_workload_connect` reaches the server then.
+/// Sets whether the proxy opens no port. Without a port, only `mcpm_workload_connect` can connect to the server.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_in_process_only(builder: *mut WorkloadBuilder, value: bool) {
     // SAFETY: the conventions in the header.
@@ -122,7 +122,7 @@ pub type COnWorkloadStarted = Option<
     unsafe extern "C" fn(user_data: *mut c_void, workload: *mut Owned<CWorkload>, error: *mut Owned<CError>),
 >;
 
-/// Takes what the builder has collected, and starts the workload.
+/// Takes the options that the builder has collected, and starts the workload.
 ///
 /// # Safety
 /// As for [`builder::take`].
@@ -138,7 +138,8 @@ unsafe fn start(
     }))
 }
 
-/// Starts a workload again from its record, with what the builder has collected besides options.
+/// Starts a workload again from its record, with the builder's prompt, its callback for events and its setting for the
+/// port.
 ///
 /// # Safety
 /// `builder` is null, or as for [`builder::take`].
@@ -367,7 +368,7 @@ pub unsafe extern "C" fn mcpm_workload_wait_async(
     }
 }
 
-/// Stops a workload and waits until it has stopped: the server is killed after this many seconds.
+/// Stops a workload and waits until it has stopped. A server that has not exited after `grace_seconds` is killed.
 ///
 /// The container and the record remain, so that `mcpm_workloads_start` and the command line can start the workload
 /// again. Stopping twice is allowed. The handle must still be freed.
@@ -388,7 +389,7 @@ pub unsafe extern "C" fn mcpm_workload_stop(
     }
 }
 
-/// Stops a workload as `mcpm_workload_stop` does, but returns at once, and calls `on_end` when it has stopped. It
+/// Stops a workload as `mcpm_workload_stop` does, but returns at once, and calls `on_end` when it has stopped. Stopping
 /// cannot be cancelled.
 #[must_use]
 #[unsafe(no_mangle)]

@@ -34,9 +34,9 @@ pub enum CLogStream {
     Stderr = 2,
 }
 
-/// Receives a part of a server's output, which is valid only during the call; returns whether to go on.
-/// `mcpm_workloads_logs` calls it on the calling thread, `mcpm_workloads_logs_async` on threads of mcpm, for one part after
-/// another; it must not call functions that block there.
+/// Receives a part of a server's output, which is valid only during the call, and returns whether to continue.
+/// `mcpm_workloads_logs` calls it on the calling thread. `mcpm_workloads_logs_async` calls it on threads of mcpm, for
+/// one part at a time; there, it must not call functions that block.
 pub type COnOutput = Option<
     unsafe extern "C" fn(user_data: *mut c_void, stream: CLogStream, bytes: *const u8, length: usize) -> bool,
 >;
@@ -45,8 +45,8 @@ fn workloads() -> Workloads {
     Workloads::new(Environment::from_process())
 }
 
-/// Returns the status of all recorded workloads, whichever process runs them, in the order of their names. The values are
-/// those of `mcpm list --format json`. Free the list with `mcpm_record_list_free`.
+/// Returns the status of all recorded workloads, whichever process runs them, in the order of their names. The values
+/// are those of `mcpm list --output json`. Free the list with `mcpm_record_list_free`.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_list(
@@ -67,7 +67,8 @@ pub unsafe extern "C" fn mcpm_workloads_list(
 
 /// Lists the workloads as `mcpm_workloads_list` does, but returns at once, and calls `on_list` with the list.
 ///
-/// `operation` may be null. Otherwise it is set to a handle that can cancel this; free it with `mcpm_operation_free`.
+/// `operation` may be null. Otherwise it is set to a handle that can cancel the operation; free it with
+/// `mcpm_operation_free`.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_list_async(
@@ -86,7 +87,7 @@ pub unsafe extern "C" fn mcpm_workloads_list_async(
     }
 }
 
-/// Returns the status of one recorded workload. The values are those of `mcpm list --format json`. Free it with
+/// Returns the status of one recorded workload. The values are those of `mcpm list --output json`. Free it with
 /// `mcpm_record_free`.
 #[must_use]
 #[unsafe(no_mangle)]
@@ -111,7 +112,8 @@ pub unsafe extern "C" fn mcpm_workloads_info(
 
 /// Returns the status as `mcpm_workloads_info` does, but returns at once, and calls `on_info` with it.
 ///
-/// `operation` may be null. Otherwise it is set to a handle that can cancel this; free it with `mcpm_operation_free`.
+/// `operation` may be null. Otherwise it is set to a handle that can cancel the operation; free it with
+/// `mcpm_operation_free`.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_info_async(
@@ -133,8 +135,9 @@ pub unsafe extern "C" fn mcpm_workloads_info_async(
     }
 }
 
-/// Starts a workload again, with the options on its record, and waits until clients can connect. What a process that was
-/// killed has left running is stopped first. Returns `MCPM_STATUS_NAME_TAKEN` if the workload is running.
+/// Starts a workload again, with its recorded options, and waits until clients can connect. If a killed process of mcpm
+/// has left the container running, the container is stopped first. Returns `MCPM_STATUS_NAME_TAKEN` if the workload is
+/// running.
 ///
 /// `builder` may be null. Otherwise its prompt, its callback for events, and whether it opens no port are used; it must
 /// have no options. It must still be freed. On success, `workload` is set to a handle; free it with `mcpm_workload_free`.
@@ -186,8 +189,8 @@ pub unsafe extern "C" fn mcpm_workloads_start_async(
     }
 }
 
-/// Stops a workload, whichever process runs it: the server is killed after this many seconds. Does nothing if it has
-/// stopped already.
+/// Stops a workload, whichever process runs it. A server that has not exited after `grace_seconds` is killed. Does
+/// nothing if it has stopped already.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_stop(
@@ -207,8 +210,8 @@ pub unsafe extern "C" fn mcpm_workloads_stop(
     }
 }
 
-/// Stops a workload as `mcpm_workloads_stop` does, but returns at once, and calls `on_end` when it has stopped. It cannot be
-/// cancelled.
+/// Stops a workload as `mcpm_workloads_stop` does, but returns at once, and calls `on_end` when it has stopped.
+/// Stopping cannot be cancelled.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_stop_async(
@@ -249,8 +252,8 @@ pub unsafe extern "C" fn mcpm_workloads_remove(
     }
 }
 
-/// Removes a workload as `mcpm_workloads_remove` does, but returns at once, and calls `on_end` when it is removed. It cannot
-/// be cancelled.
+/// Removes a workload as `mcpm_workloads_remove` does, but returns at once, and calls `on_end` when it is removed.
+/// Removing cannot be cancelled.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_remove_async(
@@ -340,7 +343,7 @@ pub unsafe extern "C" fn mcpm_workloads_logs_async(
 /// A callback for a part of a server's output.
 type OutputCallback = unsafe extern "C" fn(*mut c_void, CLogStream, *const u8, usize) -> bool;
 
-/// Passes a part of a server's output to a callback; returns whether to go on.
+/// Passes a part of a server's output to a callback, and returns whether to continue.
 ///
 /// # Safety
 /// The callback and its user data are as the documentation of [`COnOutput`] requires.
@@ -372,7 +375,7 @@ async fn pass_all_output(
     Ok(())
 }
 
-/// Writes the options of a workload to a file for the option `from-config`. Secrets are left out.
+/// Writes the options of a workload to a file for the option `from-config`. Secrets are omitted.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_export_to(
@@ -389,11 +392,11 @@ pub unsafe extern "C" fn mcpm_workloads_export_to(
     }
 }
 
-/// Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are visible
-/// after the next start.
+/// Accepts the current ignore files of a folder that servers could write to. Files that are no longer ignored are
+/// visible to servers after their next start.
 ///
-/// `changed` may be null. Otherwise it is set to a list of the ignore files whose text has changed, each a record with the
-/// value `path`; free it with `mcpm_record_list_free`.
+/// `changed` may be null. Otherwise it is set to a list of the ignore files whose text has changed, each of them a
+/// record with the value `path`; free it with `mcpm_record_list_free`.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_accept_ignore_files(

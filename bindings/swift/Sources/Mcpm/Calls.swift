@@ -11,11 +11,11 @@ func call<T: Sendable>(_ operation: () async throws -> T) async throws(McpmError
     }
 }
 
-/// Calls a generated function that goes on if the calling task is cancelled, and waits for it even then.
+/// Calls a generated function that continues if the calling task is cancelled, and waits for its end in that case, too.
 func callToCompletion<T: Sendable>(
     _ operation: @escaping @Sendable () async throws -> T
 ) async throws(McpmError) -> T {
-    // A task of its own is not cancelled together with the calling one.
+    // A separate task is not cancelled together with the calling task.
     switch await Task(operation: operation).result {
     case .success(let value): return value
     case .failure(let error): throw McpmError(error)
@@ -34,7 +34,7 @@ extension McpmError {
             case let error as McpmError: error
             case is CancellationError:
                 .Interrupted(message: "the operation was cancelled", hint: nil, context: [:])
-            // A panic, which the generated code reports with an error of its own.
+            // The generated code reports a panic with another error type.
             default: .Internal(message: error.localizedDescription, hint: nil, context: [:])
             }
     }

@@ -2,9 +2,10 @@ import McpmGenerated
 
 /// A connection to a server from this process, which needs no port.
 ///
-/// It transports JSON-RPC messages in both directions. Requests pass the whole proxy, as if they came from a port:
-/// authentication, tool filters, policies and the audit log apply. It ends when the workload or proxy stops, when the
-/// server has lost the session and cannot continue it, and when it is no longer referenced.
+/// It transports JSON-RPC messages in both directions. Requests pass through all layers of the proxy, as if they had
+/// arrived at its port: authentication, tool filters, policies and the audit log apply. The connection ends when the
+/// workload or proxy stops, when the server has lost the session and cannot continue it, or when the connection is no
+/// longer referenced.
 public final class Connection: Sendable {
     private let core: McpmGenerated.Connection
 
@@ -28,7 +29,7 @@ public final class Connection: Sendable {
         Messages(connection: self)
     }
 
-    /// Ends the connection. Missing responses are waited for up to 2 s and can still be received. If the task is
+    /// Ends the connection. mcpm waits up to 2 s for missing responses, which can still be received. If the task is
     /// cancelled, closing continues.
     public func close() async throws(McpmError) {
         try await callToCompletion { [core] in try await core.close() }

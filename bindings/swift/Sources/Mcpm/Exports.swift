@@ -1,4 +1,4 @@
-// The generated types that programs use as they are. The generated classes are not exported: this module wraps them.
+// The generated types that programs use directly. The generated classes are not exported: this module wraps them.
 @_exported import struct McpmGenerated.Attributes
 @_exported import struct McpmGenerated.DeviceLogin
 @_exported import struct McpmGenerated.EnvVar

@@ -1,4 +1,4 @@
-// What concerns the whole process.
+// Functions for the whole process.
 import Dispatch
 import Foundation
 import McpmGenerated
@@ -7,7 +7,7 @@ import McpmGenerated
 /// program only needs to call it to see the errors.
 public func shutdown() async throws(McpmError) {
     let result: Result<Void, any Error> = await withCheckedContinuation { continuation in
-        // It blocks, which the threads of tasks must not.
+        // `shutdown` blocks, and the threads of tasks must not block.
         DispatchQueue.global().async {
             continuation.resume(returning: Result { try McpmGenerated.shutdown() })
         }
@@ -33,10 +33,11 @@ public var version: String {
     McpmGenerated.version()
 }
 
-/// Makes the exit of the process stop what runs; reading it once is enough. Without it, containers would stay behind.
+/// Registers a handler that stops all workloads at the exit of the process; reading this value once is enough. Without
+/// it, containers would stay behind.
 let exitHook: Void = {
     atexit {
-        // On another thread: the exiting one has lost its thread-local values, which mcpm needs.
+        // Runs on another thread, because the exiting thread has lost its thread-local values, which mcpm needs.
         let done = DispatchSemaphore(value: 0)
         DispatchQueue.global().async {
             try? McpmGenerated.shutdown()

@@ -15,9 +15,9 @@ public final class Proxy: Sendable {
     ///
     /// - Parameters:
     ///   - options: The options; those that are left out have their defaults.
-    ///   - inProcessOnly: Opens no port: only `connect` reaches the server.
-    ///   - prompt: Prompts the user, for example to log in to a remote server, at the start and later; without it,
-    ///     nobody can be prompted.
+    ///   - inProcessOnly: Opens no port: only `connect` can connect to the server.
+    ///   - prompt: Prompts the user at the start and later, for example to log in to a remote server; without it, the
+    ///     user cannot be prompted.
     public static func start(
         _ options: ProxyOptions,
         inProcessOnly: Bool = false,
@@ -43,13 +43,14 @@ public final class Proxy: Sendable {
     /// The warnings of the start, for example that callers are not authenticated, or that an option has no effect.
     public var warnings: [String] { core.warnings() }
 
-    /// Checks with one MCP exchange whether the target is an MCP server, and returns a remark about one that passes,
-    /// for example that it requires a login. Starting does not check this, because the target need not be up then.
+    /// Checks with one MCP exchange whether the target is an MCP server, and returns a remark about a server that
+    /// passes, for example that it requires a login. A start does not check this, because the target may be started
+    /// later.
     public func check() async throws(McpmError) -> String? {
         try await call { try await core.check() }
     }
 
-    /// Connects to the server from this process, without a port. Requests pass the whole proxy.
+    /// Connects to the server from this process, without a port. Requests pass through all layers of the proxy.
     ///
     /// - Parameters:
     ///   - bearerToken: The access token of the caller, if the proxy authenticates callers.

@@ -25,9 +25,9 @@ public final class Workload: Sendable {
     ///
     /// - Parameters:
     ///   - options: The options; those that are left out have their defaults.
-    ///   - inProcessOnly: Opens no port: only `connect` reaches the server.
-    ///   - prompt: Prompts the user, for example to log in to a remote server, at the start and later; without it,
-    ///     nobody can be prompted.
+    ///   - inProcessOnly: Opens no port: only `connect` can connect to the server.
+    ///   - prompt: Prompts the user at the start and later, for example to log in to a remote server; without it, the
+    ///     user cannot be prompted.
     ///   - onEvent: Called with each event, one at a time, including those of the image pull. A start that fails and
     ///     `stop` return after the last call.
     public static func start(
@@ -42,7 +42,7 @@ public final class Workload: Sendable {
         }
     }
 
-    /// Starts a workload with a generated function, which gets the events.
+    /// Starts a workload with a generated function, which receives the object for the events.
     static func start(
         onEvent: (@Sendable (WorkloadEvent) -> Void)?,
         _ operation: (McpmGenerated.Events) async throws -> McpmGenerated.Workload
@@ -78,8 +78,8 @@ public final class Workload: Sendable {
 
     /// Waits until a failed start is rolled back, which is when its events end.
     private static func rolledBack(_ events: McpmGenerated.Events, _ delivery: Task<Void, Never>?) async {
-        // A start that was cancelled before it began has not taken the events, so they would never end. This one takes
-        // them, and fails because it has no options. If they are taken already, it does nothing.
+        // A start that was cancelled before it began has not taken the events, so they would never end. Another start
+        // without options takes them and fails. If the events are taken already, the new start does nothing.
         _ = await Task { try? await McpmGenerated.Workload.start(options: WorkloadOptions(), events: events) }.value
         await (delivery ?? Task { for await _ in WorkloadEvents(core: events) {} }).value
     }
@@ -96,7 +96,7 @@ public final class Workload: Sendable {
     /// Subscribes to the events from now on. `onEvent` of `start` gets those before.
     public var events: WorkloadEvents { WorkloadEvents(core: core.events()) }
 
-    /// Connects to the server from this process, without a port. Requests pass the whole proxy.
+    /// Connects to the server from this process, without a port. Requests pass through all layers of the proxy.
     ///
     /// - Parameter bearerToken: The access token of the caller, if the workload authenticates callers.
     public func connect(bearerToken: Secret? = nil) async throws(McpmError) -> Connection {
@@ -109,9 +109,9 @@ public final class Workload: Sendable {
         try await call { try await core.wait() }
     }
 
-    /// Stops the workload: the server is killed after `grace`. The container and the record remain, so that
-    /// `Workloads.start` and the command line can start the workload again. Stopping twice is allowed; if the task is
-    /// cancelled, stopping continues.
+    /// Stops the workload. A server that has not exited after `grace` is killed. The container and the record remain,
+    /// so that `Workloads.start` and the command line can start the workload again. Stopping twice is allowed; if the
+    /// task is cancelled, stopping continues.
     public func stop(grace: Duration = defaultGrace) async throws(McpmError) {
         try await callToCompletion { [core, delivery] in
             try await core.stop(grace: grace.seconds)

@@ -8,8 +8,8 @@ public final class Workloads: Sendable {
     /// Opens the records.
     public init() {}
 
-    /// Returns the status of all workloads in the order of their names. An engine that does not respond is part of the
-    /// status.
+    /// Returns the status of all workloads in the order of their names. If an engine does not respond, the status says
+    /// so.
     public func list() async throws(McpmError) -> [WorkloadInfo] {
         try await call { try await core.list() }
     }
@@ -19,16 +19,17 @@ public final class Workloads: Sendable {
         try await call { try await core.info(name: name) }
     }
 
-    /// Starts a workload again, with the options on its record, and returns once clients can connect. What a process that
-    /// was killed has left running is stopped first. A workload that is running throws `McpmError.NameTaken`.
+    /// Starts a workload again, with its recorded options, and returns once clients can connect. If a killed process of
+    /// mcpm has left the container running, the container is stopped first. Throws `McpmError.NameTaken` if the
+    /// workload is running.
     ///
     /// If the task is cancelled, the start ends, the record stays, and `McpmError.Interrupted` is thrown.
     ///
     /// - Parameters:
     ///   - name: The name of the workload.
-    ///   - inProcessOnly: Opens no port: only `connect` reaches the server.
-    ///   - prompt: Prompts the user, for example to log in to a remote server, at the start and later; without it,
-    ///     nobody can be prompted.
+    ///   - inProcessOnly: Opens no port: only `connect` can connect to the server.
+    ///   - prompt: Prompts the user at the start and later, for example to log in to a remote server; without it, the
+    ///     user cannot be prompted.
     ///   - onEvent: Called with each event, one at a time.
     public func start(
         _ name: String,
@@ -41,8 +42,8 @@ public final class Workloads: Sendable {
         }
     }
 
-    /// Stops a workload, whichever process runs it: the server is killed after `grace`. Does nothing if it has stopped
-    /// already. If the task is cancelled, stopping continues.
+    /// Stops a workload, whichever process runs it. A server that has not exited after `grace` is killed. Does nothing
+    /// if it has stopped already. If the task is cancelled, stopping continues.
     public func stop(_ name: String, grace: Duration = Workload.defaultGrace) async throws(McpmError) {
         try await callToCompletion { [core] in try await core.stop(name: name, grace: grace.seconds) }
     }
@@ -56,15 +57,15 @@ public final class Workloads: Sendable {
     ///
     /// - Parameters:
     ///   - name: The name of the workload.
-    ///   - follow: Whether to go on with what the server writes until the workload ends.
-    ///   - tail: How many of the last lines to begin with; `nil` for all.
+    ///   - follow: Whether to continue with the output that the server writes until the workload ends.
+    ///   - tail: The number of last lines to begin with; `nil` for all lines.
     public func logs(
         _ name: String, follow: Bool = false, tail: UInt64? = nil
     ) async throws(McpmError) -> Logs {
         Logs(core: try await call { try await core.logs(name: name, follow: follow, tail: tail) })
     }
 
-    /// Writes the options of a workload to a file for `fromConfig`. Secrets are left out.
+    /// Writes the options of a workload to a file for `fromConfig`. Secrets are omitted.
     public func export(_ name: String, to path: PathBuf) throws(McpmError) {
         do {
             try core.exportTo(name: name, path: path)
@@ -73,8 +74,8 @@ public final class Workloads: Sendable {
         }
     }
 
-    /// Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are
-    /// visible after the next start. Returns those whose text has changed.
+    /// Accepts the current ignore files of a folder that servers could write to. Files that are no longer ignored are
+    /// visible to servers after their next start. Returns the ignore files whose text has changed.
     public func acceptIgnoreFiles(in folder: PathBuf) throws(McpmError) -> [PathBuf] {
         do {
             return try core.acceptIgnoreFiles(folder: folder)

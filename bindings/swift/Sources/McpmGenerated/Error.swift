@@ -8,10 +8,10 @@ public extension McpmError {
     /// What to do next, if that is known.
     var hint: String? { details.hint }
 
-    /// What the operation was about, such as the option or the file, by its name.
+    /// The inputs of the operation, such as the option or the file, by their names.
     var context: [String: String] { details.context }
 
-    /// What `LocalizedError` calls the hint.
+    /// The hint, under the name that `LocalizedError` uses.
     var recoverySuggestion: String? { details.hint }
 
     private var details: (message: String, hint: String?, context: [String: String]) {

@@ -1,4 +1,4 @@
-// uniffi gives a protocol without default answers.
+// uniffi generates a protocol without default implementations.
 public extension UserPrompt {
     func askSecret(question: String) throws -> Secret? {
         nil
@@ -23,7 +23,7 @@ public extension UserPrompt {
     }
 }
 
-// uniffi gives the descriptions; without this, `dump(login)` would show the URL and the code.
+// uniffi generates the descriptions; without this, `dump(login)` would show the URL and the code.
 extension LoginPrompt: CustomReflectable {
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
