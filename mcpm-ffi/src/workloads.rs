@@ -129,8 +129,8 @@ impl Workloads {
     /// mcpm has left the container running, the container is stopped first. Fails with `NameTaken` if the workload is
     /// running.
     ///
-    /// `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves the
-    /// record as it is.
+    /// `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves
+    /// the record as it is.
     #[uniffi::method(default(events = None, prompt = None, in_process_only = false))]
     pub async fn start(
         &self,

@@ -9,7 +9,7 @@
 
 #include "mcpm.h"
 
-/* What an operation has called back with. */
+/* The result that the callback of an operation has received. */
 struct outcome {
     mcpm_workload *workload;
     char *message;

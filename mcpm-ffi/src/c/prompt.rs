@@ -205,9 +205,10 @@ pub unsafe extern "C" fn mcpm_user_prompt_ask_text(prompt: *mut CUserPrompt, cal
     unsafe { set(prompt, |callbacks| callbacks.ask_text = callback) }
 }
 
-/// Sets the callback that asks the user to allow access to this machine, such as a mount that a registry entry requests;
-/// the question names the access. It answers with `mcpm_prompt_answer_approval`; without an answer, the access is denied.
-/// By default, the callback for text that may be echoed is called, and `yes` is the answer that allows it.
+/// Sets the callback that asks the user to allow access to this machine, such as a mount that a registry entry
+/// requests; the question names the access. It answers with `mcpm_prompt_answer_approval`; without an answer, the
+/// access is denied. By default, the callback for text that may be echoed is called, and `yes` is the answer that
+/// allows it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_user_prompt_approve(prompt: *mut CUserPrompt, callback: CAskQuestion) {
     // SAFETY: the conventions in the header.

@@ -140,7 +140,8 @@ pub unsafe extern "C" fn mcpm_workloads_info_async(
 /// running.
 ///
 /// `builder` may be null. Otherwise its prompt, its callback for events, and whether it opens no port are used; it must
-/// have no options. It must still be freed. On success, `workload` is set to a handle; free it with `mcpm_workload_free`.
+/// have no options. It must still be freed. On success, `workload` is set to a handle; free it with
+/// `mcpm_workload_free`.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_start(
@@ -163,8 +164,8 @@ pub unsafe extern "C" fn mcpm_workloads_start(
     }
 }
 
-/// Starts a workload as `mcpm_workloads_start` does, but returns at once, and calls `on_started` when clients can connect
-/// or the start has failed.
+/// Starts a workload as `mcpm_workloads_start` does, but returns at once, and calls `on_started` when clients can
+/// connect or the start has failed.
 ///
 /// `operation` may be null. Otherwise it is set to a handle that can cancel the start; free it with
 /// `mcpm_operation_free`.
@@ -308,10 +309,11 @@ pub unsafe extern "C" fn mcpm_workloads_logs(
     }
 }
 
-/// Reads the output as `mcpm_workloads_logs` does, but returns at once. Calls `on_output` for each part, and `on_end` at the
-/// end, both with `user_data`.
+/// Reads the output as `mcpm_workloads_logs` does, but returns at once. Calls `on_output` for each part, and `on_end`
+/// at the end, both with `user_data`.
 ///
-/// `operation` may be null. Otherwise it is set to a handle that can cancel reading; free it with `mcpm_operation_free`.
+/// `operation` may be null. Otherwise it is set to a handle that can cancel reading; free it with
+/// `mcpm_operation_free`.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_logs_async(

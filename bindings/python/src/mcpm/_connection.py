@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class Connection:
     """A connection to a server from this process, which needs no port.
 
-    It transports JSON-RPC messages in both directions. Requests pass the whole proxy, as if they came from a port:
-    authentication, tool filters, policies and the audit log apply. It ends when the workload or proxy stops, and
-    when the server has lost the session and cannot continue it.
+    It transports JSON-RPC messages in both directions. Requests pass through all layers of the proxy, as if they had
+    arrived at its port: authentication, tool filters, policies and the audit log apply. The connection ends when the
+    workload or proxy stops, or when the server has lost the session and cannot continue it.
     """
 
     def __init__(self, native: _native.Connection) -> None:
@@ -56,7 +56,7 @@ class Connection:
         return message
 
     async def close(self) -> None:
-        """Ends the connection. Missing responses are waited for up to 2 s and can still be received."""
+        """Ends the connection. mcpm waits up to 2 s for missing responses, which can still be received."""
         await self._native.close()
 
 
@@ -73,7 +73,7 @@ async def streams(connection: Connection) -> AsyncIterator[tuple[Any, Any]]:
     write, sent = anyio.create_memory_object_stream[Any](0)
 
     async def receive() -> None:
-        # It is over when the client has closed its stream.
+        # The task ends when the client has closed its stream.
         with contextlib.suppress(anyio.BrokenResourceError):
             async with received:
                 while (text := await connection.receive_text()) is not None:
@@ -85,7 +85,7 @@ async def streams(connection: Connection) -> AsyncIterator[tuple[Any, Any]]:
                         await received.send(message)
 
     async def send() -> None:
-        # After the end of the connection, the client finds this stream closed; `receive` has told it before.
+        # Sending fails after the end of the connection. `receive` has reported that end to the client already.
         with contextlib.suppress(UpstreamError):
             async with sent:
                 async for message in sent:

@@ -1,4 +1,4 @@
-"""Operations that are done when their event loop has ended."""
+"""Handles operations that end after their event loop was closed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._native import mcpm as _native
 @_native._UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK  # type: ignore[untyped-decorator]
 def _continue(handle: Any, code: Any) -> None:
     loop, future = _native._UniffiContinuationHandleMap.remove(handle)
-    # Nobody waits on a loop that is closed.
+    # On a closed loop, nothing waits for the operation.
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(_native._uniffi_set_future_result, future, code)
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
         message: str
         """The text."""
         hint: str | None
-        """What to do next, which the text says too."""
+        """What to do next; the text contains it, too."""
         context: Mapping[str, str]
-        """What the operation was about, by name, for example `option` or `file`."""
+        """The inputs of the operation by their names, for example `option` or `file`."""
 
         def __init__(self, message: str, hint: str | None = None, context: Mapping[str, str] | None = None) -> None: ...
 

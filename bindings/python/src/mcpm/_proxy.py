@@ -45,8 +45,9 @@ class Proxy:
 
         `await` it, or enter it with `async with`, which also stops it. Every option of `mcpm proxy` is a keyword.
 
-        `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
-        nobody can be prompted. With `in_process_only`, the proxy has no port: only `connect` reaches the server.
+        `prompt` prompts the user at the start and later, for example to log in to a remote server; without it, the
+        user cannot be prompted. With `in_process_only`, the proxy opens no port: only `connect` can connect to the
+        server.
         """
 
         async def start() -> Proxy:
@@ -79,13 +80,13 @@ class Proxy:
     async def check(self) -> str | None:
         """Checks with one MCP exchange whether the target is an MCP server.
 
-        Returns a remark about one that passes, for example that it requires a login. Starting does not check this,
-        because the target need not be up then.
+        Returns a remark about a server that passes, for example that it requires a login. A start does not check
+        this, because the target may be started later.
         """
         return await self._native.check()
 
     def explain(self, id: str) -> Explanation:
-        """Explains a reason, or one of the last denials of this proxy, by its id."""
+        """Explains a reason, or a recent denial of this proxy, by its id."""
         return self._native.explain(id)
 
     async def stop(self) -> None:
@@ -97,8 +98,9 @@ class Proxy:
     ) -> Starting[Connection]:
         """Connects to the server from this process, without a port; `async with` also closes the connection.
 
-        Requests pass the whole proxy; `bearer_token` is the access token of the caller, if the proxy authenticates
-        callers. `transport` is the transport of the server, if its URL does not end in `/sse` although it uses SSE.
+        Requests pass through all layers of the proxy; `bearer_token` is the access token of the caller, if the proxy
+        authenticates callers. `transport` is the transport of the server, if its URL does not end in `/sse` although it
+        uses SSE.
         """
 
         async def connect() -> Connection:
@@ -110,7 +112,7 @@ class Proxy:
     async def connect_streams(
         self, *, bearer_token: Secret | str | None = None, transport: ProxyMode | None = None
     ) -> AsyncIterator[tuple[Any, Any]]:
-        """Connects as `connect` does, and gives the two streams that `ClientSession` of the package `mcp` takes."""
+        """Connects as `connect` does, and yields the two streams that `ClientSession` of the package `mcp` takes."""
         connecting = self.connect(bearer_token=bearer_token, transport=transport)
         async with connecting as connection, streams(connection) as both:
             yield both

@@ -1,4 +1,4 @@
-"""What a start returns: it can be awaited, or entered with `async with`."""
+"""The result of a start, which can be awaited, or entered with `async with`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ T = TypeVar("T")
 
 
 class Starting(Generic[T]):
-    """Something that is being started. Awaiting it returns it; `async with` also ends it."""
+    """A workload, proxy or connection that is being started. Awaiting it returns the started object.
+
+    `async with` also ends that object."""
 
     def __init__(self, start: Callable[[], Awaitable[T]], end: Callable[[T], Awaitable[None]]) -> None:
         self._start = start

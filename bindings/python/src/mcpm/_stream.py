@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Stream(AsyncIterator[T], Generic[T]):
-    """Iterates over values until None. Waiting for a value can be cancelled; the value goes to who waits next."""
+    """Iterates over values until None. If waiting for a value is cancelled, the next caller gets the value."""
 
     def __init__(self, wait: Callable[[], Awaitable[T | None]]) -> None:
         self._wait = wait
@@ -28,7 +28,7 @@ class Stream(AsyncIterator[T], Generic[T]):
             except Exception:
                 self._take(waiting)
                 raise
-            # Of several that wait for the same value, the first takes it.
+            # If several callers wait for the same value, the first one takes it.
             if self._take(waiting):
                 return value
 

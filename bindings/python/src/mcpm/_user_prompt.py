@@ -1,4 +1,4 @@
-"""Prompts for what only the user can supply."""
+"""Prompts for input that only the user can supply."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 
 class UserPrompt:
-    """Prompts the user. Derive from it, and pass it to the start of a workload or proxy.
+    """Prompts the user. Derive a class from this one, and pass an instance to the start of a workload or proxy.
 
-    A method may be a coroutine function, which runs on the event loop that called `start`. Others are called on threads
-    of their own and may block until the user has answered. Several methods may be called at a time. An error that one
-    raises fails what the answer is needed for; `OperationInterruptedError` says that the user has cancelled.
+    A method may be a coroutine function, which runs on the event loop that called `start`. Other methods are called
+    on separate threads and may block until the user has answered. Several methods may be called at a time. If a method
+    raises an error, the operation that needs the answer fails; `OperationInterruptedError` means that the user has
+    cancelled.
     """
 
     def ask_secret(self, question: str) -> Secret | Awaitable[Secret | None] | None:
@@ -49,18 +50,18 @@ class UserPrompt:
         return _approved(answer) if inspect.isawaitable(answer) else _is_yes(answer)
 
     def show_login(self, login: LoginPrompt) -> Awaitable[None] | None:
-        """Asks the user to log in to a remote server, and returns once the user knows.
+        """Asks the user to log in to a remote server, and returns once the user is informed.
 
-        The login itself goes on in the browser, which the program opens. The default raises `LoginRequiredError`.
+        The method opens the browser, in which the login continues. The default raises `LoginRequiredError`.
         """
         raise LoginRequiredError(f"the remote server `{login.server}` requires a login")
 
     def ask_redirect(self, login: LoginPrompt) -> str | Awaitable[str | None] | None:
         """Asks for the URL to which a login has redirected, for a browser on another machine.
 
-        It is called after `show_login`, and again after a URL that is not the one of this login. An answer that
-        comes after the login has ended is ignored; return no later than the login's timeout. None, the default,
-        means that the user cannot be asked.
+        It is called after `show_login`, and again if the user entered a URL that does not belong to this login. An
+        answer that comes after the login has ended is ignored; return no later than the login's timeout. None, the
+        default, means that the user cannot be asked.
         """
         return None
 
@@ -122,7 +123,7 @@ class _ShowsLogins(UserPrompt):
 
 
 def adapt(prompt: AnyPrompt | None, loop: asyncio.AbstractEventLoop | None) -> _native.UserPrompt | None:
-    """Returns what the library calls for a prompt; `loop` runs coroutine functions."""
+    """Returns the object that the library calls for a prompt; `loop` runs coroutine functions."""
     if prompt is None:
         return None
     if not isinstance(prompt, UserPrompt):

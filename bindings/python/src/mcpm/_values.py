@@ -1,4 +1,4 @@
-"""Conversion of what programs pass as options to what the generated module takes."""
+"""Converts the values that programs pass as options to the types of the generated module."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def duration(value: timedelta | float) -> timedelta:
 
 
 def texts(value: Iterable[str]) -> list[str]:
-    """Returns a list of strings; a single one is refused, since it is iterable too."""
+    """Returns a list of strings; a single string is rejected, since it is iterable, too."""
     if isinstance(value, str):
         raise TypeError(f"expected several strings, not the string {value!r}")
     return list(value)
@@ -86,7 +86,7 @@ def profile(value: Any) -> Any:
 
 
 def record(kind: Callable[..., Any], conversions: Mapping[str, Conversion], options: Mapping[str, Any]) -> Any:
-    """Returns the options of a start; those that are None are not given."""
+    """Returns the options of a start; values that are None are left out."""
     given = {}
     for name, value in options.items():
         if name not in conversions:

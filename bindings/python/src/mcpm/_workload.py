@@ -49,13 +49,14 @@ class Workload:
     ) -> Starting[Workload]:
         """Starts a workload; it is ready when clients can connect.
 
-        `await` it, or enter it with `async with`, which also stops it. Every option of `mcpm run` is a keyword. Its
+        `await` it, or enter it with `async with`, which also stops it. Every option of `mcpm run` is a keyword. The
         record and the engine are located by the environment variables of this process, as by the command line. A
         start that is cancelled is rolled back.
 
         `on_event` is called on the event loop with each event from the start on, including those of the image pull.
-        `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
-        nobody can be prompted. With `in_process_only`, the proxy has no port: only `connect` reaches the server.
+        `prompt` prompts the user at the start and later, for example to log in to a remote server; without it, the
+        user cannot be prompted. With `in_process_only`, the proxy opens no port: only `connect` can connect to the
+        server.
         """
 
         async def start() -> Workload:
@@ -90,7 +91,7 @@ class Workload:
         return await self._native.wait()
 
     async def stop(self, grace: timedelta | float = GRACE) -> None:
-        """Stops the workload; the server is killed after `grace`, which may be given in seconds.
+        """Stops the workload; a server that runs longer than `grace`, which may be given in seconds, is killed.
 
         The container and the record remain, so that `Workloads.start` and the command line can start the workload
         again. Stopping twice is allowed; if the caller is cancelled, stopping continues.
@@ -100,7 +101,7 @@ class Workload:
     def connect(self, *, bearer_token: Secret | str | None = None) -> Starting[Connection]:
         """Connects to the server from this process, without a port; `async with` also closes the connection.
 
-        Requests pass the whole proxy; `bearer_token` is the access token of the caller, if the workload
+        Requests pass through all layers of the proxy; `bearer_token` is the access token of the caller, if the workload
         authenticates callers.
         """
 
@@ -111,7 +112,7 @@ class Workload:
 
     @contextlib.asynccontextmanager
     async def connect_streams(self, *, bearer_token: Secret | str | None = None) -> AsyncIterator[tuple[Any, Any]]:
-        """Connects as `connect` does, and gives the two streams that `ClientSession` of the package `mcp` takes."""
+        """Connects as `connect` does, and yields the two streams that `ClientSession` of the package `mcp` takes."""
         async with self.connect(bearer_token=bearer_token) as connection, streams(connection) as both:
             yield both
 
@@ -124,7 +125,7 @@ _deliveries: set[asyncio.Task[None]] = set()
 
 
 def listen(on_event: Callable[[WorkloadEvent], object] | None) -> _native.Events | None:
-    """Returns what is passed to a start so that it calls back for each event.
+    """Returns the object to pass to a start so that `on_event` is called for each event.
 
     An error of the callback is reported by the loop.
     """

@@ -34,7 +34,7 @@ class Workloads:
     async def list(self) -> builtins.list[WorkloadInfo]:
         """Returns the status of all workloads in the order of their names.
 
-        An engine that does not respond is part of the status.
+        If an engine does not respond, the status says so.
         """
         return await self._native.list()
 
@@ -50,11 +50,11 @@ class Workloads:
         prompt: AnyPrompt | None = None,
         in_process_only: bool = False,
     ) -> Starting[Workload]:
-        """Starts a workload again, with the options on its record; it is ready when clients can connect.
+        """Starts a workload again, with its recorded options; it is ready when clients can connect.
 
-        `await` it, or enter it with `async with`, which also stops it. What a process that was killed has left running
-        is stopped first. A workload that is running raises `NameTakenError`. The keywords are those of
-        `Workload.start`.
+        `await` it, or enter it with `async with`, which also stops it. If a killed process of mcpm has left the
+        container running, the container is stopped first. Raises `NameTakenError` if the workload is running. The
+        keywords are those of `Workload.start`.
         """
 
         async def start() -> Workload:
@@ -65,7 +65,7 @@ class Workloads:
         return Starting(start, lambda workload: workload.stop())
 
     async def stop(self, name: str, grace: timedelta | float = GRACE) -> None:
-        """Stops a workload, whichever process runs it; the server is killed after `grace`.
+        """Stops a workload, whichever process runs it; a server that runs longer than `grace` is killed.
 
         Does nothing if it has stopped already. If the caller is cancelled, stopping continues.
         """
@@ -78,7 +78,7 @@ class Workloads:
     def logs(self, name: str, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[LogChunk]:
         """Iterates over the output of a workload's server: the last `tail` lines or all.
 
-        With `follow`, it continues with what the server writes until the workload ends.
+        With `follow`, it continues with the output that the server writes until the workload ends.
         """
         reader: _native.LogReader | None = None
 
@@ -91,12 +91,13 @@ class Workloads:
         return Stream(next_chunk)
 
     def export(self, name: str, path: str | os.PathLike[str]) -> None:
-        """Writes the options of a workload to a file for `from_config`. Secrets are left out."""
+        """Writes the options of a workload to a file for `from_config`. Secrets are omitted."""
         self._native.export_to(name, os.fspath(path))
 
     def accept_ignore_files(self, folder: str | os.PathLike[str]) -> builtins.list[Path]:
         """Accepts the current ignore files of a folder that servers could write to.
 
-        Files that they no longer ignore are visible after the next start. Returns those whose text has changed.
+        Files that are no longer ignored are visible after the next start. Returns the ignore files whose text has
+        changed.
         """
         return [Path(path) for path in self._native.accept_ignore_files(os.fspath(folder))]

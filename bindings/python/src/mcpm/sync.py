@@ -1,7 +1,7 @@
-"""The operations for programs without an event loop; each waits until it is done.
+"""The operations of mcpm for programs without an event loop; each call blocks until the operation has ended.
 
-They work in a thread without a running event loop. A program that has one uses `mcpm.Workload`, `mcpm.Proxy` and
-`mcpm.Workloads`, which do not block it.
+They must be called on a thread without a running event loop. A program with an event loop uses `mcpm.Workload`,
+`mcpm.Proxy` and `mcpm.Workloads`, which do not block the loop.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _run(operation: Coroutine[Any, Any, T]) -> T:
 
 
 class _Ends:
-    """Ends when the block of a `with` statement is left."""
+    """An object that ends when the block of a `with` statement is left."""
 
     def __enter__(self) -> Self:
         return self
@@ -88,7 +88,7 @@ class Connection(_Ends):
             yield message
 
     def close(self) -> None:
-        """Ends the connection. Missing responses are waited for up to 2 s and can still be received."""
+        """Ends the connection. mcpm waits up to 2 s for missing responses, which can still be received."""
         _run(self._connection.close())
 
     def _end(self) -> None:
@@ -111,9 +111,9 @@ class Workload(_Ends):
         in_process_only: bool = False,
         **options: Unpack[WorkloadKeywords],
     ) -> Workload:
-        """Starts a workload and returns once clients can connect. Prompts have no coroutine functions.
+        """Starts a workload and returns once clients can connect. Methods of a prompt must not be coroutines.
 
-        `on_event` is called on a thread of its own with each event from the start on, including those of the image
+        `on_event` is called on a separate thread with each event from the start on, including those of the image
         pull.
         """
         record, asks = _options.workload_options(server, options), adapt(prompt, None)
@@ -144,7 +144,7 @@ class Workload(_Ends):
         return _run(self._workload.wait())
 
     def stop(self, grace: timedelta | float = GRACE) -> None:
-        """Stops the workload; the server is killed after `grace`, which may be given in seconds."""
+        """Stops the workload; a server that runs longer than `grace`, which may be given in seconds, is killed."""
         _run(self._workload.stop(grace))
 
     def connect(self, *, bearer_token: Secret | str | None = None) -> Connection:
@@ -162,7 +162,7 @@ def _events(events: _native.Events) -> Iterator[WorkloadEvent]:
 
 
 def _listen(on_event: Callable[[WorkloadEvent], object] | None) -> _native.Events | None:
-    """Returns what is passed to a start so that it calls back for each event.
+    """Returns the object to pass to a start so that `on_event` is called for each event.
 
     An error of the callback is reported by `threading.excepthook`.
     """
@@ -177,7 +177,7 @@ def _listen(on_event: Callable[[WorkloadEvent], object] | None) -> _native.Event
             except Exception:  # noqa: BLE001
                 threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
-    # The exit of the program does not wait for it: the events end when mcpm is shut down.
+    # The exit of the program does not wait for this thread: the events end when mcpm is shut down.
     threading.Thread(target=deliver, name="mcpm-events", daemon=True).start()
     return events
 
@@ -198,7 +198,7 @@ class Proxy(_Ends):
         in_process_only: bool = False,
         **options: Unpack[ProxyKeywords],
     ) -> Proxy:
-        """Starts a proxy and returns once clients can connect. Prompts have no coroutine functions."""
+        """Starts a proxy and returns once clients can connect. Methods of a prompt must not be coroutines."""
         record = _options.proxy_options(server_name, target_uri, options)
         started = _native.Proxy.start(record, adapt(prompt, None), in_process_only)
         return cls(_proxy.Proxy(_run(started)))
@@ -228,7 +228,7 @@ class Proxy(_Ends):
         return _run(self._proxy.check())
 
     def explain(self, id: str) -> Explanation:
-        """Explains a reason, or one of the last denials of this proxy, by its id."""
+        """Explains a reason, or a recent denial of this proxy, by its id."""
         return self._proxy.explain(id)
 
     def stop(self) -> None:
@@ -266,7 +266,7 @@ class Workloads:
         prompt: AnyPrompt | None = None,
         in_process_only: bool = False,
     ) -> Workload:
-        """Starts a workload again, with the options on its record; the keywords are those of `Workload.start`."""
+        """Starts a workload again, with its recorded options; the keywords are those of `Workload.start`."""
         asks = adapt(prompt, None)
         started = self._workloads._native.start(name, _listen(on_event), asks, in_process_only)
         return Workload(_workload.Workload(_run(started)))
@@ -286,7 +286,7 @@ class Workloads:
             yield chunk
 
     def export(self, name: str, path: str | os.PathLike[str]) -> None:
-        """Writes the options of a workload to a file for `from_config`. Secrets are left out."""
+        """Writes the options of a workload to a file for `from_config`. Secrets are omitted."""
         self._workloads.export(name, path)
 
     def accept_ignore_files(self, folder: str | os.PathLike[str]) -> builtins.list[Path]:
