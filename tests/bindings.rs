@@ -1,6 +1,6 @@
-//! Programs in other languages use mcpm through what is kept below `bindings`.
+//! Runs programs in other languages that use mcpm through the packages in `bindings`.
 //!
-//! The programs are in `bindings/`. They need what `tests/run` installs: the image and the program of the
+//! The programs are in `bindings/`. They need programs that `tests/run` installs: the image and the program of the
 //! everything-server, and an engine.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -35,9 +35,9 @@ mod rust_api;
 #[path = "bindings/swift_api.rs"]
 mod swift_api;
 
-/// An image that speaks MCP on a pipe.
+/// The image of an MCP server that speaks stdio.
 const EVERYTHING: &str = "mcpm-test/everything:1";
-/// An image that never answers.
+/// The image of a server that never responds.
 const SILENT: &str = "mcpm-test/silent:1";
 
 /// The Swift source that uniffi has generated.
@@ -48,7 +48,7 @@ fn generated_swift() -> String {
     .unwrap()
 }
 
-/// Checks that a program ended well and returns what it printed.
+/// Checks that a program exited successfully, and returns its output.
 fn printed(output: &Output) -> String {
     assert!(output.status.success(), "{}: {}", output.status, text(output));
     assert!(output.stderr.is_empty(), "{}", text(output));
@@ -71,7 +71,7 @@ impl HttpServer {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // It says when it is about to listen.
+        // The server logs a line right before it listens.
         let mut said = String::new();
         BufReader::new(process.stderr.take().unwrap()).read_line(&mut said).unwrap();
         poll::wait_until_listening("the everything-server", ([127, 0, 0, 1], port).into());
@@ -86,7 +86,7 @@ impl Drop for HttpServer {
     }
 }
 
-/// A home of its own for the records of workloads. Removes the containers that are left when the test ends.
+/// A separate home folder for the records of workloads. It removes the containers that are left when the test ends.
 struct Home {
     folder: tempfile::TempDir,
     prefix: String,
@@ -100,7 +100,7 @@ impl Home {
         }
     }
 
-    /// The containers of our workloads: name of the workload and state.
+    /// The containers of this test's workloads: the name of the workload, and the state.
     fn containers(&self) -> Vec<(String, String)> {
         let format = "{{.Label \"mcpm-name\"}} {{.State}}";
         let listed = docker(&["ps", "--all", "--filter", "label=mcpm-name", "--format", format]);
@@ -114,7 +114,7 @@ impl Home {
         ours
     }
 
-    /// Checks that of the workloads the program ran these containers are left, and that none runs.
+    /// Checks that exactly these containers are left of the workloads that the program ran, and that none is running.
     fn assert_ended(&self, names: &[&str]) {
         let expected: Vec<_> = names.iter().map(|name| ((*name).to_owned(), "exited".to_owned())).collect();
         assert_eq!(self.containers(), expected);
@@ -139,7 +139,7 @@ fn docker(args: &[&str]) -> Output {
     output
 }
 
-/// Runs a command, which must succeed, and returns what it printed.
+/// Runs a command, which must succeed, and returns its output.
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", text(&output));

@@ -1,12 +1,12 @@
-//! The same cases in every language: what a program can do with mcpm, and what it is told.
+//! The same cases in every language: which operations a program can use, and which results and errors it gets.
 //!
-//! A case is a file in `data/cases`. Each line is a verb and its words, for example `call test_simple_text simple text`,
-//! which calls a tool and expects a text in the result. `$IMAGE` is the image of the everything-server, `$SILENT` one that
-//! never responds, `$PREFIX` what names of workloads begin with, `$FOLDER` an empty folder, `$REGISTRY` the registry beside
-//! the cases, and `$REMOTE` a remote server that requires a login.
-//! A program per language runs them: `cases/rust.rs`, `cases/case.c`, `cases/case.py` and, with the tests of the Swift
-//! package, `bindings/swift/Tests/McpmTests/CaseTests.swift`.
-//! Events of other kinds than an expected one are skipped.
+//! A case is a file in `data/cases`. Each line is a verb and its words, for example `call test_simple_text simple
+//! text`, which calls a tool and expects a text in the result. `$IMAGE` is the image of the everything-server,
+//! `$SILENT` the image of a server that never responds, `$PREFIX` the beginning of the names of workloads, `$FOLDER` an
+//! empty folder, `$REGISTRY` the registry beside the cases, and `$REMOTE` a remote server that requires a login.
+//! One program per language runs the cases: `cases/rust.rs`, `cases/case.c`, `cases/case.py` and, with the tests of the
+//! Swift package, `bindings/swift/Tests/McpmTests/CaseTests.swift`. A program that waits for an event skips events of
+//! other kinds.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::print_stderr, reason = "the last line that is shown is the one that failed")]
 
@@ -28,7 +28,7 @@ fn folder() -> PathBuf {
     mcpm_tests::root().join("tests/data/cases")
 }
 
-/// A case, a state directory and a folder of its own, and the variables.
+/// A case, with its own state directory and folder, and the variables.
 struct Run {
     file: PathBuf,
     state: tempfile::TempDir,
@@ -59,7 +59,7 @@ impl Run {
     }
 }
 
-/// Declares a test of each case in each language.
+/// Declares a test for each case in each language.
 macro_rules! cases {
     ($($name:ident: $file:literal,)+) => {
         const CASES: &[&str] = &[$($file),+];
@@ -136,7 +136,7 @@ fn every_case_is_run() {
     let names = files.map(|name| name.into_string().unwrap());
     let kept: BTreeSet<String> =
         names.filter_map(|name| Some(name.strip_suffix(".case")?.to_owned())).collect();
-    // The identity tests run it: it needs a server that requires a login.
+    // The identity tests run this case, because it needs a server that requires a login.
     let run = CASES.iter().copied().chain(["login"]).map(str::to_owned).collect();
     assert_eq!(kept, run);
 }

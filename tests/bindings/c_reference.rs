@@ -13,7 +13,7 @@ use super::programs::text;
 fn the_c_reference_is_built_without_warnings() {
     let folder = tempfile::tempdir().unwrap();
     let package = mcpm_tests::root().join("bindings/c");
-    // The kept settings; of a repeated one, the last counts.
+    // The settings in the repository; if one is repeated, the last value counts.
     let settings = fs::read_to_string(package.join("Doxyfile")).unwrap();
     let settings = format!("{settings}OUTPUT_DIRECTORY = {}\n", folder.path().display());
     let mut doxygen = Command::new("doxygen");

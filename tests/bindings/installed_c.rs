@@ -21,7 +21,7 @@ const COMPILERS: [(&str, &str); 6] = [
     ("clang++", "c++20"),
 ];
 
-/// Returns the command of a strict compiler, up to its input.
+/// Returns the command line of a strict compiler, up to its input file.
 fn strict(compiler: &str, standard: &str) -> Command {
     let mut command = Command::new(compiler);
     command.arg(format!("-std={standard}")).args(["-Wall", "-Wextra", "-Werror", "-pedantic"]);
@@ -31,12 +31,12 @@ fn strict(compiler: &str, standard: &str) -> Command {
     command
 }
 
-/// Returns where cargo has built the libraries that the tests use.
+/// Returns the folder in which cargo has built the libraries that the tests use.
 fn built() -> PathBuf {
     PathBuf::from(mcpm_tests::library()).parent().unwrap().to_owned()
 }
 
-/// Installs these of the libraries that the tests use below a folder.
+/// Installs these libraries, which the tests use, below a folder.
 fn install(prefix: &Path, libraries: &[&str]) {
     let (built, from) = (built(), tempfile::tempdir().unwrap());
     for library in libraries {
@@ -144,7 +144,7 @@ fn the_installed_c_library_is_linked_statically() {
     let set = |names: &str| names.split_whitespace().map(str::to_owned).collect::<BTreeSet<_>>();
     assert_eq!(set(private), set(&needed), "`static_libs` in bindings/c/install");
 
-    // As bindings/c/README.md says: otherwise the linker prefers the shared library.
+    // As bindings/c/README.md describes: otherwise the linker prefers the shared library.
     let flags = flags.replace("-lmcpm", "-l:libmcpm.a");
     let program = folder.path().join("static");
     let mut command = strict("gcc", "c11");
@@ -154,7 +154,7 @@ fn the_installed_c_library_is_linked_statically() {
     fs::remove_file(program).unwrap();
 
     let program = cmake(folder.path(), &prefix, "mcpm::static");
-    // The shared library is not there any more.
+    // The shared library has been removed.
     fs::rename(prefix.join("lib"), prefix.join("moved")).unwrap();
     assert_starts(&program, "");
 }
@@ -204,7 +204,7 @@ fn every_handle_that_is_freed_is_marked_in_the_header() {
             let is_handle = argument.contains(" *") && !argument.contains(" **");
             let frees = is_handle && declaration.contains("_free(");
             let is_passed = is_callback && is_handle && argument != "void *user_data";
-            // Constants are borrowed, and so is what a callback puts its answer into.
+            // A pointer to a constant is borrowed, and so is the answer that a callback sets.
             let is_borrowed = argument.starts_with("const ") || argument.contains("mcpm_prompt_answer *");
             if is_result || frees || (is_passed && !is_borrowed) {
                 results += usize::from(is_result);
@@ -216,6 +216,6 @@ fn every_handle_that_is_freed_is_marked_in_the_header() {
         }
     }
     assert!(unmarked.is_empty(), "{unmarked:?}: use `Owned` in mcpm-ffi/src/c");
-    // Otherwise this test no longer understands the header.
+    // If this fails, the test no longer understands the header.
     assert!(results >= 60 && passed >= 12, "only {results} results and {passed} of callbacks were found");
 }

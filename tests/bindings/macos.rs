@@ -1,5 +1,5 @@
-//! What is built on macOS only: the XCFramework, and the C library under its names there. The tools of macOS are
-//! replaced by scripts that record how they are called.
+//! The parts that are built only on macOS: the XCFramework, and the C library with the file names of macOS. Scripts
+//! that record how they are called replace the tools of macOS.
 
 use std::{
     env, fs,
@@ -13,12 +13,12 @@ use super::{
     programs::text,
 };
 
-/// A folder of programs that record how they are called, instead of those of macOS.
+/// A folder of programs that replace those of macOS and record how they are called.
 struct MacOs {
     folder: tempfile::TempDir,
 }
 
-/// Records the name and the arguments. What follows is the program's own.
+/// Records the name and the arguments of the call. The rest of the script is the replaced program's behavior.
 const RECORD: &str = "#!/bin/sh\nset -eu\necho \"${0##*/} $*\" >>\"$RECORD\"\n";
 
 impl MacOs {
@@ -65,7 +65,7 @@ impl MacOs {
             .unwrap()
     }
 
-    /// The calls so far, without the folder and the names of temporary files.
+    /// The recorded calls, without the folder and the names of temporary files.
     fn record(&self) -> Vec<String> {
         let record = fs::read_to_string(self.folder.path().join("record")).unwrap();
         let folder = self.folder.path().display().to_string();

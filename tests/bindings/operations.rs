@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs};
 
 use mcpm::options::{OptionSet as _, OptionSpec, ProxyOptions, WorkloadOptions};
 
-/// An operation in Rust, in C, and in Python and Swift, whose name uniffi puts together.
+/// An operation in Rust, in C, and in Python and Swift, where uniffi derives the name from the class and the method.
 struct Operation {
     rust: &'static str,
     c: &'static str,
@@ -59,8 +59,8 @@ const OPERATIONS: &[Operation] = &[
     operation("version of the crate", "mcpm_version", "func_version"),
 ];
 
-/// What a start takes besides options: a method of Rust's builders or of `Launch`, a function of C's builders, and the
-/// keyword of a start in Python and in Swift.
+/// The parameters of a start besides options: a method of Rust's builders or of `Launch`, a function of C's builders,
+/// and the keyword of a start in Python and in Swift.
 struct StartParameter(&'static [&'static str], &'static [&'static str], &'static str, &'static str);
 
 const START_PARAMETERS: &[StartParameter] = &[
@@ -70,7 +70,7 @@ const START_PARAMETERS: &[StartParameter] = &[
         "in_process_only",
         "inProcessOnly",
     ),
-    // The environment has the prompt.
+    // In Rust, the environment contains the prompt.
     StartParameter(
         &["WorkloadBuilder::environment", "ProxyBuilder::environment"],
         &["mcpm_workload_builder_user_prompt", "mcpm_proxy_builder_user_prompt"],
@@ -85,7 +85,7 @@ const START_PARAMETERS: &[StartParameter] = &[
     ),
 ];
 
-/// What only Rust has, and why.
+/// Items that only Rust has, and why.
 const ONLY_IN_RUST: &[(&str, &str)] = &[
     ("RunningWorkload::connect", "`connect_with` without options"),
     ("RunningWorkload::spec", "types of the library's internals"),
@@ -139,7 +139,7 @@ const ONLY_IN_RUST: &[(&str, &str)] = &[
     ("Workloads::images", "for programs that manage an image store, which only Rust programs can"),
 ];
 
-/// What only Python and Swift have, because they pull.
+/// Items that only Python and Swift have, because their programs fetch events instead of receiving callbacks.
 const PULLED: &[&str] =
     &["constructor_events_new", "method_events_next", "method_logreader_next", "constructor_workloads_new"];
 
@@ -147,7 +147,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(mcpm_tests::root().join(path)).unwrap()
 }
 
-/// The public functions of a type, which are indented once.
+/// The public functions of a type, whose lines are indented by one level.
 fn functions_of(kind: &str, path: &str) -> BTreeSet<String> {
     let source = read(path);
     let (_, body) = source.split_once(&format!("\nimpl {kind} {{\n")).unwrap();
@@ -200,7 +200,7 @@ fn every_operation_of_python_and_swift_is_in_the_table() {
     assert_eq!(exported, known);
 }
 
-/// The classes whose methods the module `mcpm.sync` has, too, and which a file of the Swift package wraps.
+/// The classes whose methods `mcpm.sync` has, too, and which a file of the Swift package wraps.
 const CLASSES: [&str; 4] = ["Workload", "Proxy", "Connection", "Workloads"];
 
 impl Operation {
@@ -217,9 +217,9 @@ impl Operation {
         (Some(class), if name == "export_to" { "export" } else { name })
     }
 
-    /// The file of the Swift package that has the operation, and what it calls or exports.
+    /// The file of the Swift package that contains the operation, and the name that it calls or exports.
     fn swift(&self) -> (&'static str, String) {
-        // After the kind and the class.
+        // The name after the kind and the class.
         let name = camel_case(self.native.splitn(3, '_').last().unwrap());
         match self.python() {
             (None, name) => ("Process", format!("McpmGenerated.{name}(")),
@@ -232,7 +232,7 @@ impl Operation {
     }
 }
 
-/// A name as Swift writes it.
+/// Converts a name to Swift's form.
 fn camel_case(name: &str) -> String {
     let words = name.split('_').enumerate();
     words
@@ -250,7 +250,7 @@ fn every_operation_is_in_the_python_package() {
     for operation in OPERATIONS {
         match operation.python() {
             (None, name) => assert!(has(&format!("mcpm.{name}")), "Python has no `{name}`"),
-            // The classes of errors have its members.
+            // The classes of errors have the members of `McpmError`.
             (Some("McpmError"), name) => assert!(has(&format!("mcpm.InternalError.{name}"))),
             (Some(class), name) => {
                 assert!(has(&format!("mcpm.{class}.{name}")), "`mcpm.{class}` has no `{name}`");
@@ -281,7 +281,7 @@ fn every_operation_is_in_the_swift_package() {
         for class in starts_with_parameter(rust) {
             let source = source(class);
             let heads = source.split("func start(").skip(1).map(|rest| rest.split(" async ").next().unwrap());
-            // The first argument of those that programs call has no label.
+            // The first argument of functions that programs call has no label.
             for head in heads.filter(|head| head.trim_start().starts_with('_')) {
                 assert!(
                     head.contains(&format!("{label}: ")),
@@ -292,7 +292,7 @@ fn every_operation_is_in_the_swift_package() {
     }
 }
 
-/// The classes whose starts in Python and Swift take what these methods of Rust set.
+/// The classes whose starts in Python and Swift accept the values that these methods of Rust set.
 fn starts_with_parameter(rust: &[&str]) -> Vec<&'static str> {
     let starts = [
         ("Workload::", "Workload"),
@@ -308,7 +308,7 @@ fn starts_with_parameter(rust: &[&str]) -> Vec<&'static str> {
 #[test]
 fn every_operation_of_c_is_in_the_table() {
     let symbols = read("bindings/c/mcpm.symbols");
-    // The others return or free what operations return.
+    // The other functions return or free results of operations.
     let helpers = [
         "mcpm_error_",
         "mcpm_explanation_",
@@ -388,7 +388,7 @@ fn every_option_is_in_every_language() {
     }
 }
 
-/// The text between two others.
+/// The text between two other texts.
 fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
     let (_, rest) = text.split_once(begin).unwrap();
     rest.split_once(end).map_or(rest, |(found, _)| found)

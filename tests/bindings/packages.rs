@@ -20,7 +20,7 @@ pub(crate) fn build_packages(out: &Path, parts: &[&str]) {
     let tools = testbed::path("MCPM_TEST_PYTHON").parent().unwrap().to_owned();
     let mut build = Command::new(bindings().join("build"));
     mcpm_tests::without_package_variables(&mut build);
-    // Variables of lints would compile with other settings than a release.
+    // With the environment variables for lints, cargo would compile with other settings than a release.
     for name in ["RUSTC_WORKSPACE_WRAPPER", "CLIPPY_ARGS", "RUSTFLAGS"] {
         build.env_remove(name);
     }

@@ -6,18 +6,18 @@ use std::{
     process::{Command, Output},
 };
 
-/// Returns all that a program printed.
+/// Returns the complete output of a program.
 pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// How the memory of a C program is checked while it runs. Both checkers also see what the library allocates, and end
-/// the program with an error if memory is lost when it ends.
+/// The way in which the memory of a C program is checked while it runs. Both checkers also see the memory that the
+/// library allocates, and end the program with an error if memory has leaked when it ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum MemoryCheck {
     None,
     Valgrind,
-    /// The sanitizers of this compiler for addresses, leaks and undefined behaviour.
+    /// The compiler's sanitizers for addresses, leaks and undefined behavior.
     Sanitizers(&'static str),
 }
 
@@ -35,7 +35,7 @@ const VALGRIND: [&str; 6] = [
     "--child-silent-after-fork=yes",
 ];
 
-/// Compiles a C program as strictly as a compiler can, and returns the command that runs it.
+/// Compiles a C program with the strictest settings of the compiler, and returns the command that runs it.
 pub(crate) fn c_program(source: &str, check: MemoryCheck) -> Command {
     let root = mcpm_tests::root();
     let library = PathBuf::from(mcpm_tests::library());
@@ -50,7 +50,7 @@ pub(crate) fn c_program(source: &str, check: MemoryCheck) -> Command {
     };
     let name = Path::new(source).file_stem().unwrap().to_str().unwrap();
     let program = folder.join(format!("{name}{suffix}"));
-    // Several tests compile the same program, and none may see half of it.
+    // Several tests compile the same program, and none may see an incomplete file.
     let compiling = program.with_extension(std::process::id().to_string());
     let libraries = folder.join("lib");
     link_by_soname(&library, &libraries);
@@ -85,7 +85,7 @@ fn link_by_soname(library: &Path, folder: &Path) {
     fs::rename(linking, link).unwrap();
 }
 
-/// Lays the Python package out as it is installed, and returns what `PYTHONPATH` names.
+/// Lays out the Python package as it is installed, and returns the value for `PYTHONPATH`.
 pub(crate) fn python_path() -> tempfile::TempDir {
     let path = tempfile::tempdir().unwrap();
     let package = path.path().join("mcpm");

@@ -79,8 +79,9 @@ fn the_python_package_has_the_features_of_the_library_without_those_of_c() {
     assert_eq!(listed("bindings/python/pyproject.toml", "features"), features);
 }
 
-/// The packages are built, the wheel from the source distribution, and it is installed in a fresh environment together
-/// with the wheel of the command. The package's tests and the types of its examples are checked with what is installed.
+/// Builds the packages, the wheel from the source distribution, and installs it in a fresh environment together with
+/// the wheel of the command. Then runs the package's tests and checks the types of its examples with the installed
+/// package.
 #[test]
 #[ignore = "nightly: compiles the library again"]
 fn the_python_wheel_is_installed_and_used() {
@@ -94,7 +95,7 @@ fn the_python_wheel_is_installed_and_used() {
     assert_eq!(sums, 3, "one for each file");
     let [command, wheel, sources] = files.as_slice() else { panic!("{files:?}") };
     assert!(command.starts_with("mcpm_cli-") && command.contains("-py3-none-"), "{command}");
-    // One for all versions of Python.
+    // One wheel is for all versions of Python.
     assert!(wheel.starts_with("mcpm_sdk-") && wheel.contains("-py3-none-"), "{wheel}");
     assert!(sources.starts_with("mcpm_sdk-") && sources.ends_with(".tar.gz"), "{sources}");
     let environment = folder.path().join("environment");
@@ -126,7 +127,7 @@ fn the_python_wheel_is_installed_and_used() {
     pytest.current_dir(mcpm_tests::root().join("bindings/python")).env("PYTHONPATH", installed.trim_end());
     run(pytest.env("PYTHONDONTWRITEBYTECODE", "1").env("MCPM_TEST_PREFIX", &home.prefix));
     home.assert_ended(&[]);
-    // Not those of the checkout, which the settings of the package name.
+    // Tests the installed modules, not those of the checkout, which the settings of the package name.
     let mut mypy = Command::new(testbed::path("MCPM_TEST_PYTHON"));
     mypy.args([
         "-m",

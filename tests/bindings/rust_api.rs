@@ -1,4 +1,4 @@
-//! The public API of the crate `mcpm`, compared with the kept one.
+//! The public API of the crate `mcpm`, compared with the snapshot in the repository.
 
 use std::{collections::BTreeSet, env, fs, process::Command};
 
@@ -12,7 +12,7 @@ fn the_rust_api_is_the_kept_one() {
         .args(["rustdoc", "--quiet", "--package", "mcpm", "--lib", "--target-dir"])
         .arg(&target)
         .args(["--", "-Z", "unstable-options", "--output-format", "json"])
-        // Only a nightly rustdoc writes JSON, unless it is told so.
+        // Only nightly rustdoc writes JSON, unless this variable is set.
         .env("RUSTC_BOOTSTRAP", "mcpm")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .env_remove("RUSTFLAGS")

@@ -1,21 +1,21 @@
-//! The public API of the Swift package, compared with the kept one.
+//! The public API of the Swift package, compared with the snapshot in the repository.
 //!
 //! It consists of the public declarations of the module `Mcpm`, and of those of the generated types that the module
 //! exports.
 
 use std::{collections::BTreeSet, env, fs, iter::Peekable, path::PathBuf, str::Chars};
 
-/// What a declaration can declare. Those with members are first.
+/// The kinds of declarations. Those that can have members are first.
 const KINDS: [&str; 11] =
     ["class", "struct", "enum", "protocol", "extension", "case", "var", "let", "func", "init", "typealias"];
 const TYPES: usize = 5;
 
-/// Where a declaration is.
+/// The place of a declaration.
 #[derive(Clone, Copy)]
 struct Container<'a> {
-    /// The names of the types around it, with dots.
+    /// The names of the enclosing types, separated by dots.
     name: &'a str,
-    /// Whether its members are public without saying so, and whether that holds for cases alone.
+    /// Whether its members are public without a modifier, and whether that holds for cases only.
     public_members: bool,
     public_cases: bool,
 }
@@ -43,7 +43,7 @@ fn read_members(code: &mut Peekable<Chars<'_>>, container: Container<'_>, found:
     }
 }
 
-/// Tells whether a declaration goes on after the end of a line.
+/// Returns whether a declaration continues after the end of a line.
 fn goes_on(head: &str, code: &Peekable<Chars<'_>>) -> bool {
     let head = head.trim();
     let is_begun = head == "public" || (head.starts_with('@') && !head.contains(' '));
@@ -51,7 +51,7 @@ fn goes_on(head: &str, code: &Peekable<Chars<'_>>) -> bool {
     is_begun || ["async", "throws", "->", "where", "{"].iter().any(|word| next.starts_with(word))
 }
 
-/// Reads one declaration, whose body follows if there is one.
+/// Reads one declaration, and its body if there is one.
 fn read_declaration(
     head: &str,
     body: Option<&mut Peekable<Chars<'_>>>,
@@ -84,13 +84,13 @@ fn read_declaration(
     }
     let Some(code) = body else { return };
     match name.is_empty() || kind.is_none() {
-        // What the body of a function or a property declares is not part of the API.
+        // Declarations inside the body of a function or a property are not part of the API.
         true => read_members(code, members, &mut BTreeSet::new()),
         false => read_members(code, Container { name: &name, ..members }, found),
     }
 }
 
-/// Removes comments, directives, and the contents of strings, in which braces mean nothing.
+/// Removes comments, directives, and the contents of strings, whose braces have no meaning.
 fn without_comments(source: &str) -> String {
     let mut code = String::new();
     for line in source.lines().map(|line| line.split(" // ").next().unwrap()) {
@@ -127,7 +127,7 @@ fn declarations(sources: &[String]) -> BTreeSet<String> {
     found
 }
 
-/// The API, a declaration in each line; those of members name the type first.
+/// The API with one declaration per line; the lines of members begin with the type.
 fn api() -> String {
     let own = sources("Mcpm");
     let (mut lines, generated) = (declarations(&own), declarations(&sources("McpmGenerated")));

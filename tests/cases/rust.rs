@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use url::Url;
 
-/// Runs the case in a file; `variables` are those of its lines.
+/// Runs the case in a file; `variables` are the variables in its lines.
 pub(crate) async fn run(file: &Path, variables: &HashMap<&str, String>, environment: Environment) {
     let mut case = Case::new(environment);
     for (number, line) in std::fs::read_to_string(file).unwrap().lines().enumerate() {
@@ -56,10 +56,10 @@ struct Case {
     stopped: bool,
 }
 
-/// A user who follows the login or cancels it, and who allows access to this machine or denies it.
+/// A user who follows or cancels the login, and who allows or denies access to this machine.
 #[derive(Debug)]
 struct Prompt {
-    /// The word of the case.
+    /// The word in the case that selects the behavior.
     behaviour: String,
     prompted: AtomicUsize,
 }

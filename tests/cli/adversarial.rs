@@ -1,4 +1,4 @@
-//! A hostile client, a hostile server and a caller without a token, all at once, beside a client that means well.
+//! A hostile client, a hostile server and a caller without a token at the same time, beside a well-behaved client.
 
 use std::{
     fs,
@@ -26,16 +26,16 @@ use super::{
     support::{Home, Outcome, docker},
 };
 
-/// What may be held beyond what the proxy needs at rest.
+/// Maximum memory beyond that of the idle proxy.
 const MAX_RESIDENT_BYTES: u64 = 128 << 20;
-/// What may be held for a moment, while a buffer that grows is copied.
+/// Maximum memory for a moment, while a growing buffer is copied.
 const MAX_PEAK: u64 = 192 << 20;
-/// Calls of the client that means well that are answered at least, while the others keep the processors busy.
+/// Minimum number of answered calls of the well-behaved client, while the others keep the processors busy.
 const MIN_CALLS: usize = 5;
-/// The processes of a server, and one that takes the place of another.
+/// The processes of a server, plus one that replaces another.
 const MAX_CONTAINERS: usize = 9;
 
-/// A server that answers `echo`, and does what it likes at any other call.
+/// A server that answers `echo`, and misbehaves at any other call.
 const SERVER: &str = r#"
 import json, sys, threading
 lock = threading.Lock()
@@ -91,7 +91,7 @@ for line in sys.stdin:
         result(id, {})
 "#;
 
-/// Sends a request and reads the beginning of what comes; whatever happens is fine.
+/// Sends a request and reads the beginning of the response; every outcome is accepted.
 async fn send_ignoring_errors(request: Request, to: SocketAddr, read: usize) -> Option<Vec<u8>> {
     let exchange = async {
         let mut stream = TcpStream::connect(to).await.ok()?;
@@ -110,7 +110,7 @@ async fn send_ignoring_errors(request: Request, to: SocketAddr, read: usize) -> 
     tokio::time::timeout(Duration::from_secs(5), exchange).await.ok().flatten()
 }
 
-/// One who attacks with a token of their own.
+/// An attacker with their own token.
 struct Attacker {
     http: Http,
 }
@@ -131,7 +131,7 @@ impl Attacker {
     async fn attack(&self, round: usize) {
         let (to, large) = (self.http.0, "x".repeat(8 << 20));
         match round % 10 {
-            // Hangs up over handshakes that no other client makes.
+            // Disconnects during handshakes that no other client makes.
             0 => {
                 let unlike = json!({ "experimental": { round.to_string(): {} } });
                 drop(send_ignoring_errors(self.post(&initialize(LEGACY, unlike)), to, 0).await);
@@ -145,7 +145,7 @@ impl Attacker {
                 let marked = |body: &Value| self.post(body).header("Mcp-Session-Id", &id);
                 let call = |name: &str| marked(&request(1, "tools/call", tool(name, json!({}))));
                 match kind {
-                    // Breaks off streams with large answers.
+                    // Disconnects from streams with large responses.
                     2 => drop(send_ignoring_errors(call("big"), to, 1024).await),
                     3 => drop(send_ignoring_errors(call("longer"), to, 1024).await),
                     4 => drop(send_ignoring_errors(call("asks"), to, 1024).await),
@@ -166,7 +166,7 @@ impl Attacker {
     }
 }
 
-/// The memory of a process: what it has now (`VmRSS`), or the most that it had so far (`VmHWM`).
+/// The memory of a process: the current size (`VmRSS`), or the maximum so far (`VmHWM`).
 fn memory(pid: u32, field: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
@@ -181,7 +181,7 @@ fn one_client_is_served_while_others_and_the_server_are_hostile() {
     let introspection = provider(&runtime);
     let script = home.write("server.py", SERVER);
     let name = home.name("pressure");
-    // Without a limit, callers without a token fill it several times over.
+    // Without a rate limit, the denials of callers without a token would fill these log files several times over.
     let audit = home.write("audit.json", r#"{"rotateSize": 4194304, "rotateCount": 2}"#);
     let volume = format!("{script}:/server.py:ro");
     let run = [

@@ -53,7 +53,7 @@ fn an_audit_configuration_that_is_wrong_is_refused_before_anything_starts() {
     assert!(!home.path("nowhere").exists() && !home.path("state").exists());
 }
 
-/// Asks for what is refused: a page of another origin. Returns the id of the refusal.
+/// Sends a request that is denied, from a page of another origin, and returns the id of the denial.
 fn refused(url: &str) -> String {
     let address = url.strip_prefix("http://").unwrap().trim_end_matches("/mcp");
     let mut stream = TcpStream::connect(address).unwrap();
@@ -83,7 +83,7 @@ fn a_proxy_writes_its_audit_log_to_standard_output_and_its_refusals_are_explaine
     let refusal = refused(&url);
     let denied: Value = serde_json::from_str(&proxy.read_line()).unwrap();
     assert_eq!(denied["metadata"]["extra"]["refusal"], json!(refusal), "{denied}");
-    // Another process explains it, while the proxy runs and afterwards.
+    // Another process explains the denial, while the proxy runs and afterwards.
     let explained = home.run(&["explain", &refusal, "--output", "json"]).succeeded().json();
     proxy.signal("TERM");
     let outcome = proxy.wait();
@@ -140,7 +140,7 @@ fn a_workload_is_recorded_in_its_folder_until_it_is_removed() {
     assert!(has("http_request", "denied"), "{text}");
     home.run(&["rm", &name]).succeeded();
     home.assert_nothing_left();
-    // What a workload cannot have is said at once, and kept nowhere.
+    // Configurations that a workload cannot have are rejected at once, and nothing is recorded.
     home.write("stdout.json", r#"{"sink": "stdout"}"#);
     let outcome =
         home.run(&["run", "mcpm-test/everything:1", "--name", &name, "--audit-config", "stdout.json"]);

@@ -1,4 +1,4 @@
-//! The file of the audit log, when several processes write to it and when it cannot be written.
+//! The audit log file when several processes write to it, and when it cannot be written.
 
 use std::{
     collections::BTreeSet,
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::support::{Home, Program, wait_until};
 
-/// Asks a proxy whether it is well, and returns the answer.
+/// Requests `/health` of a proxy, and returns the response.
 fn ask(url: &str, id: &str) -> String {
     let address = url.strip_prefix("http://").unwrap().trim_end_matches("/mcp");
     let mut stream = TcpStream::connect(address).unwrap();
@@ -31,7 +31,7 @@ fn is_accepted(answer: &str) -> bool {
     !refused
 }
 
-/// A proxy in front of nothing, with this audit configuration; started by `command`, which gets its arguments.
+/// A proxy without a server behind it, with this audit configuration; `command` starts it and gets its arguments.
 fn proxy(
     home: &Home,
     name: &str,
@@ -47,7 +47,7 @@ fn proxy(
     (proxy, url)
 }
 
-/// The events in a file: every line is one.
+/// The events in a file, which has one event per line.
 fn events(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap();
     assert!(text.is_empty() || text.ends_with('\n'), "{}: {text}", path.display());
@@ -99,7 +99,8 @@ fn concurrent_writers_lose_no_events_and_tear_no_lines() {
     assert_eq!((found.len(), different.len()), (400, 400));
 }
 
-/// The program in a mount namespace where `DIR/small` has room for a few events, until `DIR/small/other` is deleted.
+/// Runs the program in a mount namespace where `DIR/small` has room for a few events, until `DIR/small/other` is
+/// deleted.
 fn with_small_disk(home: &Home, args: &[&str]) -> Command {
     let mut command = home.command("unshare");
     if !rustix::process::geteuid().is_root() {
@@ -118,21 +119,21 @@ fn a_full_disk_denies_requests_or_counts_lost_events() {
         fs::create_dir(home.path("small")).unwrap();
         let config = json!({"logFile": "small/audit.jsonl", "failClosed": fail_closed});
         let (mut proxy, url) = proxy(&home, "front", &config, |args| with_small_disk(&home, args));
-        // As the proxy sees it.
+        // The path as the proxy sees it.
         let small = format!("/proc/{}/root{}", proxy.pid(), home.text("small"));
         let log = Path::new(&small).join("audit.jsonl");
-        // Room for far fewer.
+        // There is room for far fewer events.
         let answers = (0..300).map(|number| is_accepted(&ask(&url, &number.to_string())));
         let let_through = answers.take_while(|accepted| *accepted).count();
         assert_eq!(let_through == 300, !fail_closed);
         proxy.wait_for_stderr("lines were dropped");
         if fail_closed {
-            // Nobody was answered whose event is not there, and nobody else's is.
+            // Each caller who got a response has an event, and no other caller has one.
             let recorded = events(&log);
             let ids: Vec<_> = (0..let_through).map(|number| number.to_string()).collect();
             assert_eq!(recorded.iter().map(request_id).collect::<Vec<_>>(), ids);
         }
-        // Somebody makes room, and the next event brings back how many are missing.
+        // After space is freed, the next event contains the number of missing events.
         fs::remove_file(Path::new(&small).join("other")).unwrap();
         assert!(is_accepted(&ask(&url, "after")));
         wait_until("the event is written", || {
@@ -163,7 +164,7 @@ fn a_deleted_log_is_recreated_and_a_deleted_folder_denies_requests() {
     fs::rename(home.path("logs"), home.path("away")).unwrap();
     let refused = ask(&url, "c");
     assert!(!is_accepted(&refused));
-    // Whose fault it is, is for the operator alone.
+    // Only the operator may see the cause.
     let id = refused.lines().find_map(|line| line.strip_prefix("mcpm-refusal: ")).unwrap();
     let explained = home.run(&["explain", id, "-o", "json"]).succeeded().json();
     assert_eq!(explained["reason"], "audit.not_written");
@@ -196,7 +197,7 @@ fn an_unwritable_audit_folder_fails_the_start() {
     assert_eq!(fs::read_dir(home.path("closed")).unwrap().count(), 0);
 }
 
-/// Whether a process waits for the lock of a file.
+/// Returns whether a process waits for the lock of a file.
 fn waits(pid: u32) -> bool {
     let locks = fs::read_to_string("/proc/locks").unwrap();
     locks
@@ -204,10 +205,10 @@ fn waits(pid: u32) -> bool {
         .any(|line| line.contains("-> FLOCK") && line.split_whitespace().any(|word| word == pid.to_string()))
 }
 
-/// A disk that does not answer, as the proxy sees it: another process holds the file and lets go of it when the test
+/// Simulates a disk that does not respond: another process holds the lock of the file, and releases it when the test
 /// says so.
 struct SlowDisk {
-    // Dropped before its home.
+    // Must be dropped before its home.
     proxy: Program,
     log: PathBuf,
     held: fs::File,
@@ -216,7 +217,7 @@ struct SlowDisk {
 }
 
 impl SlowDisk {
-    /// Sends a request, and waits until the proxy waits for the file.
+    /// Sends a request, and waits until the proxy waits for the lock.
     fn with_a_request(fail_closed: bool) -> Self {
         let home = Home::without_engine();
         let log = home.write("audit.jsonl", "");

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::support::{Home, Outcome, Session, docker, is_alive, kill, wait_until};
 
-/// The base image that consists of the system folders of this machine.
+/// The base image, which consists of the system folders of this machine.
 const SYSTEM_BASE: &str = "localhost/mcpm/host:system";
 const STDIO: &str = "mcpm-test/everything:1";
 
@@ -24,7 +24,7 @@ fn first_process(home: &Home, name: &str) -> u32 {
     process["first"]["pid"].as_u64().unwrap().try_into().unwrap()
 }
 
-/// The containers on record.
+/// The recorded containers.
 fn containers(home: &Home) -> usize {
     fs::read_dir(home.path("state/mcpm/containers")).unwrap().count()
 }
@@ -79,7 +79,7 @@ fn a_local_script_runs_with_the_tools_of_this_machine() {
 #[test]
 fn a_package_without_its_base_image_warns_at_each_start() {
     let home = Home::new();
-    // The registry of the base image cannot be reached.
+    // The registry of the base image is unreachable.
     home.set("HTTPS_PROXY", "http://127.0.0.1:1");
     home.set("NO_PROXY", "pypi.org,files.pythonhosted.org");
     let name = home.name("time");
@@ -91,7 +91,7 @@ fn a_package_without_its_base_image_warns_at_each_start() {
     let started = home.run(&["start", &name]).succeeded();
     assert!(started.stderr.contains(warning), "{started:?}");
     home.run(&["rm", &name]).succeeded();
-    // Its image is here already.
+    // The image is already in the store.
     let again = home.run(&run).succeeded();
     assert!(!again.stderr.contains("cannot be pulled") && again.stderr.contains(warning), "{again:?}");
     home.run(&["rm", &name]).succeeded();
@@ -101,7 +101,7 @@ fn a_package_without_its_base_image_warns_at_each_start() {
 #[test]
 fn a_run_without_an_engine_says_which_runtime_it_took() {
     if !rustix::process::geteuid().is_root() {
-        // Whoever runs the tests may use an engine.
+        // The user who runs the tests may have access to an engine.
         return;
     }
     let home = Home::new();
@@ -135,7 +135,7 @@ fn a_run_without_an_engine_says_which_runtime_it_took() {
         one.map(|one| one["severity"].as_str().unwrap().to_owned())
     };
     assert_eq!(severity("runtime.builtin").as_deref(), Some("ok"), "{found}");
-    // The test bed reserves ids for this user, and nobody delegates control groups.
+    // The testbed reserves ids for this user, but no control groups are delegated to it.
     assert_eq!(severity("runtime.ids").as_deref(), Some("ok"), "{found}");
     assert_eq!(severity("runtime.limits").as_deref(), Some("warning"), "{found}");
 }

@@ -1,4 +1,4 @@
-//! Servers and registries whose certificates a private authority issued, and `--mcpm-ca-bundle`, which names it.
+//! Servers and registries with certificates of a private authority, and `--mcpm-ca-bundle`, which names that authority.
 
 use std::{
     fs,
@@ -14,7 +14,8 @@ use super::{
     support::{Home, Outcome, Program, Session, testbed_variable, wait_until},
 };
 
-/// The everything-server behind TLS. It has the environment of the test, since nothing of a home may be left at its end.
+/// The everything-server behind TLS. It has the environment of the test, because the test must leave nothing in a home
+/// folder.
 fn server(authority: &CertificateAuthority) -> (Program, TlsTerminator) {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut command = Command::new(testbed_variable("MCPM_TEST_EVERYTHING_SERVER"));
@@ -60,7 +61,7 @@ fn a_remote_server_of_a_private_authority_is_reached_with_the_bundle_and_after_a
     let url = outcome.url();
     let tools = Session::open(&url).tools();
     assert!(!tools.is_empty());
-    // The path is that of the folder in which the workload was made.
+    // The path was resolved in the folder in which the workload was created.
     let mut restart = home.mcpm(&["restart", &name]);
     let restarted = Outcome::of(restart.current_dir("/").output().unwrap()).succeeded();
     assert_eq!((restarted.stderr.as_str(), restarted.url()), ("", url.clone()));

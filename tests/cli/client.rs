@@ -1,4 +1,4 @@
-//! What a server offers, seen and called from the command line.
+//! The commands that show and call what a server offers.
 
 use serde_json::json;
 
@@ -101,7 +101,7 @@ fn progress_is_shown_and_questions_of_a_server_are_asked() {
     assert_eq!(code, Some(0), "{shown}");
     assert!(shown.contains("Hello, ann!"), "{shown}");
 
-    // Without a terminal nobody can be asked.
+    // Without a terminal, the user cannot be prompted.
     let declined = home.run(&["call", &name, ASKING]);
     assert_eq!((declined.code, declined.stdout.as_str()), (Some(1), ""));
     assert_eq!(declined.stderr, "error: the server still asked for input after 10 rounds\n");

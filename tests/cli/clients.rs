@@ -25,7 +25,7 @@ fn json_file(home: &Home, path: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(home.path(path)).unwrap()).unwrap()
 }
 
-/// The names of the tools that a client finds which reads a file.
+/// The names of the tools that a client finds when it reads a file.
 #[track_caller]
 fn tools(home: &Home, path: &str) -> Vec<String> {
     let client = mcpm_tests::root().join("tests/clients/fastmcp_config.py");
@@ -68,7 +68,7 @@ fn a_workload_is_entered_used_moved_and_removed() {
         fs::read_to_string(home.path(files[3])).unwrap().contains("bearer_token_env_var = \"TOKEN\"\r\n")
     );
 
-    // The workload starts on another port.
+    // The workload is started on another port.
     home.run(&["stop", &name]).succeeded();
     let spec = home.record_dir(&name).join("spec.json");
     let port = url.rsplit_once(':').unwrap().1.trim_end_matches("/mcp").to_owned();
@@ -125,7 +125,7 @@ fn a_terminal_shows_the_next_step() {
 #[test]
 fn what_cannot_be_entered_is_refused() {
     let home = Home::without_engine();
-    // No client is found by its program.
+    // No client's program is installed.
     home.set("PATH", &home.text("home"));
     home.write("home/.cursor/mcp.json", "{ broken");
     for (code, args) in [

@@ -1,4 +1,4 @@
-//! What the container of a workload gets, and what it may not do.
+//! The properties of a workload's container, and its restrictions.
 
 use std::{fs, net::TcpListener, process::Command};
 
@@ -11,14 +11,14 @@ const HTTP: &str = "mcpm-test/everything-http:1";
 /// An image with a shell.
 const DEBIAN: &str = "mcpm-test/python:1";
 
-/// Runs a command in a container; what it wrote, or how it failed.
+/// Runs a command in a container, and returns its output, or how it failed.
 fn exec(container: &str, script: &str) -> Result<String, String> {
     let output = Command::new("docker").args(["exec", container, "sh", "-c", script]).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap().trim_end().to_owned();
     if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
 }
 
-/// A port that nobody listens on now.
+/// A port on which nothing listens at the moment.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -58,7 +58,7 @@ fn a_container_is_confined_and_marked() {
     }
 }
 
-/// Engines write nothing, null or an empty list for the same.
+/// Engines represent an empty value as a missing field, null or an empty list.
 fn same(found: &Value, expected: &Value) -> bool {
     let is_empty = |value: &Value| match value {
         Value::Null => true,

@@ -1,5 +1,5 @@
-//! Connections that an isolated server is refused: on record with the call that was in flight, explained, and let through
-//! by the change that the explanation names.
+//! Denied connections of an isolated server: they are recorded together with the call that was in flight, explained,
+//! and allowed after the change that the explanation names.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::support::{Home, Outcome, Session};
 
-/// A server on a pipe with one tool, which fetches a URL and says how that went.
+/// A stdio server with one tool, which fetches a URL and returns the outcome.
 const FETCH_SERVER: &str = r#"
 import json, sys, urllib.request
 
@@ -39,7 +39,7 @@ for line in sys.stdin:
     print(json.dumps(said), flush=True)
 "#;
 
-/// This machine by its name, and an address of it that the name has.
+/// The name of this machine, and an address that the name resolves to.
 fn machine() -> (String, IpAddr) {
     let name = rustix::system::uname().nodename().to_str().unwrap().to_ascii_lowercase();
     let mut found = (name.as_str(), 0).to_socket_addrs().unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -47,7 +47,7 @@ fn machine() -> (String, IpAddr) {
     (name, address.ip())
 }
 
-/// An HTTP server of this machine that answers `reached`.
+/// An HTTP server on this machine that responds with `reached`.
 fn server(address: IpAddr) -> u16 {
     let listener = TcpListener::bind((address, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -65,7 +65,7 @@ fn server(address: IpAddr) -> u16 {
     port
 }
 
-/// What the command says of a refusal.
+/// The output of `mcpm explain` for a denial.
 #[track_caller]
 fn explained(home: &Home, id: &str) -> Value {
     let explained = home.run(&["explain", id, "--output", "json"]).succeeded().json();
@@ -98,7 +98,7 @@ fn a_denied_connection_is_audited_with_its_call_and_its_fix_works() {
             assert!(refused.is_empty(), "{log}");
             break;
         }
-        // What was tried, which call that was, and by which rule it was refused.
+        // The record has the destination, the call in flight, and the rule that denied the connection.
         let ([refused], [call]) = (&refused[..], &of_type("mcp_tool_call")[..]) else { panic!("{log}") };
         assert_eq!((&refused["outcome"], &refused["component"]), (&json!("denied"), &json!(name)));
         assert_eq!((&refused["target"]["name"], &refused["target"]["port"]), (&json!(host), &json!(port)));
@@ -120,14 +120,14 @@ fn a_denied_connection_is_audited_with_its_call_and_its_fix_works() {
         assert_eq!(words.nth(1), Some("network.outbound.allow_host"));
         home.run(&["rm", &name]).succeeded();
     }
-    // First the name, and then the address, which is this machine's.
+    // First the name is denied, and then the address, because it belongs to this machine.
     assert_eq!(reasons.len(), 2, "{reasons:?}");
     assert_eq!(reasons[0], "egress.host_not_allowed");
     let own = ["egress.loopback_address", "egress.own_address", "egress.private_address"];
     assert!(own.contains(&reasons[1].as_str()), "{reasons:?}");
 }
 
-/// The id of the refusal that a message names.
+/// The id of the denial that a message contains.
 #[track_caller]
 fn named(outcome: &Outcome) -> String {
     let (_, rest) = outcome.stderr.split_once("`mcpm explain ").unwrap_or_else(|| panic!("{outcome:?}"));

@@ -1,4 +1,4 @@
-//! What keeps workloads from running is found, and what is left over is removed.
+//! `mcpm doctor` finds problems that keep workloads from running, and removes leftovers.
 
 use std::os::unix::net::UnixListener;
 
@@ -65,7 +65,7 @@ fn an_engine_that_accepts_and_never_responds_hangs_nothing() {
     let engine = finding(&found, "runtime.engine");
     assert_eq!(engine["severity"], "error", "{engine}");
     assert!(engine["fix"].as_str().is_some(), "{engine}");
-    // The other checks are made.
+    // The other checks still run.
     for id in ["runtime.builtin", "folders.state", "secrets.store", "registry.reach"] {
         assert_eq!(finding(&found, id)["severity"], "ok", "{found}");
     }
@@ -101,7 +101,7 @@ fn what_is_broken_is_said_with_what_to_do() {
     assert_eq!((text.code, text.stderr.as_str()), (Some(1), ""), "{text:?}");
     assert!(text.stdout.contains("\nruntime.engine "), "{text:?}");
 
-    // The state folder cannot be made, since a file is in its place.
+    // The state folder cannot be created, because a file is in its place.
     home.write("state", "");
     let found = home.run(&["doctor", "-o", "json"]).json();
     assert_eq!(finding(&found, "folders.state")["severity"], "error", "{found}");

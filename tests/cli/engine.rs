@@ -24,7 +24,7 @@ fn an_engine_that_was_set_and_is_absent_is_named_with_what_set_it() {
 #[test]
 fn without_an_engine_every_place_is_listed_and_what_to_install() {
     let home = Home::new();
-    // In a mount namespace of its own, where the usual sockets are hidden.
+    // The command runs in a separate mount namespace, where the usual sockets are hidden.
     let script = "mount -t tmpfs none /run && exec \"$@\"";
     for (code, args) in [
         // The built-in runtime needs no engine.
@@ -84,7 +84,7 @@ fn a_missing_image_is_named_with_its_registry_and_what_to_do() {
 fn an_image_is_pulled_and_run() {
     let home = Home::new();
     let name = home.name("pulled");
-    // A repository of its own, since another test may pull the shared one.
+    // The test uses a separate repository, because another test may pull the shared one.
     let registry = testbed_variable("MCPM_TEST_REGISTRY");
     let image = format!("{registry}/{}:1", home.name("image"));
     docker(&["tag", "mcpm-test/everything:1", &image]);
@@ -95,7 +95,7 @@ fn an_image_is_pulled_and_run() {
     assert_eq!(home.run_and_record(&["run", &image, "--name", &name]).code, Some(0));
     let latest = format!("{registry}/{}", home.name("latest"));
     docker(&["tag", "mcpm-test/everything:1", &latest]);
-    // It cannot be updated, so the copy is used, with a warning.
+    // The image cannot be updated, so the local copy is used, with a warning.
     assert_eq!(home.run_and_record(&["run", &latest, "--name", &home.name("copy")]).code, Some(0));
     home.replace(&engine_shown(), "ENGINE");
     home.assert_transcript("engine/pulled");
@@ -109,7 +109,7 @@ fn a_pull_shows_a_progress_bar_on_terminals_only() {
     let home = Home::new();
     let (image, container) = (home.name("layer"), home.name("layer-maker"));
     let image = format!("{}/{image}:1", testbed_variable("MCPM_TEST_REGISTRY"));
-    // A layer of its own, since one that the engine has is not fetched again.
+    // The image has a unique layer, because the engine does not fetch a layer again that it has.
     let mut layer = vec![0; 4 << 20];
     fs::File::open("/dev/urandom").unwrap().read_exact(&mut layer).unwrap();
     fs::write(home.path("layer"), layer).unwrap();
@@ -120,13 +120,13 @@ fn a_pull_shows_a_progress_bar_on_terminals_only() {
     docker(&["push", "--quiet", &image]);
     docker(&["rmi", &image]);
 
-    // `script` gives its command a terminal, and says itself what is shown on it.
+    // `script` runs its command on a terminal, and prints what the terminal shows.
     let typed = format!("{} run {image} --name {}", home.program(), home.name("shown"));
     let mut script = home.command("script");
     let script = script.env("TERM", "xterm").args(["--quiet", "--return", "--command", &typed, "/dev/null"]);
     let shown = Outcome::of(script.output().unwrap()).succeeded().stdout;
     assert!(shown.contains(&format!("pulling {image}")), "{shown:?}");
-    // The bar is gone at the end: what stays is what stands behind the last erased line.
+    // The bar is removed at the end: only the text after the last erased line stays visible.
     let stays = shown.rsplit("\u{1b}[2K").next().unwrap();
     assert!(!stays.contains("pulling") && stays.contains("/mcp"), "{shown:?}");
 

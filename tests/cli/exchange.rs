@@ -1,4 +1,4 @@
-//! Token exchange of a workload: whose secret goes where, and what is left of it.
+//! Token exchange of a workload: where the secret is sent, and where it must not be stored.
 
 use std::{
     fs,
@@ -11,15 +11,15 @@ use std::{
 
 use super::support::Home;
 
-/// What the client of the exchange proves itself with.
+/// The client secret of the exchange.
 const SECRET: &str = "canary-of-the-exchange";
-/// What it is exchanged for.
+/// The token that the exchange returns.
 const SERVER_TOKEN: &str = "canary-of-the-server";
-/// What a caller comes with.
+/// The caller's token.
 const CALLER_TOKEN: &str = "canary-of-the-caller";
 
-/// A server that asks for a token, and the provider that knows and exchanges tokens, at one address. Tells what came:
-/// request line, `Authorization`, body.
+/// A server that requires a token, and an identity provider that introspects and exchanges tokens, at one address. It
+/// records each request: the request line, `Authorization`, and the body.
 fn server() -> (String, mpsc::Receiver<[String; 3]>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let authority = listener.local_addr().unwrap().to_string();
@@ -45,7 +45,7 @@ fn server() -> (String, mpsc::Receiver<[String; 3]>) {
                     Some(_) => {}
                 }
             }
-            // A connection alone asks whether anything is there.
+            // A connection without a request only checks whether the server listens.
             if line.is_empty() {
                 continue;
             }
@@ -74,7 +74,7 @@ fn server() -> (String, mpsc::Receiver<[String; 3]>) {
     (authority, told)
 }
 
-/// Posts with the caller's token; returns the status and the body.
+/// Posts with the caller's token, and returns the status and the body.
 fn call(url: &str) -> (String, String) {
     let output = Command::new("curl")
         .args([
@@ -96,7 +96,7 @@ fn call(url: &str) -> (String, String) {
     (status.to_owned(), body.to_owned())
 }
 
-/// Where below a folder a text stands.
+/// The files below a folder that contain a text.
 fn files_containing(folder: &Path, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -147,7 +147,7 @@ fn token_exchange_stores_no_secret() {
     let outcome = with_secrets(&run).succeeded();
     assert!(!outcome.stderr.contains("login"), "it will have a token: {outcome:?}");
     let url = outcome.url();
-    // The start also asks whether introspection works.
+    // The start also checks whether introspection works.
     let next = || loop {
         let request = told.recv().unwrap();
         if !request[2].contains("token=mcpm-start-check") {
@@ -159,7 +159,7 @@ fn token_exchange_stores_no_secret() {
     let is_exchanged = || {
         assert_eq!(call(&url), ("200".to_owned(), "{}".to_owned()));
         let mut came: Vec<[String; 3]> = Vec::new();
-        // The start check has no token.
+        // The check at the start has no token.
         while came.last().is_none_or(|last| !last[0].starts_with("POST /mcp ") || last[1].is_empty()) {
             came.push(next());
         }
@@ -175,7 +175,7 @@ fn token_exchange_stores_no_secret() {
     );
     assert_eq!(came[2], ["POST /mcp HTTP/1.1".to_owned(), format!("Bearer {SERVER_TOKEN}"), "{}".to_owned()]);
 
-    // Nothing of it is on disk, in the process, or shown.
+    // The secret is neither on disk, nor in the process's arguments and environment, nor in any output.
     let supervisor = home.supervisor(&name);
     let process = |file: &str| fs::read(format!("/proc/{supervisor}/{file}")).unwrap();
     let (arguments, environment) = (process("cmdline"), process("environ"));
@@ -191,7 +191,7 @@ fn token_exchange_stores_no_secret() {
         assert!(shown.iter().all(|text| !text.contains(secret)), "{secret}: {shown:?}");
     }
 
-    // So it must be given again.
+    // So the secret must be given again.
     home.run(&["stop", &name]).succeeded();
     let mut start = home.mcpm(&["start", &name]);
     let refused =

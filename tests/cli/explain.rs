@@ -1,6 +1,7 @@
-//! `mcpm explain`: a refusal of each layer, and that the change which it names lets the same request pass.
+//! `mcpm explain`: a denial of each layer, and whether the same request passes after the change that the explanation
+//! names.
 //!
-//! Of callers that say who they are, `tests/identity` tells the same.
+//! `tests/identity` tests the same for authenticated callers.
 
 use std::{
     io::{Read as _, Write as _},
@@ -15,7 +16,7 @@ use super::support::{Home, Program};
 const CALL: &str =
     r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"test_simple_text","arguments":{}}}"#;
 
-/// Posts to a proxy with more headers, and returns the whole answer.
+/// Posts to a proxy with additional headers, and returns the complete response.
 fn post(url: &str, headers: &str, body: &str) -> String {
     let address = url.strip_prefix("http://").unwrap().trim_end_matches("/mcp");
     let mut stream = TcpStream::connect(address).unwrap();
@@ -31,12 +32,12 @@ fn post(url: &str, headers: &str, body: &str) -> String {
     answer
 }
 
-/// The id of the refusal in an answer, by its header.
+/// The id of the denial, from the header of the response.
 fn refusal(answer: &str) -> Option<&str> {
     answer.lines().find_map(|line| line.strip_prefix("mcpm-refusal: "))
 }
 
-/// Calls a tool as a client does: in a session of its own.
+/// Calls a tool in a new session, as a client does.
 fn call(url: &str, headers: &str) -> String {
     let open = json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
@@ -52,7 +53,7 @@ fn call(url: &str, headers: &str) -> String {
     post(url, &headers, CALL)
 }
 
-/// What stands between the first pair of backticks.
+/// The text between the first pair of backticks.
 fn quoted(text: &str) -> &str {
     text.split('`').nth(1).unwrap_or_else(|| panic!("nothing is quoted in: {text}"))
 }
@@ -71,7 +72,7 @@ impl ProxyFixture<'_> {
         (proxy, url)
     }
 
-    /// Calls the tool through a proxy that refuses it, and returns what the command says of that.
+    /// Calls the tool through a proxy that denies the call, and returns the explanation that the command prints.
     #[track_caller]
     fn explained(&self, options: &[&str], headers: &str) -> Value {
         let (proxy, url) = self.start(options);
@@ -84,10 +85,10 @@ impl ProxyFixture<'_> {
         proxy.signal("TERM");
         assert_eq!(proxy.wait().code, Some(0));
         let explained = self.home.run(&["explain", &id, "--output", "json"]).succeeded().json();
-        // The same for people.
+        // The same explanation as text.
         let text = self.home.run(&["explain", &id]).succeeded().stdout;
         let inputs = explained["refusal"]["inputs"].as_object().unwrap();
-        // People are told of flags, where JSON has the names of settings.
+        // The text contains flags where the JSON contains names of settings.
         let fix = explained["refusal"]["fix"].as_str().unwrap().split(" option `").next().unwrap();
         let shown = [&explained["reason"], &explained["layer"]].into_iter().chain(inputs.values());
         for shown in shown.map(|shown| shown.as_str().unwrap()).chain([fix]) {
@@ -101,7 +102,7 @@ impl ProxyFixture<'_> {
         explained
     }
 
-    /// Calls the tool through a proxy that lets it pass.
+    /// Calls the tool through a proxy that allows the call.
     #[track_caller]
     fn passes(&self, options: &[&str], headers: &str) {
         let (_proxy, url) = self.start(options);
@@ -114,7 +115,7 @@ impl ProxyFixture<'_> {
 fn applying_the_suggested_fix_allows_the_request() {
     let home = Home::new();
     let name = home.name("behind");
-    // It has a proxy of its own, which sees the same page.
+    // The workload's own proxy gets the requests of the page, too, so it must allow the page's origin.
     let run = ["run", "mcpm-test/everything:1", "--name", &name, "--allowed-origins", "https://app.example"];
     let target = home.run(&run).succeeded().url();
     let front = ProxyFixture { home: &home, target: &target };
@@ -177,7 +178,7 @@ fn denials_are_per_workload_and_removed_with_it() {
     let explain = |id: &str| home.run(&["explain", id, "--output", "json"]);
     for (name, id) in names.iter().zip(&refusals) {
         assert_eq!(explain(id).succeeded().json()["refusal"]["server"], json!(name));
-        // As people copy it.
+        // With the quotes and spaces with which users copy the id.
         assert_eq!(
             explain(&format!(" {} ", id.to_uppercase())).succeeded().json()["refusal"]["id"],
             json!(id)

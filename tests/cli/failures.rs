@@ -1,4 +1,4 @@
-//! A start that fails says why and leaves nothing: no container, no record, no process.
+//! A start that fails names the cause and leaves nothing behind: no container, no record, no process.
 
 use std::{fs, net::TcpListener};
 
@@ -10,7 +10,7 @@ const QUICK_EXIT: &str = "mcpm-test/quick-exit:1";
 const SILENT: &str = "mcpm-test/silent:1";
 const DEBIAN: &str = "mcpm-test/python:1";
 
-/// Runs what fails, detached and in the foreground, and checks that nothing is left.
+/// Runs a command that fails, detached and in the foreground, and checks that nothing is left.
 #[track_caller]
 fn fails(home: &Home, code: i32, args: &[&str]) {
     for foreground in ["--foreground=false", "--foreground"] {
@@ -79,7 +79,7 @@ fn a_port_that_is_taken_is_named_with_its_holder() {
     let holder = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = holder.local_addr().unwrap().port().to_string();
     home.replace(fs::read_to_string("/proc/self/comm").unwrap().trim(), "HOLDER");
-    // The name of the program, where this runs in a thread that has a name of its own.
+    // The name of the program, even if this runs on a thread that has another name.
     let program = fs::read_to_string(format!("/proc/{}/comm", std::process::id())).unwrap();
     home.replace(program.trim(), "HOLDER");
     fails(&home, 5, &[STDIO, "--proxy-port", &port]);

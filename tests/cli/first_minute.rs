@@ -1,11 +1,11 @@
-//! What users ran into in their first minutes. Each transcript begins with what mcpm did before. What needs an engine
-//! that is killed is in `recovery`, and servers that do not start are in `failures`.
+//! Problems that users had in their first minutes. Each transcript begins with the previous behavior of mcpm. Tests
+//! that kill an engine are in `recovery`, and tests of servers that do not start are in `failures`.
 
 use super::support::{Home, PseudoTerminal, docker};
 
 const EVERYTHING: &str = "mcpm-test/everything:1";
 
-/// Runs commands, whose exit codes are given, and compares the transcript.
+/// Runs commands, checks their exit codes, and compares the transcript.
 #[track_caller]
 fn transcript(home: &Home, kept: &str, before: &str, commands: &[(i32, &[&str])]) {
     home.comment(&format!("before: {before}"));

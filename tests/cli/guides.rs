@@ -1,4 +1,4 @@
-//! What the guides and the README say to type and to write is taken by the program.
+//! The program accepts the commands and files that the guides and the README show.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
 
 use super::support::{Home, Program};
 
-/// A block between fences, and where it stands.
+/// A fenced block, and its place.
 struct Block {
     place: String,
     language: String,
@@ -108,7 +108,7 @@ fn commands(block: &Block) -> Vec<String> {
     lines.filter(|line| line.starts_with("mcpm ")).map(str::to_owned).collect()
 }
 
-/// The words of a command up to a pipe, a redirection or a comment.
+/// The words of a command, up to a pipe, a redirection or a comment.
 fn words(command: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for letter in command.chars() {
@@ -156,12 +156,12 @@ fn each_file_of_the_guides_is_taken() {
         let file = home.path(&format!("config.{}", block.language));
         fs::write(&file, block.text).unwrap();
         let mut run = home.mcpm(&["proxy", "p", "--target-uri", "http://127.0.0.1:1/mcp", option]);
-        // Relative names in a file begin there.
+        // Relative names in a file are relative to its folder.
         let mut proxy = Program::start(run.arg(&file).current_dir(home.path("")));
         assert!(proxy.read_line().starts_with("p  http://"), "{}", block.place);
         proxy.signal("TERM");
         let outcome = proxy.wait();
-        // Nobody listens at the target, of which it warns.
+        // Nothing listens at the target, so the command prints a warning.
         let other = outcome.stderr.lines().filter(|line| !line.contains("cannot connect to the target"));
         let other: Vec<_> = other.collect();
         assert_eq!((outcome.code, other), (Some(0), Vec::new()), "{}", block.place);
@@ -183,7 +183,7 @@ fn each_line_of_a_program_in_the_pages_is_one_of_a_tested_program() {
                 "bindings/python/examples/run.py",
                 "bindings/python/examples/tools.py",
             ],
-            // That of the README is a documentation test.
+            // The README's block is a documentation test.
             "rust" if !block.place.starts_with("README") => &["mcpm/examples/dashboard.rs"],
             "swift" => &["bindings/swift/Examples/ListTools/main.swift"],
             _ => continue,

@@ -1,4 +1,4 @@
-//! The headers that a remote server wants with each request.
+//! The headers that a remote server requires in each request.
 
 use std::process::Command;
 
@@ -50,7 +50,7 @@ fn a_header_that_a_remote_server_requires_is_typed_once_and_sent_with_each_reque
         assert!(!outcome.stdout.contains(&canary) && !outcome.stderr.contains(&canary), "{outcome:?}");
     }
 
-    // Nobody is there to be asked again: what runs goes on.
+    // The user cannot be prompted again, so the running workload continues.
     let refused = home.run(&["restart", &name]);
     assert_eq!(refused.code, Some(4), "{refused:?}");
     assert_eq!(home.status(&name)["status"], "running");

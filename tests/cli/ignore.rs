@@ -1,4 +1,4 @@
-//! Ignore files: a server does not see what they name.
+//! Ignore files: a server does not see the files that they name.
 
 use std::{
     fs,
@@ -11,14 +11,14 @@ use super::support::{Home, Program, docker, testbed_variable, wait_until};
 /// An image with a shell.
 const IMAGE: &str = "mcpm-test/python:1";
 
-/// What a script says in a container, errors included.
+/// The output of a script in a container, including errors.
 fn says(container: &str, script: &str) -> String {
     let script = format!("({script}) 2>&1");
     let output = Command::new("docker").args(["exec", container, "sh", "-c", &script]).output().unwrap();
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A folder to be mounted at `/d`, with ignored things in it.
+/// A folder to be mounted at `/d`, which contains ignored files.
 fn project(home: &Home) {
     for (path, text) in [
         ("home/.config/mcpm/mcpmignore", "*.pem\n"),
@@ -35,7 +35,7 @@ fn project(home: &Home) {
     ] {
         home.write(path, text);
     }
-    // As whom the server runs does not matter.
+    // The user of the server makes no difference.
     for path in ["project", "project/.env", "project/private"] {
         fs::set_permissions(home.path(path), fs::Permissions::from_mode(0o777)).unwrap();
     }
@@ -74,7 +74,7 @@ fn a_server_reads_and_changes_nothing_that_is_ignored() {
         "/d/current/:\n\n/d/private:\n"
     );
     assert_eq!(says(&name, "cat /d/.env.example /d/plain /d/sub/.env"), "exampleplainlet in again");
-    // It may change what is mounted, but not what covers.
+    // The server may change the mounted files, but not the mounts that hide files.
     assert_eq!(says(&name, "echo x > /d/new && cat /d/new"), "x\n");
     for change in [
         "echo x > /d/.env",
@@ -96,7 +96,8 @@ fn a_server_reads_and_changes_nothing_that_is_ignored() {
 
     assert!(fs::read_to_string(home.path("project/.mcpmignore")).unwrap().contains("private/"));
 
-    // What came since is covered at the next start, and what is let in again is there once the user said so.
+    // New ignored files are hidden at the next start. Files that are no longer ignored become visible after the user
+    // has accepted the change.
     home.write("project/.env.local", "hush");
     home.write("project/.mcpmignore", ".env*\n!.env.example\n");
     let restarted = home.run(&["restart", &name]).succeeded();
@@ -131,7 +132,7 @@ fn what_a_server_moves_and_writes_uncovers_nothing() {
         ("mkdir /d/config && mv /d/settings /d/config/again", "/d/config/again/deeper/.env"),
     ] {
         assert_eq!(says(&name, &format!("{scheme} && ls {left}")), format!("{left}\n"));
-        // Its supervisor starts it again, and nobody is asked.
+        // The supervisor starts the server again without asking the user.
         docker(&["kill", &name]);
         wait_until("it is started again", || home.status(&name)["restarts"] == 1);
         home.wait_for_status(&name, "running");
@@ -142,7 +143,7 @@ fn what_a_server_moves_and_writes_uncovers_nothing() {
         home.run(&["stop", &name]).succeeded();
         home.run(&["start", &name]).succeeded();
     }
-    // One that is made anew is told no more.
+    // A workload that is created again does not see more files.
     home.run(&["rm", &name]).succeeded();
     home.run(&[&run[..], &["--", "mcp-server-time"]].concat()).succeeded();
     assert!(!says(&name, "grep -r hush /d").contains("hush"));
@@ -241,7 +242,7 @@ fn git_agrees_about_what_is_ignored() {
     assert_eq!(covered, ignored);
 }
 
-/// A file system that ignores the case of names, as those of macOS and Windows do.
+/// A file system that ignores the case of names, like those of macOS and Windows.
 struct IgnoringCase {
     folder: String,
     _server: Program,
@@ -284,7 +285,7 @@ fn what_is_ignored_on_a_file_system_that_ignores_case_is_refused() {
         );
         assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(2), expected.as_str()), "{outcome:?}");
     }
-    // What is not ignored can be mounted.
+    // Paths that are not ignored can be mounted.
     let mounted = IgnoringCase::mount(&home, "other", &["plain", "Readme"]);
     let volume = format!("{}:/d", mounted.folder);
     let name = home.name("other");

@@ -94,7 +94,7 @@ fn an_image_is_loaded_listed_and_removed() {
     let removed = home.run(&["image", "rm", name, "missing:1"]);
     assert_eq!((removed.code, removed.stdout.as_str()), (Some(4), &*format!("{name}\n")));
     assert!(removed.stderr.contains("there is no image `missing:1`"), "{removed:?}");
-    // Standard input is an archive, too.
+    // Standard input can be an archive, too.
     let archive = home.path("archive.tar.gz");
     let made = Command::new("tar").arg("-C").arg(&layout.0).arg("-czf").arg(&archive).arg(".").status();
     assert!(made.unwrap().success());
@@ -137,7 +137,7 @@ fn an_image_of_a_recorded_workload_stays() {
     home.run(&["image", "prune", "--all"]).succeeded();
     assert!(home.run(&["image", "list"]).succeeded().stdout.contains(name.trim()));
     home.write("state/mcpm/workloads/notes/spec.json", "damaged");
-    // It is not known what the workload uses.
+    // It is unknown which image the workload uses.
     assert_eq!(home.run(&["image", "prune", "--all"]).code, Some(1));
     assert!(home.run(&["image", "list"]).succeeded().stdout.contains(name.trim()));
 }

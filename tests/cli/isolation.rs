@@ -1,4 +1,4 @@
-//! Permission profiles and isolation on the command line: what is refused, and what a plan shows.
+//! Permission profiles and isolation on the command line: which options are rejected, and what a plan shows.
 
 use super::support::Home;
 
@@ -48,9 +48,9 @@ fn a_recorded_profile_overwrites_only_itself() {
     home.run_and_record(&run).succeeded();
     let learnt = std::fs::read_to_string(&own).unwrap();
     assert!(learnt.contains("network") && !learnt.contains("a.example"), "{learnt}");
-    // Nobody watches a workload in the background, so whoever stops it is told.
+    // Nobody watches a workload in the background, so `mcpm stop` prints the findings.
     home.run_and_record(&["stop", &name]).succeeded();
-    // A later start goes on with what was learnt, and with what the user made of it.
+    // A later start continues with the learned profile, including the user's changes.
     std::fs::write(&own, before).unwrap();
     home.run_and_record(&["restart", &name]).succeeded();
     assert!(std::fs::read_to_string(&own).unwrap().contains("a.example:443"));

@@ -1,4 +1,4 @@
-//! Workloads that run: shown, stopped, started, logged, exported and removed.
+//! Running workloads: showing, stopping, starting, logging, exporting and removing them.
 
 use std::process::Command;
 
@@ -153,7 +153,7 @@ fn an_exported_workload_is_planned_as_it_was() {
     let after = plan(&["--from-config", "exported.json"]);
     let parts = |plan: &Value| {
         let mut spec = plan["spec"].clone();
-        // A port was assigned by the start in between.
+        // The start in between assigned a port.
         spec["proxy"]["port"].take();
         spec["asked"].as_object_mut().unwrap().remove("proxy_port");
         ["name", "group", "asked", "transport", "proxy", "target", "place"].map(|part| spec[part].clone())
@@ -187,7 +187,7 @@ fn logs_are_shown_cut_and_followed() {
     home.run(&[&run[..], &["--", "sh", "-c", script]].concat()).succeeded();
     let mut follower = Program::start(&mut home.mcpm(&["logs", &name, "--follow"]));
     let mut lines = [(); 3].map(|()| follower.read_line());
-    // The order of lines on different streams is not known.
+    // The order of lines on different streams is undefined.
     lines.sort();
     assert_eq!(lines, ["one", "three", "two"]);
     assert!(home.run(&["logs", &name, "--proxy"]).succeeded().stdout.contains("ready"));
@@ -209,7 +209,7 @@ fn logs_are_shown_cut_and_followed() {
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
 }
 
-/// A server that writes to standard error, and what runs it on each runtime.
+/// A server that writes to standard error, and the process that runs it on each runtime.
 #[test]
 fn the_log_of_a_stdio_server_goes_on_over_restarts_and_has_no_messages() {
     for runtime in ["docker", "builtin"] {
@@ -277,7 +277,7 @@ fn watching_shows_each_change() {
     ];
     for (command, status) in commands {
         home.run(command).succeeded();
-        // Those in between may be passed over.
+        // Events in between may be skipped.
         let expected = format!("  {name}  {status}");
         while !lines.read_line().contains(&expected) {}
         let mut next = || serde_json::from_str::<Value>(&documents.read_line()).unwrap();
@@ -294,7 +294,7 @@ fn watching_shows_each_change() {
 fn a_terminal_is_redrawn_while_it_is_watched() {
     let home = Home::new();
     let name = home.name("w");
-    // Without `exec`, the shell would end with the code of the signal.
+    // Without `exec`, the shell would exit with a code for the signal.
     let line = format!("exec {} list --watch", home.program());
     let mut terminal = PseudoTerminal::spawn(home.command("script"), &line);
     terminal.expect("\u{1b}[H\u{1b}[2JNAME");
@@ -304,7 +304,7 @@ fn a_terminal_is_redrawn_while_it_is_watched() {
     assert_eq!(terminal.wait().0, Some(0));
 }
 
-/// The supervisor stops the server, so it must know how long that may take.
+/// The supervisor stops the server, so it must know the server's grace period.
 #[test]
 fn the_time_that_a_server_has_to_exit_is_the_one_that_was_given() {
     let home = Home::new();

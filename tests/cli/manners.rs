@@ -1,16 +1,16 @@
-//! What all commands have in common: JSON with a published schema, help that fits a screen, no colours where none are
-//! wanted.
+//! Properties of all commands: JSON with a published schema, help that fits on a screen, and no colors where the user
+//! wants none.
 
 use std::{collections::BTreeSet, fs, process::Command};
 
 use super::support::{Home, PseudoTerminal, schema, testbed_variable};
 
-/// Most lines of a short help, so that it fits a screen.
+/// Maximum number of lines of a short help, so that it fits on a screen.
 const MAX_SHORT_HELP_LINES: usize = 42;
-/// Commands whose output is a file, a script or a stream of their server.
+/// Commands that print a file, a script or a stream of their server.
 const WITHOUT_JSON: [&str; 5] = ["completion", "help", "logs", "man", "proxy stdio"];
 
-/// All commands that do something, with the words that lead to them.
+/// All commands that do something, with the words that select them.
 fn commands(command: &clap::Command, words: &str, found: &mut Vec<(String, clap::Command)>) {
     for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
         let words = format!("{words} {}", below.get_name()).trim().to_owned();

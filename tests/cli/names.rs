@@ -23,7 +23,7 @@ fn a_bad_name_is_refused_with_the_rule_and_a_proposal() {
 #[test]
 fn a_given_name_that_is_taken_is_refused_and_a_generated_one_gets_a_suffix() {
     let home = Home::new();
-    // The name comes from the image, so this is how it is no other test's.
+    // The workload's name is generated from the image's name, so the image gets a name that no other test uses.
     let image = home.name("a/b:1");
     docker(&["tag", EVERYTHING, &image]);
     let name = home.name("a-b");

@@ -1,5 +1,5 @@
-//! Man pages and completion scripts, which a package generates with the program: they are complete, and their readers
-//! accept them; and completions in real shells.
+//! Man pages and completion scripts, which packages generate with the program: they are complete, and man and the
+//! shells accept them. Also tests completions in real shells.
 
 use std::{
     collections::BTreeSet,
@@ -10,7 +10,7 @@ use std::{
 
 use super::support::{Home, Outcome, PseudoTerminal};
 
-/// All commands below a command, itself included, each with the words that select it.
+/// All commands below a command, including that command, each with the words that select it.
 fn with_subcommands(command: &clap::Command, path: &[&str], all: &mut Vec<(Vec<String>, clap::Command)>) {
     let path = [path, &[command.get_name()]].concat();
     all.push((path.iter().map(ToString::to_string).collect(), command.clone()));
@@ -82,7 +82,7 @@ fn each_command_has_a_man_page_with_all_its_options_and_subcommands() {
     assert!(!home.path("nope").exists());
 }
 
-/// Asks for completions as the script of fish does, which shows the help beside each.
+/// Requests completions as the script of fish does, which shows the help beside each.
 #[track_caller]
 pub(crate) fn completions(home: &Home, words: &[&str]) -> Vec<String> {
     completions_in("fish", home, words)
@@ -119,7 +119,7 @@ fn each_shell_has_a_script_that_asks_this_program() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = home.run(&["completion", shell]).succeeded().stdout;
         assert!(script.contains("MCPM_COMPLETE") && script.contains("mcpm"), "{shell}: {script}");
-        // It is read whenever a shell starts.
+        // The script is read whenever a shell starts.
         assert!(script.len() < 4096, "{shell}: {}", script.len());
     }
 }
@@ -142,7 +142,7 @@ fn home_with_names() -> Home {
     let home = Home::without_engine();
     home.run(&["group", "create", "team-a"]).succeeded();
     home.set("MCPM_SECRET_TEAM_KEY", "hush");
-    // Nothing reads it: listing its secrets would fail.
+    // Nothing reads this file: listing its secrets would fail.
     home.write("state/mcpm/secrets/store.json", "damaged");
     home.write(
         "state/mcpm/workloads/team-web/tools.json",
@@ -191,7 +191,7 @@ fn powershell_which_quotes_nothing_gets_only_plain_names_of_files() {
 /// Runs a shell with this program on its path.
 fn shell(home: &Home, program: &str, args: &[&str]) -> Command {
     fs::create_dir_all(home.path("bin")).unwrap();
-    // A link of an earlier call.
+    // A link from an earlier call.
     let _ = std::os::unix::fs::symlink(home.program(), home.path("bin/mcpm"));
     let mut command = home.command(program);
     command.args(args).env("PATH", format!("{}:{}", home.text("bin"), std::env::var("PATH").unwrap()));
@@ -230,10 +230,10 @@ fn a_file_name_that_readline_inserts_stays_one_word() {
     for name in ["semi;touch pwned", "two words.py", "$(touch pwned).py", "two wires.py"] {
         home.write(name, "");
     }
-    // A command is no folder, even if a folder has its name.
+    // A command is not a folder, even if a folder has its name.
     fs::create_dir(home.path("explain")).unwrap();
     let script = home.run(&["completion", "bash"]).succeeded().stdout;
-    // The function shows how bash has read the line.
+    // The function prints the line as bash has read it.
     let function = "mcpm() {\n    if [ -n \"$MCPM_COMPLETE\" ]; then command mcpm \"$@\"; return; fi\n    \
                     printf '%s\\n' \"$@\" >words; exit\n}\nPS1='ready> '\n";
     let setup = home.write("bashrc", &(script + function));

@@ -1,4 +1,4 @@
-//! A container that a team uses: who may come in, what they see and do, and what is written of it.
+//! A container that a team uses: who can use it, what each user can see and do, and what is recorded.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 
 use super::support::{Home, Outcome, Program, Session};
 
-/// Says of tokens `ann` and `bob` that they are good, and that `ann` is of the staff.
+/// An introspection endpoint that knows the tokens `ann` and `bob`, and returns that `ann` belongs to the staff.
 pub(super) fn provider(runtime: &Runtime) -> String {
     runtime.block_on(async {
         let provider = Upstream::listen().await;
@@ -83,7 +83,7 @@ fn callers_of_a_container_see_and_do_what_they_may_and_all_of_it_is_written() {
         }
         let answer = bob.call_raw("say", &json!({}));
         assert_eq!(answer["error"]["data"]["reason"], "authorization.denied", "{kind}: {answer}");
-        // Another's session is none.
+        // The session of another caller does not exist for this caller.
         let taken = bob.in_session_of(&ann).list_tools();
         assert_eq!(taken["error"]["data"]["reason"], "session.unknown", "{kind}: {taken}");
         home.run(&["stop", &name]).succeeded();
@@ -131,7 +131,7 @@ fn a_proxy_warns_once_of_tool_names_that_no_tool_has() {
     });
     home.write("tools.json", r#"{"toolsOverride": {"raed": {"name": "open"}, "fetch": {"name": "page"}}}"#);
     let run = ["proxy", "front", "--target-uri", &target, "--tools", "page,serch,rea?"];
-    // A tool that callers must not see is one that the server has all the same.
+    // The server still has a tool that callers must not see.
     let policies =
         ["permit(principal, action, resource);", r#"forbid(principal, action, resource == Tool::"read");"#];
     let config = json!({"version": "1.0", "type": "cedarv1", "cedar": {"policies": policies}});

@@ -129,7 +129,7 @@ fn an_unexpectedly_exposed_proxy_is_warned_about() {
         proxy.read_line();
         proxy.signal("TERM");
         let outcome = proxy.wait();
-        // Whether it is said of the target, which is not there, is a matter of time.
+        // The message may or may not mention that the target is unreachable, depending on the timing.
         let is_of_callers = |line: &&str| line.contains("WARN") && !line.contains("the target");
         let said = outcome.stderr.lines().filter(is_of_callers).count();
         assert_eq!(said, warnings.len(), "{more:?}: {outcome:?}");
@@ -159,7 +159,7 @@ fn a_flood_of_refused_requests_fills_no_log() {
     let outcome = proxy.wait();
     assert_eq!(outcome.code, Some(0));
     let lines = outcome.stderr.lines().filter(|line| line.contains("refused a request")).count();
-    // 32 at once, then one every 10 s.
+    // At first 32 lines at once, then one every 10 s.
     assert!((32..40).contains(&lines), "{lines}: {}", outcome.stderr);
 }
 
@@ -171,7 +171,7 @@ fn an_unavailable_collector_is_logged_once_and_blocks_nothing() {
         let (target, endpoint) = (format!("http://{closed}/mcp"), format!("http://{closed}"));
         let mut run = home.mcpm(&["proxy", "p", "--target-uri", &target, "--otel-endpoint", &endpoint]);
         run.args(["--otel-protocol", protocol, "--otel-sampling-rate", "1"]);
-        // Somebody else's headers are not ours to send.
+        // mcpm must not send the headers of this variable, which is meant for other programs.
         run.env("OTEL_EXPORTER_OTLP_HEADERS", "x-other=hush");
         let mut proxy = Program::start(&mut run);
         let url = proxy.read_line().split_whitespace().nth(1).unwrap().to_owned();
@@ -235,7 +235,7 @@ fn memory_of_closed_connections_is_given_back() {
         };
         (0..256).map(connect).collect()
     };
-    // The code that serves is loaded now.
+    // The code that serves requests is loaded now.
     drop(open());
     let before = private();
     let clients = open();

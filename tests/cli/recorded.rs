@@ -7,11 +7,12 @@ use std::fs;
 
 use super::support::Home;
 
-/// The home of the user, and the engine, in the recorded files.
+/// The home folder of the user, and the engine, in the recorded files.
 const HOME: &str = "/home/user";
 const ENGINE: &str = "unix:///var/run/docker.sock";
 
-/// Copies recorded files to the same folders of a home, with its paths and its engine in place of the recorded ones.
+/// Copies recorded files to the same folders of a home, and replaces the recorded paths and engine with those of the
+/// home.
 fn copy(home: &Home, folder: &str, engine: &str) {
     fs::create_dir_all(home.path(folder)).unwrap();
     for entry in fs::read_dir(mcpm_tests::root().join("tests/data/recorded").join(folder)).unwrap() {
@@ -69,7 +70,7 @@ fn recorded_workloads_are_exported_as_they_were() {
 
 #[test]
 fn recorded_workloads_are_removed() {
-    // That of a container workload asks the engine for containers with the path of the state folder.
+    // The removal of a container workload queries the engine for containers with the path of the state folder.
     let home = Home::new();
     copy(&home, "state", ENGINE);
     home.run_and_record(&["rm", "handbook", "notes", "weather"]).succeeded();
@@ -86,7 +87,7 @@ fn exported_workloads_are_planned() {
     fs::create_dir(home.path("home/data")).unwrap();
     for (name, code) in [
         ("handbook", 0),
-        // The image is looked up in the engine when everything else is accepted.
+        // The engine is asked for the image after everything else was accepted.
         ("notes", 6),
         ("weather", 6),
     ] {

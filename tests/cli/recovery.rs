@@ -1,4 +1,4 @@
-//! What is shown is true, and what was lost comes back, whatever was killed.
+//! The displayed status is true, and a workload recovers, whichever process was killed.
 
 use std::process::Command;
 
@@ -54,7 +54,7 @@ fn a_killed_supervisor_is_detected_and_replaced() {
     }
 }
 
-/// Without its supervisor it is cut off: nobody else has the other end of its socket.
+/// Without its supervisor, the server is disconnected: no other process has the other end of its socket.
 #[test]
 fn a_killed_supervisor_of_an_isolated_workload_is_seen_and_replaced() {
     for (image, kind) in [(STDIO, "stdio"), (HTTP, "http")] {
@@ -94,7 +94,7 @@ fn a_killed_stdio_server_comes_back_and_its_sessions_go_on() {
     let tools = session.tools();
     let follower = Program::start(&mut home.mcpm(&["logs", &name, "--proxy", "--follow"]));
     let mut events = Program::start(&mut home.mcpm(&["events", "--follow", "--output", "json"]));
-    // Those of further processes, which clients of another kind get, come at any time.
+    // Events of additional processes, which clients of other kinds get, can come at any time.
     let mut next_event = || loop {
         let event: Value = serde_json::from_str(&events.read_line()).unwrap();
         assert_eq!(event["workload"], name);
@@ -198,7 +198,7 @@ fn a_killed_engine_is_seen_and_its_workloads_come_back() {
     home.run_and_record(&["list"]).succeeded();
     home.run_and_record(&["restart", &name]).succeeded();
     assert_eq!(Session::open(&url).tools(), tools);
-    // With nobody there to stop it, its supervisor finds the engine again.
+    // If no command stops the workload, its supervisor finds the engine again.
     engine.kill();
     engine.start_again();
     home.wait_for_status(&name, "running");
@@ -239,14 +239,14 @@ fn a_foreground_run_blocks_and_passes_the_exit_code_on() {
     assert_eq!(home.run_and_record(&["start", &name, "--foreground"]).code, Some(5), "it runs elsewhere");
     Command::new("curl").args(["--silent", "--noproxy", "*", "--max-time", "10", url]).output().unwrap();
     let outcome = running.wait();
-    // The same number as for an option that is not built yet, so it is said whose it is.
+    // The code is that of an unsupported option, so the message says that it is the server's code.
     let said = (outcome.code, outcome.stderr.lines().last());
     assert_eq!(said, (Some(3), Some("the server exited with code 3")), "{outcome:?}");
     home.assert_nothing_left();
     home.assert_transcript("recovery/foreground");
 }
 
-/// A server that exits with this code when a stream is asked for.
+/// A server that exits with this code when a client opens a stream.
 fn exits_on_get(code: u8) -> String {
     let get = format!("class H(h.BaseHTTPRequestHandler):\n  def do_GET(self): os._exit({code})");
     mcpm_tests::PYTHON_HTTP_SERVER.replace("class H(h.BaseHTTPRequestHandler):", &get)
@@ -277,7 +277,7 @@ fn the_restart_mode_decides_what_follows_an_exit() {
             let status = home.status(&name);
             let seen = [&status["status"], &status["restarts"], &status["exit_code"]];
             assert_eq!(seen, [&json!("failed"), &json!(0), &json!(code)], "{mode}");
-            // It is started by hand, and stays as it is on record.
+            // The workload is started by hand, and its record does not change.
             home.run(&["start", &name, "--start-timeout", "2m"]).succeeded();
             assert_eq!(home.status(&name)["restart"], mode);
             let exported = home.run(&["export", &name]).succeeded().json();
@@ -359,7 +359,7 @@ fn a_signal_ends_a_foreground_run_and_leaves_nothing() {
             let name = home.name("c");
             let mut running = Program::start(&mut home.mcpm(&["run", image, "-f", "--name", &name]));
             running.read_line();
-            // What the server says is shown.
+            // The output of the server is shown.
             let of_server = "server listening at";
             if image == HTTP {
                 running.wait_for_stderr(of_server);

@@ -8,7 +8,7 @@ use super::support::{Home, PseudoTerminal, Session, docker, inspect};
 
 const HTTP: &str = "mcpm-test/everything-http:1";
 
-/// A registry with servers that can be run here.
+/// A registry with servers that can run on this machine.
 fn registry(home: &Home, remote: &str) -> String {
     let oci = |image: &str, kind: &str, more: serde_json::Value| {
         let mut package = json!({"registryType": "oci", "identifier": image, "transport": {"type": kind}});
@@ -80,7 +80,7 @@ fn a_server_runs_by_its_name_and_what_it_was_given_is_shown() {
     home.run_and_record(&[&run[..], &["--plan"]].concat()).succeeded();
     let url = home.run_and_record(&run).succeeded().url();
     assert!(!Session::open(&url).tools().is_empty());
-    // The exported file leads to the same plan.
+    // The exported file results in the same plan.
     let exported = home.text("exported.json");
     let plan = home.run(&["run", "web", "--registry", &registry, "--plan", "-o", "json"]).succeeded().json();
     home.run(&["export", &name, &exported]).succeeded();
@@ -108,7 +108,7 @@ fn a_name_that_leads_to_nothing_is_refused_and_leaves_nothing() {
         (2, &["run", "keyed", "--registry", &registry]),
         (2, &["run", "keyed", "--registry", &registry, "-e", "THE_KEY=k3y"]),
         (2, &["run", "far", "--registry", &registry, "-e", "A=b"]),
-        // What is no server is an image, for which an engine is looked for.
+        // A name that is not a server's is an image name, for which mcpm looks for an engine.
         (6, &["run", "absent", "--registry", &registry]),
         (6, &["run", "image:web"]),
         (6, &["run", "keyed", "--registry", &registry, "-e", "THE_KEY=k3y", "-e", "THE_REGION=eu"]),
@@ -131,7 +131,7 @@ fn missing_values_are_prompted_for_and_secrets_not_echoed() {
     let program = home.program();
     let run = format!("{program} run keyed --debug --registry {registry} --name {name}");
     let mut typing = PseudoTerminal::spawn(home.command("script"), &run);
-    // Ctrl-U and backspace edit.
+    // Ctrl-U and backspace edit the line.
     typing.expect_then_type("THE_KEY - Key of the service: ", &format!("wrong\u{15}{canary}t\u{7f}\r"));
     typing.expect_then_type("THE_REGION: ", "europe west\r");
     let (code, shown) = typing.wait();
@@ -145,11 +145,11 @@ fn missing_values_are_prompted_for_and_secrets_not_echoed() {
     let spec: serde_json::Value = serde_json::from_str(&spec).unwrap();
     assert_eq!(spec["place"]["container"]["env"]["THE_REGION"], "europe west");
     assert_eq!(spec["secrets"], json!([format!("{name}/THE_KEY,target=THE_KEY")]));
-    // An export needs no prompt for what may be shown, and does not hold what may not.
+    // An export contains values that may be shown, so it needs no prompt for them; it does not contain secret values.
     let exported = home.run(&["export", &name]).succeeded().stdout;
     assert!(exported.contains("THE_REGION=europe west") && !exported.contains("THE_KEY"), "{exported}");
 
-    // Nobody is there to be asked again: what runs goes on.
+    // The user cannot be prompted again, so the running workload continues.
     let refused = home.run(&["restart", &name]);
     assert_eq!(refused.code, Some(4), "{refused:?}");
     assert!(refused.stderr.contains(&format!("`mcpm secret set {name}/THE_KEY`")), "{refused:?}");
@@ -159,7 +159,7 @@ fn missing_values_are_prompted_for_and_secrets_not_echoed() {
     let (code, shown) = typing.wait();
     assert_eq!((code, shown.contains(&canary)), (Some(0), false), "{shown}");
     assert!(inspect(&name)["Config"]["Env"].to_string().contains(&format!("{delivered}-2")));
-    // Kept in the store, it is asked for no more.
+    // After the value is stored, it is not prompted for again.
     home.set(&format!("MCPM_SECRET_{name}/THE_KEY"), &format!("{canary}-3"));
     home.run(&["restart", &name]).succeeded();
     assert!(inspect(&name)["Config"]["Env"].to_string().contains(&format!("{delivered}-3")));
@@ -205,13 +205,13 @@ fn a_secret_that_would_be_an_argument_is_refused() {
         assert_eq!((outcome.code, outcome.stderr.lines().count()), (Some(3), 1), "{outcome:?}");
         assert!(outcome.stderr.contains("the secret `API_KEY` as an argument"), "{outcome:?}");
     }
-    // Whoever writes the arguments has decided.
+    // A user who gives arguments replaces those of the entry.
     let outcome = home.run(&["run", "argued", "--registry", &registry, "--", "--verbose"]);
     assert_eq!(outcome.code, Some(6), "{outcome:?}");
 }
 
-/// Asserts that a value that was typed is in no file, no argument, nothing that is shown, and of the container in
-/// nothing but its variables.
+/// Asserts that a typed value is in no file, no argument and no output, and that in the container it is only in the
+/// environment.
 #[track_caller]
 fn assert_not_leaked(home: &Home, name: &str, canary: &str) {
     for folder in ["state", "home", "runtime"] {

@@ -1,4 +1,4 @@
-//! A remote server as a workload: no container, and no engine that could make one.
+//! A remote server as a workload: it has no container, and no engine is available.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 
 use super::support::{Home, Program, Session, testbed_variable, wait_until};
 
-/// A server that answers each request with the next of some statuses, the last one for ever, and tells what it was
-/// asked: request line, then `Authorization`.
+/// A server that responds with a list of statuses in order, and repeats the last one. It records each request: the
+/// request line, then `Authorization`.
 pub(super) fn server(statuses: &'static [&'static str]) -> (String, mpsc::Receiver<(String, String)>) {
     server_with_body(statuses, json!({"jsonrpc": "2.0", "id": 2, "result": {"tools": []}}).to_string())
 }
 
-/// Such a server whose responses have this JSON document as their body.
+/// A server like this whose responses have this JSON document as their body.
 pub(super) fn server_with_body(
     statuses: &'static [&'static str],
     body: String,
@@ -25,7 +25,7 @@ pub(super) fn server_with_body(
     server_with_hook(statuses, body, || {})
 }
 
-/// Such a server that does something before each response.
+/// A server like this that calls a function before each response.
 pub(super) fn server_with_hook(
     statuses: &'static [&'static str],
     body: String,
@@ -53,13 +53,13 @@ pub(super) fn server_with_hook(
                 });
                 found.unwrap_or_default()
             };
-            // A connection alone asks whether anything is there.
+            // A connection without a request only checks whether the server listens.
             let Some(line) = head.first() else { continue };
             let mut request = vec![0; field("content-length").parse().unwrap_or(0)];
             reader.read_exact(&mut request).unwrap();
             let metadata = ["/.well-known/", "/register"].iter().any(|path| line.contains(path));
             let status = if metadata {
-                // It names no authorization server.
+                // The response names no authorization server.
                 "404 Not Found"
             } else {
                 let _ = tell.send((line.clone(), field("authorization")));
@@ -106,7 +106,7 @@ fn a_remote_server_lives_as_a_workload_without_an_engine() {
         assert_eq!(home.run_and_record(&[command, name]).succeeded().url(), url);
         assert_eq!(Session::open(&url).tools(), Session::open(&target).tools());
     }
-    // What was exported is the same workload.
+    // The exported file describes the same workload.
     let exported = home.text("exported.json");
     home.run_and_record(&["export", name, &exported]).succeeded();
     home.run_and_record(&["rm", name]).succeeded();
@@ -142,7 +142,8 @@ fn path_query_and_login_go_to_the_remote_as_they_are() {
 
 #[test]
 fn a_missing_login_is_reported_until_a_request_succeeds() {
-    // For the command: its check, and whether it can log in; for the supervisor: its check; for the client.
+    // The 401 responses are for the command's check, its test whether a login is possible, the supervisor's check, and
+    // the client's first request.
     let statuses =
         &["401 Unauthorized", "401 Unauthorized", "401 Unauthorized", "401 Unauthorized", "200 OK"];
     let (authority, _told) = server(statuses);
@@ -325,7 +326,7 @@ fn an_exported_workload_keeps_its_url_and_takes_another_name_group_or_port() {
 fn debug_logs_appear_only_with_debug() {
     let (authority, _told) = server(&["200 OK"]);
     let home = Home::without_engine();
-    // A copy that cannot be kept stops nothing, and is said to whoever wants to know.
+    // If a copy cannot be stored, the command still succeeds, and the log with `--debug` says so.
     home.write("home/.cache", "no folder");
     let url = format!("http://{authority}/r.json");
     let list = ["registry", "list", "--registry", &url];
@@ -382,7 +383,7 @@ fn a_key_in_a_url_is_in_no_message() {
             }
         }
     }
-    // Registries that answer, and have nothing at that place.
+    // Registries that respond, but have nothing at that path.
     for (path, status) in [("r.json", "404 Not Found"), ("api", "404 Not Found"), ("api", "200 OK")] {
         let (authority, _told) = server(Box::leak(Box::new([status])));
         let url = format!("http://{authority}/{path}?key=canary");

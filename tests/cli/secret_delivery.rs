@@ -1,4 +1,4 @@
-//! `mcpm run --secret`: the server gets the value, and nobody else does.
+//! `mcpm run --secret`: only the server gets the value.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use super::support::{Home, Outcome, docker, inspect, wait_until};
 
 const IMAGE: &str = "mcpm-test/everything:1";
 
-/// Every file below a folder that holds a text.
+/// Every file below a folder that contains a text.
 pub(super) fn files_with(text: &str, folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -20,7 +20,7 @@ pub(super) fn files_with(text: &str, folder: &Path) -> Vec<String> {
     found
 }
 
-/// Files of processes on this machine that hold a text.
+/// Files in `/proc` of processes on this machine that contain a text.
 pub(super) fn processes_with(text: &str, file: &str) -> Vec<u32> {
     let pids = fs::read_dir("/proc").unwrap().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -41,7 +41,7 @@ pub(super) fn says(outcome: &Outcome, text: &str) -> bool {
     outcome.stdout.contains(text) || outcome.stderr.contains(text)
 }
 
-/// What commands show, and what is exported.
+/// The outputs of the commands that show a workload, and of an export.
 #[track_caller]
 fn assert_not_leaked(home: &Home, name: &str, canary: &str) {
     let config = home.text("exported.json");
@@ -72,7 +72,7 @@ fn assert_not_leaked(home: &Home, name: &str, canary: &str) {
     assert!(!told.contains(canary), "{told}");
 }
 
-/// What the shim hands over, nobody finds: the engine is told of no variable.
+/// The values that the shim passes on cannot be found elsewhere: the engine gets no variable with them.
 #[test]
 fn a_canary_of_an_isolated_server_is_not_in_the_engine_either() {
     let home = Home::with_password();
@@ -100,8 +100,8 @@ fn a_canary_of_an_isolated_server_is_not_in_the_engine_either() {
     }
 }
 
-/// What the engine keeps is left out here: it shows variables of servers that are not isolated to whoever may
-/// inspect the container. `mcpm run --plan` says so.
+/// The engine's own files are not checked here: the engine shows the variables of servers that are not isolated to
+/// everyone who may inspect the container. `mcpm run --plan` says so.
 #[test]
 fn a_secret_value_appears_only_in_the_server() {
     let home = Home::with_password();
@@ -139,11 +139,11 @@ fn a_secret_value_appears_only_in_the_server() {
     assert_eq!(files_with(&canary, &home.path("")), [""; 0], "a file outlived the workload");
 }
 
-/// The value of a variable in a container, as one of its processes has it.
+/// The value of a variable in the environment of one of a container's processes.
 fn variable(container: &str, name: &str) -> Option<String> {
     let mark = format!("{name}=");
     processes_in(container).into_iter().find_map(|pid| {
-        // One that has just ended has none any more.
+        // A process that has just ended has no environment.
         let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let environ = String::from_utf8_lossy(&environ).into_owned();
         environ.split('\0').find_map(|pair| pair.strip_prefix(&mark)).map(str::to_owned)
@@ -158,7 +158,7 @@ fn values_are_read_again_at_each_start_and_kept_through_a_crash() {
     home.run(&["run", IMAGE, "--name", &name, "--secret", "token,target=TOKEN"]).succeeded();
     assert_eq!(variable(&name, "TOKEN").unwrap(), "first");
     home.store_secret("token", "second");
-    // The supervisor starts the server again without asking anybody.
+    // The supervisor starts the server again without a prompt.
     let restarts = || home.status(&name)["restarts"].as_u64().unwrap();
     docker(&["kill", &name]);
     wait_until("the server is up again", || restarts() > 0 && home.status(&name)["status"] == "running");
@@ -169,7 +169,7 @@ fn values_are_read_again_at_each_start_and_kept_through_a_crash() {
     home.store_secret("token", "third");
     home.run(&["start", &name]).succeeded();
     assert_eq!(variable(&name, "TOKEN").unwrap(), "third");
-    // A restart that cannot have its secrets leaves alone what runs.
+    // If a restart cannot get its secrets, the running workload is left alone.
     home.run(&["secret", "rm", "token"]).succeeded();
     let refused = home.run(&["restart", &name]);
     assert_eq!(refused.code, Some(4), "{refused:?}");
@@ -245,7 +245,7 @@ fn secret_files_are_removed_after_a_failed_start_or_a_killed_supervisor() {
     assert!(kept[0].starts_with(&home.text("runtime/mcpm/secrets")), "{kept:?}");
     super::support::kill("KILL", home.supervisor(&name));
     wait_until("its supervisor is gone", || home.status(&name)["status"] == "orphaned");
-    // A new start takes its place, and a removal leaves nothing.
+    // A new start replaces the secret's file, and a removal leaves nothing.
     home.run(&["restart", &name]).succeeded();
     assert_eq!(files_with(&canary, &home.path("")), kept);
     super::support::kill("KILL", home.supervisor(&name));

@@ -1,4 +1,4 @@
-//! `mcpm secret`: what is kept, by whom, and how it is asked for.
+//! `mcpm secret`: which values are stored, in which store, and how the command prompts for them.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ impl Home {
     pub(super) fn run_with_stdin(&self, text: &str, command: &mut Command) -> Outcome {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // One that fails early does not read it.
+        // A command that fails early does not read its input.
         let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
         Outcome::of(child.wait_with_output().unwrap())
     }
@@ -81,7 +81,7 @@ fn without_the_right_password_nothing_opens() {
     home.set("MCPM_SECRETS_PASSWORD", "battery staple");
     home.run_and_record(&["secret", "get", "github"]);
     home.set("MCPM_SECRETS_PASSWORD", "");
-    // A session of its own has no terminal to ask on.
+    // A separate process session has no terminal for prompts.
     home.record_command(
         "mcpm secret list",
         home.command("setsid").arg("--wait").arg(home.program()).args(["secret", "list"]),
@@ -116,7 +116,7 @@ fn values_come_from_a_configured_program() {
     home.assert_transcript("secret_store/program");
 }
 
-/// Runs a command on a terminal of its own, and writes there after each question. Returns what was to be seen.
+/// Runs a command on its own terminal, and types there after each prompt. Returns the terminal's output.
 fn on_a_terminal(command: &mut Command, answers: &[(&str, &str)]) -> String {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
@@ -155,12 +155,12 @@ fn values_and_passwords_are_prompted_for_without_echo() {
     assert!(!seen.contains("hush") && !seen.contains("hörse") && seen.contains(" echo "), "{seen}");
     let seen = on_a_terminal(&mut terminal("secret get github"), &[password]);
     assert!(seen.contains("hush\r\n"), "{seen}");
-    // An interrupt ends the question and leaves the terminal as it was.
+    // An interrupt cancels the prompt and restores the settings of the terminal.
     let seen = on_a_terminal(&mut terminal("secret get github"), &[(password.0, "hö\u{3}")]);
     assert!(seen.contains("error: interrupted") && seen.contains(" echo "), "{seen}");
 }
 
-/// A session bus with a keyring that was unlocked, for one shell script.
+/// A session bus with an unlocked keyring, for one shell script.
 fn with_keyring(home: &Home, script: &str) -> Outcome {
     let unlock = "printf pw | gnome-keyring-daemon --unlock --components=secrets >/dev/null 2>&1";
     let script = format!("mcpm() {{ '{}' \"$@\"; }}; {unlock}; {script}", home.program());
@@ -184,7 +184,7 @@ fn a_real_keyring_keeps_values() {
     let expected = "keyring  the keyring\nNAME  FROM\nthe token\nthe token\nother\ntwö\nlines\n\
         NAME       FROM\nother      the keyring\nthe token  the keyring\nother\ngone\n";
     assert_eq!(outcome.stdout, expected, "{outcome:?}");
-    // It is the keyring's own file that lasts.
+    // A new keyring process reads the value from the keyring's own file.
     let outcome = with_keyring(&home, "mcpm secret get 'the token'").succeeded();
     assert_eq!(outcome.stdout, "twö\nlines\n");
     assert!(!home.path("state").exists());
@@ -203,7 +203,7 @@ fn a_real_keyring_keeps_the_password_of_the_file() {
     let script = script.replace("--wait mcpm", &format!("--wait '{}'", home.program()));
     let outcome = with_keyring(&home, &script).succeeded();
     assert!(outcome.stdout.ends_with("\ngithub\nnot known yet\n"), "{outcome:?}");
-    // Asked for once, on a terminal; from then on the keyring has it.
+    // The user types the password once, on a terminal; from then on the keyring has it.
     let mut command = home.command("dbus-run-session");
     let unlock = "printf pw | gnome-keyring-daemon --unlock --components=secrets >/dev/null 2>&1";
     let inner =

@@ -1,4 +1,4 @@
-//! Values of variables are in no place where they need not be.
+//! The values of variables are only in the places that need them.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 

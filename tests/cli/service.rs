@@ -1,4 +1,4 @@
-//! What ran before the machine was shut down runs again after it has started.
+//! Workloads that ran before the machine was shut down run again after the machine has started.
 
 use super::support::{Home, Session, docker, kill, wait_until};
 
@@ -15,7 +15,7 @@ fn workloads_that_ran_answer_on_their_urls_after_a_reboot() {
     let stopped = run("c-stopped", "mcpm-test/everything:1");
     home.run(&["stop", &stopped.0]).succeeded();
 
-    // A shutdown tells programs to end, and kills those that have not.
+    // A shutdown asks programs to end, and kills those that have not ended.
     let (first, second) = (home.supervisor(&told.0), home.supervisor(&killed.0));
     kill("TERM", first);
     kill("KILL", second);
@@ -45,7 +45,7 @@ fn the_unit_is_one_that_systemd_accepts() {
     let said = String::from_utf8_lossy(&checked.stderr);
     assert!(checked.status.success() && said.is_empty(), "{said}\n{unit}");
 
-    // No manager of a user runs here: nothing is left.
+    // No user manager of systemd runs here, and nothing is left behind.
     let refused = home.run(&["service", "install"]);
     assert_eq!((refused.code, refused.stdout.as_str()), (Some(3), ""), "{refused:?}");
     assert!(refused.stderr.contains("`systemctl --user daemon-reload` failed"), "{refused:?}");

@@ -1,4 +1,4 @@
-//! `mcpm proxy stdio`: a workload for clients that only start commands.
+//! `mcpm proxy stdio`: a workload for clients that can only start commands.
 
 use std::{
     io::{BufRead as _, BufReader, Lines, Write as _},
@@ -107,7 +107,7 @@ fn a_session_survives_a_workload_that_is_stopped_and_started() {
     home.run(&["start", &name]).succeeded();
     let again = bridge.ask(request(3, "tools/list", json!({})));
     assert!(again["result"]["tools"].is_array(), "{again}");
-    // The end of the input ends it.
+    // The command exits at the end of its input.
     drop(bridge.input);
     assert!(bridge.output.next().is_none());
     assert_eq!(bridge.child.wait().unwrap().code(), Some(0));
@@ -120,7 +120,7 @@ fn a_server_that_restarts_behind_a_load_balancer_gets_a_session_again() {
     const UP: u32 = 1;
     const AWAY: u32 = 2;
     let runtime = Runtime::new().unwrap();
-    // The number of the session that it knows; even while it is away.
+    // The response has the id of the request, even while the server is down.
     let state = Arc::new(AtomicU32::new(UP));
     let upstream = runtime.block_on(Upstream::listen());
     let url = upstream.uri("/mcp");

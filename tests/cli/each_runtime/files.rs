@@ -1,4 +1,4 @@
-//! Volumes, the root, and what is hidden of them, as a server sees them.
+//! Volumes, the root file system, and hidden files, as a server sees them.
 
 use std::{fs, os::unix::fs::symlink};
 
@@ -19,7 +19,7 @@ pub(super) fn volumes_are_mounted_as_asked(home: &Home) {
     }
     assert_eq!(says(home, "echo written > /rw/new && cat /rw/new"), "written\n");
     assert_eq!(fs::read_to_string(home.path("rw/new")).unwrap(), "written\n");
-    // What is outside of the volumes is not there.
+    // Paths outside of the volumes do not exist in the container.
     assert!(says(home, &format!("ls {}", home.text("ro"))).contains("No such file"));
 }
 
@@ -54,7 +54,7 @@ pub(super) fn a_server_reads_and_changes_nothing_that_is_ignored(home: &Home) {
     assert!(!says(home, "grep -r hush /d; cat /d/link*").contains("hush"));
     assert_eq!(says(home, "cat /d/.env /d/link-to-env; ls -A /d/private"), "");
     assert_eq!(says(home, "cat /d/.env.example /d/plain"), "exampleplain");
-    // It may change what is mounted, but not what covers.
+    // The server may change the mounted files, but not the mounts that hide files.
     assert_eq!(says(home, "echo x > /d/new && cat /d/new"), "x\n");
     for change in [
         "echo x > /d/.env",
@@ -70,7 +70,7 @@ pub(super) fn a_server_reads_and_changes_nothing_that_is_ignored(home: &Home) {
         assert!(said.lines().all(|line| line != "done"), "{change}: {said}");
     }
     assert_eq!(fs::read_to_string(home.path("project/.env")).unwrap(), "hush");
-    // What came since is covered at the next start.
+    // New ignored files are hidden at the next start.
     home.write("project/.env.local", "hush");
     home.run(&["restart", &name]).succeeded();
     assert_eq!(says(home, "cat /d/.env.local; ls -A /d/private"), "");

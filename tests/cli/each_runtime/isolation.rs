@@ -1,4 +1,4 @@
-//! What a server with a permission profile reaches, and what limits it.
+//! The connections and the limits of a server with a permission profile.
 
 use std::{
     io::{Read as _, Write as _},
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::server::{says, start};
 use crate::support::{Home, wait_until};
 
-/// An address for documentation, which nobody has.
+/// An address from the range for documentation, which no host has.
 const UNREACHABLE_ADDRESS: &str = "198.51.100.7";
 
-/// A server of this machine, at an address that no container has, which answers each request with `reached`.
+/// A server on this machine, at an address that no container has, which responds to each request with `reached`.
 struct Listener(u16);
 
 impl Listener {
@@ -36,17 +36,17 @@ impl Listener {
     }
 }
 
-/// Fetches by the proxy of mcpm.
+/// Fetches a URL through the HTTP proxy of mcpm.
 fn fetch(host: &str) -> String {
     format!("/probe tcp 127.0.0.1 3128 'GET http://{host}/ HTTP/1.0'")
 }
 
-/// Fetches without a proxy.
+/// Fetches a URL without a proxy.
 fn fetch_directly(address: &str, port: u16) -> String {
     format!("/probe tcp {address} {port} 'GET / HTTP/1.0'")
 }
 
-/// Looks a name up.
+/// Resolves a name.
 fn look_up(name: &str) -> String {
     format!("/probe dns 127.0.0.1 53 {name}")
 }
@@ -55,7 +55,7 @@ fn profile(home: &Home, profile: &Value) {
     home.write("profile.json", &profile.to_string());
 }
 
-/// Attempts that no server may succeed with, and the rule that each denial names in the log of the workload.
+/// Attempts that must fail for every server, and the rule that each denial names in the log of the workload.
 fn assert_denied(home: &Home, name: &str, other: &Listener, rule: &str) {
     for attempt in [
         fetch("other.example"),
@@ -70,10 +70,10 @@ fn assert_denied(home: &Home, name: &str, other: &Listener, rule: &str) {
         assert!(said.starts_with("probe: ") || said.contains(" 403 "), "{attempt}: {said}");
     }
     assert_eq!(says(home, &look_up("secret.other.example")), "0 addresses\n");
-    // There is no other interface.
+    // The container has no other network interface.
     assert_eq!(says(home, "ls /proc/sys/net/ipv4/conf | grep -v -e all -e default"), "lo\n");
     for host in ["other.example", UNREACHABLE_ADDRESS, "169.254.169.254", "secret.other.example"] {
-        // The log is written by a thread of its own.
+        // A separate thread writes the log.
         wait_until(&format!("the denial of {host} is in the log"), || {
             let log = home.run(&["logs", name, "--proxy"]).succeeded().stdout;
             log.lines().any(|line| line.contains(host) && line.contains(rule))
@@ -105,13 +105,13 @@ pub(super) fn a_recorded_profile_allows_what_was_used(home: &Home) {
     let used = Listener::start();
     let name = home.name("l");
     start(home, &name, &["--learn", "learnt.json"]);
-    // Even then this machine is out of reach.
+    // Even then, this machine cannot be reached.
     assert!(!says(home, &fetch(&used.host())).contains("reached"));
     home.run(&["stop", &name]).succeeded();
     let learnt = std::fs::read_to_string(home.path("learnt.json")).unwrap();
     assert!(!learnt.contains("127.0.0.5"), "{learnt}");
     home.run(&["rm", &name]).succeeded();
-    // It can be used as a profile, which has the volume.
+    // The result can be used as a profile that allows the volume.
     let plan = [
         "run",
         super::server::IMAGE,
@@ -129,7 +129,7 @@ pub(super) fn limits_of_a_profile_hold(home: &Home) {
     profile(home, &json!({"network": {}, "resources": {"memory": "64m", "cpus": 0.5, "pids": 24}}));
     let name = home.name("m");
     start(home, &name, &["--permission-profile", "profile.json"]);
-    // A pattern space of the stream editor that is as large as its only line.
+    // A pattern space of `sed` that is as large as its only line.
     let said = says(home, "tr '\\000' a < /dev/zero | head -c 200000000 | sed p > /dev/null; echo $?");
     assert!(said.ends_with("137\n"), "{said}");
     let said = says(

@@ -1,15 +1,15 @@
-//! How a workload begins and ends, and what is killed meanwhile.
+//! How a workload starts and stops, and what happens if one of its processes is killed.
 
 use super::server::{HTTP, HTTP_SERVER, IMAGE};
 use crate::support::{Home, Program, Session, is_alive, kill, wait_until};
 
-/// The options of a run over either transport.
+/// The options of a run over one of the transports.
 fn runs(name: &str) -> [Vec<&str>; 2] {
     let run = ["run", IMAGE, "--name", name];
     [[&run[..], &["--transport", "stdio"]].concat(), [&run[..], &HTTP, &["--", HTTP_SERVER]].concat()]
 }
 
-/// Kills the supervisor of a workload, and waits for its end and, without an engine, for that of the server.
+/// Kills the supervisor of a workload, and waits for its end and, without an engine, for the end of the server.
 #[track_caller]
 fn kill_supervisor(home: &Home, name: &str) {
     let (supervisor, server) = (home.supervisor(name), home.first_process(name));
@@ -69,7 +69,7 @@ pub(super) fn a_killed_supervisor_is_replaced(home: &Home) {
         for command in ["restart", "start"] {
             kill_supervisor(home, &name);
             let status = home.status(&name)["status"].clone();
-            // Podman closes the standard input of a server with the connection, and the server exits.
+            // Podman closes the standard input of a server when the connection closes, so the server exits.
             let may_have_exited = home.is_builtin() || run.contains(&"stdio");
             assert!(
                 status == "failed" && may_have_exited || status == "orphaned" && !home.is_builtin(),

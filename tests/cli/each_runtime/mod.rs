@@ -1,4 +1,4 @@
-//! Workloads, on an engine and on the built-in runtime as root and as an ordinary user.
+//! Tests of workloads on an engine, and on the built-in runtime as root and as an ordinary user.
 
 mod files;
 mod isolation;

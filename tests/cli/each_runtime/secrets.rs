@@ -1,4 +1,4 @@
-//! Secrets: the server gets the value, and nobody else does.
+//! Secrets: only the server gets the value.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ pub(super) fn a_canary_is_in_the_server_only(home: &Home) {
         let (server, first) = (home.processes_in(&name), home.first_process(&name));
         let holders = processes_with(&canary, "environ");
         assert!(!holders.is_empty(), "the server gets it");
-        // The shim is the first process, and has handed it over.
+        // The shim is the first process. It has passed the value on, and does not have it any more.
         assert!(
             holders.iter().all(|pid| server.contains(pid) && *pid != first),
             "{holders:?} {server:?} {first}"
@@ -41,11 +41,11 @@ pub(super) fn a_canary_is_in_the_server_only(home: &Home) {
     assert_eq!(files_with(&canary, &home.path("")), [""; 0], "a file outlived the workload");
 }
 
-/// The value of a variable in a container, as one of its processes has it.
+/// The value of a variable in the environment of one of a container's processes.
 fn variable(home: &Home, container: &str, name: &str) -> Option<String> {
     let mark = format!("{name}=");
     home.processes_in(container).into_iter().find_map(|pid| {
-        // One that has just ended has none any more.
+        // A process that has just ended has no environment.
         let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let environ = String::from_utf8_lossy(&environ).into_owned();
         environ.split('\0').find_map(|pair| pair.strip_prefix(&mark)).map(str::to_owned)
@@ -67,7 +67,7 @@ pub(super) fn values_are_read_again_at_each_start_and_kept_through_a_crash(home:
     assert_eq!(variable(home, &name, "TOKEN").unwrap(), "first");
     home.run(&["restart", &name]).succeeded();
     assert_eq!(variable(home, &name, "TOKEN").unwrap(), "second");
-    // A restart that cannot have its secrets leaves alone what runs.
+    // If a restart cannot get its secrets, the running workload is left alone.
     home.run(&["secret", "rm", "token"]).succeeded();
     assert_eq!(home.run(&["restart", &name]).code, Some(4));
     assert_eq!(home.status(&name)["status"], "running");

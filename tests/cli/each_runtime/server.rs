@@ -1,7 +1,8 @@
-//! A server that does what a test tells it to, by a shell in its own container.
+//! A server that executes scripts of a test, with a shell in its own container.
 //!
-//! The image has a static shell, the everything-server, and a program that tries connections. Next to that server, a
-//! loop runs scripts from a named pipe, so they have the privileges of a server, and not those of `docker exec`.
+//! The image contains a static shell, the everything-server, and a program that tries connections. Beside that server,
+//! a loop runs scripts from a named pipe, so the scripts have the privileges of the server, and not those of `docker
+//! exec`.
 
 use std::{
     fs,
@@ -16,15 +17,15 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::support::{Home, Outcome, docker};
 
-/// The image. It is made once for an engine: change the tag with it.
+/// The image. An engine builds it only once, so change the tag together with the image.
 pub(super) const IMAGE: &str = "mcpm-rt/server:2";
 /// The options of a server that speaks HTTP.
 pub(super) const HTTP: [&str; 4] = ["--transport", "streamable-http", "--target-port", "3000"];
-/// What starts that server.
+/// The command that starts the server.
 pub(super) const HTTP_SERVER: &str = "exec /everything-server -http 0.0.0.0:3000 -stateless=false";
 const LOOP: &str = "while read -r ask < /box/asks; do /busybox sh /box/$ask > /box/answers 2>&1; done &";
 
-/// Runs a test with a home on a runtime, which has the image.
+/// Runs a test with a home folder, on a runtime that has the image.
 pub(super) fn run(runtime: TestRuntime, _test: &str, body: impl FnOnce(&Home)) {
     make_image();
     let home = Home::on(runtime);
@@ -63,7 +64,7 @@ fn make_image() {
     docker(&[&["import"][..], &changes, &[archive.path().to_str().unwrap(), IMAGE]].concat());
 }
 
-/// Starts a server that can be asked.
+/// Starts a server that runs scripts.
 #[track_caller]
 pub(super) fn start(home: &Home, name: &str, options: &[&str]) -> Outcome {
     let folder = home.path("box");
@@ -80,7 +81,7 @@ pub(super) fn start(home: &Home, name: &str, options: &[&str]) -> Outcome {
     home.run(&[&run[..], options, &["--", &command]].concat()).succeeded()
 }
 
-/// What a script writes in the container, errors included.
+/// The output of a script in the container, including errors.
 #[track_caller]
 pub(super) fn says(home: &Home, script: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -90,7 +91,7 @@ pub(super) fn says(home: &Home, script: &str) -> String {
     String::from_utf8(fs::read(home.path("box/answers")).unwrap()).unwrap()
 }
 
-/// Makes a folder and what is in it accessible to a server of any user.
+/// Makes a folder and its content accessible to a server of any user.
 pub(super) fn open_to_all(folder: &Path) {
     fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
     for entry in fs::read_dir(folder).unwrap() {

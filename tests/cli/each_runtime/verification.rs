@@ -55,7 +55,7 @@ pub(super) fn a_signed_image_runs_and_an_unsigned_one_does_not(home: &Home) {
     home.run(&["rm", &name]).succeeded();
     home.assert_nothing_left();
     if !home.is_builtin() {
-        // Podman keeps it while a container uses the same image under another name.
+        // Podman keeps the image while a container uses the same image under another name.
         let name = format!("{}@{digest}", signed.trim_end_matches(":1"));
         let _ = Command::new("docker").args(["rmi", &name]).envs(engine_variable()).output();
     }
