@@ -1,7 +1,7 @@
 //! Committed files that are generated from the option table and the catalogue of reasons are up to date.
 //!
-//! `MCPM_UPDATE=1 cargo test -p mcpm-tests --test generated` rewrites them. It is one test, since some files are
-//! made from others.
+//! `MCPM_UPDATE=1 cargo test -p mcpm-tests --test generated` rewrites them. It is a single test, because some files are
+//! generated from other generated files.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -19,7 +19,7 @@ fn generated_files_are_current() {
     kept.check_file("mcpm-ffi/src/c/setters.rs", codegen::ffi::setters());
     kept.check_file("bindings/python/src/mcpm/_options.py", codegen::python::options());
     kept.check_file("bindings/c/include/mcpm.h", codegen::bindings::header(&mcpm_tests::root()));
-    // What follows is made from the library, which may not build while its own sources are stale.
+    // The following files are generated from the library, which may not compile while its generated sources are stale.
     kept.assert_current();
     kept.check_file("bindings/c/mcpm.symbols", codegen::bindings::symbols());
     codegen::bindings::python_and_swift(&mut kept);

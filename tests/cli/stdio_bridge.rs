@@ -120,7 +120,7 @@ fn a_server_that_restarts_behind_a_load_balancer_gets_a_session_again() {
     const UP: u32 = 1;
     const AWAY: u32 = 2;
     let runtime = Runtime::new().unwrap();
-    // The response has the id of the request, even while the server is down.
+    // The id of the only session that the server knows. While the id is `AWAY`, the server responds with 503.
     let state = Arc::new(AtomicU32::new(UP));
     let upstream = runtime.block_on(Upstream::listen());
     let url = upstream.uri("/mcp");

@@ -35,7 +35,7 @@ fn a_collector_that_is_not_trusted_is_said_once_with_what_to_do() {
     }
 }
 
-/// What `/metrics` of a workload says.
+/// Returns the content of `/metrics` of a workload.
 fn scraped(url: &str) -> String {
     let place = url.replace("/mcp", "/metrics");
     let output =
@@ -44,7 +44,7 @@ fn scraped(url: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// How many calls of the tool `/metrics` counts.
+/// Returns the number of calls of the tool in `/metrics`.
 fn counted(url: &str) -> f64 {
     let text = scraped(url);
     let is_call = |line: &&str| {
@@ -75,12 +75,12 @@ fn a_workload_is_measured_through_a_restart_and_after_an_export() {
         let url = home.run(&[&run[..], &more, &headers].concat()).succeeded().url();
         Session::open(&url).call(TOOL, &json!({}));
         assert_eq!(counted(&url), 1.0, "{kind}");
-        // The server ends, its supervisor starts it again, and what was counted is not lost.
+        // The server exits and its supervisor starts it again; the counters continue.
         docker(&["kill", &name]);
         wait_until("its calls are answered again", || Session::without_session(&url).is_answered());
         Session::open(&url).call(TOOL, &json!({}));
         assert_eq!(counted(&url), 2.0, "{kind}");
-        // Values of headers are not on record, and are found again where OpenTelemetry has them.
+        // Header values are not recorded; the restarted supervisor reads them from OpenTelemetry's variable.
         let mut again = home.mcpm(&["restart", &name]);
         again.env("OTEL_EXPORTER_OTLP_HEADERS", "x-key=hush,x-other=hush");
         assert!(again.status().unwrap().success());
@@ -98,14 +98,14 @@ fn a_workload_is_measured_through_a_restart_and_after_an_export() {
         ] {
             assert!(options.to_string().contains(&format!("\"{option}\":{value}")), "{option}: {text}");
         }
-        // It is removed, and run as it was exported.
+        // The workload is removed, and started again from its exported file.
         home.run(&["rm", &name]).succeeded();
         let url = home.run(&["run", "--from-config", &exported]).succeeded().url();
         Session::open(&url).call(TOOL, &json!({}));
         home.run(&["stop", &name]).succeeded();
         home.run(&["rm", &name]).succeeded();
         let exports = runtime.block_on(receiver.finish());
-        // Traces and metrics of two runs; an export names no headers, since it holds no secrets.
+        // Traces and metrics of two runs. An export contains no headers, because headers may be secrets.
         let marked = exports.headers.iter().filter(|headers| headers["x-key"] == "hush").count();
         assert!(marked >= 4, "{:?}", exports.headers);
         assert!(exports.headers.iter().all(|headers| headers["x-other"].is_null()), "{:?}", exports.headers);
@@ -130,7 +130,7 @@ fn a_workload_is_measured_through_a_restart_and_after_an_export() {
         }
         assert_eq!(exports.resource["service.name"], format!("mcpm-{name}"));
         assert_eq!(exports.resource["team"], "red");
-        // Numbers are sent again with each export.
+        // Each export repeats the metrics.
         let of_workload = [("server", name.as_str()), ("tool", TOOL), ("status", "success")];
         assert!(exports.count("mcpm_mcp_tool_calls", &of_workload) >= 4.0);
         assert!(exports.count("mcpm_mcp_requests", &[("transport", kind), ("mcp_resource_id", TOOL)]) >= 4.0);

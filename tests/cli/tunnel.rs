@@ -1,4 +1,4 @@
-//! `mcpm proxy tunnel`: a target that is reached through an SSH server, an agent, or any command.
+//! `mcpm proxy tunnel`: a target that can be reached through an SSH server, an agent, or any command.
 
 use std::{
     fs,
@@ -17,14 +17,14 @@ use super::{
     support::{Home, Program, Session, is_alive, kill, testbed_variable, wait_until},
 };
 
-/// An SSH server of the test's own, with keys of its own, that lets one user forward ports.
+/// An SSH server of the test, with its own keys, which lets one user forward ports.
 struct SshServer {
     daemon: Child,
     port: u16,
 }
 
 impl SshServer {
-    /// Starts it in a mount namespace, since the accounts that it knows are its own.
+    /// Starts the server in a mount namespace, because it needs its own file of accounts.
     fn start(home: &Home) -> Self {
         for key in ["host", "id"] {
             let mut keygen = Command::new("ssh-keygen");
@@ -55,7 +55,7 @@ impl SshServer {
         Self { daemon, port }
     }
 
-    /// The arguments of the provider.
+    /// The arguments for the provider.
     fn args(&self, home: &Home) -> String {
         let args = json!({
             "host": "127.0.0.1", "port": self.port, "user": "root", "identity-file": home.path("id"),
@@ -72,7 +72,7 @@ impl Drop for SshServer {
     }
 }
 
-/// The everything server of the Go SDK, and its URL.
+/// The everything-server of the Go SDK, and its URL.
 fn target(home: &Home) -> (Program, String) {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut server = home.command(testbed_variable("MCPM_TEST_EVERYTHING_SERVER"));
@@ -86,7 +86,7 @@ fn url(tunnel: &mut Program) -> String {
     line.strip_prefix("front  ").unwrap_or_else(|| panic!("`{line}` is no name and URL")).to_owned()
 }
 
-/// The `ssh` that a program has started, if it runs.
+/// The `ssh` process that a program has started, if it is running.
 fn ssh_of(parent: u32) -> Option<u32> {
     let pids = fs::read_dir("/proc").unwrap().flatten();
     let mut pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -126,7 +126,7 @@ fn an_ssh_server_that_rejects_the_forward_is_reported() {
     let (_server, direct) = target(&home);
     let ssh = SshServer::start(&home);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    // The server listens on both loopback addresses, and one is enough for it.
+    // The server listens on both loopback addresses; one of them is enough.
     let _holders = ["127.0.0.1", "::1"].map(|address| TcpListener::bind((address, taken)));
     let args: serde_json::Value = serde_json::from_str(&ssh.args(&home)).unwrap();
     for (field, value, said) in [
@@ -186,7 +186,7 @@ fn a_tunnel_by_a_command_gets_its_secrets_in_the_environment() {
     assert_eq!(tunnel.wait().code, Some(0));
 }
 
-/// The agent itself needs an account of its service, so a program that logs as it does stands in for it.
+/// The real agent needs an account of its service, so a program that writes the same log lines replaces it.
 #[test]
 fn the_agent_of_ngrok_gets_its_arguments_and_its_token() {
     let home = Home::without_engine();
@@ -236,7 +236,7 @@ fn what_a_wrapped_program_has_started_ends_with_the_tunnel() {
     let home = Home::without_engine();
     let (authority, _told) = remote::server(&["401 Unauthorized"]);
     let target = format!("http://{authority}/mcp");
-    // The first one ends and leaves its child behind.
+    // The first process ends and leaves its child process behind.
     let script = "sleep 1000 & echo $! >> children; echo https://t.example/mcp; \
                   [ \"$(wc -l < children)\" = 1 ] || wait";
     let args = json!({ "command": ["sh", "-c", script, "sh", "{port}"] }).to_string();
@@ -282,7 +282,7 @@ fn a_tunnel_with_a_known_url_is_up_when_the_url_responds() {
     assert_eq!(asked.try_iter().count(), 3);
     tunnel.signal("TERM");
     assert_eq!(tunnel.wait().code, Some(0));
-    // It accepts connections, and never responds.
+    // This server accepts connections, and never responds.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", silent.local_addr().unwrap());
     let failed = run(&args("echo no; exit 3", &url)).output().unwrap();

@@ -1,10 +1,10 @@
-//! What is wrong with a command line is said before anything is touched.
+//! Errors in a command line are reported before the command changes anything.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use super::support::Home;
 
-/// Runs each line of words without an engine, and checks that all end with the code.
+/// Runs each line of words without an engine, and checks that all commands exit with the code.
 #[track_caller]
 fn all_end_with(home: &Home, code: i32, lines: &[&str]) {
     for line in lines {
@@ -242,7 +242,7 @@ fn a_file_that_may_not_be_read_is_named() {
         assert_eq!(outcome.stdout, "");
     }
     assert!(!home.path("state").exists(), "nothing is left behind");
-    // So that the home can be removed by whoever made it.
+    // This lets the user who created the home remove it.
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     drop(inner);
     home.assert_transcript("usage/unreadable");

@@ -1,4 +1,4 @@
-//! What C, Python and Swift programs include: made by cbindgen and uniffi.
+//! Generates the files that C, Python and Swift programs include, with cbindgen and uniffi.
 
 use std::{
     env, fs,
@@ -10,7 +10,7 @@ use uniffi::{GenerateOptions, SwiftBindingsOptions, TargetLanguage};
 
 use super::GeneratedFiles;
 
-/// Returns `mcpm.h`. It is made from the kept sources, so those come first.
+/// Returns `mcpm.h`. It is generated from the source files on disk, so these must be current first.
 pub(crate) fn header(root: &Path) -> Vec<u8> {
     let folder = root.join("mcpm-ffi");
     let config = cbindgen::Config::from_file(folder.join("cbindgen.toml")).unwrap();
@@ -19,7 +19,7 @@ pub(crate) fn header(root: &Path) -> Vec<u8> {
     header
 }
 
-/// Returns the names of the functions that C programs can call in the built library, one a line: its ABI.
+/// Returns the names of the functions of the built library that C programs can call, one per line: its ABI.
 pub(crate) fn symbols() -> String {
     let output = Command::new("nm")
         .args(["-D", "--defined-only", "--format=just-symbols"])
@@ -37,7 +37,7 @@ pub(crate) fn symbols() -> String {
     names.join("\n") + "\n"
 }
 
-/// Compares the Python and Swift files with what the built library says of itself.
+/// Compares the Python and Swift files with those that uniffi generates from the built library.
 pub(crate) fn python_and_swift(kept: &mut GeneratedFiles) {
     let library = mcpm_tests::library();
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("bindings");

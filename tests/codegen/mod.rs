@@ -1,4 +1,4 @@
-//! Comparing made files with those that are kept, or rewriting them.
+//! Compares generated files with those in the repository, or rewrites them.
 
 use std::{
     collections::BTreeSet,
@@ -11,7 +11,7 @@ pub(crate) mod ffi;
 pub(crate) mod python;
 pub(crate) mod reference;
 
-/// The files that are kept in the repository.
+/// The generated files in the repository.
 pub(crate) struct GeneratedFiles {
     root: PathBuf,
     rewrite: bool,
@@ -23,7 +23,7 @@ impl GeneratedFiles {
         Self { root, rewrite: env::var_os("MCPM_UPDATE").is_some(), stale: BTreeSet::new() }
     }
 
-    /// Compares one file with what was made.
+    /// Compares a file with its generated content.
     pub(crate) fn check_file(&mut self, path: impl AsRef<Path>, made: impl AsRef<[u8]>) {
         let full = self.root.join(&path);
         if fs::read(&full).is_ok_and(|kept| kept == made.as_ref()) {
@@ -37,7 +37,7 @@ impl GeneratedFiles {
         }
     }
 
-    /// Fails when a file compared so far is stale and is not to be rewritten.
+    /// Fails if one of the files so far is stale and was not rewritten.
     pub(crate) fn assert_current(&self) {
         assert!(
             self.stale.is_empty(),

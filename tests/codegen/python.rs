@@ -43,7 +43,7 @@ pub(crate) fn options() -> String {
     source
 }
 
-/// Writes the type of the keyword arguments, but those that have a parameter of their own.
+/// Writes the types of the keyword arguments, except for options that have their own parameter.
 fn keywords<O: OptionSet>(source: &mut String, name: &str, positional: &[&str]) {
     write!(source, "\n    class {name}(TypedDict, total=False):\n").unwrap();
     write!(source, "        \"\"\"The options of `mcpm {}`.\"\"\"\n\n", O::COMMAND).unwrap();

@@ -59,7 +59,7 @@ fn command<O: OptionSet>(page: &mut String) {
                 .unwrap();
         }
         let cells = [flag(spec), value(spec), default(spec), meaning(spec)];
-        // A bar would end the cell.
+        // A vertical bar would end the cell.
         let cells = cells.map(|cell| cell.replace('|', "\\|"));
         writeln!(page, "| {} |", cells.join(" | ")).unwrap();
     }

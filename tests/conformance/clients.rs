@@ -1,5 +1,5 @@
-//! Every published client lists the tools of a server on a pipe and calls one, in each era it speaks, and finds
-//! its way to a server that speaks the older one only.
+//! Every published client lists the tools of a stdio server and calls one, in each era that it supports, and finds a
+//! way to use a server that supports only the older era.
 
 use std::path::PathBuf;
 
@@ -22,12 +22,12 @@ struct Server {
     tool: &'static str,
 }
 
-/// A server of both eras.
+/// A server that supports both eras.
 fn everything() -> Server {
     Server { program: testbed::path("MCPM_TEST_EVERYTHING_SERVER"), tool: "test_simple_text" }
 }
 
-/// A server of the older era.
+/// A server that supports only the older era.
 fn older() -> Server {
     Server { program: env!("CARGO_BIN_EXE_scripted-server").into(), tool: "echo" }
 }
@@ -51,7 +51,8 @@ pub(crate) async fn output(mut command: Command) -> Value {
     serde_json::from_str(&out).unwrap_or_else(|_| panic!("{command:?}: `{out}` is not JSON; {err}"))
 }
 
-/// Runs a client in each mode against a server; each must list and call, in the protocol version beside the mode.
+/// Runs a client in each mode against a server; each run must list and call tools, in the protocol version beside the
+/// mode.
 async fn assert_client_works(
     program: impl Fn() -> Command,
     server: &Server,

@@ -42,7 +42,7 @@ const SINGLE_SCENARIOS: [(&str, &str); 13] = [
     ("auth/metadata-issuer-mismatch", "2026-07-28"),
 ];
 
-/// Runs scenarios with `mcpm proxy` or `mcpm run` as the client, and returns what the suite prints.
+/// Runs scenarios with `mcpm proxy` or `mcpm run` as the client, and returns the output of the suite.
 async fn run(command: &str, scenarios: &[&str]) -> String {
     let client = [
         testbed::path("MCPM_TEST_PYTHON").display().to_string(),
@@ -62,8 +62,8 @@ async fn run(command: &str, scenarios: &[&str]) -> String {
     format!("{out}{err}")
 }
 
-/// Asserts that scenarios pass without a failed check or a warning. They run one after the other: in a suite, each has
-/// 30 seconds, however busy the machine is.
+/// Asserts that scenarios pass without a failed check or a warning. They run one after the other, because the suite
+/// gives each scenario only 30 seconds, and the machine may be busy.
 async fn assert_pass(command: &str, scenarios: impl IntoIterator<Item = (&str, &str)>) {
     for (scenario, version) in scenarios {
         let text = run(command, &["--scenario", scenario, "--spec-version", version]).await;

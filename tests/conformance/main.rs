@@ -1,4 +1,4 @@
-//! What others wrote, against the proxy: the conformance suite, and the published clients.
+//! Tests the proxy with programs of others: the conformance suite, and the published clients.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails its test")]
 
 mod clients;
@@ -25,7 +25,7 @@ async fn bridge(program: PathBuf, mode: ProxyMode) -> RunningStdioProxy {
     with_timeout("the proxy to start", proxy.start(drop)).await.unwrap()
 }
 
-/// Node and a script; programs that it starts find the same Node.
+/// Node and a script; programs that the script starts find the same Node.
 fn node(script: PathBuf) -> Command {
     let node = testbed::path("MCPM_TEST_NODE");
     let folder = node.parent().unwrap().to_owned();
@@ -36,7 +36,7 @@ fn node(script: PathBuf) -> Command {
     command
 }
 
-/// A program that npm installed.
+/// A program that was installed by npm.
 fn npm_program(name: &str) -> Command {
     node(testbed::path("MCPM_TEST_NODE_MODULES").join(".bin").join(name))
 }

@@ -1,4 +1,4 @@
-//! A real client behind rules: a server on a pipe and one that speaks HTTP, in each era.
+//! A real client behind tool filters and policies, with a stdio server and an HTTP server, in each era.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -18,7 +18,7 @@ use crate::{
 const RENAMED: &str = "plain";
 const OWN: &str = "test_simple_text";
 
-/// Lets the renamed tool through and one more, and permits no more than the first.
+/// A filter that allows the renamed tool and one more, and a policy that permits only the first.
 fn files(folder: &Path) -> (String, String) {
     let overrides = folder.join("overrides.json");
     let text = json!({ "toolsOverride": { OWN: { "name": RENAMED, "description": "Says something" } } });
@@ -31,7 +31,7 @@ fn files(folder: &Path) -> (String, String) {
     (shown(&overrides), shown(&authorization))
 }
 
-/// What the client sees of that tool: the names in the list, the text that it got, or why it failed.
+/// The client's view of that tool: the names in the list, the text that it got, or the cause of the failure.
 async fn list_and_call(url: &str, tool: &str, mode: &str) -> Result<(Vec<Value>, Value), String> {
     let mut command = python("python_client.py");
     command.args([url, tool, "{}", mode]);

@@ -1,4 +1,4 @@
-//! The conformance suite sees through the proxy what it sees without it .
+//! The conformance suite gets the same results through the proxy as without it.
 
 use std::{collections::BTreeMap, process::Stdio};
 
@@ -33,14 +33,14 @@ impl Outcome {
         Self(lines.map(|line| scenario(line).unwrap_or_else(|| panic!("`{line}` is no outcome"))).collect())
     }
 
-    /// Passed and failed checks in all.
+    /// The total numbers of passed and failed checks.
     fn total(&self) -> (u32, u32) {
         self.0.values().fold((0, 0), |(passed, failed), (p, f)| (passed + p, failed + f))
     }
 }
 
 async fn run(url: &str, requirements: &str) -> Outcome {
-    // One of its scenarios wants to see `localhost`.
+    // One of the scenarios expects `localhost`.
     let url = url.replace("127.0.0.1", "localhost");
     let results = tempfile::tempdir().unwrap();
     let suite = npm_program("conformance")
@@ -51,7 +51,7 @@ async fn run(url: &str, requirements: &str) -> Outcome {
     Outcome::read(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// The server that speaks HTTP itself, and its URL.
+/// The HTTP server, and its URL.
 pub(crate) async fn direct(requirements: &str) -> (Child, String) {
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = free.local_addr().unwrap();
@@ -66,14 +66,14 @@ pub(crate) async fn direct(requirements: &str) -> (Child, String) {
     let mut log = BufReader::new(server.stderr.take().unwrap()).lines();
     let line = with_timeout("the server to listen", log.next_line()).await.unwrap().unwrap();
     assert!(line.contains("listening"), "{line}");
-    // Its log must not fill the pipe.
+    // The server's log must not fill the pipe.
     tokio::spawn(async move { while let Ok(Some(_)) = log.next_line().await {} });
-    // It says so a moment before it does, and nothing tells when it does.
+    // The server logs this line a moment before it listens, and no event tells when it listens.
     poll::wait_for_async("the server to listen", async || TcpStream::connect(address).await.ok()).await;
     (server, format!("http://{address}/mcp"))
 }
 
-/// The outcome without a proxy, through a bridge from a pipe, and through `mcpm proxy`.
+/// The results without a proxy, through a bridge to a stdio server, and through `mcpm proxy`.
 async fn run_direct_and_proxied(requirements: &str) -> (Outcome, Outcome, Outcome) {
     let (_server, url) = direct(requirements).await;
     let piped = bridge(testbed::path("MCPM_TEST_EVERYTHING_SERVER"), ProxyMode::StreamableHttp).await;
@@ -97,7 +97,8 @@ async fn everything_of_2025_11_25_passes_through_either_proxy() {
     let (direct, mut bridged, forwarded) = run_direct_and_proxied("2025-11-25").await;
     assert_eq!(direct.total(), (82, 0), "{direct:?}");
     assert_eq!(forwarded, direct);
-    // The bridge lets a client resume a stream, which this server does not by itself; so one more check is made.
+    // The bridge lets a client resume a stream, which this server does not support by itself, so the suite runs one
+    // more check.
     assert_eq!(bridged.total(), (83, 0), "{bridged:?}");
     let resumable = "server-sse-polling";
     assert_eq!(
@@ -110,7 +111,7 @@ async fn everything_of_2025_11_25_passes_through_either_proxy() {
     );
 }
 
-/// The server itself fails scenarios of the tasks extension, which it does not have.
+/// The server itself fails scenarios of the tasks extension, which it does not support.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_passes_of_2026_07_28_passes_through_either_proxy() {
     let (direct, bridged, forwarded) = run_direct_and_proxied("2026-07-28").await;
@@ -123,7 +124,7 @@ async fn what_passes_of_2026_07_28_passes_through_either_proxy() {
     assert_eq!(bridged, direct);
 }
 
-/// The outcome of a server that speaks HTTP, behind `mcpm proxy stdio`, behind a bridge from that pipe.
+/// The results of an HTTP server behind `mcpm proxy stdio`, behind a bridge to that command.
 async fn run_through_stdio(requirements: &str) -> Outcome {
     let (_server, url) = direct(requirements).await;
     let program = env!("CARGO_BIN_EXE_mcpm-under-test");

@@ -1,4 +1,4 @@
-//! Builds: what is told meanwhile, what comes out, and what a failure says.
+//! Image builds: their events, their results, and their errors.
 
 use std::{collections::BTreeMap, process::Command, sync::Mutex};
 

@@ -1,4 +1,4 @@
-//! Clients and a conformance suite that others wrote, through `mcpm run` of servers that others wrote.
+//! Published clients and the conformance suite, through `mcpm run` of published servers.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::{
@@ -20,12 +20,12 @@ mod registry_entries;
 #[path = "../cli/support/mod.rs"]
 mod support;
 
-/// A tool and what it is called with.
+/// A tool and its arguments.
 #[derive(Clone, Copy)]
 struct Tool<'a> {
     name: &'a str,
     arguments: &'a str,
-    /// What its answer contains.
+    /// A text that the result contains.
     answer: &'a str,
 }
 
@@ -47,7 +47,7 @@ enum Client {
 }
 
 impl Client {
-    /// Lists the tools and calls one; returns the protocol version that was agreed, where the client tells it.
+    /// Lists the tools and calls one, and returns the negotiated protocol version, if the client prints it.
     #[track_caller]
     fn call(self, url: &str, tool: Tool<'_>) -> Option<String> {
         let node = || Command::new(testbed_variable("MCPM_TEST_NODE"));
@@ -198,7 +198,7 @@ fn a_client_fetches_a_page_with_a_server_in_the_network_of_the_machine() {
             let mut connection = connection.unwrap();
             let mut head = BufReader::new(connection.try_clone().unwrap()).lines();
             let is_page = head.next().unwrap().unwrap().starts_with("GET /page ");
-            // The whole head is read, so that closing does not cut off the answer.
+            // The whole head is read, because closing a connection with unread data could cut off the response.
             while head.next().is_some_and(|line| !line.unwrap().is_empty()) {}
             let (status, body) =
                 if is_page { ("200 OK", "a page of this test") } else { ("404 Not Found", "") };
@@ -217,7 +217,7 @@ fn a_client_fetches_a_page_with_a_server_in_the_network_of_the_machine() {
     assert!(Client::TypeScript("auto").call(&url, fetch).is_some());
 }
 
-/// The transports of `mcpm-test/node:1` that clients use over streamable HTTP, with the server's words for them.
+/// The transports of `mcpm-test/node:1` that clients use over streamable HTTP, with the server's names for them.
 const TRANSPORTS: [(&str, &str); 2] = [("stdio", "stdio"), ("streamable-http", "streamableHttp")];
 
 #[test]
@@ -260,13 +260,13 @@ fn more_clients_use_a_server_of_the_typescript_sdk() {
     }
 }
 
-/// What the conformance suite says of a server.
+/// The conformance suite's results for a server.
 #[derive(Debug, PartialEq, Eq)]
 struct Conformance {
     exit: Option<i32>,
-    /// Scenarios with a failed check, those that do not count included.
+    /// Scenarios with a failed check, including those that do not count.
     failing: BTreeSet<String>,
-    /// Failed checks in all, and passed ones.
+    /// The total numbers of failed and passed checks.
     failed: u32,
     passed: u32,
 }
@@ -279,7 +279,7 @@ fn conformance(home: &Home, url: &str, revision: &str) -> Conformance {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    // Lines such as `✓ prompts-get-simple: 2 passed, 0 failed`, and one for the total.
+    // Lines such as `✓ prompts-get-simple: 2 passed, 0 failed`, and a line with the total.
     let counts = |line: &str| {
         let (name, rest) = line.split_once(": ")?;
         let (passed, rest) = rest.split_once(" passed, ")?;
@@ -301,7 +301,7 @@ fn conformance(home: &Home, url: &str, revision: &str) -> Conformance {
 
 #[test]
 fn the_suite_of_2025_11_25_passes_through_run() {
-    // One more through the bridge, which lets a client resume a stream.
+    // One more check runs through the bridge, which lets a client resume a stream.
     for (image, passed) in [("mcpm-test/everything:1", 83), ("mcpm-test/everything-http:1", 82)] {
         let home = Home::new();
         let found = conformance(&home, &run_workload(&home, image, &[]), "2025-11-25");

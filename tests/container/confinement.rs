@@ -1,4 +1,4 @@
-//! What a container may reach and what reaches it.
+//! The connections from and to a container, and its limits.
 
 use std::net::Ipv4Addr;
 
@@ -64,7 +64,7 @@ pub(crate) async fn the_engine_keeps_limits_of_its_own(engine: &Engine) {
     let host = String::from_utf8(docker(&["inspect", "--format", format, &id.0]).stdout).unwrap();
     assert!(host.starts_with("256 "), "{host}");
     assert!(!host.contains("always"), "{host}");
-    // Podman's compatible API does not tell the bounds that it keeps.
+    // Podman's compatible API does not report the size limit of the log.
     assert!(host.contains("10m") || !engine.is_docker(), "{host}");
 }
 
@@ -80,13 +80,13 @@ pub(crate) async fn no_more_processes_than_the_limit_are_started(engine: &Engine
 }
 
 pub(crate) async fn memory_is_limited(engine: &Engine) {
-    // A pattern space of the stream editor that is as large as its only line.
+    // A pattern space of `sed` that is as large as its only line.
     let mut spec = shell(&unique("memory"), "tr '\\000' a < /dev/zero | head -c 100000000 | exec sed p");
     spec.confinement.memory = Some(32 << 20);
     let id = engine.create(&spec).await;
     engine.start(&id).await.unwrap();
     let exit = timeout(LIMIT, engine.wait(&id)).await.unwrap().unwrap();
-    // Podman does not tell it of a process below the first one.
+    // Podman does not report an out-of-memory kill of a process below the first one.
     assert_eq!((exit.code, exit.out_of_memory), (137, engine.is_docker() || engine.is_builtin()));
 }
 
@@ -121,7 +121,7 @@ pub(crate) async fn a_published_port_is_on_loopback_and_reported(engine: &Engine
     assert_eq!(error.kind(), ErrorKind::PortTaken, "{error}");
 }
 
-/// Connects until the server listens again after its last answer.
+/// Connects until the server listens again after its last response.
 async fn hello(address: (std::net::IpAddr, u16)) -> String {
     poll::wait_for_async("a hello", async || {
         let mut text = String::new();

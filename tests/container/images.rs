@@ -1,7 +1,7 @@
-//! Images that are here, missing, or in a real registry that asks for a login.
+//! Images that exist, are missing, or are in a real registry that requires a login.
 //!
-//! The registry is the `docker-registry` program, on loopback, where Docker takes it without TLS. Podman must
-//! be told: set `MCPM_TEST_REGISTRY_PORT`, name that port in its registries and run one test at a time.
+//! The registry is the program `docker-registry`, on a loopback address, where Docker uses it without TLS. For Podman,
+//! set `MCPM_TEST_REGISTRY_PORT`, add that port to its insecure registries, and run one test at a time.
 
 use std::{path::Path, process::Command, sync::Arc};
 
@@ -25,7 +25,7 @@ use super::support::{
     Engine, LIMIT, SHELL_IMAGE, builtin_in, docker, endpoint, image_store_in, shell, shell_image, unique,
 };
 
-/// Puts the test image into a registry and takes it away from the engine.
+/// Pushes the test image to a registry and removes it from the engine.
 fn push_image(registry: &ImageRegistry, name: &str) -> ImageReference {
     let name = format!("{}/{name}", registry.address());
     docker(&["tag", shell_image(), &name]);
@@ -38,10 +38,10 @@ fn push_image(registry: &ImageRegistry, name: &str) -> ImageReference {
     ImageReference::parse(&name).unwrap()
 }
 
-/// The runtime under test, with other logins for registries.
+/// The runtime under test, with other registry credentials.
 struct Puller<'a> {
     engine: &'a Engine,
-    /// Images of the built-in runtime.
+    /// The images of the built-in runtime.
     folder: TempDir,
 }
 
@@ -93,7 +93,8 @@ pub(crate) async fn a_private_image_is_pulled_with_the_stored_login_only(engine:
     let by_both =
         puller.ensure(&ImageReference::parse(&both).unwrap(), Some(&registry.login())).await.unwrap();
     assert_eq!(by_both.info.id, pulled.info.id);
-    // Podman knows no name of its own for a digest, and the built-in runtime has another store.
+    // This fails with Podman, which has no separate name for a digest, and with the built-in runtime, which has another
+    // store.
     let _ = Command::new("docker").args(["--host", &endpoint(), "rmi", &digest.to_string()]).output();
 
     let missing = ImageReference::parse(&format!("{}/mcpm/server:2", registry.address())).unwrap();
@@ -131,7 +132,7 @@ pub(crate) async fn a_missing_image_is_named(engine: &Engine) {
     assert!(names_unreachable(&message, "127.0.0.1:1"), "{message}");
 }
 
-/// Whether a message says which registry cannot be reached.
+/// Returns whether a message names the registry that cannot be reached.
 fn names_unreachable(message: &str, registry: &str) -> bool {
     ["reaches", "cannot connect to"].iter().any(|words| message.contains(&format!("{words} `{registry}`")))
 }

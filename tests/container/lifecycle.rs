@@ -1,4 +1,4 @@
-//! How a container begins and ends, and whose it is.
+//! How a container starts and ends, and to which workload it belongs.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub(crate) async fn stop_asks_first_and_kills_after_the_grace(engine: &Engine) {
     engine.stop(&polite, LIMIT).await.unwrap();
     assert_eq!(engine.wait(&polite).await.unwrap().code, 3);
     engine.stop(&stubborn, Duration::from_secs(2)).await.unwrap();
-    // It was asked, and had time to go on.
+    // The container got a signal, and had time to continue.
     let (said, _) = engine.log(&stubborn, LogOptions::default()).await;
     assert!(said.starts_with("up\nasked\nasked\n"), "{said:?}");
     assert_eq!(engine.wait(&stubborn).await.unwrap().code, 137);

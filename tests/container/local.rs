@@ -1,4 +1,4 @@
-//! Local scripts and projects, with dependencies from their real indexes.
+//! Local scripts and projects, with dependencies from the real package indexes.
 
 use std::fs;
 
@@ -14,10 +14,10 @@ const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 const PYTHON: &str = "mcpm-test/python:1";
 const NODE: &str = "mcpm-test/node:1";
 
-/// The rest of a server in Python, after what it imports.
+/// The rest of a Python server, after its imports.
 const PYTHON_SERVER: &str = "from mcp.server import MCPServer\nserver = MCPServer('hello')\n\n\n@server.tool()\n\
     def hello(name: str) -> str:\n    return f'hello, {name}'\n\n\n";
-/// A server in JavaScript that is also TypeScript.
+/// A JavaScript server that is also valid TypeScript.
 const NODE_SERVER: &str = "import { McpServer } from \"@modelcontextprotocol/sdk/server/mcp.js\";\n\
     import { StdioServerTransport } from \"@modelcontextprotocol/sdk/server/stdio.js\";\n\
     import { z } from \"zod\";\n\
@@ -30,7 +30,7 @@ const NODE_SERVER: &str = "import { McpServer } from \"@modelcontextprotocol/sdk
 #[test]
 fn a_python_script_runs_with_the_dependencies_that_it_names() {
     let home = Home::new();
-    // The name must not reach a shell, and nothing beside the script the image.
+    // The file name must not reach a shell, and files beside the script must not reach the image.
     let metadata = "# /// script\n# dependencies = [\"mcp==2.3.0\"]\n# ///\nimport os\nimport colorama\n";
     let script =
         format!("{metadata}assert os.listdir(os.path.dirname(__file__)) == [\"it's a server.py\"]\n");
@@ -43,7 +43,7 @@ fn a_python_script_runs_with_the_dependencies_that_it_names() {
     let path = fs::canonicalize(home.path("it's a server.py")).unwrap();
     let info = home.status(&home.name("first"));
     assert_eq!(info["package"]["reference"], format!("uvx://{}", path.display()));
-    // What it is built with is a part of the export.
+    // The export contains the build options.
     let exported = home.text("exported.json");
     home.run(&["export", &home.name("first"), &exported]).succeeded();
     home.run(&["rm", &home.name("first")]).succeeded();
@@ -67,7 +67,7 @@ fn a_python_project_runs_its_command() {
     let url = package.start_twice(&home, &[]);
     Client::Python("auto").call(&url, HELLO);
     assert_eq!(home.status(&home.name("first"))["package"]["version"], "1.2.3");
-    // A script of the project has its dependencies and its modules.
+    // A script of the project can use the project's dependencies and modules.
     home.write("project/start.py", "from greeting.server import main\n\nmain()\n");
     let name = home.name("script");
     let script = ["run", "./project/start.py", "--runtime-image", PYTHON, "--ca-cert", CERTIFICATES];
@@ -80,7 +80,7 @@ fn a_python_project_runs_its_command() {
 fn scripts_and_projects_of_node_run() {
     let home = Home::new();
     let dependencies = "{\"@modelcontextprotocol/sdk\": \"^1\", \"zod\": \"^3\"}";
-    // Its command is made by its build, and ignored by Git.
+    // The build creates the project's command, which Git ignores.
     let project = format!(
         "{{\"name\": \"@local/greeting\", \"version\": \"0.3.0\", \"type\": \"module\", \"dependencies\": {dependencies},
           \"scripts\": {{\"build\": \"mkdir build && cp server.js build/index.js\"}}, \"bin\": \"build/index.js\"}}"
@@ -128,7 +128,7 @@ const PLAIN_PYTHON_SERVER: &str = "import json, os, sys\n\n\
     \x20       answer['error'] = {'code': -32601, 'message': 'no such method'}\n\
     \x20   print(json.dumps(answer), flush=True)\n";
 
-/// The same in JavaScript, with a package.
+/// The same server in JavaScript, with a package.
 const PLAIN_NODE_SERVER: &str = "import { createInterface } from \"node:readline\";\nimport { greet } from \"greet\";\n\
     const results = {\n\
       initialize: () => ({ protocolVersion: \"2025-06-18\", capabilities: { tools: {} }, serverInfo: { name: \"a\", version: \"1\" } }),\n\

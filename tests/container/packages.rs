@@ -1,7 +1,7 @@
-//! Packages from their real indexes: built, run, used by a published client, and not built twice.
+//! Packages from the real indexes: built, started, used by a published client, and not built twice.
 //!
-//! No image registry is at hand, so the testbed's own images are the bases. The machine may reach the indexes
-//! through a proxy that signs with an authority of its own, so its certificates are given to each build.
+//! No image registry is available, so the testbed's own images are the base images. The machine may reach the indexes
+//! through a proxy that signs with a private authority, so its certificates are passed to each build.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use crate::support::{Home, Program, docker, testbed_variable};
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 pub(super) const HELLO: Tool = Tool { name: "hello", arguments: r#"{"name": "you"}"#, answer: "hello, you" };
 
-/// A package, and all that is said beside it.
+/// A package, and the other arguments of its start.
 pub(super) struct Package<'a> {
     pub(super) reference: &'a str,
     pub(super) base: &'a str,
@@ -30,11 +30,11 @@ impl Package<'_> {
         home.run(&self.args(&[], &["--plan", "--output", "json"])).succeeded().json()
     }
 
-    /// Builds and starts it; then starts it again with nothing to be had from anywhere.
+    /// Builds and starts a package, and then starts it again without any network.
     #[track_caller]
     pub(super) fn start_twice(&self, home: &Home, server: &[&str]) -> String {
         let image = self.plan(home)["spec"]["place"]["container"]["image"].as_str().unwrap().to_owned();
-        // One of an earlier run of the tests.
+        // The image of an earlier test run.
         let _ = std::process::Command::new("docker").args(["rmi", &image]).output();
         let (first, second) = (home.name("first"), home.name("second"));
         let url = home.run(&self.args(&[], &[&["--name", &first], server].concat())).succeeded().url();
@@ -45,14 +45,15 @@ impl Package<'_> {
         home.run(&self.args(&[], &again)).succeeded();
         let found = docker(&["image", "inspect", "--format", "{{.Id}} {{.Config.User}}", &image]);
         assert_eq!(found, built);
-        // A start from the record builds nothing either, and needs no base.
+        // A start from the record does not build anything, and needs no base image.
         home.run(&["restart", &second]).succeeded();
         url
     }
 }
 
 impl Package<'_> {
-    /// A build leaves no image without a name: that of a local project the one with its modules.
+    /// A build leaves no image without a name; the build of a local project leaves one, which contains its
+    /// dependencies.
     #[track_caller]
     fn assert_no_dangling_images(&self, image: &str) {
         let format = "{{index .Config.Labels \"mcpm-package-build\"}}";
@@ -75,7 +76,7 @@ fn a_python_package_runs() {
     assert_eq!(info["package"]["reference"], "uvx://mcp-server-time");
     let version = info["package"]["version"].as_str().unwrap();
     assert!(version.starts_with(|c: char| c.is_ascii_digit()), "{version}");
-    // What was found once is what a plan shows.
+    // A plan shows a version that was found once.
     let plan = package.plan(&home);
     assert_eq!(plan["spec"]["package"]["version"], version);
     assert_eq!(plan["image"]["entrypoint"], json!(["/app/venv/bin/mcp-server-time"]));
@@ -101,7 +102,7 @@ fn a_local_go_project_runs() {
     let server = mcpm_tests::root().join("tests/container/hello.go");
     home.write("project/go.mod", "module example.com/hello\n\ngo 1.25\n");
     home.write("project/cmd/hello/main.go", &fs::read_to_string(server).unwrap());
-    // Each of these would end the build, if it were in it.
+    // Each of these files would make the build fail if it were in the context.
     home.write("project/.gitignore", "*_draft.go\n");
     home.write("project/.dockerignore", "cmd/hello/docker.go\n");
     for name in ["a_draft.go", "docker.go"] {
@@ -111,7 +112,7 @@ fn a_local_go_project_runs() {
     let package = Package { reference: "go://./project/cmd/hello", base: "mcpm-test/golang:1", more: &[] };
     let url = package.start_twice(&home, &[]);
     assert_eq!(Client::Python("legacy").call(&url, HELLO).as_deref(), Some("2025-11-25"));
-    // The record does not depend on the folder it was made in.
+    // The record does not depend on the folder in which it was created.
     let export = home.text("exported.json");
     home.run(&["export", &home.name("first"), &export]).succeeded();
     let exported: Value = serde_json::from_str(&fs::read_to_string(&export).unwrap()).unwrap();
@@ -119,7 +120,7 @@ fn a_local_go_project_runs() {
     assert_eq!(exported["run"]["server"], format!("go://{}", path.display()));
     home.run(&["rm", &home.name("first")]).succeeded();
     home.run(&["run", "--from-config", &export]).succeeded();
-    // A change is another image.
+    // A changed project gets another image.
     let before = package.plan(&home);
     assert!(before["image"].is_object(), "{before}");
     home.write("project/cmd/hello/more.go", "package main\n");
@@ -136,7 +137,7 @@ fn more_packages_run() {
     let read =
         Tool { name: "read_text_file", arguments: r#"{"path": "/data/file"}"#, answer: "content of a file" };
     let reference = "npx://@modelcontextprotocol/server-filesystem@latest";
-    // The engine gets the base from a registry.
+    // The engine pulls the base image from a registry.
     let served = format!("{}/{}:1", testbed_variable("MCPM_TEST_REGISTRY"), home.name("node"));
     docker(&["tag", node, &served]);
     docker(&["push", &served]);
@@ -153,7 +154,7 @@ fn more_packages_run() {
     let graph = Tool { name: "read_graph", arguments: "{}", answer: "entities" };
     Client::Python("auto").call(&url, graph);
 
-    // An extra, without which its command ends at once.
+    // An extra, without which the command exits at once.
     let home = Home::new();
     let server = "from mcp.server import MCPServer\nserver = MCPServer('hello')\n\n@server.tool()\n\
                   def hello(name: str) -> str:\n    return f'hello, {name}'\n";
@@ -270,7 +271,7 @@ fn a_server_from_an_image_is_offered_the_certificates() {
     let with = ["--ca-cert", &site.certificate, "--name", &home.name("with")];
     let url = home.run(&[&common[..], &with, &server].concat()).succeeded().url();
     fetch(&url, "a page of a website");
-    // The files stay when the given one is gone.
+    // The files remain after the given file was removed.
     fs::remove_file(&site.certificate).unwrap();
     home.run(&["restart", &home.name("with")]).succeeded();
     fetch(&url, "a page of a website");

@@ -1,5 +1,5 @@
-//! What a registry's entry says of a server holds for the server that runs: as a package, with arguments and
-//! variables, and with a permission profile.
+//! A registry entry applies to the server that runs: as a package, with arguments and variables, and with a permission
+//! profile.
 
 use serde_json::json;
 
@@ -42,7 +42,7 @@ fn a_package_of_an_entry_is_built_and_gets_what_the_entry_says() {
     let container = inspect(&name);
     assert_eq!(container["Args"], json!(["--ignore-robots-txt", "--user-agent", "tests/1"]), "{container}");
     assert!(container["Config"]["Env"].to_string().contains("FETCH_LEVEL=quiet"));
-    // What was exported is the same workload.
+    // The exported file describes the same workload.
     let exported = home.text("exported.json");
     home.run(&["export", &name, &exported]).succeeded();
     home.run(&["rm", &name]).succeeded();
@@ -56,7 +56,7 @@ fn the_permission_profile_of_an_entry_is_enforced() {
     let home = Home::new();
     let permissions =
         json!({"network": {"outbound": {"allow_host": ["allowed.example"], "allow_port": [443]}}});
-    // ToolHive's layout, and its settings below a `server.json`.
+    // ToolHive's layout, whose settings are below a `server.json`.
     let image = "mcpm-test/python:1";
     let plain = json!({"version": "1", "servers": {"held": {"description": "Held", "transport": "stdio",
         "image": image, "args": ["mcp-server-time"], "permissions": permissions}}});

@@ -1,4 +1,4 @@
-//! A socket in front of the engine under test that can be cut, as when an engine goes away.
+//! A socket in front of the engine under test that can be closed, as if the engine had stopped.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ use tokio::{
 
 use super::support::{LIMIT, endpoint};
 
-/// The socket and what carries its connections.
+/// The socket, and the task that relays its connections.
 pub(crate) struct SeverableSocket {
     folder: tempfile::TempDir,
     carrier: JoinHandle<()>,
@@ -46,18 +46,18 @@ impl SeverableSocket {
         Docker::connect(&EngineEndpoint::Unix(socket), CredentialStore::default()).await
     }
 
-    /// Returns how many connections were carried so far.
+    /// Returns the number of connections that were relayed so far.
     pub(crate) fn count(&self) -> usize {
         *self.count.borrow()
     }
 
-    /// Waits until that many connections were carried.
+    /// Waits until this number of connections was relayed.
     pub(crate) async fn wait_for_connections(&self, number: usize) {
         let mut count = self.count.clone();
         timeout(LIMIT, count.wait_for(|count| *count >= number)).await.unwrap().unwrap();
     }
 
-    /// Ends every connection and takes no more.
+    /// Closes every connection and accepts no more.
     pub(crate) async fn sever(self) {
         self.carrier.abort();
         let _ = self.carrier.await;

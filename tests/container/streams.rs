@@ -1,4 +1,4 @@
-//! What goes in and out of a container.
+//! Standard input and output of a container.
 
 use std::time::Duration;
 
@@ -61,12 +61,12 @@ pub(crate) async fn logs_are_split_by_stream_and_cut_by_tail(engine: &Engine) {
 }
 
 pub(crate) async fn followed_logs_end_with_the_container(engine: &Engine) {
-    // The built-in runtime keeps no standard output that somebody is attached to.
+    // The built-in runtime does not store standard output that a client is attached to.
     let script = "echo first >&2; read -r line; echo last >&2";
     let id = engine.create(&shell(&unique("follow"), script)).await;
     let mut streams = engine.attach(&id).await.unwrap();
     engine.start(&id).await.unwrap();
-    // Its log is written as its output is read.
+    // The log is written while the output is read.
     let mut output = streams.output;
     tokio::spawn(async move { while output.next().await.is_some() {} });
     let mut log = engine.logs(&id, LogOptions { follow: true, tail: None }).await.unwrap();
@@ -97,7 +97,7 @@ pub(crate) async fn a_lost_engine_ends_streams_and_waits(engine: &Engine) {
         let (behind, id) = (behind.clone(), id.clone());
         async move { behind.wait(&id).await }
     });
-    // One connection looks at the container, the next one waits for it.
+    // One connection inspects the container, the next one waits for its end.
     link.wait_for_connections(before + 2).await;
     link.sever().await;
     while let Some(Ok(_)) = timeout(LIMIT, streams.output.next()).await.unwrap() {}
@@ -105,7 +105,7 @@ pub(crate) async fn a_lost_engine_ends_streams_and_waits(engine: &Engine) {
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
     let error = behind.inspect(&id.0).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
-    // Podman closes a server's standard input with the connection, and `cat` ends.
+    // Podman closes the standard input of a server when the connection closes, so `cat` exits.
     if engine.is_docker() {
         assert_eq!(engine.inspect(&id.0).await.unwrap().unwrap().state, ContainerState::Running);
     }

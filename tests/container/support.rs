@@ -1,4 +1,5 @@
-//! What the runtime tests share: a runtime, an image with a shell in it, and containers that are cleaned up.
+//! Shared parts of the runtime tests: a runtime, an image that contains a shell, and containers that are removed at the
+//! end.
 
 use std::{
     collections::BTreeMap,
@@ -35,10 +36,10 @@ use tempfile::TempDir;
 pub(crate) const SHELL_IMAGE: &str = "mcpm-rt/shell:1";
 /// The variable with the archive of that image, for a test that runs as an ordinary user.
 const SHELL_ARCHIVE: &str = "MCPM_TEST_SHELL_ARCHIVE";
-/// How long anything but a stop may take on a busy machine.
+/// Time limit for anything but a stop on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// Where the engine under test is: `MCPM_TEST_ENGINE`, or Docker's usual socket.
+/// The address of the engine under test: `MCPM_TEST_ENGINE`, or Docker's usual socket.
 pub(crate) fn endpoint() -> String {
     std::env::var("MCPM_TEST_ENGINE").unwrap_or_else(|_| "unix:///var/run/docker.sock".to_owned())
 }
@@ -56,7 +57,8 @@ pub(crate) fn unique(what: &str) -> String {
     format!("mcpm-rt-{}-{what}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The name of an image whose entry point is a shell's `-c`. Made once for an engine: change the tag with it.
+/// The name of an image whose entry point is the shell with `-c`. An engine builds it only once, so change the tag
+/// together with the image.
 pub(crate) fn shell_image() -> &'static str {
     static IMAGE: OnceLock<&'static str> = OnceLock::new();
     IMAGE.get_or_init(|| {
@@ -88,7 +90,7 @@ pub(crate) fn shell_image() -> &'static str {
     })
 }
 
-/// Returns what starts `script` in the shell.
+/// Returns the command that runs `script` in the shell.
 pub(crate) fn shell(name: &str, script: &str) -> ContainerSpec {
     ContainerSpec {
         name: name.to_owned(),
@@ -108,8 +110,8 @@ pub(crate) fn shell(name: &str, script: &str) -> ContainerSpec {
     }
 }
 
-/// An archive of the image with a shell, which an ordinary user may read: that of `SHELL_ARCHIVE`, or one that the
-/// engine writes.
+/// An archive of the image that contains a shell, which an ordinary user may read: the file that `SHELL_ARCHIVE` names,
+/// or an archive that the engine writes.
 struct ShellArchive {
     path: PathBuf,
     _folder: Option<TempDir>,
@@ -130,7 +132,7 @@ impl ShellArchive {
     }
 }
 
-/// Runs a test with a runtime, and as the user of that.
+/// Runs a test with a runtime, as the user of that runtime.
 pub(crate) fn run(kind: TestRuntime, test: &str, body: impl AsyncFnOnce(&Engine)) {
     if kind.changes_user() {
         let archive = ShellArchive::new();
@@ -147,7 +149,7 @@ pub(crate) fn run(kind: TestRuntime, test: &str, body: impl AsyncFnOnce(&Engine)
     });
 }
 
-/// The runtime under test; removes what it created when the test ends, however it ends.
+/// The runtime under test. It removes everything that it created when the test ends, even if the test fails.
 pub(crate) struct Engine {
     runtime: Arc<dyn Runtime>,
     name: EngineName,
@@ -186,7 +188,7 @@ impl Engine {
         self.name == EngineName::Docker
     }
 
-    /// Gives the image of the shell another name.
+    /// Gives the image that contains the shell another name.
     pub(crate) fn tag(&self, name: &str) {
         let Some(folder) = &self.folder else {
             docker(&["tag", SHELL_IMAGE, name]);
@@ -197,7 +199,7 @@ impl Engine {
         images.tag(&image.id, &ImageReference::parse(name).unwrap()).unwrap();
     }
 
-    /// Removes its containers, and waits for that.
+    /// Removes its containers, and waits until they are gone.
     async fn remove_all(&self) {
         let created = std::mem::take(&mut *self.created.lock().unwrap());
         for name in created {
@@ -228,7 +230,7 @@ impl Engine {
         self.created.lock().unwrap().push(name.to_owned());
     }
 
-    /// Returns everything a container wrote, as text.
+    /// Returns the complete output of a container as text.
     pub(crate) async fn log(&self, id: &ContainerId, options: mcpm::runtime::LogOptions) -> (String, String) {
         let chunks = self.runtime.logs(id, options).await.unwrap();
         let chunks: Vec<_> = tokio::time::timeout(LIMIT, chunks.collect()).await.unwrap();
@@ -257,7 +259,7 @@ pub(crate) fn image_store_in(folder: &Path) -> ImageStore {
     ImageStore::open(&folder.join("cache/images")).unwrap()
 }
 
-/// Removes a container by the `docker` command, whether or not it exists.
+/// Removes a container with the `docker` command, if it exists.
 fn remove_by_command(name: &str) {
     let _ = Command::new("docker").args(["--host", &endpoint(), "rm", "-fv", name]).output();
 }

@@ -1,23 +1,23 @@
-//! An authority of a test's own, and a certificate of it for servers of this machine.
+//! A private certificate authority of a test, and its certificate for servers on this machine.
 
 use std::{path::Path, process::Command};
 
-/// Where its files are; they go with it.
+/// The folder with its files, which is removed at the end.
 pub struct CertificateAuthority {
     _folder: tempfile::TempDir,
     /// The authority's own certificate.
     pub certificate: String,
     /// A certificate for `localhost` and 127.0.0.1.
     pub server: String,
-    /// The key of that.
+    /// The key of that certificate.
     pub key: String,
 }
 
 impl CertificateAuthority {
-    /// Makes one, by `openssl`.
+    /// Creates an authority with `openssl`.
     ///
     /// # Panics
-    /// When that fails.
+    /// If that fails.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();

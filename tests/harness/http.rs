@@ -1,4 +1,4 @@
-//! An HTTP client that hides nothing: one connection a request, headers as written, bodies as they arrive.
+//! A low-level HTTP client: one connection per request, headers as written, bodies as they arrive.
 
 use std::{net::SocketAddr, str::FromStr};
 
@@ -13,14 +13,14 @@ use super::{
     with_timeout,
 };
 
-/// Room made for one read.
+/// Buffer space for one read.
 const READ_BUFFER_BYTES: usize = 64 << 10;
 
-/// Where requests go.
+/// The address of the server.
 #[derive(Debug, Clone, Copy)]
 pub struct Http(pub SocketAddr);
 
-/// A request to be sent.
+/// A request that has not been sent yet.
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens until it is sent"]
 pub struct Request {
@@ -32,19 +32,19 @@ pub struct Request {
 }
 
 impl Http {
-    /// Begins a request; `target` is what stands in the request line.
+    /// Creates a request; `target` is the text in the request line.
     pub fn request(&self, method: &str, target: &str) -> Request {
         let line = format!("{method} {target} HTTP/1.1");
         let headers = vec![("Host".to_owned(), self.0.to_string())];
         Request { to: self.0, line, headers, body: None, chunked: false }
     }
 
-    /// Begins a GET that accepts events.
+    /// Creates a GET request that accepts events.
     pub fn get(&self, target: &str) -> Request {
         self.request("GET", target).header("Accept", "text/event-stream")
     }
 
-    /// Begins a POST of JSON that accepts both forms of an answer.
+    /// Creates a POST request with JSON that accepts both forms of a response.
     pub fn post(&self, target: &str, body: impl Into<Vec<u8>>) -> Request {
         self.request("POST", target)
             .header("Content-Type", "application/json")
@@ -52,26 +52,26 @@ impl Http {
             .body(body)
     }
 
-    /// Sends bytes that need not be HTTP and reads what comes as an answer.
+    /// Sends bytes that need not be valid HTTP, and reads the response.
     pub async fn raw(&self, bytes: &[u8]) -> Response {
         exchange(self.0, bytes).await
     }
 }
 
 impl Request {
-    /// Sets a header, in place of one of that name.
+    /// Sets a header, and replaces headers of that name.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self = self.remove_header(name);
         self.add_header(name, value)
     }
 
-    /// Adds a header beside those of that name.
+    /// Adds a header, and keeps headers of that name.
     pub fn add_header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Takes a header away.
+    /// Removes a header.
     pub fn remove_header(mut self, name: &str) -> Self {
         self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self
@@ -83,13 +83,13 @@ impl Request {
         self
     }
 
-    /// Sends the body in chunks, so that its size is not said before.
+    /// Sends the body in chunks, so that its size is not announced.
     pub fn chunked(mut self) -> Self {
         self.chunked = true;
         self
     }
 
-    /// The bytes that go out.
+    /// The bytes that are sent.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = format!("{}\r\n", self.line);
         for (name, value) in &self.headers {
@@ -116,13 +116,13 @@ impl Request {
         out
     }
 
-    /// Sends it and waits for the head of the answer.
+    /// Sends the request and waits for the head of the response.
     pub async fn send(self) -> Response {
         let what = format!("an answer to {}", self.line);
         with_timeout(&what, exchange(self.to, &self.bytes())).await
     }
 
-    /// Sends it, and waits for nothing.
+    /// Sends the request without waiting for a response.
     pub async fn send_only(self) -> TcpStream {
         let mut stream = with_timeout("a connection", TcpStream::connect(self.to)).await.unwrap();
         stream.write_all(&self.bytes()).await.unwrap();
@@ -136,7 +136,7 @@ async fn exchange(to: SocketAddr, bytes: &[u8]) -> Response {
     let (mut read, mut write) = stream.into_split();
     let bytes = bytes.to_vec();
     let sending = async move {
-        // A server may refuse before it has read everything.
+        // A server may reject a request before it has read the whole request.
         let _ = write.write_all(&bytes).await;
         write
     };
@@ -165,7 +165,7 @@ async fn exchange(to: SocketAddr, bytes: &[u8]) -> Response {
     }
 }
 
-/// Reads up to the empty line; what follows stays in `buffer`. `None` when the connection ends before.
+/// Reads up to the empty line; the bytes after it stay in `buffer`. Returns `None` if the connection ends before.
 pub(super) async fn read_head(
     read: &mut (impl tokio::io::AsyncRead + Unpin),
     buffer: &mut Vec<u8>,
@@ -195,22 +195,22 @@ pub(super) async fn read_head(
 pub struct Headers(pub Vec<(String, String)>);
 
 impl Headers {
-    /// The first of that name.
+    /// The first header of that name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// The first of that name, as what it stands for.
+    /// The first header of that name, parsed.
     pub fn read<T: FromStr>(&self, name: &str) -> Option<T> {
         self.get(name)?.parse().ok()
     }
 }
 
-/// How a body says where it ends.
+/// How the end of a body is determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     Length(usize),
-    /// Bytes left in the chunk that is being read, its line break included.
+    /// The remaining bytes of the current chunk, including its line break.
     Chunked(usize),
     UntilClose,
 }
@@ -227,7 +227,7 @@ impl Framing {
     }
 }
 
-/// An answer whose body is yet to be read. Dropping it closes the connection.
+/// A response whose body has not been read. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Response {
     /// The status code.
@@ -241,7 +241,7 @@ pub struct Response {
 #[derive(Debug)]
 struct Body {
     read: tokio::net::tcp::OwnedReadHalf,
-    /// Kept, so that reading on is not the same as hanging up.
+    /// Kept open, so that reading continues without closing the connection.
     _write: Option<tokio::net::tcp::OwnedWriteHalf>,
     buffer: Vec<u8>,
     framing: Framing,
@@ -310,10 +310,10 @@ impl Body {
 pub struct BodyTruncated;
 
 impl Response {
-    /// Waits for the next piece of the body; `None` at its end.
+    /// Waits for the next part of the body; `None` at its end.
     ///
     /// # Errors
-    /// When the connection ends inside the body.
+    /// If the connection ends inside the body.
     pub async fn chunk(&mut self) -> Result<Option<Vec<u8>>, BodyTruncated> {
         with_timeout("a piece of a body", self.body.next()).await
     }
@@ -321,7 +321,7 @@ impl Response {
     /// Reads the whole body.
     ///
     /// # Errors
-    /// When the connection ends inside the body.
+    /// If the connection ends inside the body.
     pub async fn bytes(&mut self) -> Result<Vec<u8>, BodyTruncated> {
         let mut all = Vec::new();
         while let Some(piece) = self.chunk().await? {
@@ -341,12 +341,12 @@ impl Response {
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("`{text}` is not JSON"))
     }
 
-    /// Whether the body is a stream of events.
+    /// Returns whether the body is a stream of events.
     pub fn is_events(&self) -> bool {
         self.headers.get("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"))
     }
 
-    /// Waits for the next event, comments passed over; `None` at the end of the stream or of the connection.
+    /// Waits for the next event, and skips comments; `None` at the end of the stream or of the connection.
     pub async fn event(&mut self) -> Option<Event> {
         loop {
             while let Some(event) = self.events.take() {
@@ -359,13 +359,13 @@ impl Response {
         }
     }
 
-    /// Waits for the next message in a stream of events; empty events are passed over.
+    /// Waits for the next message in a stream of events, and skips empty events.
     pub async fn message(&mut self) -> Option<Value> {
         let text = self.message_text().await?;
         Some(serde_json::from_str(&text).unwrap_or_else(|_| panic!("`{text}` is not JSON")))
     }
 
-    /// The same, as it was written.
+    /// Waits for the next message, and returns its original text.
     pub async fn message_text(&mut self) -> Option<String> {
         loop {
             let event = self.event().await?;
@@ -375,7 +375,7 @@ impl Response {
         }
     }
 
-    /// Reads all messages to the end, in whichever form they come.
+    /// Reads all messages to the end, from JSON or from a stream of events.
     pub async fn messages(mut self) -> Vec<Value> {
         if !self.is_events() {
             return vec![self.json().await];
@@ -387,7 +387,7 @@ impl Response {
         messages
     }
 
-    /// Reads to the end and returns the last message, which is the answer.
+    /// Reads to the end and returns the last message, which is the response.
     pub async fn answer(self) -> Value {
         let status = self.status;
         self.messages().await.pop().unwrap_or_else(|| panic!("status {status} without an answer"))

@@ -1,4 +1,4 @@
-//! Clients of both eras.
+//! MCP clients of both eras.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::http::{Http, Request, Response};
 
 /// The newest version with a handshake.
 pub const LEGACY: &str = "2025-11-25";
-/// The first version without one.
+/// The first version without a handshake.
 pub const MODERN: &str = "2026-07-28";
 
 /// A request message.
@@ -34,21 +34,21 @@ pub fn initialize(version: &str, capabilities: Value) -> Value {
 /// A client with a session, as before 2026-07-28.
 #[derive(Debug, Clone)]
 pub struct Session {
-    /// Where the server is.
+    /// The address of the server.
     pub http: Http,
     /// The session's id.
     pub id: String,
-    /// The agreed version.
+    /// The negotiated version.
     pub version: String,
 }
 
 impl Session {
-    /// Opens a session of the newest version that can do nothing for the server.
+    /// Opens a session of the newest version, without client capabilities.
     pub async fn open(http: Http) -> Self {
         Self::with(http, LEGACY, json!({})).await
     }
 
-    /// Opens a session of a version and with capabilities.
+    /// Opens a session with a version and capabilities.
     pub async fn with(http: Http, version: &str, capabilities: Value) -> Self {
         let response = http.post("/mcp", initialize(version, capabilities).to_string()).send().await;
         let id = response.headers.get("mcp-session-id").unwrap_or_default().to_owned();
@@ -61,7 +61,7 @@ impl Session {
         session
     }
 
-    /// A request of the session, to be changed or sent.
+    /// Returns a request of the session, which can be changed before it is sent.
     pub fn with_session_headers(&self, request: Request) -> Request {
         request.header("Mcp-Session-Id", &self.id).header("MCP-Protocol-Version", &self.version)
     }
@@ -71,17 +71,17 @@ impl Session {
         self.with_session_headers(self.http.post("/mcp", body)).send().await
     }
 
-    /// Sends a request and waits for the head of the answer.
+    /// Sends a request and waits for the head of the response.
     pub async fn request(&self, id: impl Into<Value>, method: &str, params: Value) -> Response {
         self.post(request(id, method, params).to_string()).await
     }
 
-    /// Sends a request and waits for the answer.
+    /// Sends a request and waits for the response.
     pub async fn ask(&self, id: impl Into<Value>, method: &str, params: Value) -> Value {
         self.request(id, method, params).await.answer().await
     }
 
-    /// Calls a tool and waits for the answer.
+    /// Calls a tool and waits for the response.
     pub async fn call(&self, id: impl Into<Value>, name: &str, arguments: Value) -> Value {
         self.ask(id, "tools/call", tool(name, arguments)).await
     }
@@ -91,17 +91,17 @@ impl Session {
         self.post(notification(method, params).to_string()).await.status
     }
 
-    /// Answers a request of the server and returns the status.
+    /// Sends a response to a request of the server, and returns the status.
     pub async fn respond(&self, id: &Value, result: Value) -> u16 {
         self.post(json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string()).await.status
     }
 
-    /// Opens the stream of what belongs to no call.
+    /// Opens the stream for messages that belong to no call.
     pub async fn listen(&self) -> Response {
         self.with_session_headers(self.http.get("/mcp")).send().await
     }
 
-    /// Goes on reading a stream after an event.
+    /// Resumes a stream after an event.
     pub async fn resume(&self, event: &str) -> Response {
         self.with_session_headers(self.http.get("/mcp")).header("Last-Event-ID", event).send().await
     }
@@ -117,7 +117,7 @@ impl Session {
 pub struct Modern(pub Http);
 
 impl Modern {
-    /// The params with what every request carries.
+    /// The params, with the metadata that every stateless request has.
     pub fn params(mut params: Value) -> Value {
         let meta = &mut params["_meta"];
         meta["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
@@ -126,7 +126,7 @@ impl Modern {
         params
     }
 
-    /// Makes a request with all its headers, to be changed or sent.
+    /// Returns a request with all its headers, which can be changed before it is sent.
     pub fn prepare(&self, id: impl Into<Value>, method: &str, params: Value) -> Request {
         let params = Self::params(params);
         let name = params["name"].as_str().or(params["uri"].as_str()).map(str::to_owned);
@@ -141,12 +141,12 @@ impl Modern {
         }
     }
 
-    /// Sends a request and waits for the head of the answer.
+    /// Sends a request and waits for the head of the response.
     pub async fn request(&self, id: impl Into<Value>, method: &str, params: Value) -> Response {
         self.prepare(id, method, params).send().await
     }
 
-    /// Calls a tool and waits for the answer.
+    /// Calls a tool and waits for the response.
     pub async fn call(&self, id: impl Into<Value>, name: &str, arguments: Value) -> Value {
         self.request(id, "tools/call", tool(name, arguments)).await.answer().await
     }

@@ -1,6 +1,6 @@
-//! What the tests of a running proxy share: an HTTP client that sends any bytes, MCP on top of it, servers that do as
-//! they are told, and the installed programs. Whatever waits here waits for an event, and [`TEST_TIMEOUT`] at most;
-//! what no event tells of is polled by [`poll`] alone.
+//! Shared parts of the tests with a running proxy: an HTTP client that sends any bytes, MCP clients based on it,
+//! servers that follow a script, and the installed programs. All waits are for events, and last [`TEST_TIMEOUT`] at
+//! most; only [`poll`] polls, for states that emit no event.
 
 pub mod certificate_authority;
 pub mod http;
@@ -19,13 +19,13 @@ pub mod upstream;
 
 use std::{future::Future, time::Duration};
 
-/// How long anything may take on a busy machine.
+/// Time limit for any operation on a busy machine.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Waits for an event.
 ///
 /// # Panics
-/// When it does not come within [`TEST_TIMEOUT`].
+/// If it does not happen within [`TEST_TIMEOUT`].
 pub async fn with_timeout<T>(what: &str, event: impl Future<Output = T>) -> T {
     match tokio::time::timeout(TEST_TIMEOUT, event).await {
         Ok(value) => value,

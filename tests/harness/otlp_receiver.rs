@@ -1,4 +1,4 @@
-//! A receiver of OTLP, over HTTP and gRPC, that says what it got.
+//! An OTLP receiver, over HTTP and gRPC, that prints the exports that it receives.
 
 use std::{
     collections::BTreeMap,
@@ -16,42 +16,42 @@ use tokio::{
 use super::{certificate_authority::CertificateAuthority, testbed, with_timeout};
 use crate::root;
 
-/// What receives.
+/// The process of the receiver.
 pub struct OtlpReceiver {
     /// Host and port for OTLP over HTTP.
     pub http: String,
-    /// The same over gRPC.
+    /// Host and port for OTLP over gRPC.
     pub grpc: String,
     lines: mpsc::UnboundedReceiver<String>,
     process: Child,
 }
 
-/// What was received.
+/// The received exports.
 #[derive(Debug, Default)]
 pub struct OtlpExports {
-    /// All of it, as text.
+    /// All exports as text.
     pub text: String,
-    /// In the order in which they came.
+    /// The spans in the order in which they arrived.
     pub spans: Vec<Span>,
-    /// Points of metrics, by name, with what a histogram counted or what a sum adds up to.
+    /// Data points of metrics by name, with the count of a histogram or the value of a sum.
     pub points: Vec<(String, Attributes, f64)>,
-    /// What is said of the service.
+    /// The attributes of the resource.
     pub resource: Attributes,
     /// Headers of each request.
     pub headers: Vec<Value>,
 }
 
-/// Values by name.
+/// Attributes: values by name.
 pub type Attributes = BTreeMap<String, String>;
 
 /// One span.
 #[derive(Debug, Clone)]
 pub struct Span {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its id.
     pub id: String,
-    /// The id of the one that it is below; empty when it is below none.
+    /// The id of its parent; empty if it has none.
     pub parent: String,
     /// The id of its trace.
     pub trace: String,
@@ -59,11 +59,11 @@ pub struct Span {
     pub kind: String,
     /// Whether its status is an error.
     pub failed: bool,
-    /// When it began and ended, in nanoseconds.
+    /// The start and the end, in nanoseconds.
     pub times: (u64, u64),
-    /// Traces that it is linked to.
+    /// The traces that it links to.
     pub links: Vec<String>,
-    /// What is said of it.
+    /// Its attributes.
     pub attributes: Attributes,
 }
 
@@ -81,7 +81,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// A large number, which JSON has as text.
+/// A large number, which JSON contains as text.
 fn number(value: &Value) -> u64 {
     value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_default()
 }
@@ -91,7 +91,7 @@ fn text(value: &Value) -> String {
 }
 
 impl OtlpExports {
-    /// Takes one export in.
+    /// Adds one export.
     pub fn add(&mut self, export: &Value) {
         self.text += &export.to_string();
         for resource in list(&export["resourceSpans"]) {
@@ -128,7 +128,7 @@ impl OtlpExports {
         }
     }
 
-    /// The one span of a name.
+    /// Returns the only span with a name.
     pub fn span(&self, name: &str) -> &Span {
         let found: Vec<&Span> = self.spans.iter().filter(|span| span.name == name).collect();
         match found[..] {
@@ -137,7 +137,7 @@ impl OtlpExports {
         }
     }
 
-    /// What a metric says of points with these attributes, all of them together.
+    /// Returns the sum of a metric over all data points with these attributes.
     pub fn count(&self, metric: &str, with: &[(&str, &str)]) -> f64 {
         let has = |attributes: &Attributes| {
             with.iter().all(|(key, value)| attributes.get(*key).is_some_and(|known| known == value))
@@ -148,12 +148,12 @@ impl OtlpExports {
 }
 
 impl OtlpReceiver {
-    /// Starts one; `mode` is empty, `--hang` or `--refuse`.
+    /// Starts a receiver; `mode` is empty, `--hang` or `--refuse`.
     pub async fn start(mode: &str) -> Self {
         Self::started(Some(mode).filter(|mode| !mode.is_empty()).into_iter()).await
     }
 
-    /// Starts one that speaks TLS.
+    /// Starts a receiver that uses TLS.
     pub async fn over_tls(authority: &CertificateAuthority) -> Self {
         Self::started(["--tls", &authority.server, &authority.key].into_iter()).await
     }
@@ -169,21 +169,22 @@ impl OtlpReceiver {
             .spawn()
             .unwrap();
         let (tell, mut lines) = mpsc::unbounded_channel();
-        // It is read also while the test does something else: a receiver that cannot write takes no exports.
+        // Its output is read even while the test does something else: a receiver whose output is blocked accepts no
+        // exports.
         thread::spawn(move || BufReader::new(input).lines().try_for_each(|line| tell.send(line.unwrap())));
         let said = with_timeout("the receiver", lines.recv()).await.unwrap();
         let said: Value = serde_json::from_str(&said).unwrap();
         Self { http: text(&said["http"]), grpc: text(&said["grpc"]), lines, process }
     }
 
-    /// Waits for the next export, and says by which protocol it came.
+    /// Waits for the next export, and returns its protocol.
     pub async fn next(&mut self) -> (String, Value) {
         let line = with_timeout("an export", self.lines.recv()).await.unwrap();
         let said: Value = serde_json::from_str(&line).unwrap();
         (format!("{} {}", text(&said["protocol"]), text(&said["signal"])), said)
     }
 
-    /// All that was received, now that nobody sends any more.
+    /// Returns all received exports, after all senders have stopped.
     pub async fn finish(mut self) -> OtlpExports {
         drop(self.process.stdin.take());
         let mut exports = OtlpExports::default();

@@ -1,4 +1,4 @@
-//! Polling, for a state of another process or of the engine that no event tells of.
+//! Polling for a state of another process or of the engine that emits no event.
 
 use std::{
     net::{SocketAddr, TcpStream},
@@ -8,13 +8,13 @@ use std::{
 
 use super::{TEST_TIMEOUT, with_timeout};
 
-/// The pause between two looks.
+/// The interval between two checks.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Looks until something is there.
+/// Polls until a value exists.
 ///
 /// # Panics
-/// When it is not there within 60 seconds.
+/// If it does not exist within 60 seconds.
 #[track_caller]
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
@@ -27,10 +27,10 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Does the same in a task.
+/// Polls in an asynchronous task.
 ///
 /// # Panics
-/// When it is not there within 60 seconds.
+/// If it does not exist within 60 seconds.
 pub async fn wait_for_async<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let found = async {
         loop {
@@ -46,7 +46,7 @@ pub async fn wait_for_async<T>(what: &str, mut look: impl AsyncFnMut() -> Option
 /// Waits until a server on this machine accepts connections.
 ///
 /// # Panics
-/// When it does not within 60 seconds.
+/// If it does not within 60 seconds.
 #[track_caller]
 pub fn wait_until_listening(what: &str, address: SocketAddr) {
     wait_for(&format!("{what} to listen"), || TcpStream::connect(address).ok());

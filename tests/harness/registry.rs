@@ -1,4 +1,4 @@
-//! A real image registry on loopback that asks for a login and ends with its test.
+//! A real image registry on a loopback address that requires a login and ends with its test.
 
 use std::{
     net::TcpListener,
@@ -8,14 +8,14 @@ use std::{
 
 use super::{poll, testbed};
 
-/// The user `mcpm` with the password `secret`, as `htpasswd -nbB` writes it.
+/// The user `mcpm` with the password `secret`, in the format of `htpasswd -nbB`.
 const USERS: &str = "mcpm:$2y$05$lxFeZhi0O2y8FUgVWFfEzuyroAqCx2zZYVMkN7UGSsZjU/f/llYee\n";
-/// The same login, as `docker login` writes it.
+/// The same login, in the format of `docker login`.
 const ENCODED: &str = "bWNwbTpzZWNyZXQ=";
 /// The same login, for programs.
 pub const LOGIN: &str = "mcpm:secret";
 
-/// A registry that runs.
+/// A running registry.
 #[derive(Debug)]
 pub struct ImageRegistry {
     process: Child,
@@ -24,10 +24,10 @@ pub struct ImageRegistry {
 }
 
 impl ImageRegistry {
-    /// Starts one.
+    /// Starts a registry.
     ///
     /// # Panics
-    /// When it does not come up.
+    /// If it does not start.
     pub fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let port = std::env::var("MCPM_TEST_REGISTRY_PORT").unwrap_or_else(|_| "0".to_owned());
@@ -59,15 +59,15 @@ impl ImageRegistry {
         &self.address
     }
 
-    /// The folder with the logins, as `DOCKER_CONFIG`.
+    /// The folder with the credentials, for `DOCKER_CONFIG`.
     pub fn login(&self) -> PathBuf {
         self.folder.path().join("login")
     }
 
-    /// Stores the login for these addresses.
+    /// Stores the credentials for these addresses.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// If they cannot be written.
     pub fn log_in(&self, addresses: &[&str]) {
         let logins: Vec<_> =
             addresses.iter().map(|address| format!(r#""{address}": {{"auth": "{ENCODED}"}}"#)).collect();

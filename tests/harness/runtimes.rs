@@ -10,27 +10,27 @@ use std::{
 
 use crate::root;
 
-/// The user and the group of tests as an ordinary user.
+/// The user id and group id of tests that run as an ordinary user.
 pub const ORDINARY_USER: u32 = 65534;
-/// The page with the tests that do not hold for each runtime.
+/// The page that lists the tests that do not run on each runtime.
 const GUIDE: &str = "docs/guides/without-an-engine.md";
 
-/// A runtime, and the user that runs mcpm.
+/// A runtime, and the user that mcpm runs as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestRuntime {
     /// Docker, or the engine that `MCPM_TEST_ENGINE` names.
     Engine,
-    /// The built-in runtime, as the user of the tests: root, in CI.
+    /// The built-in runtime, as the user that runs the tests: root, in CI.
     Builtin,
     /// The built-in runtime, as an ordinary user.
     BuiltinAsUser,
 }
 
 impl TestRuntime {
-    /// Returns the runtime that a list of tests names.
+    /// Returns the runtime with the name in a list of tests.
     ///
     /// # Panics
-    /// When there is none.
+    /// If there is none.
     pub fn named(name: &str) -> Self {
         match name {
             "engine" => Self::Engine,
@@ -40,13 +40,13 @@ impl TestRuntime {
         }
     }
 
-    /// Whether the user of the tests is another one than that of mcpm.
+    /// Returns whether the tests and mcpm run as different users.
     pub fn changes_user(self) -> bool {
         self == Self::BuiltinAsUser && fs::metadata("/proc/self").unwrap().uid() == 0
     }
 }
 
-/// A test of a list.
+/// A test in a list.
 #[derive(Debug)]
 pub struct ListedTest {
     /// Its name.
@@ -57,9 +57,9 @@ pub struct ListedTest {
     pub reason: &'static [&'static str],
 }
 
-/// Declares a list of tests, `MODULE::TEST on [RUNTIME..]`, each with a `because` if that is not every runtime. Each is
-/// a test `TEST::RUNTIME`, in which `run` gets the runtime, the name of the test, and the function. A further test
-/// compares the exceptions with those of the guide, which are after the heading of the list.
+/// Declares a list of tests, `MODULE::TEST on [RUNTIME..]`, each with a `because` unless it runs on every runtime. Each
+/// becomes a test `TEST::RUNTIME`, in which `run` gets the runtime, the name of the test, and the function. An
+/// additional test compares the exceptions with those in the guide, below the heading of the list.
 #[macro_export]
 macro_rules! on_each_runtime {
     (
@@ -95,11 +95,11 @@ macro_rules! on_each_runtime {
 /// Runs a test of this binary again as an ordinary user.
 ///
 /// # Panics
-/// When it fails.
+/// If it fails.
 #[track_caller]
 pub fn run_as_ordinary_user(test: &str, variables: &[(&str, &str)]) {
     let name = test.split_once("::").map_or(test, |(_, name)| name);
-    // The path to the binary may be accessible to root only, but this process's own program is not.
+    // Only root may have access to the path of the binary, but `/proc/self/exe` can always be used.
     let mut again = Command::new("/proc/self/exe");
     again.args(["--exact", "--nocapture", name]).uid(ORDINARY_USER).gid(ORDINARY_USER).current_dir("/");
     let outcome = again.envs(variables.iter().copied()).output().unwrap();
@@ -111,10 +111,10 @@ pub fn run_as_ordinary_user(test: &str, variables: &[(&str, &str)]) {
     );
 }
 
-/// Compares the tests that do not hold for each runtime with the table of the guide. `MCPM_UPDATE=1` rewrites it.
+/// Compares the tests that do not run on each runtime with the table in the guide. `MCPM_UPDATE=1` rewrites the table.
 ///
 /// # Panics
-/// When they differ, or when an exception has no reason.
+/// If they differ, or if an exception has no reason.
 #[track_caller]
 pub fn check_exceptions(heading: &str, tests: &[ListedTest]) {
     let mut table = format!("### {heading}\n\n| Test | Holds with | Reason |\n|---|---|---|\n");
@@ -135,7 +135,7 @@ pub fn check_exceptions(heading: &str, tests: &[ListedTest]) {
     let page = fs::read_to_string(&path).unwrap();
     let begin = page.find(&format!("### {heading}\n")).unwrap_or(page.len());
     let (before, rest) = page.split_at(begin);
-    // It ends with the next heading.
+    // The table ends at the next heading.
     let end = rest.get(1..).and_then(|rest| rest.find("\n#")).map_or(rest.len(), |end| end + 1);
     let (present, after) = rest.split_at(end);
     if env::var_os("MCPM_UPDATE").is_some() {

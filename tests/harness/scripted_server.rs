@@ -1,4 +1,4 @@
-//! The test's side of `scripted-server`: it starts it, sees what it receives and tells it what to do.
+//! The test's side of `scripted-server`: it starts the server, sees what the server receives, and tells it what to do.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use tokio::{
 
 use super::{http::Http, with_timeout};
 
-/// A server that is not started yet, and where its processes report.
+/// A server that is not started yet, and the socket to which its processes report.
 #[derive(Debug)]
 pub struct ScriptedServer {
     program: PathBuf,
@@ -24,13 +24,13 @@ pub struct ScriptedServer {
 }
 
 impl ScriptedServer {
-    /// Takes the path of the program.
+    /// Creates a server from the path of the program.
     pub async fn new(program: impl AsRef<Path>) -> Self {
         let reports = TcpListener::bind("127.0.0.1:0").await.unwrap();
         Self { program: program.as_ref().to_owned(), reports }
     }
 
-    /// How its processes are started.
+    /// The command that starts its processes.
     pub fn process(&self, flags: &[&str]) -> LocalProcess {
         let address = self.reports.local_addr().unwrap().to_string();
         let flags = flags.iter().map(|flag| (*flag).to_owned());
@@ -53,19 +53,19 @@ impl ScriptedServer {
         ServerProcess { events, orders }
     }
 
-    /// Puts a proxy in front of it, which restarts it at once when it ends.
+    /// Puts a proxy in front of the server, which restarts the server at once when it exits.
     pub async fn start(self, flags: &[&str]) -> ScriptedProxy {
         let proxy = StdioProxy::new("scripted", self.process(flags));
         self.serve(proxy).await
     }
 
-    /// The same, with a proxy that the caller has set up for [`process`](Self::process).
+    /// Puts a proxy in front of the server that the caller has configured with [`process`](Self::process).
     pub async fn serve(self, proxy: StdioProxy) -> ScriptedProxy {
         let (sender, events) = mpsc::unbounded_channel();
         let first_delay = std::time::Duration::from_millis(1);
         let running =
             proxy.restarts(RestartPolicy { first_delay, ..RestartPolicy::default() }).start(move |event| {
-                // The test may be over.
+                // The test may have ended.
                 let _ = sender.send(event);
             });
         let running = with_timeout("the proxy to start", running).await.unwrap();
@@ -80,7 +80,8 @@ impl ScriptedServer {
     }
 }
 
-/// The one field that every message but an answer has; the others may hold what no [`Value`] can.
+/// The one field that every message except a response has; other fields may contain values that a [`Value`] cannot
+/// represent.
 #[derive(Deserialize)]
 struct Method {
     method: Option<String>,
@@ -94,12 +95,12 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Waits for the next report, which is a line that the server received after `< `, or something after `! `.
+    /// Waits for the next report: a line that the server received, after `< `, or another report, after `! `.
     pub async fn next_report(&mut self) -> Option<Vec<u8>> {
         with_timeout("a report of the server", self.events.recv()).await
     }
 
-    /// Waits until the server receives a message of a method, and returns its line.
+    /// Waits until the server receives a message with this method, and returns its line.
     pub async fn line(&mut self, method: &str) -> String {
         loop {
             let report =
@@ -114,12 +115,12 @@ impl ServerProcess {
         }
     }
 
-    /// Waits until the server receives a message of a method.
+    /// Waits until the server receives a message with this method.
     pub async fn received(&mut self, method: &str) -> Value {
         serde_json::from_str(&self.line(method).await).unwrap()
     }
 
-    /// All messages that the server has received and that were not looked at yet.
+    /// All messages that the server has received and that were not returned yet.
     pub async fn drain_received(&mut self) -> Vec<Value> {
         self.send_command("mark so far").await;
         let mut all = Vec::new();
@@ -136,23 +137,23 @@ impl ServerProcess {
         }
     }
 
-    /// Lets through whoever waits at a gate.
+    /// Opens a gate, so that waiting calls continue.
     pub async fn open(&mut self, gate: &str) {
         self.send_command(&format!("open {gate}")).await;
     }
 
-    /// Makes the server say a message.
+    /// Makes the server write a message.
     pub async fn send(&mut self, message: &Value) {
         self.send_command(&format!("say {message}")).await;
     }
 
-    /// Ends the process, and waits until it is gone.
+    /// Ends the process, and waits until it has exited.
     pub async fn exit(&mut self, code: u8) {
         self.send_command(&format!("exit {code}")).await;
         self.ended().await;
     }
 
-    /// Waits until the process is gone, and returns the last reports.
+    /// Waits until the process has exited, and returns the last reports.
     pub async fn ended(&mut self) -> Vec<String> {
         let mut last = Vec::new();
         while let Some(report) = self.next_report().await {
@@ -169,20 +170,20 @@ impl ServerProcess {
 /// A scripted server behind a running proxy.
 #[derive(Debug)]
 pub struct ScriptedProxy {
-    /// Where the proxy listens.
+    /// The address of the proxy.
     pub http: Http,
     /// The proxy.
     pub running: RunningStdioProxy,
-    /// Gives the processes to come.
+    /// Returns the next processes.
     pub script: ScriptedServer,
     /// The first process.
     pub process: ServerProcess,
-    /// What the proxy told of the server.
+    /// The server events of the proxy.
     pub events: mpsc::UnboundedReceiver<ServerEvent>,
 }
 
 impl ScriptedProxy {
-    /// Ends the first process, and waits until the proxy knows.
+    /// Ends the first process, and waits until the proxy has noticed.
     pub async fn crash(&mut self, code: u8) {
         self.process.exit(code).await;
         while !matches!(

@@ -16,22 +16,22 @@ pub struct Event {
 }
 
 impl Event {
-    /// Whether nothing but comments stood there.
+    /// Returns whether the event consists of comments only.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The data as JSON.
+    /// Returns the data as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.data).unwrap_or_else(|_| panic!("`{}` is not JSON", self.data))
     }
 }
 
-/// What arrived of a stream.
+/// The received part of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     buffer: Vec<u8>,
-    /// How much of it is known to hold no end of an event.
+    /// The length of the part that is known to contain no end of an event.
     seen: usize,
 }
 
@@ -40,7 +40,7 @@ impl Events {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Takes the first whole event.
+    /// Removes and returns the first complete event.
     pub(super) fn take(&mut self) -> Option<Event> {
         let ends = [&b"\n\n"[..], b"\r\n\r\n"];
         let unseen = &self.buffer[self.seen..];

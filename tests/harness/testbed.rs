@@ -1,11 +1,11 @@
-//! The installed programs.
+//! The programs that `tests/run` installs.
 
 use std::{env, path::PathBuf};
 
-/// Returns the path that `tests/run` gives under that name.
+/// Returns the path that `tests/run` sets under this name.
 ///
 /// # Panics
-/// When the tests were not started by `tests/run`.
+/// If the tests were not started by `tests/run`.
 pub fn path(name: &str) -> PathBuf {
     let path = env::var_os(name).map(PathBuf::from).unwrap_or_else(|| {
         panic!(

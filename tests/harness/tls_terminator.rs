@@ -1,4 +1,4 @@
-//! TLS in front of a server that speaks plain HTTP, with a certificate of a private authority.
+//! A TLS terminator in front of a plain HTTP server, with a certificate of a private authority.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -16,7 +16,7 @@ use tokio_rustls::{
 
 use super::certificate_authority::CertificateAuthority;
 
-/// Terminates TLS and carries the bytes to a server, until it is dropped.
+/// Terminates TLS and relays the bytes to a server, until it is dropped.
 #[derive(Debug)]
 pub struct TlsTerminator {
     address: SocketAddr,
@@ -27,7 +27,7 @@ impl TlsTerminator {
     /// Listens on a free port of 127.0.0.1, in front of the server at `backend`.
     ///
     /// # Panics
-    /// When it cannot.
+    /// If it cannot listen.
     pub fn start(authority: &CertificateAuthority, backend: &str) -> Self {
         let certificates = CertificateDer::pem_file_iter(&authority.server).unwrap().map(Result::unwrap);
         let key = PrivateKeyDer::from_pem_file(&authority.key).unwrap();
@@ -58,7 +58,7 @@ impl TlsTerminator {
     }
 }
 
-/// A client that does not trust the certificate ends the handshake, which is no failure of the front.
+/// A client that does not trust the certificate ends the handshake, which is not an error of the terminator.
 async fn relay(acceptor: TlsAcceptor, stream: TcpStream, backend: String) -> Option<()> {
     let mut client = acceptor.accept(stream).await.ok()?;
     let mut server = TcpStream::connect(backend).await.ok()?;
@@ -67,7 +67,7 @@ async fn relay(acceptor: TlsAcceptor, stream: TcpStream, backend: String) -> Opt
 
 impl Drop for TlsTerminator {
     fn drop(&mut self) {
-        // A test with a runtime of its own may not wait for this one.
+        // A test that has its own runtime must not wait for this task.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

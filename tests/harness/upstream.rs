@@ -1,4 +1,4 @@
-//! An HTTP server of the test's own, which sees each byte and says each byte.
+//! An HTTP server of the test, which sees each received byte and controls each sent byte.
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -10,7 +10,7 @@ use super::{
     with_timeout,
 };
 
-/// A server that answers what the test writes.
+/// A server whose responses the test writes.
 #[derive(Debug)]
 pub struct Upstream(TcpListener);
 
@@ -21,7 +21,7 @@ pub struct Connection {
     buffer: Vec<u8>,
 }
 
-/// A request as it arrived.
+/// A request as it was received.
 #[derive(Debug)]
 pub struct ReceivedRequest {
     /// The request line.
@@ -32,7 +32,7 @@ pub struct ReceivedRequest {
     pub body: Vec<u8>,
 }
 
-/// What a server says to a request.
+/// A response of the server.
 #[derive(Debug, Clone, Default)]
 pub struct UpstreamResponse {
     /// Status code and reason.
@@ -73,7 +73,7 @@ impl Upstream {
         (connection, received)
     }
 
-    /// Answers every request with what `answer` says, on as many connections as come, until the test is over.
+    /// Responds to every request with the result of `answer`, on any number of connections, until the test ends.
     pub fn serve(self, answer: impl Fn(&ReceivedRequest) -> UpstreamResponse + Send + Sync + 'static) {
         let answer = std::sync::Arc::new(answer);
         tokio::spawn(async move {
@@ -90,7 +90,7 @@ impl Upstream {
         });
     }
 
-    /// Takes a connection that waits already, if there is one.
+    /// Accepts a connection that is already waiting, if there is one.
     pub async fn try_accept(&self) -> Option<Connection> {
         tokio::select! {
             biased;
@@ -106,7 +106,7 @@ impl Connection {
         with_timeout("a request at the upstream", self.read_request()).await.unwrap()
     }
 
-    /// Waits for the head of the next request, and leaves what follows unread.
+    /// Waits for the head of the next request, and leaves the rest unread.
     pub async fn head(&mut self) {
         let head = read_head(&mut self.stream, &mut self.buffer);
         with_timeout("the head of a request at the upstream", head).await.unwrap();
@@ -128,18 +128,18 @@ impl Connection {
         Some(ReceivedRequest { line, headers, body: std::mem::take(&mut self.buffer) })
     }
 
-    /// Says bytes.
+    /// Sends bytes.
     pub async fn write(&mut self, text: &str) {
         self.stream.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// Answers with a status line, headers and a body of known size.
+    /// Sends a response with a status line, headers and a body of known size.
     pub async fn answer(&mut self, status: &str, headers: &str, body: &str) {
         let length = body.len();
         self.write(&format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\n\r\n{body}")).await;
     }
 
-    /// Begins an answer in chunks that is a stream of events.
+    /// Starts a chunked response that is a stream of events.
     pub async fn begin_events(&mut self) {
         self.write(
             "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -147,19 +147,19 @@ impl Connection {
         .await;
     }
 
-    /// Says one chunk.
+    /// Sends one chunk.
     pub async fn chunk(&mut self, text: &str) {
         self.write(&format!("{:x}\r\n{text}\r\n", text.len())).await;
     }
 
-    /// Waits until the other side closed the connection.
+    /// Waits until the peer has closed the connection.
     pub async fn closed(&mut self) {
         let closed =
             async { while self.stream.read_buf(&mut self.buffer).await.is_ok_and(|count| count > 0) {} };
         with_timeout("the connection to the upstream to be closed", closed).await;
     }
 
-    /// Breaks the connection off: the other side sees a reset.
+    /// Aborts the connection: the peer gets a reset.
     pub fn reset(self) {
         self.stream.set_zero_linger().unwrap();
     }

@@ -1,4 +1,4 @@
-//! What the runtime of a home has: its containers and their processes.
+//! The containers of a home's runtime, and their processes.
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -12,7 +12,7 @@ impl Home {
         self.runtime != TestRuntime::Engine
     }
 
-    /// Containers of this test, however they are.
+    /// The containers of this test, whatever their state.
     pub(crate) fn containers(&self) -> Vec<String> {
         if self.is_builtin() {
             let entries = fs::read_dir(self.path("state/mcpm/containers")).into_iter().flatten().flatten();
@@ -23,7 +23,7 @@ impl Home {
         listed.lines().map(str::to_owned).collect()
     }
 
-    /// Removes what is left in an engine. Containers of the built-in runtime end with their supervisors.
+    /// Removes containers that are left in an engine. Containers of the built-in runtime end with their supervisors.
     pub(super) fn remove_containers(&self) {
         let containers = if self.is_builtin() { Vec::new() } else { self.containers() };
         if !containers.is_empty() {
@@ -56,7 +56,7 @@ impl Home {
         pids.filter(|pid| namespace(*pid).as_ref() == Some(&own)).collect()
     }
 
-    /// Whether the container of a workload runs.
+    /// Returns whether the container of a workload is running.
     #[track_caller]
     pub(crate) fn is_running(&self, name: &str) -> bool {
         if self.is_builtin() {

@@ -1,7 +1,7 @@
-//! A Docker engine of one test's own, to be killed.
+//! A separate Docker engine for one test, which may kill it.
 //!
-//! It has network and mount namespaces of its own, so that it shares neither bridge nor rules with the engine of
-//! the machine. Container addresses cannot be reached from outside, so it serves stdio servers only.
+//! The engine has its own network and mount namespaces, so that it shares neither the bridge nor firewall rules with
+//! the engine of the machine. Container addresses cannot be reached from outside, so it runs stdio servers only.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ pub(crate) struct OwnEngine {
 }
 
 impl OwnEngine {
-    /// Starts one, with a copy of an image, and sets it as the engine of `home`.
+    /// Starts an engine with a copy of an image, and sets it as the engine of `home`.
     #[track_caller]
     pub(crate) fn start(home: &Home, image: &str) -> Self {
         let root = tempfile::tempdir().unwrap();
@@ -44,12 +44,12 @@ impl OwnEngine {
             .unwrap()
     }
 
-    /// Where it listens.
+    /// The address on which the engine listens.
     pub(crate) fn host(&self) -> String {
         format!("unix://{}/socket", self.root.path().display())
     }
 
-    /// Runs the `docker` command with it; whether that succeeded, and what it wrote.
+    /// Runs the `docker` command with this engine, and returns whether that succeeded, and its output.
     pub(crate) fn docker(&self, args: &[&str]) -> (bool, String) {
         let output = Command::new("docker").args(["--host", &self.host()]).args(args).output().unwrap();
         (output.status.success(), String::from_utf8(output.stdout).unwrap().trim_end().to_owned())
@@ -60,12 +60,13 @@ impl OwnEngine {
         wait_until("the engine answers", || self.docker(&["version"]).0);
     }
 
-    /// Kills the engine, which gets no time to say or to write a word.
+    /// Kills the engine, which has no time to write or log anything.
     #[track_caller]
     pub(crate) fn kill(&mut self) {
         self.daemon.kill().unwrap();
         self.daemon.wait().unwrap();
-        // Left by the dead; the next engine would believe them while their numbers are taken.
+        // The pid files of the killed processes; the next engine would trust them while other processes have these
+        // pids.
         for pid_file in ["pid", "exec/containerd/containerd.pid"] {
             let path = self.root.path().join(pid_file);
             if let Ok(pid) = fs::read_to_string(&path).unwrap_or_default().trim().parse() {
@@ -75,7 +76,7 @@ impl OwnEngine {
         }
     }
 
-    /// Starts it again, with all that it had.
+    /// Starts the engine again with all its data.
     #[track_caller]
     pub(crate) fn start_again(&mut self) {
         self.daemon = Self::spawn(self.root.path());

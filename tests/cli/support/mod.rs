@@ -1,8 +1,9 @@
-//! What the tests of the command line share: the program, a home of its own for each test, and what it said.
+//! Shared parts of the tests of the command line: the program, a separate home for each test, and the outcomes of
+//! commands.
 //!
-//! What a command says is compared as a whole, in a transcript: `tests/cli/transcripts/THEME/TEST.txt` holds each
+//! The complete output of a command is compared in a transcript: `tests/cli/transcripts/THEME/TEST.txt` contains each
 //! command, its standard output, its standard error with `! ` before each line, and its exit code in brackets.
-//! `MCPM_UPDATE=1` writes the transcripts anew.
+//! `MCPM_UPDATE=1` rewrites the transcripts.
 
 use std::{
     fs,
@@ -34,7 +35,7 @@ pub(crate) use program::Program;
 use redact::Redactions;
 pub(crate) use session::Session;
 
-/// Waits until something is so.
+/// Waits until a condition is true.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     poll::wait_for(what, || is_so().then_some(()));
@@ -60,7 +61,7 @@ pub(crate) fn docker(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-/// What the engine says of a container.
+/// Inspects a container with the engine.
 #[track_caller]
 pub(crate) fn inspect(container: &str) -> Value {
     let text = docker(&["container", "inspect", container]);
@@ -74,7 +75,7 @@ pub(crate) fn engine_shown() -> String {
     format!("docker {version} at unix:///var/run/docker.sock")
 }
 
-/// What a command said and how it ended.
+/// The output of a command, and how it exited.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
@@ -97,7 +98,7 @@ impl Outcome {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The URL that a `run` printed after the name.
+    /// The URL that `run` printed after the name.
     #[track_caller]
     pub(crate) fn url(&self) -> String {
         let url = self.stdout.split_whitespace().nth(1);
@@ -111,7 +112,7 @@ impl Outcome {
     }
 }
 
-/// A user of mcpm with a home of their own. What is left at the end is removed, however the test ends.
+/// A user of mcpm with a separate home. Everything that is left at the end is removed, even if the test fails.
 pub(crate) struct Home {
     root: tempfile::TempDir,
     prefix: String,
@@ -126,11 +127,11 @@ impl Home {
         Self::on(TestRuntime::Engine)
     }
 
-    /// A home whose workloads run on a runtime, as the user of that.
+    /// Creates a home whose workloads run on a runtime, as the user of that runtime.
     pub(crate) fn on(runtime: TestRuntime) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let root = tempfile::tempdir().unwrap();
-        // Another user looks for files here too.
+        // Another user searches this folder, too.
         fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
         for folder in ["home", "runtime"] {
             fs::create_dir(root.path().join(folder)).unwrap();
@@ -159,29 +160,29 @@ impl Home {
         }
     }
 
-    /// A home where an engine that is not there is set.
+    /// Creates a home whose engine does not exist.
     pub(crate) fn without_engine() -> Self {
         let home = Self::new();
         home.set("DOCKER_HOST", &format!("unix://{}", home.text("no-engine")));
         home
     }
 
-    /// Sets a variable of the environment that commands get.
+    /// Sets a variable in the environment of commands.
     pub(crate) fn set(&self, name: &str, value: &str) {
         self.variables.lock().unwrap().push((name.to_owned(), value.to_owned()));
     }
 
-    /// A name for a workload, an image or a network that no other test uses.
+    /// Returns a name for a workload, an image or a network that no other test uses.
     pub(crate) fn name(&self, what: &str) -> String {
         format!("{}-{what}", self.prefix)
     }
 
-    /// A path below the home.
+    /// Returns a path below the home.
     pub(crate) fn path(&self, below: &str) -> PathBuf {
         self.root.path().join(below)
     }
 
-    /// The same as text.
+    /// Returns a path below the home as text.
     pub(crate) fn text(&self, below: &str) -> String {
         self.path(below).to_str().unwrap().to_owned()
     }
@@ -194,12 +195,12 @@ impl Home {
         self.text(below)
     }
 
-    /// The folder where a workload is recorded.
+    /// The folder of a workload's record.
     pub(crate) fn record_dir(&self, name: &str) -> PathBuf {
         self.path("state/mcpm/workloads").join(name)
     }
 
-    /// Has the transcript say `by` for `what`.
+    /// Makes the transcript show `by` in place of `what`.
     pub(crate) fn replace(&self, what: &str, by: &str) {
         self.redactions.lock().unwrap().replace(what, by);
     }
@@ -224,7 +225,7 @@ impl Home {
         program::path().to_str().unwrap().to_owned()
     }
 
-    /// mcpm with arguments, to be changed and run.
+    /// Returns an mcpm command with these arguments, which the caller can change and run.
     pub(crate) fn mcpm(&self, args: &[&str]) -> Command {
         let mut command = if self.runtime.changes_user() {
             self.ordinary_users_mcpm()
@@ -241,9 +242,9 @@ impl Home {
         command
     }
 
-    /// mcpm as a user who may nothing.
+    /// Returns an mcpm command that runs as a user without privileges.
     fn ordinary_users_mcpm(&self) -> Command {
-        // The program may be in a folder that only its owner enters.
+        // Only the owner may be able to enter the folder of the program.
         let program = self.path("mcpm");
         if !program.exists() {
             fs::copy(program::path(), &program).unwrap();
@@ -265,7 +266,7 @@ impl Home {
         outcome
     }
 
-    /// Runs mcpm and writes into the transcript what it said.
+    /// Runs mcpm, and writes its output into the transcript.
     pub(crate) fn run_and_record(&self, args: &[&str]) -> Outcome {
         let shown = args
             .iter()
@@ -281,20 +282,20 @@ impl Home {
         *self.transcript.lock().unwrap() += &format!("# {text}\n");
     }
 
-    /// Runs a command and writes into the transcript what it said.
+    /// Runs a command, and writes its output into the transcript.
     pub(crate) fn record_command(&self, shown: &str, command: &mut Command) -> Outcome {
         let outcome = Outcome::of(command.output().unwrap());
         self.append_to_transcript(shown, &outcome);
         outcome
     }
 
-    /// Runs mcpm as a user who may nothing, and writes into the transcript what it said.
+    /// Runs mcpm as a user without privileges, and writes its output into the transcript.
     pub(crate) fn run_unprivileged(&self, args: &[&str]) -> Outcome {
         let mut command = self.ordinary_users_mcpm();
         self.record_command(&format!("mcpm {}", args.join(" ")), command.args(args))
     }
 
-    /// Writes into the transcript what a command said.
+    /// Writes the output of a command into the transcript.
     pub(crate) fn append_to_transcript(&self, shown: &str, outcome: &Outcome) {
         let mut text = format!("$ {shown}\n{}", outcome.stdout);
         if !text.ends_with('\n') {
@@ -311,7 +312,7 @@ impl Home {
         *self.transcript.lock().unwrap() += &text;
     }
 
-    /// Compares the transcript with the kept one, `THEME/TEST`.
+    /// Compares the transcript with the stored one, `THEME/TEST`.
     #[track_caller]
     pub(crate) fn assert_transcript(&self, kept: &str) {
         let said = self.redactions.lock().unwrap().apply(&self.transcript.lock().unwrap());
@@ -330,7 +331,7 @@ impl Home {
         );
     }
 
-    /// One workload as `mcpm list` shows it.
+    /// Returns a workload as `mcpm list` shows it.
     #[track_caller]
     pub(crate) fn status(&self, name: &str) -> Value {
         self.run(&["status", name, "--output", "json"]).succeeded().json()
@@ -344,7 +345,7 @@ impl Home {
         });
     }
 
-    /// The process that supervises a workload.
+    /// Returns the pid of a workload's supervisor.
     #[track_caller]
     pub(crate) fn supervisor(&self, name: &str) -> u32 {
         let text = fs::read_to_string(self.record_dir(name).join("lock")).unwrap();
@@ -352,7 +353,7 @@ impl Home {
         u32::try_from(holder["pid"].as_u64().unwrap()).unwrap()
     }
 
-    /// Processes of this user, by their environment.
+    /// The processes of this user, identified by their environment.
     pub(crate) fn processes(&self) -> Vec<u32> {
         let mark = format!("XDG_STATE_HOME={}", self.text("state"));
         let pids = fs::read_dir("/proc")
@@ -370,7 +371,7 @@ impl Home {
     #[track_caller]
     pub(crate) fn assert_nothing_left(&self) {
         assert_eq!(self.containers(), [""; 0], "containers");
-        // A supervisor has done all it had to do a moment before it is gone.
+        // A supervisor finishes its work a moment before its process is gone.
         wait_until("no process is left", || self.processes().is_empty());
         let records = fs::read_dir(self.path("state/mcpm/workloads"));
         let records: Vec<_> = records.into_iter().flatten().map(|entry| entry.unwrap().file_name()).collect();
@@ -392,13 +393,13 @@ pub(crate) fn kill(signal: &str, pid: u32) {
     let _ = Command::new("kill").args(["-s", signal, &pid.to_string()]).output();
 }
 
-/// Tells whether a process lives; one that nobody has waited for does not.
+/// Returns whether a process is alive; a zombie is not.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-/// The lines in which two texts differ, as far as a reader needs them.
+/// The differing lines of two texts, with as much context as a reader needs.
 fn difference(expected: &str, said: &str) -> String {
     let common = expected.lines().zip(said.lines()).take_while(|(a, b)| a == b).count();
     let rest = |text: &str, mark: char| {

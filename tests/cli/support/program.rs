@@ -1,4 +1,4 @@
-//! The real program, run beside a test.
+//! The real program, which runs beside a test.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},
@@ -8,12 +8,12 @@ use std::{
 
 use super::{Outcome, kill};
 
-/// Where `mcpm` is.
+/// The path of `mcpm`.
 pub(crate) fn path() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_mcpm-under-test"))
 }
 
-/// A program that runs beside the test, and ends with it.
+/// A program that runs beside the test, and is killed at the end of the test.
 pub(crate) struct Program {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -43,7 +43,7 @@ impl Program {
         self.read[from..].trim_end().to_owned()
     }
 
-    /// Waits for a line on standard error that holds these words. The test's own time limit bounds it.
+    /// Waits for a line on standard error that contains these words. Only the time limit of the test ends the wait.
     #[track_caller]
     pub(crate) fn wait_for_stderr(&mut self, words: &str) {
         while !self.read_of_stderr.contains(words) {
@@ -56,7 +56,7 @@ impl Program {
         kill(signal, self.pid());
     }
 
-    /// Waits for its end; what it said includes the lines that were read.
+    /// Waits until the program exits; its output includes the lines that were read.
     #[track_caller]
     pub(crate) fn wait(mut self) -> Outcome {
         super::wait_until("the program ends", || self.child.try_wait().unwrap().is_some());
@@ -70,7 +70,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It has ended by itself, as a rule.
+        // Usually, the program has exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

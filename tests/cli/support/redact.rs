@@ -1,6 +1,6 @@
-//! Replaces in a transcript what differs from run to run.
+//! Replaces values in a transcript that differ between runs.
 
-/// What is replaced by what, the first first.
+/// The patterns and their replacements, in the order in which they are applied.
 #[derive(Default)]
 pub(crate) struct Redactions(Vec<(String, String)>);
 
@@ -18,7 +18,7 @@ impl Redactions {
 fn line_of(line: &str) -> String {
     let margin = line.len() - line.trim_start().len();
     let (margin, rest) = line.split_at(margin);
-    // How wide a column is depends on what was replaced in it.
+    // The width of a column depends on the values that were replaced in it.
     let mut columns = rest.split("  ").map(str::trim).filter(|column| !column.is_empty());
     let first = columns.next().map(words).unwrap_or_default();
     columns.fold(margin.to_owned() + &first, |line, column| line + "  " + &words(column))
@@ -52,12 +52,12 @@ fn words(text: &str) -> String {
     out
 }
 
-/// Tells whether a number is a port that the kernel or the engine chose.
+/// Returns whether a number is a port that the kernel or the engine chose.
 fn is_chosen_port(digits: &str) -> bool {
     digits.parse().is_ok_and(|port: u32| (32768..61000).contains(&port))
 }
 
-/// Tells whether a text begins with a time such as `2026-11-21T11:07:07Z`.
+/// Returns whether a text begins with a time such as `2026-11-21T11:07:07Z`.
 fn is_time(text: &str) -> bool {
     let shape = text.as_bytes().get(..20).unwrap_or_default();
     shape.len() == 20 && shape[4] == b'-' && shape[10] == b'T' && shape[19] == b'Z'

@@ -1,4 +1,4 @@
-//! Holds what commands print as JSON against the published schemas, `docs/reference/output/COMMAND.schema.json`.
+//! Checks the JSON that commands print against the published schemas, `docs/reference/output/COMMAND.schema.json`.
 
 use std::{fs, path::PathBuf};
 
@@ -22,7 +22,7 @@ fn name_of(args: &[&str]) -> Option<String> {
     Some(name + &flag.map(|flag| flag.replacen("--", "-", 1)).unwrap_or_default())
 }
 
-/// Fails if the output of a command is not what its schema says.
+/// Fails if the output of a command does not match its schema.
 #[track_caller]
 pub(crate) fn assert_output(args: &[&str], stdout: &str) {
     let Some(name) = name_of(args).filter(|_| !stdout.is_empty()) else { return };
@@ -37,7 +37,7 @@ pub(crate) fn assert_output(args: &[&str], stdout: &str) {
     }
 }
 
-/// Holds a document against the part of JSON Schema that ours use.
+/// Checks a document against the subset of JSON Schema that these schemas use.
 fn validate(schema: &Value, document: &Value) -> Result<(), String> {
     for (word, rule) in schema.as_object().unwrap() {
         let is_valid = match word.as_str() {

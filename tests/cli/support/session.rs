@@ -1,4 +1,4 @@
-//! A client that says exactly what a test wants, by `curl`.
+//! A client that sends exactly the messages of a test, with `curl`.
 
 use std::process::Command;
 
@@ -12,17 +12,17 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A client that opened no session.
+    /// Creates a client without a session.
     pub(crate) fn without_session(url: &str) -> Self {
         Self { url: url.to_owned(), id: None, token: None }
     }
 
-    /// The same client with a token.
+    /// Adds a token.
     pub(crate) fn with_token(self, token: &str) -> Self {
         Self { token: Some(token.to_owned()), ..self }
     }
 
-    /// The same client in a session of another.
+    /// Uses the session of another client, with this client's token.
     pub(crate) fn in_session_of(self, other: &Self) -> Self {
         Self { id: other.id.clone(), ..self }
     }
@@ -55,12 +55,12 @@ impl Session {
         session
     }
 
-    /// Whether the server gave it an id.
+    /// Returns whether the server sent a session id.
     pub(crate) fn has_id(&self) -> bool {
         self.id.is_some()
     }
 
-    /// The names of the server's tools.
+    /// Returns the names of the server's tools.
     #[track_caller]
     pub(crate) fn tools(&self) -> Vec<String> {
         let answer = self.list_tools();
@@ -69,7 +69,7 @@ impl Session {
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Whether a handshake is answered by the server now.
+    /// Returns whether the server responds to a handshake now.
     pub(crate) fn is_answered(&self) -> bool {
         let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
@@ -77,12 +77,12 @@ impl Session {
         self.post(&ping).1["result"]["serverInfo"].is_object()
     }
 
-    /// The answer to `tools/list`.
+    /// Returns the response to `tools/list`.
     pub(crate) fn list_tools(&self) -> Value {
         self.post(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})).1
     }
 
-    /// The text that a tool answers.
+    /// Returns the text of a tool's result.
     #[track_caller]
     pub(crate) fn call(&self, tool: &str, arguments: &Value) -> String {
         let answer = self.call_raw(tool, arguments);
@@ -90,13 +90,13 @@ impl Session {
         text.unwrap_or_else(|| panic!("no text: {answer}")).to_owned()
     }
 
-    /// What a call of a tool is answered.
+    /// Returns the response to a call of a tool.
     pub(crate) fn call_raw(&self, tool: &str, arguments: &Value) -> Value {
         let params = json!({"name": tool, "arguments": arguments});
         self.post(&json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params})).1
     }
 
-    /// Sends a message; returns the session it was answered in, and the answer, or null.
+    /// Sends a message, and returns the session of the response, and the response, or null.
     fn post(&self, message: &Value) -> (Option<String>, Value) {
         let mut curl = Command::new("curl");
         curl.args([
@@ -127,7 +127,7 @@ impl Session {
         let line = body.lines().map(|line| line.strip_prefix("data:").unwrap_or(line).trim());
         let answer = line
             .filter_map(|line| serde_json::from_str(line).ok())
-            // What is refused before it is read has no id.
+            // A request that is denied before it is parsed has no id.
             .find(|value: &Value| {
                 value["id"] == message["id"] || (value["id"].is_null() && value["error"].is_object())
             });

@@ -1,5 +1,5 @@
-//! What a server reaches: tried from inside, by programs that know of proxies and by programs that do not, and held
-//! against the events that tell of it.
+//! The outgoing connections of a server: they are tried from inside the container, by programs with and without proxy
+//! support, and compared with the events that report them.
 
 use std::{net::TcpListener, time::Duration};
 
@@ -15,9 +15,9 @@ use super::fixture::{
 struct OtherWorkload {
     place: IsolationFixture,
     running: RunningWorkload,
-    /// Where its container is.
+    /// The address of its container.
     address: String,
-    /// Where its proxy listens, called by another of this machine's addresses: the usual one is the container's own.
+    /// The address of its proxy, by another address of this machine: the usual address is the container's own loopback.
     proxy: String,
     proxy_port: u16,
 }
@@ -59,7 +59,7 @@ pub(crate) async fn profile_limits(place: IsolationFixture) {
     let attempts = json!([
         ["proxied", allowed],
         ["direct", allowed],
-        // Whoever may reach the address need not say a name.
+        // A server that may connect to the address does not have to use the name.
         ["sni", format!("{name}:{port}"), null],
         ["sni", format!("{name}:{port}"), "other.example"],
         ["proxied", "http://other.example/"],
@@ -83,7 +83,7 @@ pub(crate) async fn profile_limits(place: IsolationFixture) {
         ["proxied", second.proxy],
         ["tcp", "127.0.0.2", second.proxy_port],
     ]);
-    // The name alone would not do: it leads to this machine.
+    // The name alone is not enough, because it resolves to an address of this machine.
     let rules = [format!("{name}:{port}"), format!("{address}:{port}")];
     let profile = json!({"network": {"outbound": {"allow_host": rules}}});
     let builder =
@@ -112,7 +112,7 @@ pub(crate) async fn profile_limits(place: IsolationFixture) {
         denial(&second.address, 3000, "host-not-allowed"),
         denial("127.0.0.2", second.proxy_port, "host-not-allowed"),
     ];
-    // A machine may call itself by its loopback, which in a container is the container's own.
+    // The machine's name may resolve to a loopback address, which in a container is the container itself.
     let by_address =
         (!address.is_loopback()).then(|| denial(&address.to_string(), closed, "port-not-allowed"));
     for one in expected.into_iter().chain(by_address) {
@@ -153,7 +153,7 @@ async fn insecure_allow_all_excludes_the_host_and_its_networks() {
     assert!(results.iter().all(Option::is_some), "{results:?}");
     let own = if address.is_loopback() { "loopback-address" } else { "own-address" };
     let by_name = |(host, at, rule): &(String, Option<u16>, String)| {
-        // The address may be one of a private network as well.
+        // The address may be a private one, too.
         *host == name && *at == Some(port) && (rule == own || rule == "private-address")
     };
     assert!(refused.iter().any(by_name), "{name}:{port} is not in {refused:?}");
@@ -223,7 +223,7 @@ pub(crate) async fn none(place: IsolationFixture) {
         denial("127.0.0.2", second.proxy_port, "no-network"),
     ]
     .into();
-    // A machine may call itself by its loopback, which in a container is the container's own.
+    // The machine's name may resolve to a loopback address, which in a container is the container itself.
     expected.extend((!address.is_loopback()).then(|| denial(&address.to_string(), own, "no-network")));
     assert_eq!(refused, expected);
     assert!(tools(running.url()).await > 0);

@@ -1,4 +1,4 @@
-//! A place for a workload and what it sees, and what is tried from inside.
+//! A folder for the workload of a test and the files that it sees, and a program that tries connections from inside.
 
 use std::{
     collections::BTreeSet,
@@ -20,11 +20,11 @@ use serde_json::Value;
 pub(crate) const PYTHON: &str = "mcpm-test/python:1";
 pub(crate) const NODE: &str = "mcpm-test/node:1";
 pub(crate) const HTTP: &str = "mcpm-test/everything-http:1";
-/// Addresses for documentation, which nobody has.
+/// Addresses from the range for documentation, which no host has.
 pub(crate) const UNREACHABLE_ADDRESS: &str = "198.51.100.7";
 pub(crate) const OTHER_RESOLVER: &str = "198.51.100.53";
 
-/// Tries what it is told and writes down how it went: nothing for success, else the error.
+/// Tries the given connections and writes down the outcomes: nothing for success, otherwise the error.
 const PROBE: &str = r#"
 import json, os, socket, ssl, sys, urllib.request
 
@@ -68,11 +68,12 @@ for one in json.load(open("/probe/attempts.json")):
 json.dump(results, open("/out/results.json", "w"))
 "#;
 
-/// A place for state and for files that a container sees, with a name for the workload; all of it goes with it.
+/// A folder for state and for files that a container sees, with a name for the workload; all of it is removed at the
+/// end.
 pub(crate) struct IsolationFixture {
     root: tempfile::TempDir,
     pub(crate) name: String,
-    /// Where its engine is, unless that is the usual one.
+    /// The address of the engine, unless it is the default one.
     engine: Option<String>,
 }
 
@@ -87,7 +88,7 @@ impl IsolationFixture {
         Self { root, name, engine: None }
     }
 
-    /// One with the same engine where no socket can be shared with it.
+    /// Creates a fixture with the same engine at an address with which no socket can be shared.
     pub(crate) fn with_remote_engine(what: &str) -> Self {
         let mut place = Self::new(what);
         place.engine = Some(super::remote_engine::engine());
@@ -106,12 +107,12 @@ impl IsolationFixture {
         environment
     }
 
-    /// A workload of this place.
+    /// Returns a builder of a workload of this fixture.
     pub(crate) fn workload(&self, image: &str) -> WorkloadBuilder {
         Workload::builder(image).name(&self.name).environment(self.environment())
     }
 
-    /// A server that does `attempts` before it serves.
+    /// Returns a server that makes `attempts` before it serves.
     pub(crate) fn probe_workload(&self, attempts: &Value) -> WorkloadBuilder {
         std::fs::write(self.path("probe/probe.py"), PROBE).unwrap();
         std::fs::write(self.path("probe/attempts.json"), attempts.to_string()).unwrap();
@@ -141,7 +142,7 @@ impl IsolationFixture {
 }
 
 impl Drop for IsolationFixture {
-    /// Removes what a test that failed has left behind; one that passes has removed it.
+    /// Removes the leftovers of a test that failed; a test that passes has removed them.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             return;
@@ -157,10 +158,11 @@ impl Drop for IsolationFixture {
     }
 }
 
-/// Refused connections: host, port, rule.
+/// Denied connections: host, port, rule.
 pub(crate) type DeniedConnections = BTreeSet<(String, Option<u16>, String)>;
 
-/// Starts a workload; what was refused until it was ready, with the changes that would have allowed it.
+/// Starts a workload, and returns the connections that were denied until it was ready, with the changes that would have
+/// allowed them.
 pub(crate) async fn start_and_collect_denials(
     builder: WorkloadBuilder,
 ) -> (RunningWorkload, DeniedConnections, Vec<String>) {
@@ -198,7 +200,7 @@ pub(crate) fn docker(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-/// This machine by its name, and an address of it that the name has.
+/// Returns the name of this machine, and an address that the name resolves to.
 pub(crate) fn host_name_and_address() -> (String, IpAddr) {
     let name = rustix::system::uname().nodename().to_str().unwrap().to_ascii_lowercase();
     let mut found = (name.as_str(), 0).to_socket_addrs().unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -206,7 +208,7 @@ pub(crate) fn host_name_and_address() -> (String, IpAddr) {
     (name, address.ip())
 }
 
-/// A TLS server of this machine, with a certificate for its name.
+/// A TLS server on this machine, with a certificate for its name.
 pub(crate) struct Tls {
     process: Child,
     pub(crate) port: u16,
@@ -237,13 +239,13 @@ impl Tls {
             .unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let port = loop {
-            // `ACCEPT 127.0.1.1:43210`
+            // For example `ACCEPT 127.0.1.1:43210`.
             let line = lines.next().unwrap().unwrap();
             if let Some(place) = line.strip_prefix("ACCEPT ") {
                 break place.rsplit(':').next().unwrap().parse().unwrap();
             }
         };
-        // It writes more, and ends when nobody reads.
+        // The program writes more, and ends when its output is not read.
         std::thread::spawn(move || lines.count());
         Self { process, port }
     }

@@ -1,4 +1,4 @@
-//! Containers that outlived their supervisor, and what the next one tells them.
+//! Containers that outlived their supervisor, and the secrets that the next supervisor sends to them.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::fixture::{IsolationFixture, PYTHON, docker, start_and_collect_denials};
 
-/// Asks for what the next server is told, again and again.
+/// Requests the start message of the next server again and again.
 const SECRET_STEALER: &str = r#"
 import os, socket
 

@@ -1,5 +1,5 @@
-//! The same where the engine is reached over TCP, so that no socket can be shared with it: everything goes over streams
-//! of its API.
+//! The tests of isolation with an engine that is reached over TCP, so that no socket can be shared with it: all
+//! connections go over streams of its API.
 
 use std::{
     io,
@@ -18,7 +18,7 @@ use super::{
     server,
 };
 
-/// The usual engine by another way: an address of this machine that leads to its socket.
+/// Forwards a TCP address of this machine to the socket of the default engine, and returns the address.
 pub(crate) fn engine() -> String {
     static ENGINE: OnceLock<String> = OnceLock::new();
     let begun = ENGINE.get_or_init(|| {
@@ -87,7 +87,7 @@ async fn nothing_is_mounted_and_nothing_stays() {
     assert_eq!(docker(&["volume", "ls", "-q", "--filter", &format!("name={volume}")]), "");
 }
 
-/// Asks until a client is answered: what was under way when a stream broke is lost with it.
+/// Sends requests until one gets a response: requests in flight are lost when a stream breaks.
 async fn wait_until_reachable(url: &str) {
     while ().serve(StreamableHttpClientTransport::from_uri(url)).await.is_err() {}
 }
@@ -110,7 +110,7 @@ async fn a_stream_that_breaks_is_replaced() {
     wait_until_reachable(running.url()).await;
     assert!(tools(running.url()).await > 0);
     running.stop(Duration::from_secs(5)).await.unwrap();
-    // The server itself was never lost.
+    // The server itself was never restarted.
     while let Some(event) = events.next().await {
         assert!(!matches!(event, WorkloadEvent::Recovered {}), "{event:?}");
     }

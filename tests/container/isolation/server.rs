@@ -1,4 +1,4 @@
-//! What else a server in isolation is: reached, told its variables, bounded, learnt from.
+//! Other properties of isolated servers: incoming connections, variables, limits, and learned profiles.
 
 use std::{net::TcpListener, time::Duration};
 
@@ -52,7 +52,7 @@ pub(crate) async fn variables(place: IsolationFixture) {
     }
     let (running, ..) = start_and_collect_denials(builder).await;
     let described = docker(&["inspect", &place.name]);
-    // The command is in mcpm's hands, too.
+    // mcpm passes on the command, too.
     assert!(!described.contains("feathers-0815") && !described.contains("CANARY"), "{described}");
     running.stop(Duration::from_secs(5)).await.unwrap();
     place.remove().await;
@@ -68,7 +68,7 @@ async fn a_recorded_profile_allows_exactly_what_was_used() {
     let learnt = place.path("learnt.json");
     let builder = place.probe_workload(&attempts).set("learn", learnt.to_str().unwrap()).unwrap();
     let (running, refused, _) = start_and_collect_denials(builder).await;
-    // Even then this machine is out of reach, so nothing was used.
+    // Even then this machine cannot be reached, so the rule was not used.
     assert_eq!(refused.len(), 1, "{refused:?}");
     running.stop(Duration::from_secs(5)).await.unwrap();
     place.remove().await;
@@ -150,7 +150,7 @@ async fn a_lookup_without_a_connection_is_recorded_and_reported() {
     place.remove().await;
 }
 
-/// Answers MCP requests and what is asked with GET, and holds anything else that is posted until its client is gone.
+/// Responds to MCP requests and to GET, and holds any other POST request until its client is gone.
 const CONNECTION_HOLDER: &str = r#"
 import asyncio, json, re
 
@@ -202,7 +202,7 @@ pub(crate) async fn all_connections_busy(place: IsolationFixture) {
         "POST /mcp HTTP/1.1\r\nHost: {place_of_proxy}\r\nContent-Type: application/json\r\n\
          Accept: application/json, text/event-stream\r\nContent-Length: 2\r\n\r\n{{}}"
     );
-    // More than the container takes: when one is refused, all others are there.
+    // More connections than the container accepts: when one is rejected, all others exist.
     let (answered, mut answers) = tokio::sync::mpsc::channel(1);
     let mut clients = tokio::task::JoinSet::new();
     for _ in 0..450 {
@@ -222,7 +222,7 @@ pub(crate) async fn all_connections_busy(place: IsolationFixture) {
         "GET /mcp HTTP/1.1\r\nHost: {place_of_proxy}\r\nAccept: text/event-stream\r\nConnection: close\r\n\r\n"
     );
     loop {
-        // Until those that were held are gone.
+        // Waits until the held requests are gone.
         let mut client = TcpStream::connect(&place_of_proxy).await.unwrap();
         client.write_all(asked.as_bytes()).await.unwrap();
         let mut answer = String::new();

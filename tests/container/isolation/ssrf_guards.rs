@@ -1,5 +1,5 @@
-//! Servers and libraries that refuse to connect to addresses that are not public, a usual defence against server-side
-//! request forgery: allowed hosts pass their checks, with and without the proxy of the environment.
+//! Servers and libraries that reject connections to addresses that are not public, a usual defense against server-side
+//! request forgery. Allowed hosts pass their checks, with and without the proxy variables.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -17,11 +17,11 @@ use serde_json::json;
 use super::fixture::{IsolationFixture, NODE, PYTHON, host_name_and_address, start_and_collect_denials};
 
 const PAGE: &str = "a page behind an allowed name";
-/// Has programs connect by themselves.
+/// Makes programs connect directly, without the proxy.
 const WITHOUT_PROXY: &str =
     "unset HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy all_proxy; exec \"$@\"";
 
-/// Starts a website of this machine that has one page; returns its port.
+/// Starts a website with one page on this machine, and returns its port.
 fn website(address: IpAddr) -> u16 {
     let listener = TcpListener::bind((address, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -58,7 +58,7 @@ fn allowed(place: &IsolationFixture, image: &str, port: u16, command: &[&str]) -
         .fold(place.workload(image), |builder, (option, value)| builder.set(option, &value).unwrap())
 }
 
-/// Calls the tool `fetch` of the fetch server from PyPI, which looks the name up and refuses addresses that are not
+/// Calls the tool `fetch` of the fetch server from PyPI, which resolves the name and rejects addresses that are not
 /// public before it connects.
 async fn fetch(place: IsolationFixture, command: &[&str]) {
     let (name, address) = host_name_and_address();
@@ -86,7 +86,8 @@ async fn the_fetch_server_reaches_an_allowed_host_without_the_proxy() {
     Box::pin(fetch(IsolationFixture::new("fetch-direct"), &command)).await;
 }
 
-/// Looks a name up, checks all addresses with `ipaddr.js`, which Node's guards use, and the address of the connection.
+/// Resolves a name, and checks all addresses and the address of the connection with `ipaddr.js`, which Node's guards
+/// use.
 const NODE_GUARD: &str = r#"
 const [, , url, out] = process.argv;
 const http = require('http'), dns = require('dns'), fs = require('fs');
@@ -114,7 +115,7 @@ async fn a_guard_in_node_lets_a_direct_connection_to_an_allowed_host_pass() {
     Box::pin(passes(place, NODE, port, &script)).await;
 }
 
-/// Checks the address of each connection right before it is made, as Go's guards do.
+/// Checks the address of each connection right before connecting, as guards in Go do.
 const GO_GUARD: &str = r#"package main
 
 import (
@@ -169,7 +170,7 @@ async fn a_guard_in_go_lets_a_direct_connection_to_an_allowed_host_pass() {
     Box::pin(passes(place, NODE, port, &script)).await;
 }
 
-/// Runs a script that writes the page to `/out/result` and then serves.
+/// Runs a script that writes the page to `/out/result`, and then serves.
 async fn passes(place: IsolationFixture, image: &str, port: u16, script: &str) {
     let (running, refused, _) =
         start_and_collect_denials(allowed(&place, image, port, &["sh", "-c", script])).await;
@@ -184,7 +185,8 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// Connects before and after it forbids others its memory, and serves in any case.
+/// Connects before and after the process makes its memory inaccessible to others (`PR_SET_DUMPABLE`), and serves in any
+/// case.
 const PROTECTED: &str = r#"
 import ctypes, socket, sys
 
@@ -211,7 +213,7 @@ async fn a_program_that_protects_its_memory_is_reported_once() {
     let (running, ..) =
         start_and_collect_denials(allowed(&place, PYTHON, port, &["sh", "-c", &script])).await;
     assert_eq!(read(&place.path("out/result")), "connected, failed, failed");
-    // The log comes from a process of the engine's, which may be behind; it ends with the container.
+    // A process of the engine writes the log, and may be late; the log ends with the container.
     let logs = running.logs(true, None).await.unwrap();
     running.stop(Duration::from_secs(5)).await.unwrap();
     let chunks = tokio::time::timeout(Duration::from_secs(60), logs.try_collect::<Vec<_>>()).await.unwrap();
