@@ -1,4 +1,4 @@
-//! A Rust program that runs a workload in its own process, used by a client that no one here wrote.
+//! A Rust program that runs a workload in its own process, and a published client that uses it.
 
 use std::{
     env,
@@ -72,7 +72,7 @@ async fn dropping_the_handle_ends_the_workload() {
     assert!(container_runs(&name));
     drop(running);
     assert!(!container_runs(&name));
-    // The listener is a task of its own, which closes it when it sees the stop.
+    // The listener is a separate task, which closes when it sees the stop signal.
     poll::wait_for_async("the listener to close", async || TcpStream::connect(("127.0.0.1", port)).err())
         .await;
     Workloads::new(environment(&state)).remove(&name, Duration::ZERO).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_start_that_nobody_waits_for_is_undone() {
     assert_eq!(Workloads::new(environment(&state)).list().await.unwrap().len(), 0);
 }
 
-/// A server that says something first.
+/// A server that writes a log line first.
 fn chatty_workload(name: &str, state: &tempfile::TempDir) -> WorkloadBuilder {
     let script = format!("echo one; echo two >&2; exec python3 -c '{}'", mcpm_tests::PYTHON_HTTP_SERVER);
     let builder = Workload::builder("mcpm-test/python:1").name(name).environment(environment(state));
@@ -112,7 +112,7 @@ async fn a_workload_tells_its_status_its_logs_and_how_its_server_ended() {
         .unwrap();
     let status = running.status();
     assert_eq!((status.phase, status.url.as_deref()), (Phase::Running, Some(running.url())));
-    // They come from a process of the engine's, which may be behind.
+    // The lines come from a process of the engine, and may be late.
     let mut logs = running.logs(true, None).await.unwrap();
     let (mut out, mut err) = (Vec::new(), Vec::new());
     while (&out[..], err.starts_with(b"two\n")) != (b"one\n", true) {
@@ -141,7 +141,7 @@ async fn a_detached_workload_lives_on_without_its_handle() {
     let workloads = Workloads::new(environment(&state));
     let listed = workloads.list().await.unwrap();
     assert_eq!(listed.len(), 1);
-    // Its proxy lives in this process, so nobody else can be asked to end it.
+    // The proxy is in this process, so no other process can end it.
     let removed = Command::new("docker").args(["rm", "--force", &name]).output().unwrap();
     assert!(removed.status.success());
 }
@@ -166,14 +166,14 @@ async fn a_workload_without_a_port_is_used_by_its_program_alone() {
     client.cancel().await.unwrap();
     running.stop(Duration::from_secs(5)).await.unwrap();
 
-    // Started from its record, it gets a port, since others use it then.
+    // A start from the record opens a port, because clients in other processes use the workload then.
     let again = workloads.start(&name).await.unwrap();
     assert!(again.url().starts_with("http://127.0.0.1:"), "{}", again.url());
     again.stop(Duration::from_secs(5)).await.unwrap();
     workloads.remove(&name, Duration::ZERO).await.unwrap();
 }
 
-/// The program of the example; examples are beside the folder of the tests.
+/// The program of the example; examples are built beside the folder of the tests.
 fn dashboard() -> PathBuf {
     let tests = env::current_exe().unwrap_or_default();
     tests.parent().map(|folder| folder.with_file_name("examples/dashboard")).unwrap_or_default()
@@ -191,7 +191,7 @@ fn the_example_shows_servers_and_calls_their_tools() {
     let names: Vec<String> = ready.map(|line| line.split(':').next().unwrap().to_owned()).take(2).collect();
     let mut input = example.stdin.take().unwrap();
     writeln!(input, "{} test_simple_text {{}}\nnobody echo\n{}", names[1], names[0]).unwrap();
-    // The call may take longer than the others, which call nothing.
+    // The first call may take longer than other requests, which call no tool.
     let mut expected = vec![
         "simple text response",
         "error: there is no server `nobody`",
@@ -205,21 +205,21 @@ fn the_example_shows_servers_and_calls_their_tools() {
     assert!(example.wait().unwrap().success());
     for name in names {
         let listed = Command::new("docker").args(["rm", &name]).output().unwrap();
-        // It has been stopped, or this would be refused.
+        // The workload has been stopped; otherwise this would be rejected.
         assert!(listed.status.success(), "{listed:?}");
     }
 }
 
 #[test]
 fn the_example_draws_the_state_of_servers_on_a_terminal() {
-    /// Clears the screen and goes to its top; a green mark for a server that runs.
+    /// Clears the screen and moves to its top; a green mark for a running server.
     const DRAWN: &str = "\x1b[2J\x1b[H\x1b[32m●\x1b[0m ";
 
     let state = tempfile::tempdir().unwrap();
     let mut script = Command::new("script");
     script.env("XDG_STATE_HOME", state.path());
-    // Names follow from images, and another test uses those of the other image. A shell that stays would be interrupted
-    // too, and its exit code would be seen instead of the example's.
+    // Names are generated from images, and another test uses those of the other image. A shell that stays would be
+    // interrupted, too, and its exit code would replace the example's.
     let line = format!("exec {} mcpm-test/everything-http:1", dashboard().display());
     let mut terminal = PseudoTerminal::spawn(script, &line);
     let shown = terminal.expect(" tools\r\n> ").to_owned();
@@ -231,12 +231,12 @@ fn the_example_draws_the_state_of_servers_on_a_terminal() {
 
     terminal.expect_then_type("> ", &format!("{name} test_simple_text\n"));
     let shown = terminal.expect("simple text response");
-    // The state is drawn anew above the result.
+    // The state is drawn again above the result.
     let (_, drawn) = shown.rsplit_once(DRAWN).unwrap();
     assert!(drawn.contains(&format!(" Running, {tools}, 0 restarts\r\n\r\n[{{")), "{drawn:?}");
     terminal.expect_then_type("> ", "\x03");
     assert_eq!(terminal.wait().0, Some(0));
     let removed = Command::new("docker").args(["rm", &name]).output().unwrap();
-    // It has been stopped, or this would be refused.
+    // The workload has been stopped; otherwise this would be rejected.
     assert!(removed.status.success(), "{removed:?}");
 }

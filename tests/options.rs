@@ -1,6 +1,7 @@
-//! The option table holds what the requirement demands, neither more nor less.
+//! The option table contains exactly the required options.
 //!
-//! `data/requirement-options.json` is the requirement's tables, row by row. It changes when the requirement does.
+//! `data/requirement-options.json` contains the tables of the requirements, row by row. It changes only with the
+//! requirements.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -26,16 +27,16 @@ struct Row {
     #[serde(rename = "type")]
     type_name: String,
     default: Option<String>,
-    /// The default in words, when it depends on other things.
+    /// The default in words, if it depends on other values.
     computed: Option<String>,
     repeatable: bool,
     comma_separated: bool,
     #[serde(default)]
     required: bool,
-    /// The words that are allowed.
+    /// The allowed words.
     #[serde(default)]
     values: Option<Vec<String>>,
-    /// The smallest and the largest number that is allowed, apart from what a port may be.
+    /// The smallest and the largest allowed number, except for ports.
     #[serde(default)]
     range: Option<(f64, f64)>,
 }
@@ -45,7 +46,7 @@ fn required_rows() -> Vec<Row> {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Returns the rows of a command, without `--help`, which is clap's.
+/// Returns the rows of a command, without `--help`, which clap adds.
 fn rows_of(command: &str) -> Vec<Row> {
     let mut rows = required_rows();
     rows.retain(|row| row.command == command && row.flag != "help");
@@ -59,7 +60,7 @@ fn flags<O: OptionSet>() -> Vec<&'static OptionSpec> {
         .collect()
 }
 
-/// Returns what the requirement calls the type.
+/// Returns the name of the type in the requirements.
 fn type_name(spec: &OptionSpec) -> &'static str {
     match (spec.kind, spec.arity) {
         (ValueKind::Bool, _) => "bool",
@@ -188,16 +189,16 @@ fn every_addition_is_listed_with_its_reason() {
     }
 }
 
-/// Options of rustc, docker and `proxy tunnel` in comments and messages, and a word that stands for any option.
+/// Options of rustc, docker and `proxy tunnel` in comments and messages, and a placeholder for any option.
 const EXTERNAL_OPTIONS: [&str; 4] = ["cfg", "flag", "mount", "provider-args"];
 
-/// Returns the names of options that begin a piece of code in backticks.
+/// Returns the names of options at the beginning of a text in backticks.
 fn options_in(text: &str) -> impl Iterator<Item = &str> {
     let names = text.split("`--").skip(1).map(|rest| {
         let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).unwrap_or(rest.len());
         rest.get(..end).unwrap_or_default()
     });
-    // The mark of a PEM file begins alike, and so does what a format string fills in.
+    // The first line of a PEM file and a placeholder in a format string look like options.
     names.filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))
 }
 
@@ -233,7 +234,7 @@ fn the_readme_names_existing_options() {
     let readme = fs::read_to_string(mcpm_tests::root().join("README.md")).unwrap();
     let mut all = flags::<WorkloadOptions>();
     all.extend(flags::<ProxyOptions>());
-    // The table has neither these arguments of the command line nor cargo's `--profile`.
+    // The option table contains neither these arguments of the command line nor cargo's `--profile`.
     for name in options_in(&readme).filter(|name| !["help", "plan", "profile"].contains(name)) {
         assert!(all.iter().any(|spec| spec.flag() == name), "`--{name}`");
     }

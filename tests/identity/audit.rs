@@ -1,4 +1,5 @@
-//! What the audit log says of those whom a real identity provider vouches for, and of those whom it does not.
+//! The audit log's events about callers that a real identity provider authenticates, and about callers without a valid
+//! token.
 
 use std::fs;
 
@@ -10,7 +11,7 @@ use crate::{
     provider::{IdentityProvider, protected_proxy},
 };
 
-/// What no line may say; tokens are looked for beside it.
+/// Texts that no line may contain; the test also looks for tokens.
 const CANARY: &str = "canary-of-a-claim";
 
 fn extra<'a>(event: &'a Value, name: &str) -> &'a Value {
@@ -32,11 +33,11 @@ async fn each_call_is_recorded_with_its_principal_and_without_what_proves_it() {
     .await;
     let resource = served.proxy.url().to_owned();
     let mut tokens = Vec::new();
-    // Signed and opaque, of one who has a name and of one who has none.
+    // Signed and opaque tokens, of a caller with a name and of a caller without one.
     for who in ["robot", "other", "opaque"] {
         let token = provider.token(who, &resource).await;
         for caller in served.callers(&token).await {
-            // A token among the arguments is no less a token.
+            // A token in the arguments must not be recorded either.
             let name = format!("ann {token}");
             let arguments = json!({ "name": name, "phone": "1", "contactMethod": "phone" });
             let call = json!({ "name": "json_schema_2020_12_tool", "arguments": arguments });
@@ -44,7 +45,7 @@ async fn each_call_is_recorded_with_its_principal_and_without_what_proves_it() {
         }
         tokens.push(token);
     }
-    // Who is refused is recorded as well: as whom their token names if it is good, and only lacks a scope.
+    // Denied callers are recorded, too: with the principal of the token, if the token is valid and only lacks a scope.
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
     let mint = async |changes: Value, with: &str| {
         let mut claims = json!({ "iss": provider.issuer, "sub": "ann", "aud": resource, "exp": now + 600,
@@ -79,7 +80,7 @@ async fn each_call_is_recorded_with_its_principal_and_without_what_proves_it() {
         let name = if who == "other" { "other" } else { "Robbie" };
         let mut subjects =
             json!({ "user": name, "user_id": who, "issuer": provider.issuer, "client_id": who });
-        // What program it is, it says each time, or when it opens its session.
+        // A client sends its name with each request, or when it opens its session.
         let session = extra(call, "session");
         let opens = |event: &&Value| event["type"] == "mcp_initialize" && extra(event, "session") == session;
         let says = events.iter().find(opens).filter(|_| !session.is_null());
@@ -106,14 +107,14 @@ async fn each_call_is_recorded_with_its_principal_and_without_what_proves_it() {
         assert_eq!(event["source"]["value"], "127.0.0.1", "{event}");
     }
     let never = tokens.iter().chain(refusals.iter().map(|(token, ..)| token)).filter(|token| token.len() > 9);
-    // Nor the part of one that proves it.
+    // Nor the part of a token that proves its validity.
     let proofs = never.clone().filter_map(|token| token.rsplit_once('.').map(|(_, proof)| proof));
     for secret in never.map(String::as_str).chain(proofs).chain([CANARY, "proxy-secret", "robbie@"]) {
         assert!(!text.contains(secret), "{secret}: {text}");
     }
 }
 
-/// Every event in the log and in the files that it was rotated to, the oldest first.
+/// Every event in the log and in the rotated files, the oldest first.
 fn rotated(log: &std::path::Path) -> Vec<Value> {
     let older = (1..10).rev().map(|number| format!("{}.{number}", log.display()));
     let files = older.chain([log.display().to_string()]);
@@ -128,7 +129,7 @@ async fn unauthenticated_callers_rotate_no_events_of_authenticated_ones_away() {
     for fail_closed in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let (log, config) = (folder.path().join("audit.jsonl"), folder.path().join("audit.json"));
-        // Far less than the flood would fill.
+        // Much less than the events of the flood would need.
         let text =
             json!({ "logFile": log, "rotateSize": 32768, "rotateCount": 1, "failClosed": fail_closed });
         fs::write(&config, text.to_string()).unwrap();

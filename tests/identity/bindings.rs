@@ -23,7 +23,7 @@ use crate::{
     programs::{MEMORY_CHECKS, MemoryCheck, c_program, python, python_path, text},
 };
 
-/// A server whose users log in on another device only.
+/// A server whose users can only log in on another device.
 async fn device_issuer() -> (String, Arc<Mutex<Issuer>>) {
     issuer(|metadata| {
         let origin = metadata["issuer"].as_str().unwrap().to_owned();
@@ -33,7 +33,7 @@ async fn device_issuer() -> (String, Arc<Mutex<Issuer>>) {
     .await
 }
 
-/// Runs a program that serves the remote server at the URL that it prints last, and returns what it printed before.
+/// Runs a program that serves the remote server at the URL that it prints last, and returns its previous output.
 async fn run_with_login(command: std::process::Command, home: &Path) -> Vec<String> {
     let mut command = Command::from(command);
     for (name, folder) in
@@ -175,7 +175,7 @@ async fn the_case_of_a_login_passes_in_python() {
     run_login_case("python", python("../cases/case.py", &path)).await;
 }
 
-/// The package is compiled in the Swift 6 language mode, and its own tests are run, the common cases among them.
+/// Compiles the package in the Swift 6 language mode, and runs its tests, including the common cases.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_swift_package_passes_its_tests() {
     let (url, issuer) = issuer(|_| {}).await;

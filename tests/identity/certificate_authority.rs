@@ -1,4 +1,4 @@
-//! An authority that nobody knows, and a certificate of it for this machine.
+//! An unknown certificate authority, and its certificate for this machine.
 
 use std::{
     fs,
@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-/// The authority and the certificate, as files that are gone with it.
+/// The authority and the certificate, as files that are removed at the end.
 pub(crate) struct UnknownAuthority(tempfile::TempDir);
 
 fn openssl(folder: &Path, arguments: &str) {
@@ -27,7 +27,7 @@ impl UnknownAuthority {
         Self(folder)
     }
 
-    /// What others must trust.
+    /// The certificate that clients must trust.
     pub(crate) fn bundle(&self) -> PathBuf {
         self.0.path().join("ca.pem")
     }

@@ -1,4 +1,4 @@
-//! What an operator is told of callers who were refused, and that the change which is named lets them in.
+//! The information that an operator gets about denied callers; after the change that it names, the callers are allowed.
 
 use mcpm::{Environment, Explanation};
 use mcpm_tests::harness::http::Response;
@@ -10,7 +10,7 @@ fn id(response: &Response) -> String {
     response.headers.get("mcpm-refusal").unwrap().to_owned()
 }
 
-/// Sends what has no token.
+/// Sends a request without a token.
 async fn without_token(guarded: &ProtectedProxy) -> Response {
     guarded.http.post("/mcp", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).send().await
 }
@@ -24,7 +24,7 @@ async fn a_refused_caller_is_explained_and_the_change_that_is_named_lets_them_in
     let of_proxy = environment.clone();
     let guarded =
         protected_proxy(&provider, |proxy| proxy.oidc_required_scopes("mcp").environment(of_proxy)).await;
-    // As another process does.
+    // As another process reads it.
     let explain = |response: &Response| -> Explanation {
         let explained = mcpm::explain(&id(response), &environment).unwrap();
         assert_eq!(explained.layer, "authenticate");

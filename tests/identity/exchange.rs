@@ -1,4 +1,4 @@
-//! What a caller's token is exchanged for reaches the server, and neither that token nor anything else does.
+//! The exchanged token reaches the server; the caller's token and other credentials do not.
 
 use std::sync::{
     Arc, Mutex,
@@ -21,17 +21,17 @@ use crate::{
 
 const ACCESS_TOKEN_TYPE: &str = "urn:ietf:params:oauth:token-type:access_token";
 
-/// The credentials of a question, and its form.
+/// The credentials of an exchange request, and its form.
 type PostedTokenRequest = (String, Vec<(String, String)>);
 
-/// An endpoint that exchanges tokens as the test says, and keeps what it was asked.
+/// A token exchange endpoint that responds as the test wants, and records its requests.
 struct ExchangeEndpoint {
     url: String,
     asked: Arc<Mutex<Vec<PostedTokenRequest>>>,
 }
 
 impl ExchangeEndpoint {
-    /// Answers the question of that number, counted from one, with a status and a body.
+    /// Responds to the request with this number, counted from one, with a status and a body.
     async fn start(answer: impl Fn(usize) -> (u16, Value) + Send + Sync + 'static) -> Self {
         let endpoint = Upstream::listen().await;
         let url = endpoint.uri("/token");
@@ -58,7 +58,7 @@ impl ExchangeEndpoint {
     }
 }
 
-/// Who asks, and the form that was posted.
+/// The client credentials, and the form that was posted.
 fn parse_token_request(received: &ReceivedRequest) -> PostedTokenRequest {
     assert!(received.line.starts_with("POST /token "), "{}", received.line);
     let who = received.headers.get("authorization").unwrap_or_default().to_owned();
@@ -99,7 +99,7 @@ async fn proxy_with_exchange(
     protected_proxy(provider, |proxy| change(proxy.token_exchange_url(url))).await
 }
 
-/// The lines of a request's head in which a text stands.
+/// The lines of a request's head that contain a text.
 fn lines<'a>(head: &'a str, text: &str) -> Vec<&'a str> {
     let text = text.to_lowercase();
     head.split([',', '\n']).filter(|line| line.to_lowercase().contains(&text)).collect()
@@ -156,7 +156,7 @@ async fn the_token_request_follows_the_options() {
     for never in [&token[..], "mine", "authorization", "hush"] {
         assert!(!head.to_lowercase().contains(&never.to_lowercase()), "{never}: {head}");
     }
-    // The file is read anew.
+    // The file is read again.
     std::fs::write(&file, "new").unwrap();
     let other = provider.token("other", full.resource()).await;
     assert_eq!(full.send(&other).await.status, 200);
@@ -198,7 +198,7 @@ async fn a_token_is_exchanged_once_for_each_caller() {
         assert_eq!(lines(&head, expected).len(), 1, "{head}");
     }
     assert_eq!(endpoint.count(), 2);
-    // Whatever else a client does goes with the same token.
+    // All other requests of a client use the same token.
     let with = |request: mcpm_tests::harness::http::Request| {
         request.header("Authorization", &format!("Bearer {one}")).send()
     };
@@ -303,14 +303,14 @@ async fn an_endpoint_that_is_away_or_silent_lets_nobody_through_until_it_is_back
     let (refused, connection) = tokio::join!(guarded.send(&token), endpoint.request());
     assert_eq!(status_and_reason(refused).await, (503, json!("exchange.provider_unavailable")));
     drop(connection);
-    // One that waits for a turn behind a silent one is not let through either.
+    // A request that waits behind one without a response is not forwarded either.
     assert!(guarded.forwarded_heads.try_recv().is_err());
     let answer = async {
         let (mut connection, _) = endpoint.request().await;
         connection.answer("200 OK", "", &token_response("other").1.to_string()).await;
         connection
     };
-    // Until the pause is over nobody is asked.
+    // Until the pause after the failure has ended, the proxy requests no token.
     let again = async {
         loop {
             let response = guarded.send(&token).await;
@@ -410,7 +410,7 @@ async fn a_server_that_takes_tokens_of_its_own_alone_is_reached_through_a_real_e
             body: crate::provider::ANSWER.to_owned(),
         }
     });
-    // The server behind is a proxy that checks what comes to it.
+    // The server is another proxy, which validates the token.
     let behind = mcpm::Proxy::builder("behind", uri).jwks_allow_private_ip(true);
     let behind = behind.oidc_issuer(issuer.url.clone()).oidc_audience("behind");
     let behind = behind.build().unwrap().start().await.unwrap();
@@ -432,7 +432,7 @@ async fn a_server_that_takes_tokens_of_its_own_alone_is_reached_through_a_real_e
         assert_eq!(send(front.address().unwrap(), &token).await.status, 200);
     }
     assert_eq!(seen.load(Relaxed), 3);
-    // A token for the server behind is none for the front.
+    // A token for the server is not valid at the proxy in front of it.
     let other = issuer.token("app", "behind").await;
     assert_eq!(
         status_and_reason(send(front.address().unwrap(), &other).await).await,

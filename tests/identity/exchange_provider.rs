@@ -1,4 +1,4 @@
-//! An identity provider that exchanges tokens by itself: mock-oauth2-server, of others, in a process of its own.
+//! An identity provider that supports token exchange: mock-oauth2-server, a program of others, in a separate process.
 
 use std::{fs, process::Stdio};
 
@@ -6,7 +6,7 @@ use mcpm_tests::harness::{http::Http, poll, testbed};
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
-/// The provider.
+/// The process of the provider.
 pub(crate) struct ExchangeProvider {
     pub(crate) url: String,
     http: Http,
@@ -28,7 +28,7 @@ impl ExchangeProvider {
             .spawn()
             .unwrap();
         let pid = process.id().unwrap();
-        // It says nothing, so the kernel is asked where it listens.
+        // The provider does not print its port, so the test looks it up in `/proc`.
         let port = poll::wait_for_async("the provider to listen", async || {
             assert!(process.try_wait().unwrap().is_none(), "the provider ended");
             listening(pid)
@@ -38,12 +38,12 @@ impl ExchangeProvider {
         Self { url: format!("http://127.0.0.1:{port}/team"), http, _process: process }
     }
 
-    /// Where tokens are exchanged.
+    /// The URL of the token exchange endpoint.
     pub(crate) fn endpoint(&self) -> String {
         format!("{}/token", self.url)
     }
 
-    /// A token of a client for an audience.
+    /// Returns a token of a client for an audience.
     pub(crate) async fn token(&self, client: &str, audience: &str) -> String {
         let form =
             format!("grant_type=client_credentials&client_id={client}&client_secret=any&scope={audience}");
@@ -54,7 +54,7 @@ impl ExchangeProvider {
     }
 }
 
-/// The port on which a process listens.
+/// Returns the port on which a process listens.
 fn listening(pid: u32) -> Option<u16> {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
     let links = files.flatten().filter_map(|file| fs::read_link(file.path()).ok());

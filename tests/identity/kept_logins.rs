@@ -1,4 +1,4 @@
-//! Logins whose secret store has a password that is typed, or that cannot be written.
+//! Stored logins, if the user types the password of the secret store, or if the store cannot be written.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     support::{Home, PseudoTerminal, wait_until},
 };
 
-/// A user with a browser for servers that approve every login.
+/// A user with a browser, for servers that approve every login.
 fn home() -> Home {
     let home = Home::without_engine();
     home.set("BROWSER", root().join("tests/clients/follow_redirects").to_str().unwrap());
@@ -45,7 +45,7 @@ async fn a_password_is_typed_once_and_keeps_what_the_supervisor_renews() {
         assert_eq!(code, Some(0), "{shown}");
         assert_eq!(shown.matches("assword").count(), 2, "{shown}");
 
-        // Two renewals by the supervisor: each needs the refresh token of the one before.
+        // The supervisor renews the token twice: each renewal needs the refresh token of the previous one.
         for _ in 0..2 {
             issuer.lock().unwrap().valid = None;
             assert_eq!(call(&home, &name), 200);

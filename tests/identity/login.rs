@@ -1,4 +1,4 @@
-//! Published clients find the provider by what the proxy says, log in on its real pages, and use the server.
+//! Published clients discover the provider from the proxy's metadata, log in on its real pages, and use the server.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, process::Stdio};
 
@@ -19,7 +19,7 @@ use tokio::{
 
 use crate::provider::IdentityProvider;
 
-/// A server, and a proxy in front of it that asks for the provider's tokens.
+/// A server, and a proxy in front of it that requires tokens of the provider.
 async fn guarded(provider: &IdentityProvider) -> (RunningStdioProxy, RunningProxy) {
     let server = LocalProcess::new(env!("CARGO_BIN_EXE_scripted-server"), [""; 0]);
     let server = with_timeout("the server", StdioProxy::new("server", server).start(drop)).await.unwrap();
@@ -47,8 +47,8 @@ async fn the_typescript_sdk_logs_in_using_the_metadata() {
     assert!(said["tools"].as_array().unwrap().contains(&json!("echo")), "{said}");
 }
 
-/// `mcp-remote` is what people put between a client that knows no login and a server that asks for one: it registers
-/// itself, opens a browser, and waits for its user to be sent back. Returns the server's tools.
+/// `mcp-remote` connects a client that does not support logins to a server that requires one: it registers itself,
+/// opens a browser, and waits for the redirect. Returns the server's tools.
 pub(crate) async fn log_in_with_mcp_remote(url: &str) -> Vec<Value> {
     let home = tempfile::tempdir().unwrap();
     let node = testbed::path("MCPM_TEST_NODE");

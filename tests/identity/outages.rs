@@ -1,4 +1,4 @@
-//! What happens when the identity provider gets new keys, is slow, away, or not what it was.
+//! The behavior when the identity provider rotates its keys, is slow, is unreachable, or changes its metadata.
 
 use mcpm::Proxy;
 use mcpm_tests::harness::{
@@ -35,7 +35,7 @@ async fn new_keys_are_fetched_and_unknown_ones_rate_limited() {
 async fn an_unavailable_provider_rejects_unverifiable_tokens() {
     let provider = IdentityProvider::start().await;
     for mode in ["down", "silent", "huge"] {
-        // A failure counts for a moment, so each is another proxy's. Its start already asks for the keys.
+        // A failure is cached for a moment, so each proxy is a new one. Its start already requests the keys.
         let token = provider.token("robot", "https://mcp.example/mcp").await;
         provider.mode(mode).await;
         let guarded =
@@ -52,7 +52,7 @@ async fn an_unavailable_provider_rejects_unverifiable_tokens() {
     let guarded = protected_proxy(&provider, |proxy| proxy).await;
     let token = provider.token("robot", guarded.resource()).await;
     assert_eq!(guarded.send(&token).await.status, 200);
-    // With the keys at hand nobody needs to be asked.
+    // With cached keys, the provider is not needed.
     provider.mode("down").await;
     assert_eq!(guarded.send(&token).await.status, 200);
 }
@@ -76,7 +76,7 @@ async fn an_introspection_endpoint_that_is_away_is_told_at_the_start() {
 async fn the_issuer_in_the_metadata_must_match() {
     let provider = IdentityProvider::start().await;
     let other = IdentityProvider::start().await;
-    // The metadata is the provider's; the name is not quite.
+    // The metadata comes from the provider, but the name of the issuer differs slightly.
     let guarded =
         protected_proxy(&provider, |proxy| proxy.oidc_issuer(format!("{}/", provider.issuer))).await;
     let token = provider.token("robot", guarded.resource()).await;
@@ -84,7 +84,7 @@ async fn the_issuer_in_the_metadata_must_match() {
         status_and_reason(guarded.send(&token).await).await,
         (503, json!("auth.provider_unavailable"))
     );
-    // Keys that are named need no metadata, and are not the keys of another.
+    // If the JWKS URL is configured, no metadata is needed, and keys of another provider are not used.
     let keys = format!("{}/jwks", other.issuer);
     let guarded = protected_proxy(&provider, |proxy| proxy.oidc_jwks_url(keys)).await;
     let token = provider.token("robot", guarded.resource()).await;
@@ -108,7 +108,7 @@ async fn only_opaque_tokens_are_introspected() {
     let provider = IdentityProvider::start().await;
     let endpoint = format!("{}/token/introspection", provider.issuer);
     let client = |proxy: mcpm::ProxyBuilder| proxy.oidc_client_id("proxy").oidc_client_secret("proxy-secret");
-    // The endpoint is the one that the metadata names.
+    // The endpoint is the one in the metadata.
     let found = protected_proxy(&provider, client).await;
     let opaque = provider.token("opaque", found.resource()).await;
     assert!(!opaque.contains('.'));
@@ -122,7 +122,7 @@ async fn only_opaque_tokens_are_introspected() {
     assert_eq!(status_and_reason(found.send(&other).await).await, (401, json!("auth.wrong_audience")));
     assert_eq!(status_and_reason(found.send("nonsense").await).await, (401, json!("auth.token_inactive")));
 
-    // Nobody but the endpoint is known, and nobody else is asked.
+    // Only the endpoint is known, and no other URL is requested.
     let before = provider.request_count("/.well-known/openid-configuration").await;
     let named = endpoint.clone();
     let alone = protected_proxy(&provider, |_| {
@@ -131,12 +131,12 @@ async fn only_opaque_tokens_are_introspected() {
     })
     .await;
     let opaque = provider.token("opaque", "http://alone.example/mcp").await;
-    // Nothing is behind this proxy: who is let in finds that out.
+    // No server is behind this proxy: an allowed caller gets an error for that.
     assert_eq!(status_and_reason(alone.send(&opaque).await).await, (503, Value::Null));
     assert_eq!(status_and_reason(alone.send("nonsense").await).await, (401, json!("auth.token_inactive")));
     assert_eq!(provider.request_count("/.well-known/openid-configuration").await, before);
 
-    // A word that was given holds while the provider is away; nobody else comes in.
+    // A cached result is used while the provider is unreachable; other callers are denied.
     provider.mode("down").await;
     assert_eq!(found.send(&format!("{opaque}x")).await.status, 503);
     let wrong = protected_proxy(&provider, |proxy| {
@@ -189,7 +189,7 @@ async fn an_issuer_is_asked_at_the_start_and_callers_are_told_by_health_when_it_
     let details = health(Some(&token)).await;
     assert_eq!(details["authentication"], json!({ "available": true, "error": null }), "{details}");
     assert_eq!(details["mcp"]["available"], true, "{details}");
-    // Its keys are kept, and one that nobody knows makes the proxy ask again.
+    // The keys are cached, and a token with an unknown key makes the proxy request them again.
     provider.mode("down").await;
     assert_eq!(
         status_and_reason(guarded.send(&strange).await).await,

@@ -1,5 +1,5 @@
-//! A proxy that logs in to the server behind it: with a real provider, and with one that renews and rejects tokens as
-//! the test wants.
+//! A proxy that logs in to the server behind it: with a real provider, and with a provider that renews and rejects
+//! tokens as the test wants.
 
 use std::{
     path::Path,
@@ -57,14 +57,14 @@ impl UserPrompt for Browser {
                 browser.args([&device.url, &device.code])
             }
         };
-        // The login goes on meanwhile.
+        // The login continues meanwhile.
         let mut browser = browser.kill_on_drop(true).spawn().unwrap();
         tokio::spawn(async move { browser.wait().await });
         Ok(())
     }
 }
 
-/// A user whom the authorization server lets in at once.
+/// A user whose login the authorization server approves at once.
 #[derive(Debug)]
 pub(crate) struct Approved;
 
@@ -89,7 +89,7 @@ impl UserPrompt for Approved {
     }
 }
 
-/// A place where logins are kept, and the user of it.
+/// A store for logins, and its user.
 fn environment(folder: &Path, user: Option<Arc<dyn UserPrompt>>) -> Environment {
     let mut environment = Environment::from_lookup(|_| None);
     environment.state_dir = folder.join("state");
@@ -99,7 +99,7 @@ fn environment(folder: &Path, user: Option<Arc<dyn UserPrompt>>) -> Environment 
     environment
 }
 
-/// A proxy in front of `url` that logs in there.
+/// Starts a proxy in front of `url` that logs in to the server.
 pub(crate) fn proxy(url: &str, folder: &Path, user: Option<Arc<dyn UserPrompt>>) -> ProxyBuilder {
     let builder = Proxy::builder("remote", url).remote_auth(true).remote_auth_callback_port(0_u16);
     builder.environment(environment(folder, user))
@@ -127,13 +127,13 @@ async fn a_login_on_the_pages_of_a_provider_outlives_the_proxy() {
     assert_eq!(listed.status, 200);
     assert!(!listed.json().await["result"]["tools"].as_array().unwrap().is_empty());
     outer.stop().await;
-    // Nobody is there to log in any more, and the provider is away.
+    // No user is available for a login any more, and the provider is unreachable.
     provider.control(json!({ "mode": "down" })).await;
     let again =
         with_timeout("the proxy", proxy(server.proxy.url(), home.path(), None).build().unwrap().start());
     let again = again.await.unwrap();
     assert_eq!(list(Http(again.address().unwrap())).await.status, 200);
-    // A kept login is encrypted.
+    // The stored login is encrypted.
     let mut files = vec![home.path().to_owned()];
     while let Some(path) = files.pop() {
         if path.is_dir() {
@@ -167,7 +167,7 @@ async fn a_client_is_known_by_its_metadata_document() {
 /// A server that is its own authorization server.
 #[derive(Debug, Default)]
 pub(crate) struct Issuer {
-    /// The only access token and refresh token that are valid.
+    /// The only valid access token and refresh token.
     pub(crate) valid: Option<u32>,
     pub(crate) issued: u32,
     pub(crate) refreshes: u32,
@@ -303,7 +303,7 @@ fn metadata(origin: &str) -> Value {
     })
 }
 
-/// Starts the server; `change` makes its metadata another.
+/// Starts the server; `change` changes its metadata.
 pub(crate) async fn issuer(change: impl FnOnce(&mut Value)) -> (String, Arc<Mutex<Issuer>>) {
     let upstream = Upstream::listen().await;
     let (origin, url) = (upstream.uri(""), upstream.uri("/mcp"));
@@ -325,7 +325,7 @@ async fn requests_and_proxies_share_one_renewal() {
     assert_eq!(list(Http(first.address().unwrap())).await.status, 200);
     assert_eq!(list(Http(second.address().unwrap())).await.status, 200);
     assert_eq!(issuer.lock().unwrap().issued, 1, "the second proxy has the login of the first");
-    // The token is revoked, and only a refresh token gets another.
+    // The token is revoked, and only a refresh token returns a new one.
     issuer.lock().unwrap().valid = None;
     let calls = [first.address().unwrap(), second.address().unwrap()]
         .repeat(8)
@@ -346,7 +346,7 @@ async fn an_outage_costs_no_login_and_a_rejection_does() {
     assert_eq!(list(Http(first.address().unwrap())).await.status, 200);
     first.stop().await;
     let restarted = async || proxy(&url, home.path(), None).build().unwrap().start().await.unwrap();
-    // The body of an outage may look like a rejection.
+    // The body of an error response may look like a rejection.
     issuer.lock().unwrap().valid = None;
     issuer.lock().unwrap().token_status = Some("503 Service Unavailable");
     let proxy = restarted().await;

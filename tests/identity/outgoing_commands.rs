@@ -27,7 +27,7 @@ pub(crate) fn login_state(home: &Home, name: &str) -> Value {
     home.status(name)["login"].clone()
 }
 
-/// A detached workload has no user: what becomes of its login is in its status, and `mcpm login` makes another.
+/// A detached workload cannot prompt: its status shows the state of its login, and `mcpm login` makes a new one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_detached_workload_shows_its_login_and_takes_a_new_one() {
     let (url, issuer) = issuer(|_| {}).await;
@@ -55,7 +55,7 @@ async fn a_detached_workload_shows_its_login_and_takes_a_new_one() {
         assert_eq!(call(), (200, None));
         wait_for("authenticated");
 
-        // The login ends, and a new one is made.
+        // The login becomes invalid, and a new one is made.
         set(|issuer| (issuer.valid, issuer.rejects) = (None, true));
         assert_eq!(call(), login_required);
         wait_for("needs_login");
@@ -66,11 +66,12 @@ async fn a_detached_workload_shows_its_login_and_takes_a_new_one() {
         wait_for("authenticated");
         assert_eq!(call(), (200, None));
 
-        // The server wants a scope that the login lacks, and the next one asks for it.
+        // The server requires a scope that the login lacks, and the next login requests it.
         set(|issuer| issuer.scope = Some("extra"));
         assert_eq!(call(), login_required);
         wait_for("needs_login");
-        // It asks for one that the authorization server does not know, which the login after requests no more.
+        // The server requires a scope that the authorization server does not know; the next login does not request it
+        // again.
         set(|issuer| issuer.unknown_scope = Some("extra"));
         let denied = home.run(&["login", &name]);
         assert_ne!(denied.code, Some(0));
@@ -84,7 +85,7 @@ async fn a_detached_workload_shows_its_login_and_takes_a_new_one() {
         wait_for("authenticated");
         assert_eq!(call(), (200, None));
 
-        // After a logout, nothing that the supervisor remembers gets another token.
+        // After a logout, the supervisor must not get a new token from anything that it has in memory.
         let refreshes = issuer.lock().unwrap().refreshes;
         home.run(&["logout", &name]).succeeded();
         wait_for("needs_login");
@@ -94,7 +95,7 @@ async fn a_detached_workload_shows_its_login_and_takes_a_new_one() {
         home.run(&["login", &name]).succeeded();
         wait_for("authenticated");
 
-        // A server that is away when its workload starts gets the kept login later.
+        // A workload whose server is unreachable at its start gets the stored login later.
         home.run(&["stop", &name]).succeeded();
         set(|issuer| issuer.is_down = true);
         home.run(&["start", &name]).succeeded();
@@ -106,7 +107,7 @@ async fn a_detached_workload_shows_its_login_and_takes_a_new_one() {
         let (status, answer) = (response.status, runtime.block_on(response.json()));
         assert_eq!(status, 200, "{answer}");
 
-        // What is removed leaves no tokens behind.
+        // Removing a workload removes its tokens, too.
         assert!(home.run(&["secret", "list"]).succeeded().stdout.contains("login:"));
         home.run(&["rm", &name]).succeeded();
         assert!(!home.run(&["secret", "list"]).succeeded().stdout.contains("login:"));
@@ -145,7 +146,7 @@ impl Bridge {
         serde_json::from_str(&line.unwrap()).unwrap()
     }
 
-    /// Closes the input; returns what was written to standard error.
+    /// Closes the input, and returns the text on standard error.
     async fn finish(mut self) -> String {
         drop(self.input);
         let rest = with_timeout("the end of the output", self.output.next_line()).await.unwrap();
@@ -156,7 +157,7 @@ impl Bridge {
     }
 }
 
-/// A user with a browser for servers that approve every login.
+/// A user with a browser, for servers that approve every login.
 fn home_with_browser() -> Home {
     let home = Home::without_engine();
     home.set("BROWSER", root().join("tests/clients/follow_redirects").to_str().unwrap());
@@ -176,11 +177,11 @@ async fn a_stdio_bridge_logs_in_and_another_has_its_login() {
     let opened = bridge.call(initialize(LEGACY, json!({}))).await;
     assert_eq!(opened["result"]["protocolVersion"], LEGACY, "{opened}");
     assert!(bridge.call(request(1, "tools/list", json!({}))).await["result"]["tools"].is_array());
-    // The token is rejected, and renewed.
+    // The server rejects the token, and it is renewed.
     issuer.lock().unwrap().valid = None;
     assert!(bridge.call(request(1, "tools/list", json!({}))).await["result"]["tools"].is_array());
     assert_eq!(tokens(), (2, 1));
-    // Closing the session is not worth a login.
+    // Closing the session is not a reason for a login.
     issuer.lock().unwrap().valid = None;
     let shown = bridge.finish().await;
     assert!(shown.contains("Log in to"), "{shown}");

@@ -1,4 +1,4 @@
-//! Authorization servers and metadata that cannot be trusted: no login is made there.
+//! Authorization servers and metadata that cannot be trusted: mcpm does not log in there.
 
 use std::{process::Stdio, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
     protected_server::ProtectedServer,
 };
 
-/// Starts a proxy that logs in, and returns why it does not.
+/// Starts a proxy that logs in, and returns the error.
 async fn login_error(url: &str) -> Error {
     let home = tempfile::tempdir().unwrap();
     let user: Arc<dyn UserPrompt> = Arc::new(Approved);
@@ -27,7 +27,7 @@ async fn login_error(url: &str) -> Error {
     started.err().unwrap_or_else(|| panic!("{url} was trusted"))
 }
 
-/// The reason that an error names, which `mcpm explain` knows.
+/// The reason that an error names, which must be known to `mcpm explain`.
 fn reason(error: &Error) -> Option<String> {
     let text = error.to_string();
     let id = text.split_once("(reason: ")?.1.split(')').next().unwrap().to_owned();
@@ -95,7 +95,7 @@ async fn authorization_servers_that_cannot_be_trusted_are_refused() {
 async fn metadata_of_the_resource_leads_nowhere_else() {
     let slow = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at_slow = format!("http://{}/metadata", slow.local_addr().unwrap());
-    // It accepts, and sends nothing.
+    // It accepts connections, and sends nothing.
     tokio::spawn(async move {
         let mut kept = Vec::new();
         while let Ok((stream, _)) = slow.accept().await {
@@ -103,7 +103,7 @@ async fn metadata_of_the_resource_leads_nowhere_else() {
         }
     });
     for (metadata, status, expected, id) in [
-        // A redirect to where clouds serve credentials.
+        // A redirect to the address at which clouds serve credentials.
         ("/away", "302 Found", "is a private address", "outgoing.url_denied"),
         ("/around", "302 Found", "more than 3 redirects", "outgoing.response_unusable"),
         ("/other", "200 OK", "is for another resource", "outgoing.mix_up"),

@@ -1,4 +1,4 @@
-//! What policies in Cedar allow those whom a real identity provider vouches for.
+//! The requests that Cedar policies allow to callers that a real identity provider authenticates.
 
 use mcpm::{ConnectOptions, ProxyBuilder, stdio_bridge::Connection};
 use mcpm_tests::harness::{
@@ -38,7 +38,7 @@ async fn each_principal_sees_and_does_what_policies_allow_it() {
     })
     .await;
     let denied = json!("authorization.denied");
-    // The third is whom the first is, and the provider is asked who that is.
+    // The third token belongs to the same principal as the first, which the proxy learns from the provider.
     for (who, is_staff, level, is_other) in
         [("robot", true, 3, false), ("other", false, 1, true), ("opaque", true, 3, false)]
     {
@@ -54,7 +54,7 @@ async fn each_principal_sees_and_does_what_policies_allow_it() {
             let text = caller.ask("tools/call", call("test_simple_text", json!({}))).await;
             assert_eq!(text.0, if is_staff { 200 } else { 403 }, "{who}: {text:?}");
             assert!(is_staff || text.1 == denied, "{text:?}");
-            // One that is in the list, since some arguments of it are allowed, and others are not.
+            // A tool is in the list if the policies allow some arguments of it, even if they deny others.
             for (asked, reason) in [(0, "authorization.forbidden"), (1, ""), (3, "authorization.denied")] {
                 let (status, said) =
                     caller.ask("tools/call", call("test_x_mcp_header", json!({ "level": asked }))).await;
@@ -70,7 +70,7 @@ async fn each_principal_sees_and_does_what_policies_allow_it() {
         }
     }
 
-    // The policies apply to a caller in the process, too.
+    // The policies apply to a caller in the same process, too.
     let token = provider.token("other", served.proxy.url()).await;
     let options = ConnectOptions { bearer_token: Some(token.into()), ..ConnectOptions::default() };
     let mut connection = BufReader::new(served.proxy.connect_with(options).unwrap());
@@ -89,7 +89,7 @@ async fn send(connection: &mut BufReader<Connection>, message: &Value) {
     connection.write_all(format!("{message}\n").as_bytes()).await.unwrap();
 }
 
-/// Sends a request and returns its response.
+/// Sends a request and returns the response.
 async fn exchange(connection: &mut BufReader<Connection>, message: &Value) -> Value {
     send(connection, message).await;
     loop {

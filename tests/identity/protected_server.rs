@@ -1,4 +1,4 @@
-//! A published server behind a proxy that asks for tokens, and callers of both eras who bring theirs.
+//! A published server behind a proxy that requires tokens, and callers of both eras with tokens.
 
 use mcpm::{
     Proxy, ProxyBuilder, RunningProxy,
@@ -19,7 +19,7 @@ pub(crate) struct ProtectedServer {
 }
 
 impl ProtectedServer {
-    /// Starts both; `change` says whose tokens are taken. Whoever issues them is on this machine.
+    /// Starts both; `change` configures which tokens are accepted. The issuer is on this machine.
     pub(crate) async fn start(change: impl FnOnce(ProxyBuilder) -> ProxyBuilder) -> Self {
         let program = testbed::path("MCPM_TEST_EVERYTHING_SERVER");
         let server = StdioProxy::new("everything", LocalProcess::new(program, [""; 0]));
@@ -54,7 +54,7 @@ impl ProtectedServer {
     }
 }
 
-/// Somebody with a token.
+/// A caller with a token.
 pub(crate) struct Caller {
     http: Http,
     token: String,
@@ -78,7 +78,7 @@ impl Caller {
         self.with_token(message).send().await
     }
 
-    /// The status, and the result or else the reason why there is none.
+    /// The status, and the result or the reason for the denial.
     pub(crate) async fn ask(&self, method: &str, params: Value) -> (u16, Value) {
         let response = self.send(method, params).await;
         let status = response.status;
@@ -87,7 +87,7 @@ impl Caller {
         (status, if reason.is_null() { answer["result"].clone() } else { reason.clone() })
     }
 
-    /// What a list shows of each of its items, of all pages.
+    /// Returns a field of each item of a list, from all pages.
     pub(crate) async fn listed(&self, method: &str, items: &str, shown: &str) -> Vec<String> {
         let mut all = Vec::new();
         let mut params = json!({});
@@ -103,7 +103,7 @@ impl Caller {
         }
     }
 
-    /// The tools that are there.
+    /// Returns the listed tools.
     pub(crate) async fn tools(&self) -> Vec<String> {
         self.listed("tools/list", "tools", "name").await
     }

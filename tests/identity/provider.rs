@@ -1,4 +1,4 @@
-//! The identity provider, and proxies that ask for its tokens.
+//! The identity provider, and proxies that require its tokens.
 
 use std::{path::PathBuf, process::Stdio};
 
@@ -19,13 +19,13 @@ use tokio::{
     sync::mpsc,
 };
 
-/// What the servers of these tests answer to everything.
+/// The response of the servers in these tests to every request.
 pub(crate) const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
 
-/// A provider of one test.
+/// The provider of one test.
 pub(crate) struct IdentityProvider {
     pub(crate) issuer: String,
-    /// The same over TLS.
+    /// The process of the provider over TLS.
     pub(crate) secure: Option<String>,
     http: Http,
     _process: Child,
@@ -36,7 +36,7 @@ impl IdentityProvider {
         Self::start_with(&[]).await
     }
 
-    /// Starts it with a certificate and its key.
+    /// Starts the provider with a certificate and its key.
     pub(crate) async fn start_with(files: &[PathBuf]) -> Self {
         let mut process = Command::new(testbed::path("MCPM_TEST_NODE"))
             .arg(root().join("tests/identity/provider.mjs"))
@@ -51,7 +51,7 @@ impl IdentityProvider {
         let said = async {
             loop {
                 let line = lines.next_line().await.unwrap().unwrap();
-                // It may give advice first.
+                // It may print warnings first.
                 if let Ok(Value::Object(said)) = serde_json::from_str(&line) {
                     break said;
                 }
@@ -64,7 +64,7 @@ impl IdentityProvider {
         Self { issuer, secure, http, _process: process }
     }
 
-    /// Tells it something.
+    /// Sends a control command to the provider.
     pub(crate) async fn control(&self, what: Value) -> Value {
         self.http.post("/control", what.to_string()).send().await.json().await
     }
@@ -73,12 +73,12 @@ impl IdentityProvider {
         self.control(json!({ "mode": mode })).await;
     }
 
-    /// How often a path was asked for.
+    /// Returns how often a path was requested.
     pub(crate) async fn request_count(&self, path: &str) -> u64 {
         self.control(json!({ "seen": path })).await.as_u64().unwrap()
     }
 
-    /// A token that a client got for a resource.
+    /// Returns a token that a client got for a resource.
     pub(crate) async fn token(&self, client: &str, resource: &str) -> String {
         let form = format!(
             "grant_type=client_credentials&scope=mcp&client_id={client}&client_secret={client}-secret&resource={resource}"
@@ -89,7 +89,7 @@ impl IdentityProvider {
         response["access_token"].as_str().unwrap_or_else(|| panic!("{response}")).to_owned()
     }
 
-    /// A token that says what the test wants, signed as it wants.
+    /// Returns a token with the claims and the signature that the test wants.
     pub(crate) async fn mint(&self, header: Value, claims: Value, with: &str) -> String {
         let minted =
             self.control(json!({ "mint": { "header": header, "claims": claims }, "with": with })).await;
@@ -97,16 +97,16 @@ impl IdentityProvider {
     }
 }
 
-/// A proxy that asks for tokens, and what its server sees.
+/// A proxy that requires tokens, and the requests that its server receives.
 pub(crate) struct ProtectedProxy {
     pub(crate) proxy: RunningProxy,
     pub(crate) http: Http,
-    /// The heads of the requests that came through, in one text each.
+    /// The heads of the forwarded requests, each as one text.
     pub(crate) forwarded_heads: mpsc::UnboundedReceiver<String>,
 }
 
 impl ProtectedProxy {
-    /// The resource that its tokens are for.
+    /// The resource that its tokens must be for.
     pub(crate) fn resource(&self) -> &str {
         self.proxy.url()
     }
@@ -118,7 +118,7 @@ impl ProtectedProxy {
     }
 }
 
-/// A proxy that asks for tokens of a provider on this machine, unless `change` says otherwise.
+/// Starts a proxy that requires tokens of a provider on this machine, unless `change` configures it differently.
 pub(crate) async fn protected_proxy(
     provider: &IdentityProvider,
     change: impl FnOnce(ProxyBuilder) -> ProxyBuilder,
@@ -128,7 +128,7 @@ pub(crate) async fn protected_proxy(
     let uri = server.uri("/mcp");
     let calls = std::sync::atomic::AtomicUsize::new(0);
     server.serve(move |received| {
-        // Who listened may be gone.
+        // The receiver may be gone.
         let _ = tell.send(format!("{}\n{:?}", received.line, received.headers));
         let opens = String::from_utf8_lossy(&received.body).contains("initialize");
         let number = calls.fetch_add(usize::from(opens), std::sync::atomic::Ordering::Relaxed);
@@ -145,7 +145,7 @@ pub(crate) async fn protected_proxy(
     ProtectedProxy { http: Http(proxy.address().unwrap()), proxy, forwarded_heads: through }
 }
 
-/// The reason that a refusal names.
+/// Returns the reason in a denial.
 pub(crate) async fn reason(response: Response) -> Value {
     response.json().await["error"]["data"]["reason"].clone()
 }

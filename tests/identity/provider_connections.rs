@@ -1,4 +1,4 @@
-//! How far the proxy goes to ask an identity provider: over plain HTTP, with a token, and whom it trusts.
+//! Rules for connections to an identity provider: plain HTTP, tokens for the key set, and trusted certificates.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ fn unavailable() -> (u16, Value) {
 #[tokio::test(flavor = "multi_thread")]
 async fn plain_http_is_spoken_with_others_only_when_that_is_allowed() {
     let provider = IdentityProvider::start().await;
-    // An address by which this machine is reached, and which does not say that it is this one.
+    // An address of this machine that does not look like a local address.
     let keys = format!("{}/jwks", provider.issuer).replace("127.0.0.1", "0.0.0.0");
     let refused = Proxy::builder("guarded", "http://127.0.0.1:1/mcp").oidc_issuer(provider.issuer.clone());
     let refused = refused.oidc_jwks_url(keys.clone()).jwks_allow_private_ip(true).build().err();
@@ -38,7 +38,7 @@ async fn plain_http_is_spoken_with_others_only_when_that_is_allowed() {
         let response = guarded.send(&token).await;
         match private {
             true => assert_eq!(response.status, 200),
-            // That it may be plain does not say where.
+            // Allowing plain HTTP does not allow private addresses.
             false => assert_eq!(status_and_reason(response).await, unavailable()),
         }
     }
@@ -88,7 +88,7 @@ async fn a_provider_that_wants_a_token_itself_gets_the_one_that_is_in_the_file_t
     let token = provider.token("robot", with.resource()).await;
     assert_eq!(with.send(&token).await.status, 200);
     assert!(!with.forwarded_heads.recv().await.unwrap().contains("first"), "the server sees nothing of it");
-    // It is renewed, and so are the keys.
+    // The certificate is renewed, and so are the keys.
     provider.control(json!({ "wants": "second", "rotate": true })).await;
     fs::write(&file, "second").unwrap();
     let token = provider.token("robot", with.resource()).await;

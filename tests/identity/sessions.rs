@@ -1,4 +1,4 @@
-//! A session is its opener's: others who come with its id, and with a token of their own, do not find it.
+//! A session belongs to the caller who opened it: other callers with its id and a token of their own get 404.
 
 use mcpm::{Proxy, options::ProxyMode, proxy::StdioProxy, stdio::LocalProcess};
 use mcpm_tests::harness::{
@@ -43,7 +43,7 @@ async fn a_session_of_another_is_not_found() {
         assert_eq!((response.status, unknown.status), (404, 404), "{method}");
         let (mut response, mut unknown) = (response.json().await, unknown.json().await);
         for said in [&mut response, &mut unknown] {
-            // Each refusal has an id of its own.
+            // Each denial has a different id.
             assert!(said["error"]["data"]["refusal"].take().is_string());
         }
         assert_eq!(response, unknown, "one that is another's looks like one that never was");
@@ -82,7 +82,7 @@ async fn a_session_of_the_deprecated_transport_is_its_openers_too() {
     for name in ["sessionId=", "SESSION_ID=", "session_id[]="] {
         assert_eq!(post(&other, &place.replace("session_id=", name)).await.status, 404, "{name}");
     }
-    // A stream of their own gives others their own place, and not that of another.
+    // A caller can resume only their own stream, and not another caller's.
     let mut second = with(http.get("/sse"), &other).send().await;
     let own = second.event().await.unwrap().data;
     assert_eq!(post(&other, &own).await.status, 202);

@@ -1,4 +1,4 @@
-//! Which tokens let their bearer in, and what everybody else is told.
+//! Which tokens are accepted, and which responses all other callers get.
 
 use std::time::SystemTime;
 
@@ -29,10 +29,10 @@ async fn a_valid_token_is_accepted_and_not_forwarded() {
     assert_eq!(guarded.send(&token).await.status, 200);
     let through = guarded.forwarded_heads.recv().await.unwrap();
     assert!(!through.contains(&token) && !through.to_lowercase().contains("authorization"), "{through}");
-    // The same token, as others write it.
+    // The same token, with a different spelling of the scheme.
     let request = guarded.http.post("/mcp", "{}").header("Authorization", &format!("bearer  {token}"));
     assert_eq!(request.send().await.status, 200);
-    // One for another resource, of the same provider and client.
+    // A token for another resource, of the same provider and client.
     let other = provider.token("robot", "http://127.0.0.1:1/mcp").await;
     let refused = guarded.send(&other).await;
     assert_eq!((refused.status, reason(refused).await), (401, json!("auth.wrong_audience")));
@@ -146,11 +146,11 @@ async fn the_challenge_names_the_token_error() {
             }
             "no audience" => assert_eq!(of_token, [("token_audience", "none")]),
             "too little" => assert_eq!(explained.inputs["missing_scopes"], "mcp"),
-            // Of what anybody may have made nothing is said.
+            // The response contains nothing from a token that anyone may have made.
             _ if with == "stranger" || with == "nothing" || with == "public" => assert_eq!(of_token, []),
             _ => {}
         }
-        // The client learns none of it.
+        // The client gets no details.
         let shown = format!("{said} {answer}");
         assert!(!shown.contains("x.example") && !shown.contains("evil.example"), "{shown}");
     }
@@ -183,14 +183,14 @@ async fn a_token_comes_in_the_header_and_nowhere_else() {
             assert_eq!(response.status, status, "{method} {target} {headers:?}");
             let said = challenge(&response);
             assert!(said.starts_with("Bearer resource_metadata="), "{said}");
-            // Who has said nothing has made no mistake.
+            // A caller without a token has made no error, so the response contains none.
             let silent = matches!(id, "auth.token_missing" | "auth.token_in_query");
             assert_eq!(said.contains("error="), !silent, "{said}");
             assert_eq!(reason(response).await, id, "{method} {target} {headers:?}");
         }
     }
     assert!(guarded.forwarded_heads.try_recv().is_err());
-    // A probe has none, and is told no more than it needs.
+    // A health probe has no token, and gets no more information than it needs.
     let health = guarded.http.request("GET", "/health").send().await;
     assert_eq!((health.status, health.json().await), (200, json!({ "status": "healthy" })));
 }
@@ -201,7 +201,7 @@ async fn cors_exposes_the_denial_to_browsers() {
     let provider = IdentityProvider::start().await;
     let mut guarded = protected_proxy(&provider, |proxy| proxy).await;
     let token = provider.token("robot", guarded.resource()).await;
-    // A browser asks without credentials whether it may ask; the server is not concerned.
+    // A browser sends preflight requests without credentials; they do not reach the server.
     for path in ["/mcp", "/nowhere", "/.well-known/oauth-protected-resource"] {
         let preflight = guarded.http.request("OPTIONS", path).header("Origin", PAGE);
         let preflight = preflight.header("Access-Control-Request-Method", "POST");
@@ -217,7 +217,7 @@ async fn cors_exposes_the_denial_to_browsers() {
         assert_eq!((strange.status, strange.headers.get("access-control-allow-origin")), (403, None));
     }
     assert!(guarded.forwarded_heads.try_recv().is_err(), "nothing of it came through");
-    // Whatever is answered to a page, it can read, and learn from where to log in.
+    // A page can read every response, and learn from it where to log in.
     let page = |path: &str| guarded.http.post(path, "{}").header("Origin", PAGE);
     let bearer = format!("Bearer {token}");
     for (request, status) in [
@@ -233,7 +233,7 @@ async fn cors_exposes_the_denial_to_browsers() {
         let exposed = answer.headers.get("access-control-expose-headers").unwrap_or_default();
         assert!(exposed.contains("WWW-Authenticate") && exposed.contains("Mcp-Session-Id"), "{exposed}");
     }
-    // Who is no page is told nothing of it.
+    // A client that is not a page gets no CORS headers.
     let plain = guarded.http.post("/mcp", "{}").send().await;
     assert_eq!(plain.headers.get("access-control-allow-origin"), None);
 }
@@ -244,7 +244,7 @@ async fn a_stream_ends_when_its_token_expires() {
     let server = Upstream::listen().await;
     let proxy = mcpm::Proxy::builder("guarded", server.uri("/mcp")).jwks_allow_private_ip(true);
     let proxy = proxy.oidc_issuer(provider.issuer.clone()).build().unwrap().start().await.unwrap();
-    // Of the 60 s that clocks may be apart, 50 are gone.
+    // Of the tolerance of 60 s for differing clocks, 50 s are used.
     let claims = json!({ "iss": provider.issuer, "sub": "ann", "aud": proxy.url(), "exp": now() - 50 });
     let token = provider.mint(json!({ "alg": "RS256", "kid": "RS256-1" }), claims, "").await;
     let request =
@@ -276,7 +276,7 @@ async fn a_jwks_url_alone_accepts_any_issuer() {
         let token = provider.mint(json!({ "alg": "RS256", "kid": "RS256-1" }), claims, "").await;
         let request = Http(proxy.address().unwrap()).post("/mcp", "{}");
         let response = request.header("Authorization", &format!("Bearer {token}")).send().await;
-        // Nothing is behind this proxy: who is let in finds that out.
+        // No server is behind this proxy: an allowed caller gets an error for that.
         assert_eq!(response.status, if id.is_null() { 503 } else { 401 });
         assert_eq!(reason(response).await, id);
     }

@@ -16,7 +16,7 @@ use super::{FileServer, TARGETS, packaging, run};
 /// The beginning of the URLs in the README.
 const RELEASES: &str = "https://github.com/OWNER/mcpm/releases/latest/download";
 const VERSION: &str = concat!("mcpm ", env!("CARGO_PKG_VERSION"), "\n");
-/// Mounts a copy of the root for one script, whose changes are gone afterwards.
+/// Mounts a copy of the root file system for one script, and discards its changes afterwards.
 const IN_ROOT: &str = r#"
 root=$1 work=$2
 mount -t tmpfs tmpfs "$work"
@@ -40,7 +40,7 @@ fn architecture() -> &'static str {
 /// Builds the packages for this machine, and returns their folder and their files.
 pub(super) fn build() -> (PathBuf, Vec<PathBuf>) {
     let mut command = Command::new(packaging().join("build"));
-    // Variables of lints would compile the program with other settings than a release.
+    // With the environment variables for lints, cargo would compile the program with other settings than a release.
     mcpm_tests::without_package_variables(&mut command);
     for name in ["RUSTC_WORKSPACE_WRAPPER", "CLIPPY_ARGS", "RUSTFLAGS"] {
         command.env_remove(name);
@@ -52,7 +52,7 @@ pub(super) fn build() -> (PathBuf, Vec<PathBuf>) {
     (files[0].parent().unwrap().to_owned(), files)
 }
 
-/// Runs a script in a bare root, and returns its standard output.
+/// Runs a script in the bare root file system, and returns its standard output.
 #[track_caller]
 fn in_root(server: &FileServer, script: &str) -> String {
     let work = tempfile::tempdir().unwrap();
@@ -61,7 +61,7 @@ fn in_root(server: &FileServer, script: &str) -> String {
     run(command.arg(testbed::path("MCPM_TEST_DEBIAN_ROOT")).arg(work.path()).arg(&server.url).arg(script))
 }
 
-/// The lines of the README that fetch a file of the release, for this machine, this server and root.
+/// The lines of the README that download a file of the release, changed for this machine, this server and this root.
 fn readme_lines(file: &str, server: &FileServer) -> Vec<String> {
     let readme = fs::read_to_string(mcpm_tests::root().join("README.md")).unwrap();
     let mut blocks = readme.split("\n```").skip(1).step_by(2);
@@ -85,7 +85,7 @@ fn sbom_lists_what_is_linked(folder: &Path) {
     let components = sbom["components"].as_array().unwrap();
     let has = |name: &str| components.iter().any(|component| component["name"] == name);
     assert!(["mcpm", "rustls", "cedar-policy", "tokio"].into_iter().all(has), "{text}");
-    // Of tests only; of macOS only.
+    // Packages that only tests use, or only macOS.
     assert!(!["rmcp", "proptest", "security-framework"].into_iter().any(has), "{text}");
     assert!(!text.contains(mcpm_tests::root().to_str().unwrap()), "{text}");
 }
@@ -161,7 +161,7 @@ fn packages_give_a_working_program_on_a_bare_debian() {
     sbom_lists_what_is_linked(&folder);
     program_does_not_name_the_machine_that_built_it(&folder);
 
-    // A release has archives for all targets. Those of others are not used here.
+    // A release has archives for all targets. The archives of other targets are not used here.
     let served = tempfile::tempdir().unwrap();
     for target in TARGETS {
         fs::write(served.path().join(format!("mcpm-{target}.tar.gz")), "").unwrap();

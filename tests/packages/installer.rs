@@ -1,4 +1,4 @@
-//! `install.sh`: with curl, with only the programs of BusyBox, and when something fails.
+//! `install.sh`: with curl, with only the programs of BusyBox, and with failures.
 
 use std::{
     collections::BTreeSet,
@@ -12,7 +12,7 @@ use mcpm_tests::harness::testbed;
 
 use super::{FileServer, checksum, packaging, run};
 
-/// What the installer calls, besides curl or wget.
+/// The programs that the installer calls, besides curl or wget.
 const PROGRAMS: [&str; 13] =
     ["sh", "cat", "chmod", "cp", "cut", "gzip", "mkdir", "mktemp", "mv", "rm", "sha256sum", "tar", "uname"];
 
@@ -48,7 +48,7 @@ impl Machine {
         machine
     }
 
-    /// Makes BusyBox all that this machine has.
+    /// Makes BusyBox provide all programs of this machine.
     fn with_busybox(self) -> Self {
         let busybox = testbed::path("MCPM_TEST_BUSYBOX");
         fs::remove_dir_all(self.path("bin")).unwrap();
@@ -67,7 +67,7 @@ impl Machine {
         self.path("home/.local/bin/mcpm")
     }
 
-    /// Runs the installer, and returns its exit code and what it says.
+    /// Runs the installer, and returns its exit code and output.
     fn install(&self, arguments: &[&str]) -> (Option<i32>, String) {
         self.run_script(&packaging().join("install.sh"), arguments)
     }
@@ -82,7 +82,7 @@ impl Machine {
         (output.status.code(), said)
     }
 
-    /// All files and folders that the installer could have left.
+    /// Returns all files and folders that the installer could have left.
     fn files(&self) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         let mut folders = vec![self.path("home"), self.path("tmp")];
@@ -129,7 +129,7 @@ fn program_is_installed_in_another_folder() {
     }
 }
 
-/// A program that runs keeps its file.
+/// The running program keeps its file.
 #[test]
 fn installed_program_is_replaced_and_not_overwritten() {
     let machine = Machine::new(PROGRAM);

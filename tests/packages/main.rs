@@ -1,4 +1,4 @@
-//! The packages of a release, what installs them, and the workflows that build them: `mcpm-cli/packaging`.
+//! The packages of a release, their installer, and the workflows that build them: `mcpm-cli/packaging`.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod bare_debian;
@@ -21,7 +21,7 @@ const TARGETS: [&str; 4] = [
     "x86_64-unknown-linux-musl",
 ];
 
-/// Serves the files of a folder, as the releases of the repository are.
+/// Serves the files of a folder, like the releases of a repository.
 struct FileServer {
     process: Child,
     url: String,

@@ -1,6 +1,6 @@
 //! The path of a new user on a bare Debian without a container engine: install mcpm, run a server for a client, and let
-//! the client call a tool. As in the guides, from the package, and from the sources with the first commands of the
-//! README.
+//! the client call a tool. Follows the guides with the package, and with a build from source by the first commands of
+//! the README.
 
 use std::{
     env, fs,
@@ -14,9 +14,9 @@ use serde_json::Value;
 
 use super::{bare_debian, run};
 
-/// Makes a copy of a bare root the root of this process, and runs a script in it. A built-in runtime needs more than
-/// `chroot`, in which the kernel refuses user namespaces. The folder of homes is not on the overlay, which overlays
-/// cannot be made on.
+/// Makes a copy of a bare root file system the root of this process, and runs a script in it. The built-in runtime
+/// needs more than `chroot`, in which the kernel rejects user namespaces. The folder of home directories is not on the
+/// overlay, because overlays cannot be created on an overlay.
 const IN_ROOT: &str = r#"
 root=$1 work=$2 as_root=$3 as_user=$4
 mkdir "$work/upper" "$work/work" "$work/root" "$work/home"
@@ -40,7 +40,7 @@ cd /
 umount -l outside
 exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin sh -euc "$as_root" sh "$as_user"
 "#;
-/// What an ordinary user of the client has, and what the machine has besides the bare root.
+/// The files of an ordinary user of the client, and those that the machine has besides the bare root file system.
 const MACHINE: &str = "
 apt-get update -qq >&2
 apt-get install -qq --yes python3 $PACKAGES >&2
@@ -55,14 +55,14 @@ read -r used
 mcpm rm mcp-server-time
 ";
 
-/// A machine on which a script runs that has started a server.
+/// A machine on which a script is running that has started a server.
 struct Machine {
     work: tempfile::TempDir,
     script: Child,
 }
 
 impl Machine {
-    /// Runs a script as root and another as an ordinary user, which may read some folders of this machine.
+    /// Runs a script as root and another one as an ordinary user, who may read some folders of this machine.
     #[track_caller]
     fn start(packages: &str, as_root: &str, as_user: &str, folders: &[&Path]) -> Self {
         let work = tempfile::Builder::new().prefix("root").tempdir_in(testbed::path("MCPM_TESTBED")).unwrap();
@@ -70,7 +70,7 @@ impl Machine {
         let as_root = format!("{machine}\n{as_root}\nexec su --login user --command \"$1\"");
         let as_user = format!("set -eu\n{as_user}{UNTIL_USED}");
         let mut command = Command::new("unshare");
-        // All processes in it end with it.
+        // All processes in it end with this process.
         command.args(["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]);
         command.args(["sh", "-euc", IN_ROOT, "sh"]);
         command.arg(testbed::path("MCPM_TEST_DEBIAN_ROOT")).arg(work.path()).args([as_root, as_user]);
@@ -84,12 +84,12 @@ impl Machine {
         machine
     }
 
-    /// The file of the user's client.
+    /// The configuration file of the user's client.
     fn client_file(&self) -> PathBuf {
         self.work.path().join("home/user/.claude.json")
     }
 
-    /// Lets a client that reads the file call a tool, then ends the machine.
+    /// Makes a client that reads the file call a tool, then ends the machine.
     #[track_caller]
     fn use_and_end(mut self) {
         let client = mcpm_tests::root().join("tests/clients/fastmcp_config.py");
@@ -102,7 +102,7 @@ impl Machine {
         self.script.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
         assert!(self.script.wait().unwrap().success(), "{rest}");
         assert_eq!(rest, "mcp-server-time\n");
-        // Its only entry is gone, and so is the file that was made for it.
+        // The only entry was removed, and so was the file that was created for it.
         assert!(!self.client_file().exists());
     }
 }
@@ -140,7 +140,7 @@ fn the_first_commands_of_the_readme_lead_to_a_client_that_calls_a_tool() {
     let toolchain = PathBuf::from(run(Command::new("rustc").args(["--print", "sysroot"])).trim());
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let cargo = home.unwrap_or_else(|| env::home_dir().unwrap().join(".cargo"));
-    // What Cargo has unpacked is not for all users to read, and it is not to be built here.
+    // Ordinary users may be unable to read the sources that Cargo has unpacked, and the test does not build them again.
     let commands = format!(
         "export PATH=$HOME/.cargo/bin:{}/bin:$PATH CARGO_HOME=$HOME/.cargo CARGO_TARGET_DIR=$HOME/target
         mkdir -p .cargo/registry && ln -s {1}/registry/cache {1}/registry/index .cargo/registry/
@@ -156,7 +156,7 @@ fn the_first_commands_of_the_readme_lead_to_a_client_that_calls_a_tool() {
         first_commands()
     );
     let folders = [toolchain.as_path(), &cargo.join("registry"), &sources];
-    // What is above the folders may be closed to others.
+    // Folders above these may be inaccessible to other users.
     let open = "chmod 755 /root";
     Machine::start("build-essential", open, &commands, &folders).use_and_end();
 }

@@ -1,4 +1,4 @@
-//! The workflows of GitHub, which no test can run: they are YAML, and what they name exists.
+//! The workflows of GitHub, which tests cannot run: they are valid YAML, and the paths that they name exist.
 
 use std::{collections::BTreeSet, env, fs, os::unix::fs::PermissionsExt as _, process::Command};
 
@@ -76,12 +76,12 @@ fn scripts_and_features_that_workflows_name_exist() {
     let mut scripts = BTreeSet::new();
     for (name, workflow) in workflows() {
         for script in jobs(&workflow).flat_map(|(_, job)| steps(job, "run")) {
-            // A path is a script if a line begins with it, or if it leads into a folder of the repository.
+            // A word is a path if a line begins with it, or if it leads into a folder of the repository.
             let commands = script.lines().filter_map(|line| line.split_whitespace().next());
             let commands: BTreeSet<&str> = commands.collect();
             for path in words(script).filter(|word| !word.starts_with(['/', '$'])) {
                 let Some((folder, _)) = path.split_once('/') else { continue };
-                // What is built does not exist yet.
+                // Build results do not exist yet.
                 if commands.contains(path) || (folder != "target" && root.join(folder).is_dir()) {
                     let mode = fs::metadata(root.join(path)).map(|file| file.permissions().mode());
                     assert!(mode.is_ok_and(|mode| mode & 0o111 != 0), "{name}: {path}");

@@ -1,4 +1,4 @@
-//! The audit log of running proxies, in front of servers that speak HTTP and of servers on a pipe.
+//! The audit log of running proxies, in front of HTTP servers and stdio servers.
 
 use std::{fs, os::unix::fs::MetadataExt as _, path::PathBuf, time::Duration};
 
@@ -28,14 +28,15 @@ struct AuditedProxy {
 }
 
 impl AuditedProxy {
-    /// In front of `target`, with more options and this in the configuration beside the name of the file.
+    /// Starts a proxy in front of `target`, with additional options, and with these settings in the configuration
+    /// beside the file name.
     async fn start(target: &str, options: &[(&str, &str)], config: Value) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut config = config;
         if config["logFile"].is_null() {
             config["logFile"] = "audit.jsonl".into();
         }
-        // Relative names are those of the working folder, which tests share.
+        // Relative names are relative to the working folder, which tests share.
         let log = folder.path().join(config["logFile"].as_str().unwrap());
         config["logFile"] = log.to_str().unwrap().into();
         let path = folder.path().join("config.json");
@@ -56,7 +57,7 @@ impl AuditedProxy {
         self.folder.path().join("audit.jsonl")
     }
 
-    /// Stops the proxy and returns what was recorded.
+    /// Stops the proxy and returns the recorded events.
     async fn events(&self) -> Vec<Value> {
         with_timeout("the proxy to stop", self.running.stop()).await;
         events(&fs::read_to_string(self.file()).unwrap())
@@ -68,7 +69,7 @@ fn events(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Answers each request so.
+/// Responds to each request with the result of a function.
 async fn server(content: &str, body: impl Into<String>) -> String {
     let upstream = Upstream::listen().await;
     let uri = upstream.uri("/mcp");
@@ -177,7 +178,7 @@ async fn what_a_layer_refuses_is_recorded_with_its_reason_and_can_be_explained()
     let audited = AuditedProxy::start(&server("application/json", OK).await, &options, json!({})).await;
     let hidden = audited.http().post("/mcp", CALL).send().await;
     let strange = audited.http().post("/mcp", CALL).header("Origin", "https://evil.example").send().await;
-    // One that asks first sends no body, so that nothing of it is waited for.
+    // A client that waits for `100 Continue` does not send its body, so the proxy does not wait for it.
     let large = audited.http().request("POST", "/mcp").header("Content-Type", "application/json");
     let large = large.header("Content-Length", "99999999").header("Expect", "100-continue").send().await;
     let refusals: Vec<String> = [&hidden, &strange, &large]
@@ -270,7 +271,7 @@ async fn a_server_on_a_pipe_is_recorded_as_well() {
         (extra(&events[3], "credential"), extra(&events[4], "credential")),
         (&json!("none"), &json!(null))
     );
-    // Who the client is, it says once in a session, and each time without one.
+    // A client sends its name once per session, or with each request if there is no session.
     for event in [&events[0], &events[5]] {
         assert_eq!(event["subjects"]["client_name"], "test", "{event}");
     }
@@ -319,7 +320,7 @@ async fn with_fail_closed_a_call_is_on_record_before_the_server_sees_it() {
         so_far
     };
     let (response, so_far) = tokio::join!(asking, answering);
-    // And the outcome before the client has it.
+    // The outcome is recorded before the client gets the response, too.
     let then = events(&fs::read_to_string(audited.file()).unwrap());
     assert_eq!(response.text().await, OK);
     let ([before], [_, after]) = (&so_far[..], &then[..]) else { panic!("{so_far:?} {then:?}") };
@@ -451,7 +452,7 @@ async fn a_client_disconnect_is_recorded() {
         } else {
             drop(client);
         }
-        // The proxy lets go of the server when the client has gone.
+        // The proxy closes the connection to the server after the client has disconnected.
         with_timeout("the connection to be closed", connection.closed()).await;
         let recorded = audited.events().await;
         let [event] = &recorded[..] else { panic!("{recorded:?}") };

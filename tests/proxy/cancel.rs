@@ -1,4 +1,4 @@
-//! Who cancels what.
+//! Cancellation: which events cancel a call, and which do not.
 
 use mcpm_tests::harness::mcp::{Modern, Session, request, tool};
 use serde_json::{Value, json};
@@ -111,16 +111,16 @@ async fn a_broken_connection_is_a_cancel_in_the_stateless_era() {
     let client = Modern(bridge.http);
     client.call(0, "echo", json!({})).await;
     bridge.process.received("tools/call").await;
-    // A call of somebody who stays gets its first word, a comment, when the proxy's timers begin to write. They would
-    // find out about a broken connection, too.
+    // A connected client gets its first bytes, a comment, when the proxy's timers start to write. Such writes would
+    // detect a broken connection, too.
     let stays = tokio::spawn(async move { client.request(2, "tools/call", gated("never")).await.status });
     bridge.process.received("tools/call").await;
-    // Before the first word.
+    // Before the first bytes of the response.
     let call = client.prepare(1, "tools/call", gated("a")).send_only().await;
     let known = bridge.process.received("tools/call").await["id"].clone();
     drop(call);
     assert_eq!(bridge.process.received("notifications/cancelled").await["params"]["requestId"], known);
-    // With a stream that has begun.
+    // After a stream has started.
     let mut params = tool("progress", json!({ "count": 1, "gate": "a" }));
     params["_meta"] = json!({ "progressToken": 1 });
     let mut call = client.request(1, "tools/call", params).await;

@@ -1,4 +1,4 @@
-//! What passes through the bridge stays as it was written.
+//! The bridge does not change the content of messages.
 
 use mcpm_tests::harness::mcp::{Session, tool};
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! A server that ends takes neither the listener nor the sessions with it.
+//! If a server exits, the listener and the sessions continue.
 
 use mcpm::stdio::ServerEvent;
 use mcpm_tests::harness::{
@@ -60,7 +60,7 @@ async fn a_started_stream_ends_with_an_error_even_when_resumed() {
         assert_eq!((&end["id"], &end["error"]["code"]), (&json!(id), &json!(-32603)));
         assert!(stream.message().await.is_none());
     }
-    // A client that comes back after the crash learns the same.
+    // A client that reconnects after the crash gets the same response.
     let mut late = session.resume(&last).await;
     assert_eq!(late.message().await.unwrap()["id"], "gone");
 }
@@ -130,7 +130,7 @@ async fn a_request_during_the_restart_waits_for_the_new_process() {
     let call = tokio::spawn(async move { calling.call(1, "echo", json!({})).await });
     let opening = tokio::spawn(Session::open(bridge.http));
     let other_shape = tokio::spawn(Session::with(bridge.http, LEGACY, json!({ "roots": {} })));
-    // The client of another shape gets a process of its own, after those before it had their turn.
+    // A client with other parameters gets a separate process, after the earlier clients were handled.
     let mut third = bridge.script.next_process().await;
     third.received("initialize").await;
     let seen = life.drain_received().await;
@@ -222,7 +222,7 @@ async fn a_server_that_stops_reading_costs_no_more_than_its_own_calls() {
     let mut bridge = legacy().await;
     let session = Session::open(bridge.http).await;
     let _hung = start_hanging_call(&mut bridge, &session).await;
-    // Listener, health and refusals go on.
+    // The listener, `/health` and denials still work.
     assert_eq!(bridge.http.get("/health").send().await.status, 200);
     assert_eq!(session.notify("notifications/roots/list_changed", json!({})).await, 202);
     assert_eq!(bridge.http.get("/mcp").send().await.status, 400);

@@ -1,4 +1,4 @@
-//! Headers of stateless requests must say what the body says.
+//! The headers of stateless requests must match the body.
 
 use mcpm_tests::harness::{
     http::{Http, Request},
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{legacy, modern, script};
 
-/// Sends and returns the status and the code of the error.
+/// Sends a request, and returns the status and the error code.
 async fn refused(request: Request) -> (u16, Value) {
     let response = request.send().await;
     (response.status, response.json().await["error"]["code"].clone())
@@ -77,7 +77,7 @@ async fn an_argument_that_is_mirrored_is_checked() {
     ] {
         assert_eq!(refused(request).await, (400, json!(-32020)), "{what}");
     }
-    // One that no tool names is nobody's business.
+    // A header that no tool names is not checked.
     let unknown = call(json!("eu")).header("Mcp-Param-Region", "eu").header("Mcp-Param-Other", "x");
     assert_eq!(unknown.send().await.status, 200);
 }
@@ -151,7 +151,7 @@ async fn removed_methods_are_not_served_in_the_stateless_era() {
         let request = bridge.http.request(method, "/mcp").header("MCP-Protocol-Version", MODERN);
         assert_eq!(request.send().await.status, 405, "{method}");
     }
-    // What belongs to sessions is neither read nor given.
+    // Headers that belong to sessions are neither read nor sent.
     let request = call(bridge.http, "echo").header("Mcp-Session-Id", "x").header("Last-Event-ID", "1.1");
     let response = request.send().await;
     assert_eq!((response.status, response.headers.get("mcp-session-id")), (200, None));

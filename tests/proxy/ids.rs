@@ -19,11 +19,11 @@ use tokio::sync::Mutex;
 
 use crate::legacy;
 
-/// Calls that each client has in flight at once.
+/// The number of calls that each client has in flight at once.
 const CALLS: usize = 200;
 const ROUNDS: u32 = 3;
 
-/// An answer, as it was written.
+/// A response, as it was written.
 #[derive(Deserialize)]
 struct Answer {
     id: Box<RawValue>,
@@ -35,7 +35,8 @@ struct Echo {
     echo: Box<RawValue>,
 }
 
-/// Ids from a small pool, so that clients meet, with the string twin of each number and forms that are easily lost.
+/// Ids from a small pool, so that clients use the same ones, with the string form of each number and forms that are
+/// easily changed.
 fn id() -> impl Strategy<Value = String> {
     prop_oneof![
         6 => (0..150_u32).prop_map(|number| number.to_string()),
@@ -49,7 +50,7 @@ fn id() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Arguments whose text must come back as it went: spaces, number forms, order and escapes.
+/// Arguments whose text must come back unchanged: spaces, number forms, order and escapes.
 fn arguments() -> impl Strategy<Value = String> {
     let scalar = prop_oneof![
         Just("null".to_owned()),
@@ -73,12 +74,12 @@ fn arguments() -> impl Strategy<Value = String> {
 }
 
 fn object(fields: &std::collections::BTreeMap<String, String>) -> String {
-    // Backwards, so that nobody who sorts keys goes unnoticed.
+    // In reverse order, so that code that sorts keys is detected.
     let fields = fields.iter().rev().map(|(key, value)| format!("\"{key}\" :{value}"));
     format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
 }
 
-/// What one client calls at once: ids that differ from each other, and arguments.
+/// The concurrent calls of one client: ids that differ from each other, and arguments.
 fn calls() -> impl Strategy<Value = Vec<(String, String)>> {
     prop::collection::vec((id(), arguments()), CALLS * 2).prop_map(|calls| {
         let mut ids = BTreeSet::new();
@@ -127,7 +128,7 @@ fn clients_with_the_same_ids_each_get_their_own_answers() {
     let open = |http: Http| Arc::new(runtime.block_on(Session::open(http)));
     let (one, other) = (open(bridge.http), open(bridge.http));
     let mut runner = TestRunner::new(Config { cases: ROUNDS, max_shrink_iters: 20, ..Config::default() });
-    // The server has all calls before it answers the first, in an order that is shown when this fails.
+    // The server has received all calls before it responds to the first one, in an order that is printed if this fails.
     let order = Just((0..2 * CALLS).collect::<Vec<_>>()).prop_shuffle();
     let rounds = AtomicU32::new(0);
     let outcome = runner.run(&(calls(), calls(), order), |(ones, others, order)| {

@@ -1,4 +1,4 @@
-//! Clients in the process of a proxy: the whole proxy, with or without a port.
+//! Clients in the process of a proxy, which use all of its layers, with or without a port.
 
 use std::{fs, time::Duration};
 
@@ -18,7 +18,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
 use crate::{modern, script};
 
-/// A connection, with the lines that were read of it.
+/// A connection, and the lines that were read from it.
 struct Client(BufReader<Connection>);
 
 impl Client {
@@ -59,7 +59,7 @@ async fn the_published_rust_client_needs_no_port() {
     let log = folder.path().join("audit.jsonl");
     let audit = AuditSpec { sink: AuditSink::File(log.clone()), ..AuditSpec::default() };
     let policy = PolicySpec { tools: vec!["!regional".to_owned()], ..PolicySpec::default() };
-    // Nobody could listen on this address.
+    // It is impossible to listen on this address.
     let spec = ProxySpec { host: "192.0.2.1".to_owned(), policy, audit: Some(audit), ..ProxySpec::default() };
     let script = script().await;
     let proxy = StdioProxy::new("scripted", script.process(&[])).spec(spec).in_process_only();
@@ -96,7 +96,7 @@ async fn clients_of_the_port_and_of_the_process_use_the_same_proxy() {
     let (own, other) = tokio::join!(own.ask(call), port.call(7, "echo", json!({ "text": "other" })));
     assert_eq!((&own["id"], &own["result"]["echo"]["text"]), (&json!("a"), &json!("own")));
     assert_eq!((&other["id"], &other["result"]["echo"]["text"]), (&json!(7), &json!("other")));
-    // A client of the era without sessions needs no handshake.
+    // A client of the stateless era needs no handshake.
     let mut stateless = Client::connect(bridge.running.proxy());
     let params = Modern::params(json!({ "name": "echo", "arguments": {} }));
     assert_eq!(stateless.ask(request(1, "tools/call", params)).await["id"], 1);

@@ -1,4 +1,5 @@
-//! What clients and servers can make a proxy hold or start, through real sockets and processes.
+//! Limits on the memory and the processes that clients and servers can make a proxy use, with real sockets and
+//! processes.
 
 use mcpm_tests::harness::{
     mcp::{LEGACY, Session, initialize, notification, request, tool},
@@ -35,7 +36,8 @@ async fn clients_that_hang_up_over_their_handshake_leave_no_process_behind() {
         assert_eq!((refused.status, refused.headers.get("retry-after")), (503, Some("1")));
         assert_eq!(refused.answer().await["error"]["data"]["reason"], "limit.processes");
     }
-    // When the server has answered, the process is anybody's: those who say the same share it, others have it renewed.
+    // After the server has responded, every client can get the process: clients with the same parameters share it, and
+    // for other clients it is replaced.
     for life in &mut lives {
         life.open("initialize").await;
     }
@@ -104,7 +106,7 @@ async fn a_large_answer_is_not_lost_with_its_connection() {
     left.event().await.unwrap();
     let last = left.event().await.unwrap().id.unwrap();
     assert_eq!(session.call("open", "open", json!({ "gate": "go" })).await["id"], "open");
-    // Of the answer, only a part was read before the connection broke.
+    // Only a part of the response was read before the connection broke.
     drop(left);
     for _ in 0..2 {
         let mut resumed = session.resume(&last).await;

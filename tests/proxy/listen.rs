@@ -1,4 +1,4 @@
-//! `subscriptions/listen` of several clients over the one that the server sees.
+//! `subscriptions/listen` requests of several clients share one request to the server.
 
 use mcpm_tests::harness::{http::Response, mcp::Modern};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ async fn listen(client: Modern, id: Value, wanted: Value) -> Response {
     response
 }
 
-/// Reads the acknowledgement, which comes first, and returns what it grants.
+/// Reads the acknowledgement, which comes first, and returns the granted subscriptions.
 async fn acknowledged(stream: &mut Response, id: &Value) -> Value {
     let first = stream.event().await.unwrap();
     assert_eq!((first.id.as_ref(), first.retry.as_ref()), (None, None), "no resumption in the stateless era");
@@ -60,7 +60,7 @@ async fn each_listener_gets_what_it_asked_for_under_its_own_id() {
     let tools = json!("notifications/tools/list_changed");
     let prompts = json!("notifications/prompts/list_changed");
     for expected in [
-        // The server had nobody to tell it to while it was asked for more.
+        // While the server was asked for more subscriptions, no subscription was active.
         (&tools, &Value::Null, &one),
         (&json!(update), &json!("test://a"), &one),
         (&tools, &Value::Null, &one),
@@ -89,13 +89,13 @@ async fn a_change_while_the_server_is_asked_for_more_is_not_lost() {
     let wanted = json!({ "resourceSubscriptions": ["test://a"] });
     let mut others = listen(client, json!(2), wanted).await;
     bridge.process.received("subscriptions/listen").await;
-    // One that nobody heard of, since nobody listened, and one that was on its way under the former id.
+    // A notification without a listener, and one that was sent under the previous id.
     let tools = json!("notifications/tools/list_changed");
     assert_eq!(notification_parts(&ones.message().await.unwrap()), (&tools, &Value::Null, &json!(1)));
     let params = json!({ "_meta": { SUBSCRIPTION: former } });
     bridge.process.send(&json!({ "jsonrpc": "2.0", "method": tools, "params": params })).await;
     assert_eq!(notification_parts(&ones.message().await.unwrap()), (&tools, &Value::Null, &json!(1)));
-    // Who came last has missed nothing.
+    // The last client has missed nothing.
     acknowledged(&mut others, &json!(2)).await;
     changed(client, "notifications/resources/updated", json!({ "uri": "test://a" })).await;
     assert_eq!(others.message().await.unwrap()["method"], "notifications/resources/updated");
@@ -134,12 +134,12 @@ async fn the_servers_end_of_listening_ends_every_stream_with_a_result() {
         assert_eq!((&end["id"], &end["result"]["_meta"][SUBSCRIPTION]), (&id, &id));
         assert!(stream.message().await.is_none());
     };
-    // By an answer.
+    // By a response.
     let streams = (open(json!(1)).await, open(json!("b")).await);
     client.call("c", "unlisten", json!({})).await;
     ended(streams.0, json!(1)).await;
     ended(streams.1, json!("b")).await;
-    // By taking it back, as the pages on the pipe say.
+    // By a cancellation, as the specification requires for stdio.
     bridge.process.drain_received().await;
     let stream = open(json!("again")).await;
     let known = bridge.process.received("subscriptions/listen").await["id"].clone();
@@ -159,7 +159,7 @@ async fn a_crash_ends_every_listener_with_an_error() {
     let end = stream.message().await.unwrap();
     assert_eq!((&end["id"], &end["error"]["code"]), (&json!("l"), &json!(-32603)));
     assert!(stream.message().await.is_none());
-    // The next process serves new ones.
+    // The next process serves new subscriptions.
     let mut again = listen(client, json!("m"), json!({ "toolsListChanged": true })).await;
     acknowledged(&mut again, &json!("m")).await;
 }

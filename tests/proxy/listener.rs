@@ -1,4 +1,4 @@
-//! Where the proxy listens, and what it says when it cannot.
+//! The address on which the proxy listens, and the errors if it cannot.
 
 use mcpm::{
     ErrorKind,

@@ -1,4 +1,4 @@
-//! Log messages go to the session that they can concern, at the level it asked for.
+//! Log messages are sent to the session that they belong to, at the level that the session has set.
 
 use mcpm_tests::harness::mcp::{Modern, Session, notification, tool};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ async fn each_session_gets_its_own_level_and_the_server_the_least_severe() {
     assert_eq!(bridge.process.received("logging/setLevel").await["params"], level("error"));
     assert!(curious.ask(1, "logging/setLevel", level("debug")).await["result"].is_object());
     assert_eq!(bridge.process.received("logging/setLevel").await["params"], level("debug"));
-    // A later wish for less does not take from the other.
+    // A later request for fewer messages does not affect the other session.
     assert!(quiet.ask(1, "logging/setLevel", level("critical")).await["result"].is_object());
     assert_eq!(bridge.process.received("logging/setLevel").await["params"], level("debug"));
     let lines = json!([log("debug"), log("error"), log("critical"), log("emergency")]);

@@ -1,4 +1,4 @@
-//! What is no message, or too much of one, is refused with the status that says so.
+//! Invalid or oversized messages are rejected with the correct status.
 
 use mcpm_tests::harness::{
     http::{Http, Request},
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::legacy;
 
-/// The largest body that is taken.
+/// Maximum size of an accepted body.
 const LIMIT: usize = 16 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,7 +63,7 @@ async fn a_body_of_another_type_is_415() {
 async fn a_body_beyond_the_limit_is_413_however_it_says_its_size() {
     let bridge = legacy().await;
     let mut session = Session::open(bridge.http).await;
-    // A body that is not too large is refused for its session, without costing the server anything.
+    // A body within the limit is rejected for its session, and does not reach the server.
     session.id = "unknown".to_owned();
     let body = |size: usize| format!("{}{}", request(1, "tools/list", json!({})), " ".repeat(size));
     let spaces = LIMIT - body(0).len();
@@ -193,7 +193,7 @@ async fn a_call_that_waits_costs_no_other_its_answer() {
     assert_eq!(refused.status, 404);
 }
 
-/// Time is not waited for here: the runtime's clock jumps, since nothing else is to happen.
+/// The test does not wait in real time: the runtime's clock jumps when no task can run.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_stops_in_the_middle_of_a_request_is_cut_off() {
     let proxy = mcpm::proxy::Proxy::builder("up", "http://127.0.0.1:1/mcp").build().unwrap();

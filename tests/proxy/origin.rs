@@ -1,4 +1,4 @@
-//! Pages of other origins are kept out, on every path and method.
+//! Pages of other origins are rejected, on every path and method.
 
 use mcpm::proxy::{Proxy, ProxySpec, StdioProxy};
 use mcpm_tests::harness::{http::Http, mcp::Session, upstream::Upstream, with_timeout};
@@ -120,7 +120,7 @@ async fn a_listener_beyond_this_machine_takes_the_hosts_that_it_was_told_and_no_
     for host in ["box.lan", "BOX.lan:8080", "192.0.2.7", "[2001:db8::1]:80", "localhost"] {
         assert_eq!(http.get("/health").header("Host", host).send().await.status, 200, "{host}");
     }
-    // As a page sends it whose name was pointed here: a GET to its own origin has no `Origin`.
+    // The request of a page after DNS rebinding: a GET to its own origin has no `Origin`.
     for (method, path) in PLACES {
         for host in ["evil.example", "box.lan.evil.example", "192.0.2.7.evil.example", ""] {
             let response = http.request(method, path).header("Host", host).send().await;

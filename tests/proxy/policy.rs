@@ -1,4 +1,5 @@
-//! Rules in front of a server on a pipe, down to the bytes: the deprecated transport, resumed streams, both eras.
+//! Tool filters and policies in front of a stdio server, compared byte by byte: the deprecated transport, resumed
+//! streams, both eras.
 
 use mcpm::{
     options::ProxyMode,
@@ -36,7 +37,7 @@ async fn a_stream_of_the_deprecated_transport_is_filtered() {
     let mut stream = bridge.http.get("/sse").send().await;
     let endpoint = stream.event().await.unwrap().data;
     let post = async |message: serde_json::Value| {
-        // As its clients do, which expect no answer here.
+        // As clients of this transport do, which expect no response here.
         bridge.http.post(&endpoint, message.to_string()).remove_header("Accept").send().await.status
     };
     assert_eq!(post(initialize("2024-11-05", json!({}))).await, 202);
@@ -46,7 +47,7 @@ async fn a_stream_of_the_deprecated_transport_is_filtered() {
     let tools = stream.event().await.unwrap().json()["result"]["tools"].clone();
     assert_eq!(tools.as_array().unwrap().len(), 1, "{tools}");
     assert_eq!(tools[0]["name"], "echo");
-    // Its clients hear of a refusal by the status, since their answers come on the stream.
+    // Clients of this transport learn of a denial from the status, because responses come on the stream.
     assert_eq!(post(request(2, "tools/call", tool("regional", json!({})))).await, 400);
     assert_eq!(post(request(3, "tools/call", tool("echo", json!({})))).await, 202);
     assert_eq!(stream.event().await.unwrap().json()["id"], 3);
@@ -178,7 +179,7 @@ async fn policies_block_paths_other_than_the_endpoints() {
         assert!(answer["error"]["data"]["reason"].as_str().unwrap().starts_with("reach."), "{answer}");
     }
     assert!(upstream.try_accept().await.is_none());
-    // What a server says of itself, and where it says that messages are posted.
+    // The response to `initialize`, and the event with the URL for messages.
     let asking = tokio::spawn(http.get("/.well-known/oauth-authorization-server").send());
     let (mut connection, _) = upstream.request().await;
     connection.answer("200 OK", "content-type: application/json\r\n", "{}").await;

@@ -1,4 +1,4 @@
-//! What the server says during a call comes in order, before the answer, to the caller.
+//! Messages of the server during a call reach the caller in order, before the response.
 
 use mcpm_tests::harness::mcp::{LEGACY, Modern, Session, request, tool};
 use serde_json::{Value, json};
@@ -120,7 +120,7 @@ async fn a_client_that_takes_json_alone_gets_the_answer_alone() {
     assert_eq!(response.json().await["id"], 1);
 }
 
-/// A token that went to the server as it is could be another caller's there.
+/// If a token were forwarded unchanged, it could equal another caller's token.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_progress_token_is_mapped_whatever_stands_beside_it() {
     let mut bridge = legacy().await;

@@ -1,4 +1,4 @@
-//! A client whose connection broke goes on where it was.
+//! A client whose connection broke continues where it was.
 
 use mcpm_tests::harness::mcp::{Session, notification, tool};
 use serde_json::json;
@@ -14,7 +14,7 @@ async fn a_stream_goes_on_after_the_last_event_with_its_own_messages_only() {
         let mut params = tool("progress", json!({ "count": 3, "gate": "a" }));
         params["_meta"] = json!({ "progressToken": format!("t{id}") });
         let mut stream = session.request(id, "tools/call", params).await;
-        // The priming event and one message, then the connection breaks.
+        // The priming event and one message are read, then the connection breaks.
         let priming = stream.event().await.unwrap();
         assert_eq!((priming.data.as_str(), priming.name), ("", None));
         let first = stream.event().await.unwrap();
@@ -49,7 +49,7 @@ async fn a_stream_that_is_still_written_goes_on_to_its_answer() {
     let mut resumed = session.resume(&last).await;
     session.call(2, "open", json!({ "gate": "a" })).await;
     assert_eq!(resumed.message().await.unwrap()["id"], 1);
-    // The connection before does not get it a second time.
+    // The previous connection does not get it again.
     assert!(stream.message().await.is_none());
 }
 
@@ -121,7 +121,7 @@ async fn an_unknown_or_foreign_event_id_replays_nothing() {
         let status = one.resume(bad).await.status;
         assert!([400, 404].contains(&status), "{bad}: {status}");
     }
-    // Beyond the end there is nothing, and no panic.
+    // Beyond the end, there are no events, and the proxy does not panic.
     assert_eq!(one.resume("1.18446744073709551615").await.status, 200);
     assert_eq!(one.call(2, "echo", json!({})).await["id"], 2);
 }

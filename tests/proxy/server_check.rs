@@ -1,4 +1,4 @@
-//! The exchange that checks whether a target is an MCP server, and what `/health` makes of it.
+//! The exchange that checks whether a target is an MCP server, and its effect on `/health`.
 
 use mcpm::{
     ErrorKind,
@@ -12,7 +12,7 @@ use mcpm_tests::harness::{
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
-/// A proxy in front of a server that answers with what `answer` says, and the requests that came.
+/// A proxy in front of a server that responds with the result of `answer`, and the received requests.
 async fn front(
     path: &str,
     answer: impl Fn(&ReceivedRequest) -> UpstreamResponse + Send + Sync + 'static,
@@ -53,7 +53,7 @@ async fn a_session_that_the_check_opened_is_ended_again() {
             ": hello\n\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":2,\
              \ndata: \"result\":{\"protocolVersion\":\"2025-06-18\"}}\n\n",
         ),
-        // As servers do that answer nothing outside of a session.
+        // As servers do that respond to nothing outside of a session.
         "server/discover" => answer("400 Bad Request", "Mcp-Session-Id: s0\r\n", "no session"),
         _ => answer("204 No Content", "", ""),
     })

@@ -1,4 +1,4 @@
-//! A request of the server reaches the one client that it can concern.
+//! A request of the server reaches the only client that it can belong to.
 
 use mcpm_tests::harness::{
     http::Http,
@@ -29,7 +29,7 @@ async fn a_request_goes_to_the_caller_and_its_answer_back_with_the_servers_id() 
         let mut stream = one.request(7, "tools/call", server_request(method, id.clone())).await;
         let asked = stream.message().await.unwrap();
         assert_eq!((&asked["method"], &asked["params"]), (&json!(method), &json!({ "x": 1, "y": "z" })));
-        // An answer of somebody else, and one under the server's own id, go nowhere.
+        // A response of another client, and a response with the server's own id, are dropped.
         assert_eq!(other.respond(&asked["id"], json!({ "from": "other" })).await, 202);
         assert_eq!(one.respond(&asked["id"], json!({ "from": "one" })).await, 202);
         let answer = stream.message().await.unwrap();
@@ -37,7 +37,7 @@ async fn a_request_goes_to_the_caller_and_its_answer_back_with_the_servers_id() 
         assert_eq!((&answer["id"], &answer["result"]["answer"]), (&json!(7), &expected));
         assert!(stream.message().await.is_none());
     }
-    // Nothing of it came on any other stream.
+    // No other stream received it.
     let end = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
     one.call(8, "say", json!({ "lines": [end] })).await;
     assert_eq!(others.message().await.unwrap(), end);
@@ -71,7 +71,7 @@ async fn a_request_outside_of_any_call_goes_to_the_only_session() {
     assert_eq!(answer, json!({ "jsonrpc": "2.0", "id": "r", "result": { "roots": [] } }));
 }
 
-/// Reads what the server was answered under an id of its own.
+/// Reads the response that the server received under an id of its own.
 async fn answer_to(bridge: &mut mcpm_tests::harness::scripted_server::ScriptedProxy, id: &str) -> Value {
     loop {
         let report = bridge.process.next_report().await.unwrap();
@@ -88,10 +88,10 @@ async fn a_request_that_could_concern_two_clients_is_refused() {
     let mut bridge = legacy().await;
     let (one, other) = (capable_session(bridge.http).await, capable_session(bridge.http).await);
     let ask = |id: &str| json!({ "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": {} });
-    // Nobody has a call in flight.
+    // No client has a call in flight.
     bridge.process.send(&ask("none")).await;
     assert!(answer_to(&mut bridge, "none").await["error"]["code"].is_i64());
-    // Both have one.
+    // Both clients have a call in flight.
     let mut calls = Vec::new();
     for session in [&one, &other] {
         let session = session.clone();

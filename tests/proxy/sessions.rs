@@ -1,4 +1,4 @@
-//! Sessions: how they begin, who has one and how they end.
+//! Sessions: how they start, which clients have one, and how they end.
 
 use std::collections::BTreeSet;
 
@@ -229,10 +229,10 @@ async fn an_abandoned_handshake_leaves_the_process_usable() {
     bridge.process.received("initialize").await;
     drop(left);
     let next = tokio::spawn(Session::open(bridge.http));
-    // A client that says the same shares the handshake that is being made.
+    // A client with the same parameters shares the handshake in progress.
     bridge.process.open("initialize").await;
     assert_eq!(next.await.unwrap().call(1, "echo", json!({})).await["id"], 1);
-    // One that says something else gets a process of its own.
+    // A client with other parameters gets a separate process.
     let other = tokio::spawn(Session::with(bridge.http, LEGACY, json!({ "roots": {} })));
     let mut second = bridge.script.next_process().await;
     second.received("initialize").await;

@@ -1,4 +1,4 @@
-//! A start succeeds when the server answers, whatever era it speaks, and fails with the reason.
+//! A start succeeds when the server responds, in either era, and otherwise fails with the cause.
 
 use std::{pin::pin, time::Duration};
 
@@ -58,7 +58,7 @@ async fn a_server_that_exits_on_discovery_is_restarted_without_it() {
     let session = Session::open(bridge.http).await;
     assert_eq!(session.call(1, "echo", json!({})).await["id"], 1);
     assert_eq!(Modern(bridge.http).request(1, "tools/list", json!({})).await.status, 404);
-    // The second process serves the first client: there is no third.
+    // The second process serves the first client: no third process is started.
     let seen: Vec<_> =
         life.drain_received().await.into_iter().map(|message| message["method"].clone()).collect();
     assert_eq!(seen, ["initialize", "notifications/initialized", "tools/call"]);
@@ -72,7 +72,7 @@ async fn a_server_that_ignores_discovery_still_starts() {
     assert_eq!(Modern(bridge.http).request(1, "tools/list", json!({})).await.status, 404);
 }
 
-/// Time is not waited for here: the runtime's clock jumps, since nothing else is to happen.
+/// The test does not wait in real time: the runtime's clock jumps when no task can run.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_answers_fails_the_start() {
     let process = LocalProcess::new(SERVER, ["--silent"]);
@@ -86,10 +86,10 @@ async fn the_start_timeout_is_configurable() {
     for patience in [Duration::from_secs(3), Duration::from_secs(600)] {
         let process = LocalProcess::new(SERVER, ["--silent"]);
         let mut start = pin!(StdioProxy::new("silent", process).start_timeout(patience).start(drop));
-        // By the clock that jumps.
+        // Measured with the clock that jumps.
         let early = timeout(patience - Duration::from_secs(1), &mut start).await;
         assert!(early.is_err(), "it waits for as long as the caller says");
-        // Another limit of that clock would be over before the process has ended.
+        // Another time limit on this clock would expire before the process has ended.
         let error = start.await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StartFailed);
         assert!(error.message().contains(&format!("within {} s", patience.as_secs())), "{error}");

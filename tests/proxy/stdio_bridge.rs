@@ -1,4 +1,4 @@
-//! A server that speaks HTTP on a pair of pipes: what the bridge sends, and what the client gets when things go wrong.
+//! An HTTP server on a pair of pipes: the requests of the bridge, and the client's messages after failures.
 
 mod limits;
 
@@ -54,7 +54,7 @@ impl Client {
         serde_json::from_str(&self.line().await.unwrap()).unwrap()
     }
 
-    /// Closes the input, and returns what is still written and how serving ended.
+    /// Closes the input, and returns the remaining output and the result of serving.
     async fn finish(self) -> (Vec<String>, Result<()>) {
         let Self { input, mut output, serving } = self;
         drop(input);
@@ -72,7 +72,7 @@ fn method(received: &ReceivedRequest) -> String {
     message["method"].as_str().map_or_else(|| verb.to_owned(), str::to_owned)
 }
 
-/// Waits for a request of an MCP method, or with an HTTP method and no such one.
+/// Waits for a request with an MCP method, or with an HTTP method and no MCP method.
 async fn expect(upstream: &Upstream, expected: &str) -> (Connection, ReceivedRequest) {
     let (connection, received) = upstream.request().await;
     assert_eq!(method(&received), expected, "{received:?}");
@@ -126,7 +126,7 @@ async fn a_session_of_the_older_era_passes_byte_for_byte_in_both_directions() {
     let upstream = Upstream::listen().await;
     let bridge = StdioBridge::builder(upstream.uri("/mcp?key=a")).header(("Authorization", "Bearer hush"));
     let mut client = Client::start(bridge);
-    // All of it is written at once, as scripts do.
+    // All messages are written at once, as scripts do.
     client.send(initialize(LEGACY, json!({}))).await;
     client.send(notification("notifications/initialized", json!({}))).await;
     let call =
@@ -140,7 +140,7 @@ async fn a_session_of_the_older_era_passes_byte_for_byte_in_both_directions() {
     let (mut connection, received) = expect(&upstream, "notifications/initialized").await;
     assert_in_session(&received, "one");
     connection.answer("202 Accepted", "Connection: close\r\n", "").await;
-    // The stream of the server's own messages is opened, and the call sent.
+    // The bridge has opened the stream of the server's own messages, and sent the call.
     let (one, other) = (upstream.request().await, upstream.request().await);
     let (mut own, mut called) = if method(&one.1) == "GET" { (one, other) } else { (other, one) };
     assert_eq!(String::from_utf8(called.1.body).unwrap().trim_end(), call);
@@ -173,7 +173,7 @@ async fn a_response_whose_stream_breaks_is_resumed() {
     connection.begin_events().await;
     connection.chunk("id: 7.1\nretry: 10\ndata:\n\n").await;
     drop(connection);
-    // The server closes the stream again, and has made progress.
+    // The server closes the stream again, and has sent an event.
     for (last, next) in [("7.1", "7.2"), ("7.2", "7.3")] {
         let (mut connection, received) = expect(&upstream, "GET").await;
         assert_in_session(&received, "one");
@@ -252,7 +252,7 @@ async fn a_stateless_call_carries_its_headers_and_is_cancelled_by_closing() {
     let mut client = Client::start(StdioBridge::builder(upstream.uri("/mcp")));
     let params = Modern::params(tool("grüßen", json!({ "region": "eu" })));
     client.send(request(1, "tools/call", params.clone())).await;
-    // The schema was not seen yet.
+    // The bridge has not seen the schema yet.
     let (mut connection, received) = expect(&upstream, "tools/list").await;
     assert_eq!(received.headers.get("mcp-method"), Some("tools/list"));
     let schema = json!({ "properties": { "region": { "type": "string", "x-mcp-header": "Region" } } });
@@ -269,7 +269,7 @@ async fn a_stateless_call_carries_its_headers_and_is_cancelled_by_closing() {
     connection.begin_events().await;
     client.send(notification("notifications/cancelled", json!({ "requestId": 1 }))).await;
     connection.closed().await;
-    // Nothing is said of the cancelled call; a rejection without an id gets that of its request.
+    // The cancelled call gets no response; a rejection without an id gets the id of its request.
     client.send(request("x", "tools/call", params)).await;
     let (mut connection, _) = expect(&upstream, "tools/call").await;
     let rejection =
@@ -341,7 +341,7 @@ async fn calls_in_flight_are_answered_when_the_input_ends() {
     assert!(last.len() == 1 && last[0].contains(r#""id":1"#) && last[0].contains("error"), "{last:?}");
     outcome.unwrap();
     silent.closed().await;
-    // A response that comes in time is delivered.
+    // A response in time is delivered.
     let mut client = Client::start(StdioBridge::builder(upstream.uri("/mcp")));
     client.send(request(1, "ping", json!({}))).await;
     let (mut connection, _) = expect(&upstream, "ping").await;
@@ -373,7 +373,7 @@ async fn the_deprecated_transport_is_served() {
     let failed = client.receive().await;
     assert_eq!((&failed["id"], &failed["error"]["code"]), (&json!(1), &json!(-32001)), "{failed}");
     assert!(with_timeout("the bridge to end", client.serving).await.unwrap().is_err());
-    // Messages, and with them credentials, are not sent to another server.
+    // Messages, and the credentials in their headers, are not sent to another server.
     let mut client = Client::start(StdioBridge::builder(upstream.uri("/sse")).mode(ProxyMode::Sse));
     client.send(initialize(LEGACY, json!({}))).await;
     let (mut stream, _) = expect(&upstream, "GET").await;

@@ -1,4 +1,4 @@
-//! The end of a proxy is the end of its processes, in the order the protocol asks for.
+//! When a proxy stops, it ends its processes in the order that the specification requires.
 
 use std::time::Duration;
 
@@ -64,6 +64,6 @@ async fn a_stop_ends_idle_streams() {
     let session = Session::open(bridge.http).await;
     let mut stream = session.listen().await;
     with_timeout("the stop", bridge.running.stop(Duration::from_secs(20))).await;
-    // It came to its end, where a stream that outlasts the stop is cut off.
+    // The stream ended properly; a stream that outlasts the stop is aborted.
     assert!(stream.bytes().await.is_ok());
 }

@@ -1,4 +1,4 @@
-//! Resource updates go to whoever subscribed, changed lists to everybody once.
+//! Resource updates are sent to subscribed clients, and list changes to every client once.
 
 use mcpm_tests::harness::mcp::{Session, notification};
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ async fn unsubscribing_does_not_affect_other_sessions() {
             .iter()
             .all(|message| message["method"] != "resources/unsubscribe")
     );
-    // The last one tells the server.
+    // Only the last one reaches the server.
     other.ask("u", "resources/unsubscribe", json!({ "uri": "test://a" })).await;
     bridge.process.received("resources/unsubscribe").await;
     bridge.process.send(&updated("test://a")).await;
@@ -94,7 +94,7 @@ async fn a_changed_list_is_told_once_to_every_session() {
         bridge.process.send(list).await;
     }
     later[0].call(1, "echo", json!({})).await;
-    // Whoever has no stream yet finds it later.
+    // A client without a stream gets it later.
     for session in later {
         streams.push(session.listen().await);
     }

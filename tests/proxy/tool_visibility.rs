@@ -1,5 +1,5 @@
-//! What no list shows is refused, and what one shows is not: whatever the filter, the overrides and the policies say
-//! together, and whatever the era, the page and the spelling.
+//! Calls of tools that no list shows are denied, and calls of listed tools are not, for any combination of filter,
+//! overrides and policies, and for any era, page and spelling.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,10 +26,10 @@ use proptest::{
 };
 use serde_json::{Value, json};
 
-/// Some names are another's in other letters, one needs to be encoded in a header, and one is in no ASCII.
+/// Some names differ from others only in case, one must be encoded in a header, and one is not ASCII.
 const NAME: &str = "[abAB]{1,2}|a b|\u{e4}|\u{430}";
 
-/// A server's tools and what is asked of the proxy.
+/// The tools of a server, and the options of the proxy.
 #[derive(Debug)]
 struct Scenario {
     /// The server's own names, in pages.
@@ -37,13 +37,13 @@ struct Scenario {
     patterns: Vec<String>,
     overrides: BTreeMap<String, String>,
     policies: Option<Policies>,
-    /// Whether the server answers in events.
+    /// Whether the server responds with events.
     events: bool,
 }
 
 #[derive(Debug)]
 struct Policies {
-    /// `None` permits all.
+    /// `None` permits everything.
     permitted: Option<BTreeSet<String>>,
     forbidden: BTreeSet<String>,
 }
@@ -67,7 +67,7 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
     })
 }
 
-/// The calls that reached a tool of the server's, by its own names.
+/// The calls that reached a tool of the server, by the server's own names.
 type ReceivedCalls = Arc<Mutex<Vec<Value>>>;
 
 impl Scenario {
@@ -81,7 +81,7 @@ impl Scenario {
         (uri, reached)
     }
 
-    /// The proxy; `None` when options contradict each other.
+    /// The proxy; `None` if options contradict each other.
     async fn proxy(&self, uri: &str) -> Option<RunningProxy> {
         let folder = tempfile::tempdir().unwrap();
         let mut proxy = Proxy::builder("server", uri);
@@ -111,7 +111,7 @@ impl Scenario {
         }
     }
 
-    /// All names that somebody might try: those that the server or the options know, and what looks like them.
+    /// All names that a client might try: those that the server or the options know, and similar ones.
     fn names(&self) -> BTreeSet<String> {
         let known =
             self.pages.iter().flatten().chain(self.overrides.iter().flat_map(|(own, name)| [own, name]));
@@ -137,7 +137,7 @@ impl Policies {
     }
 }
 
-/// What the server says. A tool's description is its own name, which no override changes here.
+/// The response of the server. The description of a tool is its own name, which no override changes here.
 fn answer(
     received: &ReceivedRequest,
     pages: &[Vec<String>],
@@ -183,18 +183,18 @@ fn answer(
     UpstreamResponse { status: "200 OK".to_owned(), headers: format!("Content-Type: {kind}\r\n"), body }
 }
 
-/// A text in JSON, and with each letter escaped.
+/// A text in JSON, and the same with each letter escaped.
 fn spellings(text: &str) -> [String; 2] {
     let escaped: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
     [json!(text).to_string(), format!("\"{escaped}\"")]
 }
 
-/// A call; `members` is all but the rest of its params.
+/// A call; `members` contains the remaining params.
 fn body(members: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{{members},"arguments":{{}}}}}}"#)
 }
 
-/// The same of the stateless era, with a name in its header.
+/// The same call in the stateless era, with a name in its header.
 fn modern(http: Http, members: &str, header: &str) -> Request {
     let meta = Modern::params(json!({}))["_meta"].to_string();
     let message = body(&format!("{members},\"_meta\":{meta}"));
@@ -203,7 +203,7 @@ fn modern(http: Http, members: &str, header: &str) -> Request {
     request.header("Mcp-Name", &header)
 }
 
-/// Each way to call a tool by its name.
+/// All ways to call a tool by its name.
 fn calls(http: Http, name: &str) -> Vec<Request> {
     let mut all = Vec::new();
     for spelling in spellings(name) {
@@ -215,7 +215,7 @@ fn calls(http: Http, name: &str) -> Vec<Request> {
     all
 }
 
-/// Each way to have a hidden tool taken for one that is shown, or not be seen at all.
+/// All ways to disguise a hidden tool as a listed one, or to hide the call of it.
 fn evasions(http: Http, hidden: &str, shown: &str) -> Vec<Request> {
     let [hidden_text, escaped] = spellings(hidden);
     let [shown_text, _] = spellings(shown);
@@ -234,7 +234,7 @@ fn evasions(http: Http, hidden: &str, shown: &str) -> Vec<Request> {
     ]
 }
 
-/// The tools that a client of an era is shown, on all pages: the server's own names by the names shown.
+/// The tools that a client of an era sees, on all pages: the server's own names by the listed names.
 async fn shown(http: Http, modern: bool) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let mut params = json!({});
@@ -259,7 +259,7 @@ async fn shown(http: Http, modern: bool) -> BTreeMap<String, String> {
     }
 }
 
-/// Tells whether the world's options were accepted, so that it was tried.
+/// Returns whether the options were accepted, so that the calls were tried.
 async fn only_listed_tools_are_callable(world: &Scenario) -> bool {
     let (uri, reached) = world.server().await;
     let Some(proxy) = world.proxy(&uri).await else { return false };
@@ -276,14 +276,14 @@ async fn only_listed_tools_are_callable(world: &Scenario) -> bool {
             }
             assert_eq!(said.contains("\"error\""), !listed.contains_key(&name), "{call:?} {said}");
         }
-        // What the server has not it refuses itself.
+        // The server itself rejects tools that it does not have.
         let is_hidden = !listed.contains_key(&name) && world.pages.iter().flatten().any(|own| *own == name);
         let Some((shown, own)) = listed.first_key_value().filter(|_| is_hidden) else { continue };
         for trick in evasions(http, &name, shown) {
             let refused = trick.clone().send().await;
             assert!(taken().is_empty(), "{name:?} is hidden: {trick:?} {}", refused.status);
         }
-        // Beside one that is shown, which is another matter where a name leads to a tool that is not there.
+        // In a batch beside a listed tool: that tool is only called if it exists, and the hidden one must not be called.
         let both = [shown, &name].map(|name| body(&format!("\"name\":{}", json!(name))));
         http.post("/mcp", format!("[{}]", both.join(","))).send().await;
         let reached = taken();

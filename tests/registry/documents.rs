@@ -1,4 +1,4 @@
-//! What is read from a document, and what is said of one that cannot be read.
+//! The entries that are read from a document, and the errors for documents that cannot be read.
 
 use mcpm::{ErrorKind, options::Transport, registry::Registry};
 use serde_json::json;
@@ -102,7 +102,7 @@ async fn both_toolhive_layouts_parse_to_the_same_entries() {
     assert_eq!(entries[3].run_methods[0].target_port, Some(9000));
 }
 
-/// The fields and forms of what ToolHive publishes, with values of its own.
+/// The fields and forms of ToolHive's published documents, with other values.
 #[tokio::test]
 async fn a_published_registry_is_read_with_all_that_stands_in_it() {
     let asking = RegistryFixture::new();
@@ -124,7 +124,7 @@ async fn a_published_registry_is_read_with_all_that_stands_in_it() {
     assert_eq!((mail.run_methods[0].permissions.is_some(), mail.tools.len()), (false, 1));
 }
 
-/// The fields and forms of the MCP registry's own examples of 2025, with other values.
+/// The fields and forms of the MCP registry's examples of 2025, with other values.
 #[tokio::test]
 async fn a_list_of_2025_is_read_with_all_that_stands_in_it() {
     let asking = RegistryFixture::new();
@@ -238,7 +238,7 @@ fn the_settings_select_the_registry() {
             (source, _) => panic!("{settings}: {source:?}"),
         }
     }
-    // What is named goes before the settings.
+    // A registry given in the call takes precedence over the settings.
     let named = Registry::open(&asking.environment(), Some("http://127.0.0.1:1/r.json")).unwrap();
     assert_eq!(named.source().to_string(), "http://127.0.0.1:1/r.json");
 }

@@ -1,4 +1,4 @@
-//! Registry documents of both layouts, over a file and over HTTP, as a program that uses the library meets them.
+//! Registry documents of both layouts, from a file and over HTTP, as a program that uses the library reads them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod documents;
@@ -12,7 +12,7 @@ use mcpm::{
     registry::{Registry, RegistryEntry},
 };
 
-/// A home of its own, and a registry to ask from it.
+/// A separate home, and a registry to query from it.
 pub(crate) struct RegistryFixture {
     home: tempfile::TempDir,
     notices: Mutex<Vec<String>>,
@@ -62,7 +62,7 @@ impl RegistryFixture {
     }
 }
 
-/// A kept sample.
+/// Returns a sample document.
 pub(crate) fn sample(below: &str) -> String {
     mcpm_tests::root().join("tests/data").join(below).to_str().unwrap().to_owned()
 }

@@ -1,11 +1,12 @@
-//! Registries over HTTP: asked again only when a copy no longer holds, and done without when nobody answers.
+//! Registries over HTTP: they are queried again only after the cached copy has expired, and the copy is used if they
+//! are unreachable.
 
 use mcpm::ErrorKind;
 use mcpm_tests::harness::upstream::{Connection, ReceivedRequest, Upstream};
 
 use super::{RegistryFixture, sample};
 
-/// Answers one request and returns its line and `If-None-Match`.
+/// Responds to one request, and returns its request line and `If-None-Match`.
 async fn answer(server: &Upstream, status: &str, headers: &str, body: &str) -> (String, Option<String>) {
     let (mut connection, received): (Connection, ReceivedRequest) = server.request().await;
     connection.answer(status, &format!("{headers}Connection: close\r\n"), body).await;
@@ -29,7 +30,7 @@ async fn a_document_is_refetched_only_after_its_ttl() {
     let (listed, asked) = tokio::join!(asking.list(&url), answer(&server, "304 Not Modified", fresh, ""));
     assert_eq!((listed.unwrap().len(), asked.1.as_deref()), (4, Some("\"one\"")));
 
-    // It holds now, so nobody is asked.
+    // The copy is valid, so the registry is not queried.
     assert_eq!(asking.list(&url).await.unwrap().len(), 4);
     assert!(server.try_accept().await.is_none());
 }

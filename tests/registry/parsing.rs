@@ -1,4 +1,4 @@
-//! Documents that nobody thought of: reading one ends with entries or with an error of one line, never with a panic.
+//! Unexpected documents: parsing returns entries or an error in one line, and never panics.
 
 use mcpm::ErrorKind;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{RegistryFixture, sample};
 
-/// Any JSON, with the names of fields that mean something more often than others.
+/// Any JSON, in which field names with a meaning are more frequent than others.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -1,11 +1,11 @@
-//! A stdio server that does what a test tells it, by the names of its tools and by its flags.
+//! A stdio server that a test controls, by the names of its tools and by its flags.
 //!
 //!     scripted-server [--control ADDRESS] [FLAGS...]
 //!
-//! It connects to ADDRESS, where the test listens (`mcpm_tests::script`): each line it receives is told there as
-//! `< LINE`, so tests wait for events instead of time. The test answers with `open GATE`, `say LINE`,
-//! `mark TEXT`, which is told back, or `exit CODE`.
-//! `exit CODE` ends it without a word. Messages are read as raw JSON, so what it echoes is what it received.
+//! It connects to ADDRESS, where the test listens (`mcpm_tests::script`), and reports each line that it receives as `<
+//! LINE`, so tests wait for events instead of time. The test sends `open GATE`, `say LINE`, `mark TEXT`, which the
+//! server reports back, or `exit CODE`, which ends the server without output. Messages are read as raw JSON, so the
+//! server echoes exactly the text that it received.
 
 mod tools;
 
@@ -23,7 +23,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 
-/// What a message holds, as it was written.
+/// The parts of a message, as they were written.
 #[derive(Deserialize)]
 struct Message<'a> {
     #[serde(borrow)]
@@ -40,24 +40,24 @@ enum Input {
     End,
 }
 
-/// How it behaves before and at `initialize`.
+/// The behavior before and at `initialize`.
 #[derive(Default)]
 struct Flags {
-    /// Answers `server/discover` and serves the stateless era beside the other one.
+    /// Responds to `server/discover`, and supports the stateless era as well as the other one.
     modern: bool,
-    /// Refuses `initialize`, naming the versions there are.
+    /// Rejects `initialize`, and names the supported versions.
     modern_only: bool,
-    /// Ends when anything but `initialize` comes first, as old rmcp servers do.
+    /// Exits if the first message is not `initialize`, as old rmcp servers do.
     exit_before_initialize: bool,
-    /// Passes over whatever comes before `initialize`.
+    /// Ignores all messages before `initialize`.
     ignore_before_initialize: bool,
-    /// Answers nothing at all.
+    /// Never responds.
     silent: bool,
-    /// Answers `initialize` once the gate `initialize` is open.
+    /// Responds to `initialize` once the gate `initialize` is open.
     hold_initialize: bool,
-    /// Answers `tools/list` once the gate `tools` is open.
+    /// Responds to `tools/list` once the gate `tools` is open.
     hold_tools: bool,
-    /// Goes on living when its input ends.
+    /// Keeps running when its input ends.
     outlive_input: bool,
 }
 
@@ -68,7 +68,7 @@ struct Server {
     open: HashSet<String>,
     /// Lines that wait for a gate.
     waiting: Vec<(String, String)>,
-    /// The calls that wait for a client's answer, by the id of the server's own request.
+    /// The calls that wait for a client's response, by the id of the server's own request.
     pending_calls: HashMap<String, String>,
     /// The id of the open `subscriptions/listen`, as it was written.
     listening: Option<String>,
@@ -77,7 +77,7 @@ struct Server {
 impl Server {
     fn write_line(&self, line: &str) {
         let mut out = io::stdout().lock();
-        // A proxy that is gone reads nothing.
+        // A proxy that has exited reads nothing.
         let _ = out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
     }
 
@@ -92,12 +92,12 @@ impl Server {
 
     fn report(&mut self, event: &[u8]) {
         if let Some(control) = &mut self.control {
-            // The test may be over.
+            // The test may have ended.
             let _ = control.write_all(event).and_then(|()| control.write_all(b"\n"));
         }
     }
 
-    /// Says a line once a gate is open.
+    /// Writes a line once a gate is open.
     fn write_line_after(&mut self, gate: Option<&str>, line: String) {
         match gate.filter(|gate| !self.open.contains(*gate)) {
             Some(gate) => self.waiting.push((gate.to_owned(), line)),
@@ -114,7 +114,7 @@ impl Server {
         ready.iter().for_each(|(_, line)| self.write_line(line));
     }
 
-    /// Obeys the test; `false` ends the process.
+    /// Executes a command of the test; `false` ends the process.
     fn run_command(&mut self, order: &str) -> Option<i32> {
         match order.split_once(' ') {
             Some(("open", gate)) => self.open(gate),
@@ -215,7 +215,7 @@ impl Server {
                 self.write_line(&acknowledged);
             }
             "tools/call" => return tools::call(self, id, params),
-            // Anything else is given back, so that tests see what arrived.
+            // Other messages are echoed, so that tests see what arrived.
             method if method.starts_with("test/") => self.result(id, &format!(r#"{{"echo":{params}}}"#)),
             _ => self.error(id, -32601, "no such method"),
         }
@@ -223,7 +223,7 @@ impl Server {
     }
 }
 
-/// Whether standard input is read no more.
+/// Whether standard input is not read any more.
 static STDIN_PAUSED: AtomicBool = AtomicBool::new(false);
 
 fn read(input: impl Read + Send + 'static, send: impl Fn(Option<Vec<u8>>) + Send + 'static) {
@@ -272,7 +272,7 @@ fn main() -> std::process::ExitCode {
     if let Some(control) = server.control.as_ref().and_then(|control| control.try_clone().ok()) {
         let inputs = inputs.clone();
         read(control, move |line| {
-            // The end of the control connection says nothing: the test may not care.
+            // The end of the control connection has no meaning: the test may not need it any more.
             if let Some(line) = line {
                 let _ = inputs.send(Input::Control(String::from_utf8_lossy(&line).into_owned()));
             }
@@ -297,7 +297,7 @@ fn main() -> std::process::ExitCode {
             return u8::try_from(code).unwrap_or(u8::MAX).into();
         }
     }
-    // Only with a test that keeps it alive without input.
+    // Only if a test keeps the server running without input.
     loop {
         thread::park();
     }

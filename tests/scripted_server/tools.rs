@@ -1,4 +1,4 @@
-//! What the tools do, and the answers that are always the same.
+//! The behavior of the tools, and constant responses.
 
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
@@ -20,14 +20,14 @@ struct Meta<'a> {
     progress_token: Option<&'a RawValue>,
 }
 
-/// What the tools take; each takes some of it.
+/// The arguments of the tools; each tool uses some of them.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Arguments<'a> {
-    /// The answer waits until this gate is open.
+    /// The response waits until this gate is open.
     gate: Option<String>,
     count: usize,
-    /// Lines to say before the answer.
+    /// Lines to write before the response.
     #[serde(borrow)]
     lines: Vec<&'a RawValue>,
     /// A request of the server's own.
@@ -37,7 +37,7 @@ struct Arguments<'a> {
     code: i32,
 }
 
-/// Does what the tool says; a number ends the process.
+/// Runs a tool; a returned number ends the process with that code.
 pub(crate) fn call(server: &mut Server, id: &str, params: &str) -> Option<i32> {
     let Ok(call) = serde_json::from_str::<Call<'_>>(params) else {
         server.error(id, -32602, "no such call");
@@ -48,14 +48,14 @@ pub(crate) fn call(server: &mut Server, id: &str, params: &str) -> Option<i32> {
     let gate = arguments.gate.as_deref();
     let done = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[],"echo":{raw}}}}}"#);
     match call.name.as_str() {
-        // Give their arguments back.
+        // Return their arguments.
         "echo" | "regional" => server.write_line_after(gate, done),
-        // Opens a gate for whoever waits there.
+        // Opens a gate for waiting calls.
         "open" => {
             server.open(gate.unwrap_or_default());
             server.write_line(&done);
         }
-        // Says messages, as they are written, and then the answer.
+        // Writes messages unchanged, and then the response.
         "say" => {
             arguments.lines.iter().for_each(|line| server.write_line(line.get()));
             server.write_line_after(gate, done);
@@ -77,7 +77,7 @@ pub(crate) fn call(server: &mut Server, id: &str, params: &str) -> Option<i32> {
             }
             server.write_line_after(gate, done);
         }
-        // Asks the client something; the answer of the call holds the client's answer as it came.
+        // Sends a request to the client; the result of the call contains the client's response unchanged.
         "ask" => {
             let own = arguments.id.map_or(r#""own""#, |id| id.get());
             let params = arguments.params.map_or("{}", |params| params.get());
@@ -87,7 +87,7 @@ pub(crate) fn call(server: &mut Server, id: &str, params: &str) -> Option<i32> {
                 arguments.method
             ));
         }
-        // Tells whoever listens in the stateless era.
+        // Notifies listeners of the stateless era.
         "changed" => {
             if let Some(listening) = &server.listening {
                 let mut params: Value = arguments
@@ -100,7 +100,7 @@ pub(crate) fn call(server: &mut Server, id: &str, params: &str) -> Option<i32> {
             }
             server.write_line(&done);
         }
-        // Ends all listening.
+        // Ends all subscriptions.
         "unlisten" => {
             if let Some(listening) = server.listening.take() {
                 let subscription: Value = serde_json::from_str(&listening).unwrap_or_default();
@@ -122,8 +122,8 @@ pub(crate) fn call(server: &mut Server, id: &str, params: &str) -> Option<i32> {
         "error" => server.error(id, arguments.code.into(), "as asked"),
         "silent" => {}
         "crash" => return Some(arguments.code),
-        // Stops reading for good.
-        // Does nothing any more, and reads nothing but the line that is being read.
+        // Stops reading permanently.
+        // Does nothing any more, and reads nothing but the current line.
         "hang" => {
             super::STDIN_PAUSED.store(true, std::sync::atomic::Ordering::Relaxed);
             loop {
@@ -139,7 +139,7 @@ pub(crate) fn notification(method: &str, params: &Value) -> String {
     json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string()
 }
 
-/// The client's version if it is known, else the newest with a handshake.
+/// The client's version if it is supported, otherwise the newest version with a handshake.
 pub(crate) fn initialize_result(params: &str) -> Value {
     let params: Value = serde_json::from_str(params).unwrap_or_default();
     let asked = params["protocolVersion"].as_str().unwrap_or_default();
@@ -167,7 +167,7 @@ fn capabilities() -> Value {
     json!({ "tools": { "listChanged": true }, "resources": { "subscribe": true }, "logging": {} })
 }
 
-/// What a listener is told first: that it gets what it asked for.
+/// The first message to a listener: the granted subscriptions, which are those that it requested.
 pub(crate) fn acknowledged(id: &str, params: &str) -> String {
     let params: Value = serde_json::from_str(params).unwrap_or_default();
     let subscription: Value = serde_json::from_str(id).unwrap_or_default();
@@ -176,7 +176,7 @@ pub(crate) fn acknowledged(id: &str, params: &str) -> String {
     notification("notifications/subscriptions/acknowledged", &told)
 }
 
-/// The tools that tests look for in the list; `regional` mirrors an argument in a header.
+/// The tools that tests expect in the list; `regional` mirrors an argument in a header.
 pub(crate) fn list() -> Value {
     let region = json!({ "type": "string", "x-mcp-header": "Region" });
     json!({

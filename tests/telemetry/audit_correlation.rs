@@ -1,4 +1,4 @@
-//! What the audit log and a trace say of the same request.
+//! The audit log and a trace have the same ids for a request.
 
 use std::fs;
 

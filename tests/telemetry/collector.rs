@@ -1,4 +1,4 @@
-//! A real collector between the proxy and the receiver. It takes minutes to build, so this is for nightly runs.
+//! A real collector between the proxy and the receiver. Building it takes minutes, so only nightly runs use it.
 
 use std::{fs, net::TcpListener, process::Stdio};
 
@@ -13,7 +13,7 @@ fn free() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
-/// Takes both protocols and passes on what it understood.
+/// Accepts both protocols, and forwards what it understood.
 fn config(http: &str, grpc: &str, authority: Option<&CertificateAuthority>, to: &str) -> Value {
     let tls = authority.map(|own| json!({ "cert_file": own.server, "key_file": own.key }));
     let at = |endpoint: &str| match &tls {
@@ -64,7 +64,7 @@ async fn a_real_collector_takes_both_protocols_with_and_without_tls() {
         .await;
         assert_eq!(measured.http.post("/mcp", call("add", "")).send().await.status, 200);
         measured.proxy.stop().await;
-        // It passes on each signal by itself.
+        // It forwards each signal separately.
         let mut exports = OtlpExports::default();
         let mut forms = Vec::new();
         for _ in 0..2 {

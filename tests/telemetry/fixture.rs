@@ -1,4 +1,4 @@
-//! Servers whose proxies send to a receiver.
+//! Servers whose proxies export to a receiver.
 
 use mcpm::{Proxy, ProxyBuilder, RunningProxy};
 pub(crate) use mcpm_tests::harness::otlp_receiver::{OtlpExports, OtlpReceiver};
@@ -9,14 +9,14 @@ use mcpm_tests::harness::{
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-/// A proxy, and what its server gets.
+/// A proxy, and the requests that its server receives.
 pub(crate) struct MeasuredProxy {
     pub(crate) proxy: RunningProxy,
     pub(crate) http: Http,
     pub(crate) through: mpsc::UnboundedReceiver<ReceivedRequest>,
 }
 
-/// What a server answers to a body.
+/// Returns a server's response to a body.
 pub(crate) fn answer(body: &str) -> UpstreamResponse {
     let (kind, answer) = match body {
         body if body.contains("notifications/") => {
@@ -44,7 +44,7 @@ pub(crate) fn answer(body: &str) -> UpstreamResponse {
     }
 }
 
-/// A proxy with telemetry, set up by the test.
+/// Starts a proxy with telemetry, which the test configures.
 pub(crate) async fn measured_proxy(set_up: impl FnOnce(ProxyBuilder) -> ProxyBuilder) -> MeasuredProxy {
     let server = Upstream::listen().await;
     let (tell, through) = mpsc::unbounded_channel();
@@ -53,7 +53,7 @@ pub(crate) async fn measured_proxy(set_up: impl FnOnce(ProxyBuilder) -> ProxyBui
         let answered = answer(&String::from_utf8_lossy(&received.body));
         let ReceivedRequest { line, headers, body } = received;
         let copy = ReceivedRequest { line: line.clone(), headers: headers.clone(), body: body.clone() };
-        // Who listened may be gone.
+        // The receiver may be gone.
         let _ = tell.send(copy);
         answered
     });
@@ -61,7 +61,7 @@ pub(crate) async fn measured_proxy(set_up: impl FnOnce(ProxyBuilder) -> ProxyBui
     MeasuredProxy { http: Http(proxy.address().unwrap()), proxy, through }
 }
 
-/// A call of a tool.
+/// Returns a call of a tool.
 pub(crate) fn call(name: &str, meta: &str) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{name}","arguments":{{"a":"canary-argument"}}{meta}}}}}"#

@@ -1,4 +1,4 @@
-//! Calls over the deprecated transport, which are answered on another stream than the one they were posted on.
+//! Calls over the deprecated transport, whose responses come on another stream than the one of the POST request.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use mcpm_tests::harness::{
 };
 use serde_json::{Value, json};
 
-/// What is counted of calls: labels and numbers of points.
+/// The counts of calls: labels and values of data points.
 async fn calls(http: Http) -> Vec<String> {
     let text = http.request("GET", "/metrics").send().await.text().await;
     let is_call = |line: &&str| {
@@ -42,7 +42,7 @@ impl Client {
         client
     }
 
-    /// Posts a message, and waits until it was taken.
+    /// Posts a message, and waits until it was accepted.
     async fn post(&mut self, message: &Value) {
         let response = self.http.post(&self.endpoint, message.to_string()).send().await;
         assert_eq!(response.status, 202);
@@ -64,7 +64,7 @@ async fn a_span_ends_when_the_answer_is_sent_on_the_session_stream() {
     let spec = ProxySpec { mode: ProxyMode::Sse, telemetry: Some(telemetry), ..ProxySpec::default() };
     let proxy = StdioProxy::new("elsewhere", script.process(&[])).spec(spec);
     let mut bridge = script.serve(proxy).await;
-    // The same server, behind one more proxy, is one that speaks HTTP.
+    // The same server, as an HTTP server behind a second proxy.
     let front =
         Proxy::builder("front", bridge.running.proxy().url()).otel_enable_prometheus_metrics_path(true);
     let front = front.build().unwrap().start().await.unwrap();
@@ -86,7 +86,7 @@ async fn a_span_ends_when_the_answer_is_sent_on_the_session_stream() {
             answered.and_then(|line| line.rsplit(' ').next()?.parse::<u32>().ok())
         };
         let first = counted(calls(http).await).expect("its answer has gone out");
-        // The other one has the same id, and is of another session.
+        // The other call has the same id, and belongs to another session.
         bridge.process.open(gates[1]).await;
         other.stream.event().await.unwrap();
         assert_eq!(counted(calls(http).await), Some(first + 1));

@@ -1,4 +1,4 @@
-//! Telemetry, received as a collector does and read as Prometheus does.
+//! Telemetry as collectors receive it and as Prometheus reads it.
 #![expect(clippy::unwrap_used, reason = "what fails here fails its test")]
 
 mod audit_correlation;

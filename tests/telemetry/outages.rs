@@ -1,4 +1,5 @@
-//! Collectors that are away, slow or unwilling: requests notice nothing, and stopping takes no longer than it may.
+//! Collectors that are unreachable, slow or reject exports: requests are not affected, and stopping is not delayed
+//! beyond its limit.
 
 use std::net::TcpListener;
 
@@ -32,7 +33,7 @@ async fn a_collector_that_is_away_or_hangs_delays_nothing() {
 
 #[tokio::test]
 async fn a_dropped_proxy_flushes_telemetry_without_blocking() {
-    // The runtime has one thread, which is this one.
+    // The runtime has a single thread, which is this one.
     let mut receiver = OtlpReceiver::start("").await;
     let measured = measured_proxy(|proxy| {
         let proxy = proxy.otel_endpoint(format!("http://{}", receiver.http)).otel_sampling_rate(1.0);

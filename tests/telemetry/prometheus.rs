@@ -98,7 +98,7 @@ async fn a_port_of_its_own_has_metrics_for_scrapers_without_a_token_and_nothing_
     guarded("third").await.expect("the port is free again").stop().await;
 }
 
-/// How many series each metric has.
+/// The number of series of each metric.
 async fn series(http: Http) -> BTreeMap<String, usize> {
     let text = http.request("GET", "/metrics").send().await.text().await;
     let mut counts = BTreeMap::new();
@@ -111,11 +111,11 @@ async fn series(http: Http) -> BTreeMap<String, usize> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn caller_input_cannot_grow_metric_cardinality() {
-    /// Each call of a round says something new wherever a caller can say anything.
+    /// Each call of a round has a new value in every place where a caller can choose one.
     const ROUND: usize = 1500;
     let server = Upstream::listen().await;
     let uri = server.uri("/mcp");
-    // It knows every tool and prompt, every method, and fails with whatever code a caller names.
+    // The server knows every tool and prompt and every method, and fails with any code that a caller names.
     server.serve(|received| {
         let asked: Value = serde_json::from_slice(&received.body).unwrap_or_default();
         let body = match asked["params"]["code"].as_i64() {
@@ -142,7 +142,7 @@ async fn caller_input_cannot_grow_metric_cardinality() {
                 "clientInfo": {"name": name, "version": name},
                 "_meta": {"io.modelcontextprotocol/protocolVersion": name},
             });
-            // Codes are the server's to choose: those of both rounds are the same, on both sides of what is reserved.
+            // The server chooses error codes: both rounds have the same ones, on both sides of the reserved range.
             let place = number % ROUND;
             if place.is_multiple_of(7) {
                 params["code"] = json!(-40_000 + i64::try_from(place * 6).unwrap());
@@ -165,7 +165,7 @@ async fn caller_input_cannot_grow_metric_cardinality() {
         let labels = text.split(&begin).skip(1).filter_map(|rest| rest.split('"').next());
         labels.filter(|name| name.starts_with("made-up")).collect::<BTreeSet<_>>().len()
     };
-    // Those that the server answered for, and no more of them than there is room.
+    // The tools to which the server responded, and no more of them than the limit.
     assert_eq!((named("gen_ai_tool_name"), named("gen_ai_prompt_name")), (100, 100));
     assert_eq!((named("tool"), named("mcp_resource_id")), (100, 200));
     for label in [
@@ -199,13 +199,13 @@ async fn metrics_are_for_those_who_are_let_in() {
     }
     assert_eq!(measured.http.request("GET", "/health").send().await.status, 200);
     measured.proxy.stop().await;
-    // Who is kept out is counted, though nothing else of such requests is.
+    // Denied requests are counted, though nothing else of them is recorded.
     let exports = receiver.finish().await;
     for reason in ["auth.token_missing", "origin.not_allowed"] {
         assert_eq!(exports.count("mcpm.denials", &[("mcpm.denial.reason", reason)]), 2.0, "{reason}");
     }
     assert_eq!(exports.count("http.server.request.duration", &[]), 0.0);
-    // Without the option the path is the server's.
+    // Without the option, the path belongs to the server.
     let measured = measured_proxy(|proxy| proxy).await;
     let response = measured.http.request("GET", "/metrics").send().await;
     assert!(response.headers.get("content-type").unwrap().contains("json"));

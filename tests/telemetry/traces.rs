@@ -1,4 +1,4 @@
-//! Spans and metrics of requests, as a collector gets them.
+//! Spans and metrics of requests, as a collector receives them.
 
 use mcpm::{
     Environment,
@@ -59,7 +59,7 @@ async fn a_call_is_one_trace_over_both_protocols_and_holds_no_secret() {
             assert_eq!(exports.span(part).parent, backend.id, "{part}");
         }
         assert!(exports.spans.iter().all(|span| span.trace == server.trace));
-        // The server behind stands below the proxy.
+        // The span of the server behind the proxy is a child of the proxy's span.
         let parent = got.headers.get("traceparent").unwrap();
         assert_eq!(parent, format!("00-{}-{}-01", server.trace, backend.id));
         for (key, value) in [
@@ -75,7 +75,7 @@ async fn a_call_is_one_trace_over_both_protocols_and_holds_no_secret() {
             ("url.path", "/mcp"),
             ("network.transport", "tcp"),
             ("environment.REGION", "north"),
-            // As older versions of the conventions have it.
+            // The attributes of older versions of the conventions.
             ("mcp.method", "tools/call"),
             ("mcp.tool.name", "add"),
             ("mcp.request.id", "1"),
@@ -107,7 +107,7 @@ async fn a_message_names_its_parent_before_its_headers_do() {
     let body = call("a", &meta);
     let request = measured.http.post("/mcp", body.clone()).header("traceparent", OTHER);
     assert_eq!(request.send().await.status, 200);
-    // A server that speaks HTTP gets the header, and the message as it was.
+    // An HTTP server gets the header, and the message unchanged.
     let got = measured.through.recv().await.unwrap();
     assert_eq!(got.body, body.into_bytes());
     assert!(got.headers.get("traceparent").unwrap().contains(&ONE[3..35]));
@@ -195,7 +195,7 @@ async fn error_types_are_recorded_for_json_and_sse() {
     let exports = receiver.finish().await;
     let calls = |with: &[(&str, &str)]| exports.count("mcp.server.operation.duration", with);
     assert_eq!(calls(&[("gen_ai.tool.name", "broken"), ("error.type", "tool_error")]), 1.0, "{exports:#?}");
-    // Nobody knows of tools that were not answered for.
+    // Tools without a response of the server are not recorded by name.
     let unknown =
         [("gen_ai.tool.name", "other"), ("error.type", "-32602"), ("rpc.response.status_code", "-32602")];
     assert_eq!(calls(&unknown), 2.0);
@@ -279,7 +279,7 @@ async fn otel_variables_fill_unset_options() {
     }
 }
 
-/// What a server on a pipe is measured by.
+/// The metrics of a stdio server.
 fn spec(receiver: &OtlpReceiver) -> TelemetrySpec {
     TelemetrySpec {
         service_name: "piped".to_owned(),

@@ -1,4 +1,4 @@
-//! A registry, a signer, and workloads that want their images signed.
+//! A registry, a signer, and workloads that require signed images.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -23,18 +23,18 @@ pub(crate) struct SigningFixture {
     pub(crate) registry: ImageRegistry,
     pub(crate) folder: tempfile::TempDir,
     front: Option<(Child, String)>,
-    /// What the engine calls the images that were pushed.
+    /// The engine's names of the pushed images.
     names: std::sync::Mutex<Vec<String>>,
 }
 
-/// What came of a workload.
+/// The outcome of a workload.
 pub(crate) struct ResolveOutcome {
     pub(crate) result: Result<WorkloadSpec, Error>,
     pub(crate) warnings: Vec<String>,
 }
 
 impl ResolveOutcome {
-    /// What was found out, and the image that runs.
+    /// The result of the verification, and the image that runs.
     pub(crate) fn spec(&self) -> &WorkloadSpec {
         self.result.as_ref().unwrap_or_else(|error| panic!("{error}"))
     }
@@ -61,7 +61,8 @@ impl SigningFixture {
         bench
     }
 
-    /// Puts a registry that knows the referrers API in front; images are named by it from now on.
+    /// Puts a proxy that supports the referrers API in front of the registry; from then on, image names contain its
+    /// address.
     pub(crate) fn with_referrers(mut self) -> Self {
         let url = format!("http://{}", self.registry.address());
         let mut command = Command::new(testbed::path("MCPM_TEST_SIGNER"));
@@ -74,7 +75,7 @@ impl SigningFixture {
         self
     }
 
-    /// A file of the folder.
+    /// Returns a path in the folder.
     pub(crate) fn path(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
     }
@@ -91,7 +92,7 @@ impl SigningFixture {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// Pushes a local image under this name, and returns the whole name and the digest.
+    /// Pushes a local image under this name, and returns the full name and the digest.
     pub(crate) fn push(&self, local: &str, name: &str) -> (String, String) {
         let full = format!("{}/{name}", self.registry.address());
         self.docker(&["tag", local, &full]);
@@ -107,12 +108,12 @@ impl SigningFixture {
         (front.map_or(full, |address| format!("{address}/{name}")), digest)
     }
 
-    /// Has the engine forget an image of that name at the end.
+    /// Removes an image of that name from the engine at the end.
     pub(crate) fn remove_at_end(&self, name: String) {
         self.names.lock().unwrap().push(name);
     }
 
-    /// Signs an image in a repository, by `how` the signer is told.
+    /// Signs an image in a repository; `how` contains the signer's arguments.
     pub(crate) fn sign(&self, repository: &str, digest: &str, how: &[&str]) {
         let folder = self.path("");
         let mut args = vec!["sign", &folder, "--registry", self.registry.address(), "--login", LOGIN];
@@ -143,7 +144,7 @@ impl SigningFixture {
         builder.build()
     }
 
-    /// Works out what would run, with everything that is fetched for it.
+    /// Resolves the image that would run, and fetches everything for that.
     pub(crate) async fn resolve(&self, server: &str, options: &[(&str, &str)]) -> ResolveOutcome {
         let workload = match self.workload(server, options) {
             Ok(workload) => workload,
@@ -156,7 +157,7 @@ impl SigningFixture {
     }
 }
 
-/// The warnings that were told until nobody could tell one any more.
+/// The warnings until all senders were dropped.
 async fn warnings(mut events: EventStream) -> Vec<String> {
     let mut warnings = Vec::new();
     while let Some(event) = events.next().await {

@@ -1,4 +1,4 @@
-//! Images signed by whom an issuer vouches for, in a Sigstore of the test's own.
+//! Images with keyless signatures of a test's own Sigstore instance.
 
 use mcpm::ErrorKind;
 
@@ -36,7 +36,7 @@ async fn the_expected_identity_runs_and_any_other_is_refused() {
             let outcome = bench.resolve(&image, &by_identity(name, issuer, &root)).await;
             assert_eq!(outcome.error().kind(), ErrorKind::ImageUnverified, "{form}: {}", outcome.error());
         }
-        // The public root knows none of these authorities.
+        // The public root does not contain these authorities.
         let outcome = bench.resolve(&image, &by_identity(NAME, ISSUER, &root)[..3]).await;
         assert_eq!(outcome.error().kind(), ErrorKind::ImageUnverified, "{form}: {}", outcome.error());
     }
@@ -94,9 +94,9 @@ async fn the_registry_provenance_defines_the_expected_signer() {
         let outcome = resolve(&right.replace(was, is), &enabled).await;
         assert_eq!(outcome.error().kind(), ErrorKind::ImageUnverified, "{is}: {}", outcome.error());
     }
-    // Without a root, a Sigstore that nobody knows; with nothing that tells signers apart, nobody.
+    // Without a trusted root, the Sigstore instance is unknown; without an expected identity, every signer is rejected.
     assert_eq!(resolve(&right, &enabled[..1]).await.error().kind(), ErrorKind::Registry);
-    // The roots that are built in know none of these authorities.
+    // The built-in roots do not contain these authorities.
     for built_in in ["", "tuf-repo-cdn.sigstore.dev", "https://tuf-repo.github.com"] {
         let outcome = resolve(&right.replace("tuf.example", built_in), &enabled[..1]).await;
         assert_eq!(outcome.error().kind(), ErrorKind::ImageUnverified, "{built_in}: {}", outcome.error());
@@ -104,7 +104,7 @@ async fn the_registry_provenance_defines_the_expected_signer() {
     let vague = r#"{"signer_identity": "/.github/workflows/release.yml"}"#;
     let outcome = resolve(vague, &enabled[..1]).await;
     assert!(outcome.error().to_string().contains("no key or identity of its signer"), "{}", outcome.error());
-    // The user goes first.
+    // The user's options take precedence.
     let other = bench.path("other.pub");
     let outcome = resolve(&right, &[enabled[0], ("image-verification-key", &other)]).await;
     assert!(outcome.error().to_string().contains("the key SHA256:"), "{}", outcome.error());

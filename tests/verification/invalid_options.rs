@@ -1,10 +1,10 @@
-//! What is refused before any registry is asked.
+//! Options that are rejected before a registry is queried.
 
 use mcpm::ErrorKind;
 
 use super::fixture::{SMALL, SigningFixture};
 
-/// Options, and what is said of them.
+/// Options, and their error messages.
 type Case<'a> = (&'a [(&'a str, &'a str)], ErrorKind, &'a str);
 
 #[tokio::test]

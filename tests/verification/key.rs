@@ -158,7 +158,7 @@ async fn a_tag_that_moves_after_the_signature_changes_nothing_and_a_new_image_ne
     assert_eq!(after.error().kind(), ErrorKind::ImageUnverified);
     assert!(after.error().to_string().contains(&moved), "{}", after.error());
 
-    // Whoever names the digest gets what was signed, wherever the tag is.
+    // A workload with the digest gets the signed image, wherever the tag points.
     let by_digest = format!("{}@{signed}", image.trim_end_matches(":1"));
     let pinned = bench.resolve(&by_digest, &by_key("enabled", &key)).await;
     assert_eq!((pinned.image(), pinned.spec().verified.is_some()), (by_digest.as_str(), true));

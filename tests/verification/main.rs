@@ -1,7 +1,8 @@
-//! Signed images in a real registry: what counts as a signature, and what comes of an image without one.
+//! Signed images in a real registry: which signatures are valid, and the outcome for an image without a valid one.
 //!
-//! The registry is `docker-registry`, which has no referrers API; a small proxy in front of it stands for one that has.
-//! The signer is a small program of the testbed, which writes what cosign writes.
+//! The registry is `docker-registry`, which has no referrers API; a small proxy in front of it simulates a registry
+//! with one.
+//! The signer is a small program of the testbed, which writes signatures in the format of cosign.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod fixture;

@@ -1,4 +1,4 @@
-//! Keycloak exchanges the tokens of its users (RFC 8693) for such as the server behind takes.
+//! Keycloak exchanges the tokens of its users (RFC 8693) for tokens that the server behind the proxy accepts.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use mcpm::{Proxy, ProxyBuilder};
@@ -9,7 +9,8 @@ use tokio::sync::mpsc;
 use super::{Keycloak, Realm, status_and_reason};
 use crate::{protected_server::ProtectedServer, provider::ANSWER};
 
-/// A proxy that exchanges what comes for what the server behind takes, unless `change` says otherwise.
+/// Starts a proxy that exchanges the caller's token for one that the server accepts, unless `change` configures it
+/// differently.
 async fn front(
     realm: &Realm<'_>,
     target: &str,
@@ -33,7 +34,7 @@ async fn keycloak_exchanges_tokens_of_its_users_for_those_of_the_server() {
     let realm = keycloak.realm("team").await;
     let token = realm.token("desktop", "ann").await;
 
-    // A server that takes tokens of its own alone: the caller's lets nobody in there.
+    // A server that accepts only tokens for its own audience: it rejects the caller's token.
     let issuer = realm.issuer();
     let behind = ProtectedServer::start(|proxy| proxy.oidc_issuer(issuer).oidc_audience("behind")).await;
     assert_eq!(
@@ -43,12 +44,12 @@ async fn keycloak_exchanges_tokens_of_its_users_for_those_of_the_server() {
     let through = front(&realm, behind.proxy.url(), |proxy| proxy).await;
     assert_eq!(status_and_reason(through.address().unwrap(), &token).await, (200, Value::Null));
 
-    // What such a server sees.
+    // The requests that this server receives.
     let server = Upstream::listen().await;
     let uri = server.uri("/mcp");
     let (tell, mut heads) = mpsc::unbounded_channel();
     server.serve(move |received| {
-        // Who listened may be gone.
+        // The receiver may be gone.
         let _ = tell.send(received.headers.clone());
         let headers = "Content-Type: application/json\r\n".to_owned();
         UpstreamResponse { status: "200 OK".to_owned(), headers, body: ANSWER.to_owned() }
@@ -66,7 +67,7 @@ async fn keycloak_exchanges_tokens_of_its_users_for_those_of_the_server() {
     assert_eq!((&own["aud"], &own["azp"]), (&json!("front"), &json!("desktop")));
     assert_eq!((&exchanged["sub"], &exchanged["iss"]), (&own["sub"], &own["iss"]));
 
-    // What Keycloak refuses goes no further.
+    // A request whose exchange Keycloak rejects is not forwarded.
     let (no_scope, nobody) = ("exchange.refused", "exchange.client_refused");
     for (change, status, reason) in [
         (front(&realm, &uri, |proxy| proxy.token_exchange_audience("unrelated")).await, 403, no_scope),
@@ -84,7 +85,7 @@ async fn keycloak_exchanges_tokens_of_its_users_for_those_of_the_server() {
     ] {
         assert_eq!(status_and_reason(change.address().unwrap(), &token).await, (status, json!(reason)));
     }
-    // One who is logged out since is refused by the exchange, though the token is still good.
+    // After a logout, the exchange rejects the user, although the token is still valid.
     let late = front(&realm, &uri, |proxy| proxy).await;
     let away = front(&realm, &uri, |proxy| proxy).await;
     assert_eq!(status_and_reason(away.address().unwrap(), &realm.token("desktop", "bob").await).await.0, 200);

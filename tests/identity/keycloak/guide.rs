@@ -1,4 +1,4 @@
-//! `docs/guides/protecting-a-server.md`, as it is written: its commands are run, and what they promise is tried.
+//! `docs/guides/protecting-a-server.md`: runs its commands as they are written, and checks their described effects.
 
 use std::{fs, net::SocketAddr};
 
@@ -12,7 +12,7 @@ use crate::{
     support::{Home, Program},
 };
 
-/// Keeps what the guide would start, to be started by the test.
+/// Records the programs that the guide would start, so that the test can start them.
 const MCPM: &str = r#"
 count=0
 mcpm() {
@@ -32,14 +32,14 @@ fn commands(heading: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Who follows the guide.
+/// The user who follows the guide.
 struct GuideRunner<'a> {
     home: Home,
     keycloak: &'a Keycloak,
 }
 
 impl GuideRunner<'_> {
-    /// Runs the commands below some headings, for a server at `target`; returns the proxies that they start.
+    /// Runs the commands below some headings, for a server at `target`, and returns the proxies that they start.
     fn follow(&self, headings: &[&str], target: &str) -> Vec<(Program, SocketAddr)> {
         let text = headings.iter().map(|heading| commands(heading)).collect::<Vec<_>>().join("\n");
         let text = text
@@ -61,7 +61,7 @@ impl GuideRunner<'_> {
         let (arguments, environment) = (kept("arguments"), kept("environment"));
         let mut command = self.home.mcpm(&arguments.lines().collect::<Vec<_>>());
         command.envs(environment.lines().filter_map(|line| line.split_once('=')));
-        // The guide's Keycloak has a public address.
+        // In the guide, Keycloak has a public address.
         let mut program = Program::start(command.arg("--jwks-allow-private-ip"));
         let line = program.read_line();
         let address = line.rsplit("http://").next().unwrap().trim_end_matches("/mcp");
@@ -69,9 +69,9 @@ impl GuideRunner<'_> {
     }
 }
 
-/// A realm as the guide finds it.
+/// A realm as the guide expects it.
 async fn realm(keycloak: &Keycloak) -> Realm<'_> {
-    // That of the section before.
+    // The realm of the previous section.
     keycloak.administer("DELETE", "/admin/realms/team", json!({})).await;
     let client =
         |name: &str| json!({ "clientId": name, "publicClient": true, "directAccessGrantsEnabled": true });

@@ -1,5 +1,5 @@
-//! Keycloak, in a process and with a database of its own for each test. It takes long to start, so this is for nightly
-//! runs.
+//! Keycloak, in a separate process with a separate database for each test. It takes long to start, so only nightly runs
+//! use it.
 
 mod exchange;
 mod guide;
@@ -19,14 +19,14 @@ use tokio::{
     process::{Child, Command},
 };
 
-/// How long it may take to start on a busy machine.
+/// Maximum time for its start on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(600);
-/// What Java must let it do, as its own script says.
+/// The Java options that Keycloak's own script sets.
 const JAVA_OPENED_PACKAGES: [&str; 4] = ["java.util", "java.util.concurrent", "java.security", "java.lang"];
-/// Who made it.
+/// The administrator.
 const ADMIN: &str = "admin";
 
-/// The provider.
+/// The process of the provider.
 struct Keycloak {
     http: Http,
     url: String,
@@ -35,20 +35,20 @@ struct Keycloak {
 }
 
 impl Keycloak {
-    /// Starts it over plain HTTP.
+    /// Starts Keycloak over plain HTTP.
     async fn start() -> Self {
         let (keycloak, _) = Self::start_with(&[]).await;
         keycloak
     }
 
-    /// Starts it with more options; returns what it says of where it listens, too.
+    /// Starts Keycloak with additional options, and returns the address that it logs, too.
     async fn start_with(options: &[String]) -> (Self, String) {
         let installed = testbed::path("MCPM_TEST_KEYCLOAK");
         let home = tempfile::tempdir().unwrap();
         for part in ["lib", "conf", "providers", "themes"] {
             symlink(installed.join(part), home.path().join(part)).unwrap();
         }
-        // Not by its script, whose end would not be the server's.
+        // Keycloak is not started with its script, because killing the script would not end the server.
         let mut process = java(home.path())
             .args(["start", "--optimized", "--cache=local", "--http-enabled=true", "--http-host=127.0.0.1"])
             .args(["--http-port=0", "--hostname-strict=false"])
@@ -73,14 +73,14 @@ impl Keycloak {
             panic!("Keycloak ended:\n{all}")
         };
         let places = tokio::time::timeout(START_TIMEOUT, said).await.unwrap();
-        // What it goes on to say must not fill the pipe.
+        // The rest of its output must not fill the pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let url = places.split(' ').find(|place| place.starts_with("http://")).unwrap().to_owned();
         let http = Http(url.strip_prefix("http://").unwrap().parse().unwrap());
         (Self { http, url, process, _home: home }, places)
     }
 
-    /// Makes a realm, as `realm.json` says.
+    /// Creates a realm as described in `realm.json`.
     async fn realm(&self, name: &'static str) -> Realm<'_> {
         let mut realm: Value = serde_json::from_str(include_str!("realm.json")).unwrap();
         realm["realm"] = name.into();
@@ -88,7 +88,7 @@ impl Keycloak {
         Realm { keycloak: self, name }
     }
 
-    /// Asks for something in the name of who made it.
+    /// Sends a request as the administrator.
     async fn administer(&self, method: &str, path: &str, body: Value) -> Response {
         let form = format!("grant_type=password&client_id=admin-cli&username={ADMIN}&password={ADMIN}");
         let given = self.form("/realms/master/protocol/openid-connect/token", &form).await.json().await;
@@ -103,13 +103,13 @@ impl Keycloak {
         request.header("Content-Type", "application/x-www-form-urlencoded").send().await
     }
 
-    /// Ends it, and waits until it is gone.
+    /// Ends Keycloak, and waits until it has exited.
     async fn end(&mut self) {
         self.process.kill().await.unwrap();
     }
 }
 
-/// Java, with Keycloak in it.
+/// The Java command that runs Keycloak.
 fn java(home: &Path) -> Command {
     let mut java = Command::new("java");
     let property = |name: &str, path: &Path| format!("-D{name}={}", path.display());
@@ -124,14 +124,14 @@ fn java(home: &Path) -> Command {
     java
 }
 
-/// What a proxy answers to one who comes with a token: the status, and the reason of a refusal.
+/// A proxy's response to a caller with a token: the status, and the reason of a denial.
 async fn status_and_reason(proxy: SocketAddr, token: &str) -> (u16, Value) {
     let list = Modern(Http(proxy)).prepare(1, "tools/list", json!({}));
     let response = list.header("Authorization", &format!("Bearer {token}")).send().await;
     (response.status, response.answer().await["error"]["data"]["reason"].clone())
 }
 
-/// One realm of it.
+/// A realm of the provider.
 struct Realm<'a> {
     keycloak: &'a Keycloak,
     name: &'static str,
@@ -146,7 +146,7 @@ impl Realm<'_> {
         format!("{}/protocol/openid-connect/{name}", self.issuer())
     }
 
-    /// The access token of a user who has logged in with a client.
+    /// Returns the access token of a user who has logged in with a client.
     async fn token(&self, client: &str, user: &str) -> String {
         let form = format!(
             "grant_type=password&scope=openid&client_id={client}&username={user}&password={user}-password"
@@ -160,7 +160,7 @@ impl Realm<'_> {
         self.keycloak.administer(method, &format!("/admin/realms/{}/{path}", self.name), body).await
     }
 
-    /// What Keycloak calls a user.
+    /// Returns Keycloak's id of a user.
     async fn user(&self, name: &str) -> String {
         let found = self.administer("GET", &format!("users?exact=true&username={name}"), json!({})).await;
         found.json().await[0]["id"].as_str().unwrap().to_owned()

@@ -1,4 +1,5 @@
-//! Whom Keycloak's tokens let in: users who have logged in, for as long as Keycloak stands by them.
+//! Callers with tokens of Keycloak are allowed as long as their tokens are valid and, with introspection, their
+//! sessions exist.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,13 +13,13 @@ use crate::{
     protected_server::ProtectedServer,
 };
 
-/// Takes tokens that are signed.
+/// Validates signed tokens.
 fn with_jwks(realm: &Realm<'_>) -> impl FnOnce(ProxyBuilder) -> ProxyBuilder {
     let issuer = realm.issuer();
     |proxy| proxy.oidc_issuer(issuer).oidc_audience("front")
 }
 
-/// Asks about each token.
+/// Introspects each token.
 fn with_introspection(realm: &Realm<'_>, secret: &str) -> impl FnOnce(ProxyBuilder) -> ProxyBuilder {
     let (endpoint, secret) = (realm.endpoint("token/introspect"), secret.to_owned());
     |proxy| {
@@ -38,7 +39,7 @@ async fn keycloak_tokens_are_accepted_until_revoked() {
     a_proxy_logs_in_on_its_pages(&realm).await;
     whoever_is_logged_out_or_disabled_is_out_where_tokens_are_asked_about(&realm).await;
 
-    // With the keys at hand nobody needs to be asked; without them, nobody is let in.
+    // With cached keys, the provider is not needed; without them, every caller is denied.
     let knows = ProtectedServer::start(with_jwks(&realm)).await;
     let asks = ProtectedServer::start(with_introspection(&realm, "hush-front")).await;
     let (token, issuer) = (realm.token("desktop", "bob").await, realm.issuer());
@@ -53,7 +54,7 @@ async fn keycloak_tokens_are_accepted_until_revoked() {
     }
 }
 
-/// In the browser that the proxy opens, and in one on another device.
+/// The login in the browser that the proxy opens, and in a browser on another device.
 async fn a_proxy_logs_in_on_its_pages(realm: &Realm<'_>) {
     let served = ProtectedServer::start(with_jwks(realm)).await;
     for user in [Browser::Here, Browser::Elsewhere] {
@@ -76,7 +77,7 @@ async fn signed_tokens_are_checked_with_the_keys_of_their_realm(realm: &Realm<'_
         assert!(caller.tools().await.contains(&"test_simple_text".to_owned()));
     }
     let strange = ProtectedServer::start(|proxy| {
-        // The keys of one, in the name of the other.
+        // The keys of one realm, with the issuer of the other.
         proxy.oidc_issuer(other.issuer()).oidc_jwks_url(realm.endpoint("certs")).oidc_audience("front")
     })
     .await;
@@ -151,7 +152,7 @@ async fn whoever_is_logged_out_or_disabled_is_out_where_tokens_are_asked_about(r
     for caller in asks.callers(&realm.token("desktop", "ann").await).await {
         assert!(caller.tools().await.contains(&"test_simple_text".to_owned()));
     }
-    // Keycloak says of a token that is not for who asks no more than of nonsense.
+    // For a token with another audience, Keycloak's introspection returns the same as for an invalid token.
     for token in [realm.token("elsewhere", "ann").await, realm.token("slow", "ann").await, "nonsense".into()]
     {
         assert_eq!(status_and_reason(asks.proxy.address().unwrap(), &token).await, inactive());
@@ -163,7 +164,7 @@ async fn whoever_is_logged_out_or_disabled_is_out_where_tokens_are_asked_about(r
     let token = realm.token("desktop", "ann").await;
     assert_eq!(realm.administer("PUT", &user, json!({ "enabled": false })).await.status, 204);
     assert_eq!(status_and_reason(asks.proxy.address().unwrap(), &token).await, inactive(), "disabled");
-    // A signed token says nothing of that, and nobody is asked about it where keys are known.
+    // A signed token does not contain this information, and tokens are not introspected if keys are known.
     let served = ProtectedServer::start(with_jwks(realm)).await;
     assert_eq!(status_and_reason(served.proxy.address().unwrap(), &token).await.0, 200);
 

@@ -1,4 +1,4 @@
-//! A sick server costs its own requests, each with an answer, and is never asked twice.
+//! A faulty server affects only its own requests; each gets a response, and none is sent twice.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn a_server_that_is_not_there_is_503_with_the_id_of_the_request() {
     for id in [json!(1), json!("1")] {
         error(http.post("/mcp", body(id.clone())).send().await, 503, id).await;
     }
-    // Of a large body the id is read as far as it comes early.
+    // In a large body, the id is found only if it is near the beginning.
     let large = |first: &str| format!(r#"{{{first}"params":"{}"}}"#, "x".repeat(1 << 20));
     error(http.post("/mcp", large(r#""id":"early","#)).send().await, 503, json!("early")).await;
     error(http.post("/mcp", large(r#""id":7,"#)).chunked().send().await, 503, json!(7)).await;
@@ -68,13 +68,13 @@ async fn a_request_on_a_connection_that_breaks_off_is_not_sent_again() {
     let (response, mut connection, _) = front.begin(front.http.post("/mcp", body(json!(1)))).await;
     connection.answer("200 OK", "", "{}").await;
     assert_eq!(response.await.unwrap().text().await, "{}");
-    // The same connection takes the second request and then ends.
+    // The same connection is used for the second request, and then closes.
     let response = tokio::spawn(front.http.post("/mcp", body(json!(2))).send());
     connection.request().await;
     drop(connection);
     error(response.await.unwrap(), 502, json!(2)).await;
     assert!(front.upstream.try_accept().await.is_none(), "the request was sent twice");
-    // The next one is sent on a new one.
+    // The next request is sent on a new connection.
     let (_, response) = front.exchange(front.http.post("/mcp", body(json!(3))), "200 OK", "", "{}").await;
     assert_eq!(response.status, 200);
 }
@@ -87,7 +87,7 @@ async fn an_idempotent_request_without_a_body_is_sent_again() {
         let (response, mut connection, _) = front.begin(front.http.post("/mcp", body(json!(1)))).await;
         connection.answer("200 OK", "", "{}").await;
         assert_eq!(response.await.unwrap().text().await, "{}");
-        // The same connection takes the second request and then ends.
+        // The same connection is used for the second request, and then closes.
         let response = tokio::spawn(front.http.request(method, "/mcp").send());
         connection.request().await;
         drop(connection);
@@ -124,7 +124,7 @@ async fn an_answer_that_breaks_off_breaks_off_for_the_client_too() {
     assert_eq!(response.event().await.unwrap().data, "{}");
     drop(connection);
     assert_eq!(response.bytes().await, Err(BodyTruncated));
-    // The listener goes on.
+    // The listener still works.
     let (_, response) = front.exchange(front.http.post("/mcp", body(json!(2))), "200 OK", "", "{}").await;
     assert_eq!(response.status, 200);
 }
@@ -143,7 +143,7 @@ async fn a_server_that_answers_before_it_has_read_the_request_is_believed() {
     let large = front.http.post("/mcp", "x".repeat(4 << 20));
     let response = tokio::spawn(large.send());
     let mut connection = front.upstream.accept().await;
-    // Before that, it would be an answer to nothing.
+    // Without this, the response would come before any request.
     connection.head().await;
     connection.answer("401 Unauthorized", "Connection: close\r\n", "no").await;
     assert_eq!(response.await.unwrap().status, 401);

@@ -1,4 +1,4 @@
-//! A proxy in front of a server that speaks HTTP passes everything on as it is.
+//! A proxy in front of an HTTP server forwards everything unchanged.
 
 mod faults;
 mod requests;
@@ -20,7 +20,7 @@ struct ForwardFixture {
 }
 
 impl ForwardFixture {
-    /// A proxy whose target has this path.
+    /// Starts a proxy whose target has this path.
     async fn of(path: &str) -> Self {
         let upstream = Upstream::listen().await;
         let proxy = Proxy::builder("up", upstream.uri(path)).build().unwrap();
@@ -28,7 +28,8 @@ impl ForwardFixture {
         Self { upstream, http: Http(running.address().unwrap()), running }
     }
 
-    /// Sends a request through the proxy and answers it; returns what the server saw and the client got.
+    /// Sends a request through the proxy and responds to it; returns the request that the server received and the
+    /// response that the client received.
     async fn exchange(
         &self,
         request: Request,
@@ -44,7 +45,7 @@ impl ForwardFixture {
         tokio::join!(answering, request.send())
     }
 
-    /// Sends a request and hands out both ends.
+    /// Sends a request, and returns both connections.
     async fn begin(
         &self,
         request: Request,

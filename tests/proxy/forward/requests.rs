@@ -1,4 +1,4 @@
-//! One request and one answer.
+//! Single requests and responses.
 
 use mcpm_tests::harness::mcp::request;
 use serde_json::json;
@@ -236,7 +236,7 @@ async fn bodies_beyond_the_limit_are_413() {
     assert_eq!(response.status, 413);
     assert_eq!(response.json().await["id"], 1);
     assert!(front.upstream.try_accept().await.is_none());
-    // Of a body that does not say its size, the server sees a part and never the end.
+    // If a body does not announce its size, the server receives a part of it and no end.
     let response = tokio::spawn(front.http.post("/mcp", body).chunked().send());
     let mut connection = front.upstream.accept().await;
     connection.closed().await;

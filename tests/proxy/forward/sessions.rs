@@ -1,5 +1,5 @@
-//! A session that its server has lost is opened again, and its client keeps its id (house decision: a sick backend
-//! costs no sessions, unless they cannot be opened again).
+//! The proxy opens a session again that the server has lost, and the client keeps its id: a faulty server costs no
+//! sessions, unless they cannot be opened again.
 
 use std::{
     collections::BTreeSet,
@@ -23,10 +23,10 @@ struct Server(Arc<Mutex<State>>);
 struct State {
     opened: usize,
     live: BTreeSet<String>,
-    /// What came, as method of the message or of HTTP, session and credentials.
+    /// The requests: MCP method or HTTP method, session, and credentials.
     seen: Vec<(String, String, String)>,
     initialize: Vec<String>,
-    /// Instead of an answer to `initialize`.
+    /// A response to `initialize` that replaces the normal one.
     refuses: bool,
     version: Option<&'static str>,
     in_events: bool,
@@ -148,7 +148,7 @@ async fn a_lost_session_is_opened_again_and_the_call_repeated() {
                 ("tools/call", &new),
             ];
             assert_eq!(server.seen(), pairs(&expected));
-            // From then on nothing is done twice.
+            // From then on, no request is repeated.
             let response = session.request(1, "tools/call", tool("x", json!({}))).await;
             assert_eq!(response.headers.get("mcp-session-id"), Some("session-1"));
             assert_eq!(server.seen()[4..], pairs(&[("tools/call", &new)]));
@@ -204,7 +204,7 @@ async fn credentials_are_those_of_the_request_at_hand() {
     server.forget();
     let call = request(1, "tools/call", tool("x", json!({}))).to_string();
     let call = session.with_session_headers(http.post("/mcp", call)).header("Authorization", "Bearer new");
-    // An answer to the proxy itself must be one that it can read.
+    // The proxy must be able to read the response to its own request.
     let call = call.header("Accept-Encoding", "gzip");
     assert_eq!(call.send().await.status, 200);
     assert!(server.state().seen.iter().all(|(_, _, credentials)| credentials == "Bearer new"));
@@ -223,7 +223,7 @@ async fn a_session_that_cannot_be_opened_again_is_404_with_the_id_of_the_request
         assert_eq!(response.status, 404);
         let answer = response.json().await;
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("b"), &json!(-32001)));
-        // It is asked once: what comes then is the server's own word.
+        // The proxy repeats the request only once; the next response of the server is forwarded.
         let opened = server.state().initialize.len();
         assert_eq!(session.request("b", "tools/call", tool("x", json!({}))).await.status, 404);
         assert_eq!(server.state().initialize.len(), opened);
@@ -239,7 +239,7 @@ async fn other_errors_do_not_reopen_a_session() {
     assert_eq!(response.status, 404);
     assert_eq!(response.json().await["error"]["code"], -32601);
     server.forget();
-    // Another path, a session that nobody opened here, and a body that was not kept.
+    // Another path, a session that was not opened through this proxy, and a body that was not stored.
     let call = request(1, "tools/call", tool("x", json!({}))).to_string();
     let elsewhere = session.with_session_headers(http.post("/other", call.clone())).send().await;
     let strange = session
@@ -273,7 +273,7 @@ async fn reused_server_session_ids_do_not_mix_clients() {
     server.forget();
     server.state().opened = 0;
     assert_eq!(second.call("a", "x", json!({})).await["result"]["session"], "session-1");
-    // To the server this is the id of the other one now.
+    // To the server, this is now the id of the other session.
     assert_eq!(first.call("b", "x", json!({})).await["result"]["session"], "session-2");
     assert_eq!(second.call("c", "x", json!({})).await["result"]["session"], "session-1");
     let stranger = http.post("/mcp", request(1, "tools/call", tool("x", json!({}))).to_string());

@@ -1,4 +1,4 @@
-//! Streams of events are never held back.
+//! Event streams are forwarded without delay.
 
 use mcpm_tests::harness::mcp::request;
 use serde_json::json;
@@ -43,7 +43,7 @@ async fn a_compressed_stream_is_passed_as_it_comes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_leaves_closes_the_connection_to_the_server() {
-    // Before the head of the answer, with a stream that is silent, and with one that is not.
+    // Before the head of the response, with a silent stream, and with an active stream.
     for begun in [false, true] {
         for method in ["POST", "GET"] {
             let front = ForwardFixture::of("/").await;
@@ -51,7 +51,7 @@ async fn a_client_that_leaves_closes_the_connection_to_the_server() {
                 "POST" => front.http.post("/mcp", request(1, "x", json!({})).to_string()),
                 _ => front.http.get("/mcp"),
             };
-            // No timer of the proxy ends either within the limit of this wait.
+            // No timer of the proxy ends either of them within the time limit of this wait.
             if begun {
                 let (response, mut connection, _) = front.begin(asked).await;
                 connection.begin_events().await;
@@ -84,12 +84,12 @@ async fn the_endpoint_event_points_to_the_proxy() {
         assert_eq!(received.line, "GET /sse HTTP/1.1");
         connection.begin_events().await;
         let mut response = response.await.unwrap();
-        // In two pieces, the first of which says nothing yet.
+        // In two parts, the first of which contains no complete event.
         connection.chunk("event: endpoint\r\n").await;
         connection.chunk(&format!("data: {said}\r\n\r\n")).await;
         let event = response.event().await.unwrap();
         assert_eq!((event.name.as_deref(), event.data.as_str()), (Some("endpoint"), seen), "{said}");
-        // A message that looks like one is a message.
+        // A message that looks like an event is a message.
         let other = format!("event: endpoint\ndata: http://{own}/other\n\n");
         connection.chunk(&other).await;
         assert_eq!(response.chunk().await.unwrap().unwrap(), other.as_bytes());

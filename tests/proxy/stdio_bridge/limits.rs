@@ -1,4 +1,4 @@
-//! What a bridge does not send or forward: messages that are invalid, late, cancelled or do not fit.
+//! Messages that a bridge does not send or forward: invalid, late, cancelled or oversized ones.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::{Client, JSON, end_session, expect, handshake, result};
 async fn a_response_that_cannot_be_sent_ends_the_request_of_the_server() {
     let upstream = Upstream::listen().await;
     let mut client = Client::start(StdioBridge::builder(upstream.uri("/mcp")));
-    // The ids of client and server are independent.
+    // The ids of the client and of the server are independent.
     client.send(request(9, "ping", json!({}))).await;
     let (mut pinged, _) = expect(&upstream, "ping").await;
     for text in [
@@ -41,7 +41,7 @@ async fn a_slow_notification_delays_neither_responses_nor_reading() {
     let mut client = Client::start(StdioBridge::builder(upstream.uri("/mcp")));
     client.send(notification("slow", json!({}))).await;
     let (mut slow, _) = expect(&upstream, "slow").await;
-    // More than can wait.
+    // More messages than can wait.
     for _ in 0..300 {
         client.send(notification("waiting", json!({}))).await;
     }
@@ -73,14 +73,14 @@ async fn a_request_that_is_cancelled_before_it_is_sent_is_not_sent() {
     client.send(request(1, "tools/list", json!({}))).await;
     client.send(notification("notifications/cancelled", json!({ "requestId": 1 }))).await;
     client.send(request(2, "ping", json!({}))).await;
-    // It has read what was before.
+    // The bridge has read everything before this.
     client.write("{\n").await;
     assert_eq!(client.receive().await["error"]["code"], -32700);
     slow.answer("202 Accepted", "Connection: close\r\n", "").await;
     let (mut connection, _) = expect(&upstream, "ping").await;
     connection.answer("200 OK", JSON, &result(json!(2), json!({}))).await;
     assert_eq!(client.receive().await["id"], 2);
-    // The server learns of the cancellation of a request that it has, which it may still answer.
+    // The server is notified of the cancellation of a request that it has, to which it may still respond.
     client.send(request(3, "tools/list", json!({}))).await;
     let (mut listed, _) = expect(&upstream, "tools/list").await;
     client.send(notification("notifications/cancelled", json!({ "requestId": 3 }))).await;
