@@ -1,30 +1,30 @@
 //! Configures glibc's allocator to return memory to the system after clients and servers made a proxy allocate it.
 //!
-//! By default, glibc keeps more and more of what is freed: the size from which a buffer is mapped on its own, and
-//! unmapped when it is freed, rises with the buffers that are freed, to 32 MiB, and free pages below a used one stay.
-//! See `docs/decisions/0038-allocator.md`.
+//! By default, glibc retains more and more freed memory. It maps and unmaps large buffers separately, but the size from
+//! which it does so rises to up to 32 MiB with the sizes of freed buffers. Free pages below a used one are not returned
+//! either. See `docs/decisions/0038-allocator.md`.
 
 use std::{fs, time::Duration};
 
 use tokio::time::MissedTickBehavior;
 
-/// Size in bytes from which a buffer is mapped on its own, and from which free memory at the end of the heap is given
-/// back. It is the value that glibc begins with.
+/// Size in bytes from which a buffer is mapped separately, and from which free memory at the end of the heap is
+/// returned. It is glibc's initial value.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const MMAP_THRESHOLD_BYTES: libc::c_int = 128 << 10;
-/// Most heaps: the proxy runs on one thread, and few others allocate.
+/// Maximum number of heaps: the proxy runs on one thread, and few other threads allocate.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const MAX_ARENAS: libc::c_int = 2;
-/// How often free pages are given back.
+/// The interval at which free pages are returned.
 const TRIM_INTERVAL: Duration = Duration::from_secs(30);
-/// Growth in pages since the last time that is worth it.
+/// Minimum growth in pages since the last return.
 const MIN_GROWTH_PAGES: u64 = 64;
 
 /// Sets the limits; must be called before other threads run.
 pub(crate) fn configure() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[expect(unsafe_code, reason = "nothing else sets glibc's allocator")]
-    // SAFETY: `mallopt` takes numbers, and reports what it does not know.
+    // SAFETY: `mallopt` takes numbers, and returns an error for unknown ones.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
         libc::mallopt(libc::M_TRIM_THRESHOLD, MMAP_THRESHOLD_BYTES);
@@ -32,11 +32,11 @@ pub(crate) fn configure() {
     }
 }
 
-/// Gives free pages back from time to time, if the process has grown.
+/// Returns free pages to the system periodically, if the process has grown.
 pub(crate) async fn trim_regularly() {
     let mut ticks = tokio::time::interval(TRIM_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first one is due at once.
+    // The first tick is immediate.
     ticks.tick().await;
     let mut before = resident_pages();
     loop {
@@ -57,7 +57,7 @@ fn trim() {
     }
 }
 
-/// The resident pages of this process; 0 if they are unknown.
+/// Returns the number of resident pages of this process; 0 if it is unknown.
 fn resident_pages() -> u64 {
     let counts = fs::read_to_string("/proc/self/statm").unwrap_or_default();
     counts.split(' ').nth(1).and_then(|count| count.parse().ok()).unwrap_or(0)

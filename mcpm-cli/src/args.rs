@@ -19,18 +19,18 @@ pub(crate) fn add<O: OptionSet>(command: Command) -> Command {
     command.args(own.map(arg_of_many))
 }
 
-/// Converts an option of a command with many, of which the short help shows the common ones only.
+/// Converts an option of a command with many options; its short help shows only the common ones.
 pub(crate) fn arg_of_many(spec: &'static OptionSpec) -> Arg {
     arg(spec).hide_short_help(spec.place == ArgumentPosition::Flag && !spec.common)
 }
 
-/// Whether debug mode was requested.
+/// Returns whether debug mode was requested.
 pub(crate) fn debug(matches: &ArgMatches) -> bool {
-    // All commands have the global options; the rows of `run` represent them.
+    // All commands have the global options; the rows of `run` represent these options in the table.
     let mut options = WorkloadOptions::default();
     for spec in WorkloadOptions::SPECS.iter().filter(|spec| spec.place == ArgumentPosition::Global) {
         if let Ok(Some(text)) = matches.try_get_one::<String>(spec.name) {
-            // The parser has validated it.
+            // The parser has validated the value.
             let _ = options.set(spec.name, text);
         }
     }
@@ -65,7 +65,7 @@ pub(crate) fn arg(spec: &'static OptionSpec) -> Arg {
     };
     let arg = match spec.arity {
         Arity::Many | Arity::List => arg.action(ArgAction::Append),
-        // The last one wins, so that a flag can be appended to override an earlier one.
+        // The last value wins, so that a flag can be appended to override an earlier one.
         Arity::One if matches!(spec.place, ArgumentPosition::Flag | ArgumentPosition::Global) => {
             arg.action(ArgAction::Set).overrides_with(spec.name)
         }
@@ -93,13 +93,13 @@ fn parser(spec: &'static OptionSpec) -> ValueParser {
             PossibleValuesParser::new(words.iter().map(value)).into()
         }
         ValueKind::Bool => PossibleValuesParser::new(["true", "false"]).into(),
-        // Clap would repeat an invalid value; the library, which validates it again, does not.
+        // Clap would repeat an invalid value in its message; the library, which validates the value again, does not.
         _ if spec.hides_value() => ValueParser::string(),
         _ => ValueParser::new(|text: &str| spec.check(text).map(|()| text.to_owned())),
     }
 }
 
-/// A parser of integers from 0 to `maximum`.
+/// Returns a parser of integers from 0 to `maximum`.
 pub(crate) fn whole_number(maximum: u64) -> ValueParser {
     ValueParser::new(move |text: &str| match text.parse::<u64>() {
         Ok(number) if number <= maximum => Ok(number),
@@ -129,7 +129,7 @@ fn help(spec: &OptionSpec) -> String {
     help
 }
 
-/// A variable with its value: a name alone has that of the environment of this program.
+/// Returns a variable with its value: for a name alone, the value is that of the variable in mcpm's own environment.
 fn with_value(text: &str) -> Cow<'_, str> {
     match std::env::var(text) {
         Ok(value) if !text.contains('=') => format!("{text}={value}").into(),

@@ -1,4 +1,4 @@
-//! Parsing of command lines.
+//! Tests of the parsing of command lines.
 
 use clap::error::ErrorKind as Refusal;
 use mcpm::options::{OptionSet, ProxyOptions, Transport, WorkloadOptions};
@@ -17,7 +17,7 @@ fn refusal(arguments: &[&str]) -> clap::Error {
 #[test]
 fn the_command_line_is_sound() {
     let mut all = command();
-    // Adds the arguments that are deferred until a command is used.
+    // Adds the arguments whose definition is deferred until a command is used.
     all.build();
     all.debug_assert();
 }

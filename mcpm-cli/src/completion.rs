@@ -1,9 +1,9 @@
-//! Completion of names in shells. The script of a shell calls this program with [`VARIABLE`] set, and this finds the
-//! names.
+//! Completion of names in shells. A shell's completion script calls this program with [`VARIABLE`] set, and this module
+//! finds the names.
 //!
-//! Nothing is asked, unlocked or connected to: names come from the environment and from files of this machine. Names
-//! with characters that mean something to a shell are not offered, since servers and registries choose names of their
-//! own. Names of files are offered, and [`shells`] has them quoted.
+//! Completion does not prompt, unlock or connect to anything: names come from the environment and from files of this
+//! machine. Names that contain special characters of a shell are omitted, because servers and registries choose their
+//! own names. File names are completed, and [`shells`] makes the shells quote them.
 
 use std::{
     env,
@@ -25,10 +25,10 @@ use mcpm::{
 
 use crate::{commands::server_args, executor, exit, shells, tool_names, topics};
 
-/// The variable that a shell sets when it asks for completions.
+/// The variable that a shell sets when it requests completions.
 pub(crate) const VARIABLE: &str = "MCPM_COMPLETE";
 
-/// Answers a shell that asks for completions; `None` if none does.
+/// Responds to a shell that requests completions; `None` if the program was started normally.
 pub(crate) fn answer(arguments: &[OsString]) -> Option<ExitCode> {
     env::var_os(VARIABLE)?;
     let folder = env::current_dir().ok();
@@ -47,10 +47,10 @@ pub(crate) fn answer(arguments: &[OsString]) -> Option<ExitCode> {
     }
 }
 
-/// The command line with the topics of `help`, which are no commands for the parser.
+/// Returns the command line with the topics of `help` as commands; the normal parser does not know them.
 fn command() -> Command {
     let mut command = crate::command();
-    // Clap adds `help`.
+    // Clap adds its own `help`.
     command.build();
     command.mut_subcommand("help", |help| help.subcommands(topics::commands()))
 }
@@ -73,17 +73,17 @@ pub(crate) fn clients() -> ArgValueCompleter {
     completer(|| Ok(Clients::names().into_iter().map(str::to_owned).collect()))
 }
 
-/// Completes the secrets of the environment. Listing those of a store may unlock it, or derive a key.
+/// Completes secrets of the environment provider. Listing the secrets of a store may unlock it, or derive a key.
 pub(crate) fn secrets() -> ArgValueCompleter {
     completer(|| Ok(Environment::from_process().secrets.overrides.into_keys().collect()))
 }
 
-/// Completes servers of the registry, if that is on this machine.
+/// Completes servers of the registry, if the registry is built in or a file on this machine.
 pub(crate) fn servers() -> ArgValueCompleter {
     completer(registry_names)
 }
 
-/// Completes what `run` starts: servers of the registry, and paths of scripts and projects.
+/// Completes the argument of `run`: servers of the registry, and paths of scripts and projects.
 pub(crate) fn servers_and_paths() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let is_path = current.to_string_lossy().starts_with(['.', '/', '~']);
@@ -91,11 +91,11 @@ pub(crate) fn servers_and_paths() -> ArgValueCompleter {
     })
 }
 
-/// Completes the tools that the last `mcpm tools` or `mcpm call` saw, if the command names a workload.
+/// Completes the tools that the last `mcpm tools` or `mcpm call` listed, if the command names a workload.
 pub(crate) fn tools() -> ArgValueCompleter {
     completer(|| {
         let words = env::args_os().skip_while(|word| word != "--").skip(1);
-        // The last word is not complete yet.
+        // The last word is still being typed.
         let matches = crate::command().ignore_errors(true).try_get_matches_from(words);
         let target = matches.ok().and_then(|matches| {
             let (_, matches) = matches.subcommand()?;
@@ -119,7 +119,7 @@ fn completer(names: impl Fn() -> Result<Vec<String>> + Send + Sync + 'static) ->
     ArgValueCompleter::new(move |current: &OsStr| matching(names(), current))
 }
 
-/// The names that begin with what was typed; none if they cannot be found.
+/// Returns the names that begin with the typed text; none if they cannot be found.
 fn matching(names: Result<Vec<String>>, current: &OsStr) -> Vec<CompletionCandidate> {
     let Some(current) = current.to_str() else { return Vec::new() };
     let names = names.unwrap_or_default().into_iter();
@@ -127,7 +127,7 @@ fn matching(names: Result<Vec<String>>, current: &OsStr) -> Vec<CompletionCandid
     names.map(CompletionCandidate::new).collect()
 }
 
-/// Whether a name is one word to every shell.
+/// Returns whether every shell reads a name as one word.
 fn is_plain(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-./:@+".contains(c))

@@ -1,5 +1,5 @@
-//! Runs the asynchronous part of a command on a current-thread runtime: a proxy in front of one server does not
-//! need more threads, and avoids wake-ups between them.
+//! Runs the asynchronous part of a command on a current-thread runtime: a proxy in front of one server does not need
+//! more threads, and a single thread avoids wake-ups between threads.
 
 use mcpm::{Error, ErrorKind, Result};
 

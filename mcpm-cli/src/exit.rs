@@ -54,7 +54,7 @@ pub(crate) fn of_error(kind: ErrorKind) -> ExitCode {
     })
 }
 
-/// Returns the exit code of a server, as far as it fits in one byte.
+/// Returns the exit code of a server, if it fits into one byte.
 pub(crate) fn of_server(exit: Option<Exit>) -> ExitCode {
     match exit {
         Some(exit) => ExitCode::from(u8::try_from(exit.code).unwrap_or(FAILURE)),

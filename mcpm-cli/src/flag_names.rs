@@ -1,8 +1,8 @@
-//! Rewrites the library's messages for the command line: names of settings become flags.
+//! Rewrites the library's messages for the command line: replaces names of settings by flags.
 //!
-//! The library names a setting by its field, because it is used from several languages. A name is only recognized
-//! as a setting by the words around it: messages about files contain the same names for fields, and users may have
-//! given the same names to tools, groups and servers.
+//! The library names a setting by its field, because it is used from several languages. Only the words around a name
+//! show that it is a setting: messages about files contain the same names for fields, and users may have given the same
+//! names to tools, groups and servers.
 
 use mcpm::options::{ArgumentPosition, OptionSet, OptionSpec, ProxyOptions, ValueKind, WorkloadOptions};
 
@@ -28,10 +28,10 @@ const ABOUT: [&str; 11] = [
     " is not supported yet",
 ];
 
-/// What it says of settings anywhere in a message.
+/// Words after a setting anywhere in a message.
 const ANYWHERE: [&str; 3] = [" has no effect", " cannot be used with ", " set to `"];
 
-/// A setting of `mcpm proxy tunnel`, which is in no table of options.
+/// A setting of `mcpm proxy tunnel`, which is not in the option table.
 const TUNNEL_FIELD: &str = "`allow_unauthenticated`";
 const TUNNEL_FLAG: &str = "`--allow-unauthenticated`";
 
@@ -90,7 +90,7 @@ fn in_context(message: String) -> String {
     option.unwrap_or(message)
 }
 
-/// Whether a message begins with settings, of which it then says something.
+/// Returns whether a message begins with settings that it then describes.
 fn begins_with_settings(message: &str) -> bool {
     let mut rest = message;
     while let Some((_, after)) = rest.strip_prefix('`').and_then(setting) {
@@ -103,7 +103,7 @@ fn begins_with_settings(message: &str) -> bool {
     false
 }
 
-/// Whether the words around the name of a setting speak of the setting.
+/// Returns whether the words around a name show that it is a setting.
 fn is_named(before: &str, after: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let mut starts = BEFORE.iter().filter_map(|word| before.strip_suffix(*word));
@@ -113,7 +113,7 @@ fn is_named(before: &str, after: &str) -> bool {
         || ANYWHERE.iter().any(|about| after.starts_with(*about))
 }
 
-/// The setting whose name is quoted here, and what follows.
+/// Returns the setting whose name is quoted here, and the rest of the message.
 fn setting(quoted: &str) -> Option<(&'static OptionSpec, &str)> {
     let (name, after) = quoted.split_once('`')?;
     Some((spec(name)?, after))

@@ -41,9 +41,9 @@ const QUIET: &str = "quiet";
 
 /// Returns the whole command line, for parsing, man pages and completions.
 ///
-/// The arguments of a command are added when clap reaches that command, so that others cost nothing.
+/// The arguments of a command are added when clap reaches that command, so that other commands cost nothing.
 pub fn command() -> Command {
-    // All commands have the global options; the rows of `run` represent them.
+    // All commands have the global options; the rows of `run` represent these options in the table.
     let global = WorkloadOptions::SPECS.iter().filter(|spec| spec.place == ArgumentPosition::Global);
     Command::new("mcpm")
         .version(env!("CARGO_PKG_VERSION"))
@@ -69,7 +69,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut arguments = arguments.into_iter().peekable();
     let program = arguments.next();
     if arguments.peek().is_some_and(|first| first == supervise::SUPERVISE_COMMAND) {
-        // The parent process has reported its errors.
+        // The parent process has printed its errors.
         return supervise::main().map_or(ExitCode::from(exit::FAILURE), |()| ExitCode::SUCCESS);
     }
     let arguments: Vec<OsString> = program.into_iter().chain(arguments).collect();
@@ -83,7 +83,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 return output::write(text.as_bytes())
                     .map_or(ExitCode::from(exit::FAILURE), |()| ExitCode::SUCCESS);
             }
-            // Errors are ignored: the reader may have closed the pipe.
+            // Errors are ignored, because the reader may have closed the pipe.
             let _ = asked.print();
             return exit::of_usage(&asked);
         }
@@ -104,7 +104,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     })
 }
 
-/// Whether `--quiet` was given, after the command or after one below it.
+/// Returns whether `--quiet` was given, after the command or after one of its subcommands.
 fn is_quiet(matches: &ArgMatches) -> bool {
     matches.get_flag(QUIET) || matches.subcommand().is_some_and(|(_, below)| is_quiet(below))
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use mcpm::user_prompt::LoginPrompt;
 
-/// Shows a login; `opened` says whether the browser was started.
+/// Shows a login; `opened` is whether the browser was started.
 pub(crate) fn show(login: &LoginPrompt, opened: bool) {
     let how = match opened {
         true => "the browser opens this page; if it does not, open it yourself",
@@ -20,6 +20,6 @@ pub(crate) fn show(login: &LoginPrompt, opened: bool) {
             false => format!("The page shows the code {}, or asks for it.\n", device.code),
         };
     }
-    // Standard error may be closed; then the browser is what is left.
+    // If standard error is closed, the user still has the browser.
     let _ = io::stderr().write_all(text.as_bytes());
 }

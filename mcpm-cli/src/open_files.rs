@@ -2,14 +2,14 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Enough for the 2048 connections of clients, a connection to the server for each, and all else. macOS has no higher
-/// limit (`OPEN_MAX`).
+/// Enough for the 2048 connections of clients, one connection to the server for each of them, and all other files.
+/// macOS has no higher limit (`OPEN_MAX`).
 const MAX_OPEN_FILES: u64 = 10_240;
 
-/// Raises the limit of this process, as far as the system allows. By default, it is 256 on macOS and 1024 on Linux.
+/// Raises the limit of this process as far as the system allows. The default is 256 on macOS and 1024 on Linux.
 pub(crate) fn raise_limit() {
     if let Some(limit) = raised(getrlimit(Resource::Nofile)) {
-        // Under a lower limit, further connections wait.
+        // With a lower limit, further connections wait.
         let _ = setrlimit(Resource::Nofile, limit);
     }
 }

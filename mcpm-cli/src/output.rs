@@ -44,34 +44,34 @@ pub(crate) fn write(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Whether hints and progress are left out.
+/// Whether hints and progress are omitted.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Leaves out hints and progress from now on.
+/// Omits hints and progress from now on.
 pub(crate) fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
-/// Whether hints and progress are left out.
+/// Returns whether hints and progress are omitted.
 pub(crate) fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// Writes to standard error what was done. Control characters are escaped, since a name in a file of others may be in
-/// it.
+/// Writes a completed action to standard error. Control characters are escaped, because the text may contain a name
+/// from a file of others.
 pub(crate) fn note(text: impl AsRef<str>) {
     // Standard error may be closed.
     let _ = writeln!(io::stderr(), "{}", escape_text(text.as_ref()));
 }
 
-/// Writes to standard error what the user can do next. It is not part of the result, which a script may read.
+/// Writes the next step for the user to standard error. It is not part of the result, which a script may read.
 pub(crate) fn hint(text: impl AsRef<str>) {
     if !is_quiet() {
         note(text);
     }
 }
 
-/// Writes the name of what a command has changed.
+/// Writes the name of the item that a command has changed.
 pub(crate) fn name(matches: &ArgMatches, name: &str) -> Result<()> {
     match format(matches) {
         JSON => json(&serde_json::json!({ "name": name })),
@@ -84,7 +84,7 @@ pub(crate) fn line(text: impl AsRef<str>) -> Result<()> {
     write(format!("{}\n", text.as_ref()).as_bytes())
 }
 
-/// Writes text of a server. A terminal gets its control characters escaped, except for line breaks and tabs.
+/// Writes a server's text. On a terminal, its control characters are escaped, except for line breaks and tabs.
 pub(crate) fn text(text: &str) -> Result<()> {
     if io::stdout().is_terminal() { line(escape_text(text)) } else { line(text) }
 }
@@ -97,21 +97,21 @@ pub(crate) fn escape_text(text: &str) -> String {
     text.chars().map(escaped).collect()
 }
 
-/// Writes a warning to standard error, with the names of settings as flags. Control characters are escaped, since a
-/// name of a file or a text of a server may be in it.
+/// Writes a warning to standard error, with flags in place of the names of settings. Control characters are escaped,
+/// because the text may contain a file name or a server's text.
 pub(crate) fn warning(message: &str) {
     // Standard error may be closed.
     let _ = writeln!(io::stderr(), "warning: {}", escape_text(&with_flags(message)));
 }
 
-/// Writes a JSON document. Characters that could control a terminal are escaped; readers get them back.
+/// Writes a JSON document. Characters that could control a terminal are escaped; JSON parsers restore them.
 pub(crate) fn json(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the result").source(error))?;
     line(escape_json(&text))
 }
 
-/// Escapes what the writer of JSON leaves in strings. Line breaks are between values only.
+/// Escapes control characters that the JSON serializer leaves in strings. Line breaks exist only between values.
 fn escape_json(text: &str) -> String {
     let escaped = |c: char| match c {
         '\n' => c.to_string(),
@@ -152,7 +152,7 @@ fn aligned(rows: &[Vec<String>], terminal: Option<usize>) -> Result<()> {
     for row in rows {
         let cells = row.iter().zip(&widths).map(|(cell, width)| {
             let shown = if terminal.is_some() { shorten(cell, *width) } else { cell.into() };
-            // A long cell does not widen all others.
+            // A long cell must not widen all other rows.
             let gap = (*width).min(MAX_PADDED).saturating_sub(shown.chars().count());
             shown.into_owned() + &" ".repeat(gap)
         });
@@ -170,8 +170,8 @@ const MAX_PADDED: usize = 200;
 /// The width below which no column is narrowed.
 const MIN_WIDTH: usize = 8;
 
-/// Narrows the widest columns until a row fits into the terminal, as far as that is possible. Cells that are URLs stay
-/// whole, because they are copied.
+/// Narrows the widest columns until rows fit into the terminal, as far as possible. Cells that are URLs are not
+/// shortened, because users copy them.
 fn narrow(widths: &mut [usize], rows: &[Vec<String>], terminal: usize) {
     let least = |column: usize| {
         let is_url = |cell: &&String| cell.contains("://") && !cell.contains(char::is_whitespace);
@@ -189,7 +189,7 @@ fn narrow(widths: &mut [usize], rows: &[Vec<String>], terminal: usize) {
     }
 }
 
-/// The text, or as much of it as fits, with an ellipsis.
+/// Returns the text, or the part of it that fits, with an ellipsis.
 pub(crate) fn shorten(text: &str, width: usize) -> Cow<'_, str> {
     match text.chars().count() <= width {
         true => text.into(),
@@ -197,7 +197,7 @@ pub(crate) fn shorten(text: &str, width: usize) -> Cow<'_, str> {
     }
 }
 
-/// The columns of the terminal that standard output is.
+/// Returns the number of columns of the terminal on standard output.
 fn terminal_width() -> Option<usize> {
     #[cfg(unix)]
     if let Ok(size) = rustix::termios::tcgetwinsize(io::stdout()) {
@@ -206,7 +206,7 @@ fn terminal_width() -> Option<usize> {
     None
 }
 
-/// A point in time as text says it: how long ago it was. Anything that is no time in RFC 3339 is unchanged.
+/// Returns how long ago a time was, as text. A text that is not a time in RFC 3339 format is returned unchanged.
 pub(crate) fn ago(time: &str) -> String {
     let Ok(then) = humantime::parse_rfc3339(time) else { return time.to_owned() };
     let seconds = SystemTime::now().duration_since(then).unwrap_or_default().as_secs();
@@ -224,7 +224,8 @@ pub(crate) fn escape_control(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// Whether a terminal acts on a character: control characters, and those that change the direction of what follows.
+/// Returns whether a terminal interprets a character: control characters, and characters that change the text
+/// direction.
 fn controls_terminal(c: char) -> bool {
     let changes_direction =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -13,7 +13,7 @@ use mcpm::workload::{EventStream, WorkloadEvent};
 
 use crate::output::{self, escape_control};
 
-/// How often the time that a command has waited is shown anew, and how long it waits before that is shown at all.
+/// The interval at which the waiting time is redrawn, and the delay before it is shown first.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Shows events on standard error.
@@ -22,12 +22,12 @@ pub(crate) struct Progress {
     pull: OnceLock<ProgressBar>,
     build: OnceLock<ProgressBar>,
     wait: OnceLock<ProgressBar>,
-    /// How long the server may take to become ready.
+    /// Maximum time for the server to become ready.
     start_timeout: Duration,
 }
 
 impl Progress {
-    /// Shows the progress of the start of a server that may take that long to become ready.
+    /// Shows the progress of a start, in which the server may take this long to become ready.
     pub(crate) fn of_start(timeout: Duration) -> Self {
         Self { start_timeout: timeout, ..Self::default() }
     }
@@ -53,7 +53,7 @@ impl Progress {
             }
             WorkloadEvent::BuildOutput { line } => {
                 if let Some(build) = self.build.get() {
-                    // A package writes it.
+                    // A package determines this text.
                     build.set_message(escape_control(line));
                 }
             }
@@ -89,7 +89,7 @@ impl Progress {
                 outcome = &mut work => break outcome,
             }
         };
-        // Events that were sent just before the result are still queued.
+        // Events that were sent right before the result are still queued.
         while let Some(Some(event)) = events.next().now_or_never() {
             self.show(&event);
         }
@@ -109,7 +109,8 @@ fn shows_bars() -> bool {
     io::stderr().is_terminal() && !output::is_quiet()
 }
 
-/// Shows on a terminal what a command waits for, and for how long at most, once that takes more than a second.
+/// On a terminal, shows what a command waits for and the maximum waiting time, once it has waited for more than a
+/// second.
 pub(crate) async fn waiting<T>(what: &str, limit: Option<Duration>, work: impl Future<Output = T>) -> T {
     let mut work = Box::pin(work);
     tokio::select! {
@@ -128,7 +129,7 @@ pub(crate) async fn waiting<T>(what: &str, limit: Option<Duration>, work: impl F
 fn spinner(what: &str, limit: Option<Duration>) -> ProgressBar {
     let spinner = ProgressBar::new_spinner();
     let waited = |state: &ProgressState, text: &mut dyn fmt::Write| {
-        // A terminal that cannot be written to shows nothing.
+        // If the terminal cannot be written to, nothing is shown.
         let _ = write!(text, "{} s", state.elapsed().as_secs());
     };
     let limit = limit.map(|limit| format!(" of {}", limit.as_secs())).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The shells that complete names: those of clap, changed so that a file name never becomes a command.
+//! The shells that complete names: clap's shells, changed so that a file name never becomes a command.
 
 use std::{
     ffi::OsString,
@@ -9,13 +9,13 @@ use std::{
 use clap::Command;
 use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
 
-/// All shells. Elvish and fish quote what they insert.
+/// All shells. Elvish and fish quote inserted names by themselves.
 pub(crate) const ALL: Shells<'static> =
     Shells(&[&Adapted(&Bash), &Elvish, &Fish, &Adapted(&Powershell), &Adapted(&Zsh)]);
 
-/// What is replaced in the script of bash.
+/// Replacements in the script of bash.
 const BASH_CHANGES: [(&str, &str); 2] = [
-    // The word is as it was typed, so it may have backslashes before special characters.
+    // The word is as the user typed it, so it may have backslashes before special characters.
     (r#"words[COMP_CWORD]="$2""#, r#"words[COMP_CWORD]="${2//\\/}""#),
     // Readline quotes only file names. It also adds `/` to a word that is the name of a folder, so words that need no
     // quotes are not declared as file names. Bash 3 has no `compopt`.
@@ -31,7 +31,7 @@ const BASH_CHANGES: [(&str, &str); 2] = [
     ),
 ];
 
-/// From a folder of functions, zsh loads the script when it completes for the first time.
+/// If the script is in a folder of functions, zsh loads it at the first completion.
 const ZSH_END: &str = "\nif [ \"$funcstack[1]\" = _mcpm ]; then _clap_dynamic_completer_mcpm \"$@\"; fi\n";
 
 /// A shell of clap with changes.
@@ -82,7 +82,7 @@ impl EnvCompleter for Adapted {
         if self.name() != "powershell" {
             return self.0.write_complete(cmd, args, current_dir, buf);
         }
-        // Its script quotes nothing.
+        // The script of this shell quotes nothing.
         let mut found = Vec::new();
         self.0.write_complete(cmd, args, current_dir, &mut found)?;
         for line in String::from_utf8_lossy(&found).lines() {

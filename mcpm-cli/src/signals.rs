@@ -51,7 +51,8 @@ pub(crate) fn terminate(child: &mut Child) {
     }
 }
 
-/// Whether the parent process has set SIGHUP to be ignored. Known on Linux; elsewhere assumed not to be.
+/// Returns whether the parent process has set SIGHUP to be ignored. This is known only on Linux, and assumed to be
+/// false elsewhere.
 fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,4 +1,4 @@
-//! The events of the console that end a command.
+//! The console events that end a command.
 
 use mcpm::{Error, ErrorKind, Result};
 use tokio::{
@@ -6,7 +6,7 @@ use tokio::{
     signal::windows::{CtrlBreak, CtrlC, CtrlClose, ctrl_break, ctrl_c, ctrl_close},
 };
 
-/// Listens for Ctrl-C, Ctrl-Break, and the end of the console.
+/// Listens for Ctrl-C, Ctrl-Break, and the closing of the console.
 pub(crate) struct StopSignals {
     interrupt: CtrlC,
     pause: CtrlBreak,
@@ -23,7 +23,7 @@ impl StopSignals {
         })
     }
 
-    /// Waits for one of them.
+    /// Waits for one of these events.
     pub(crate) async fn recv(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

@@ -1,7 +1,7 @@
 //! Standard input and output as streams of the executor.
 //!
-//! Threads copy the bytes: a read of standard input cannot be cancelled, and would keep the executor from ending. Setting
-//! the streams to non-blocking instead would change them for other processes that share them.
+//! Threads copy the bytes: a read of standard input cannot be cancelled, and would keep the executor from ending.
+//! Setting the streams to non-blocking instead would change them for other processes that share them.
 
 use std::{
     io::{self, Read, Write},
@@ -21,7 +21,7 @@ use tokio::net::UnixStream as StandardStream;
 /// Time limit for writing the last output.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Bytes that are copied at a time.
+/// Number of bytes that are copied at a time.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Returns standard input. Its thread ends with the process.
@@ -34,7 +34,7 @@ pub(crate) fn input() -> Result<StandardStream> {
     Ok(theirs)
 }
 
-/// Waits, when it is dropped, until what was written to standard output has left the process.
+/// When it is dropped, waits until the data for standard output has left the process.
 #[derive(Debug)]
 pub(crate) struct OutputGuard(mpsc::Receiver<()>);
 
@@ -58,8 +58,8 @@ pub(crate) fn output() -> Result<(StandardStream, OutputGuard)> {
     Ok((theirs, OutputGuard(finished)))
 }
 
-/// Copies until the end, and flushes what it has. `io::copy` would use `splice`, which keeps a pipe locked while it waits
-/// for data, so that its reader cannot read.
+/// Copies until the end of the input, and flushes after each read. `io::copy` would use `splice`, which keeps a pipe
+/// locked while it waits for data, so that the reader of the pipe could not read.
 fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {

@@ -50,9 +50,9 @@ struct SupervisorInput {
     secrets: BTreeMap<String, String>,
     /// Secret options: the name of each, and its value in text form.
     options: Vec<(String, String)>,
-    /// The password of the secret store, for a remote server whose renewed login is kept there.
+    /// The password of the secret store, for a remote server whose renewed login is stored there.
     store_password: Option<String>,
-    /// Whether the workload is recorded already.
+    /// Whether the workload is already recorded.
     recorded: bool,
     debug: bool,
 }
@@ -86,7 +86,7 @@ pub(crate) async fn spawn(
     let secrets =
         secrets.expose().into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let mut spec = spec;
-    // Secrets of the environment are not recorded.
+    // Secrets from environment variables are not recorded.
     let (proxy, asked) = (&spec.proxy, &mut spec.asked);
     let is_given = |source: &SecretSource| *source == SecretSource::Given;
     let fill = |asked: &mut Option<Secret>, uses: bool, found: &Option<Secret>| {
@@ -103,7 +103,7 @@ pub(crate) async fn spawn(
     fill(&mut asked.remote_auth_client_secret, has_client, &environment.remote_client_secret);
     let has_token = outgoing.is_some_and(|outgoing| is_given(&outgoing.bearer_token));
     fill(&mut asked.remote_auth_bearer_token, has_token, &environment.remote_bearer_token);
-    // It renews logins, and cannot ask the user for the password of the store that they are kept in.
+    // The supervisor renews logins, and cannot prompt for the password of the store that contains them.
     let password = environment.secrets.known_password().filter(|_| spec.container().is_none());
     let store_password = password.map(|password| password.expose().to_owned());
     let option_secrets = spec.asked.secrets().into_iter();
@@ -114,7 +114,7 @@ pub(crate) async fn spawn(
                 Error::new(ErrorKind::Internal, "cannot serialize the workload").source(error)
             })?;
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    // The supervisor is long-lived, and its environment can be read by other processes of the user.
+    // The supervisor is long-lived, and other processes of the user can read its environment.
     for name in std::env::vars_os().map(|(name, _)| name) {
         if SECRET_VARIABLES.iter().any(|variable| name == *variable)
             || name.to_string_lossy().starts_with(GIVEN_PREFIX)
@@ -122,7 +122,7 @@ pub(crate) async fn spawn(
             command.env_remove(name);
         }
     }
-    // As `setsid` does on Unix.
+    // This has the effect of `setsid` on Unix.
     #[cfg(windows)]
     command.creation_flags(DETACHED_PROCESS | CREATE_NEW_PROCESS_GROUP);
     let mut stop = signals::StopSignals::listen()?;
@@ -161,7 +161,7 @@ pub(crate) async fn spawn(
     tokio::select! {
         outcome = outcome => outcome,
         () = stop.recv() => {
-            // It rolls back the start.
+            // The supervisor rolls back the start.
             signals::terminate(&mut child);
             let _ = child.wait().await;
             Err(Error::new(ErrorKind::Interrupted, "interrupted"))
@@ -169,7 +169,7 @@ pub(crate) async fn spawn(
     }
 }
 
-/// Flags of a process without a console, which gets none of the console's events (`CreateProcess`).
+/// Creation flags for a process without a console, which gets no events of the console (`CreateProcess`).
 #[cfg(windows)]
 const DETACHED_PROCESS: u32 = 0x8;
 #[cfg(windows)]
@@ -193,7 +193,7 @@ pub(crate) fn main() -> Result<()> {
     }
     let mut environment = Environment::from_process();
     environment.secrets.password = order.store_password.take().map(Secret::from);
-    // Does not keep the current folder in use. All paths of the workload are absolute.
+    // Releases the current folder. All paths of the workload are absolute.
     let _ = std::env::set_current_dir("/");
     logging::to_file(Store::new(&environment.state_dir).log_path(&order.spec.name), order.debug);
     // The port is open while the workload starts.
@@ -249,7 +249,7 @@ async fn start_and_report(launch: Launch, mut events: EventStream) -> Result<Run
                 report(&SupervisorMessage::Event(event));
             }
             started = &mut starting => {
-                // Events that were sent just before the result are still queued.
+                // Events that were sent right before the result are still queued.
                 while let Some(Some(event)) = events.next().now_or_never() {
                     report(&SupervisorMessage::Event(event));
                 }

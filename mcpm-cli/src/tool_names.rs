@@ -1,4 +1,4 @@
-//! The names of a workload's tools as a command last saw them, for completion, which connects to nothing.
+//! The names of a workload's tools as a command last listed them, for completion, which does not connect to servers.
 
 use mcpm::{
     Environment, Result,
@@ -34,7 +34,7 @@ pub(crate) fn save(target: &str, tools: &[JsonObject]) {
     let Ok(workload) = target.parse::<WorkloadName>() else { return };
     let found = ToolNames::of(tools);
     let store = store();
-    // Most calls see the same tools.
+    // Most calls get the same tools.
     let is_saved = store.load::<ToolNames>(&workload, Document::Tools).is_ok_and(|saved| saved == found);
     if !is_saved && let Err(error) = store.save(&workload, Document::Tools, &found) {
         tracing::debug!(%error, "the names of the tools were not saved for completion");

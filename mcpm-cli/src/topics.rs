@@ -1,12 +1,12 @@
-//! `mcpm help TOPIC`: texts about what several commands have in common.
+//! `mcpm help TOPIC`: texts about subjects that concern several commands.
 //!
-//! The parser knows commands only, so a topic is looked for after it has rejected one.
+//! The parser knows only commands, so a topic is looked up after the parser has rejected the word.
 
 use std::ffi::OsString;
 
 use clap::Command;
 
-/// What the help of the program says about topics.
+/// The text about topics in the help of the program.
 pub(crate) const HINT: &str = "Topics: `mcpm help forms`, `mcpm help permissions`, `mcpm help transports`";
 
 /// The topics with their texts.
@@ -16,14 +16,14 @@ const TOPICS: [(&str, &str); 3] = [
     ("transports", include_str!("topics/transports.txt")),
 ];
 
-/// The topics as commands, for completion.
+/// Returns the topics as commands, for completion.
 pub(crate) fn commands() -> impl Iterator<Item = Command> {
     TOPICS.into_iter().map(|(name, text)| {
         Command::new(name).about(text.lines().next().unwrap_or_default()).disable_help_flag(true)
     })
 }
 
-/// Returns the text that `mcpm help TOPIC` asks for.
+/// Returns the text of the topic in `mcpm help TOPIC`.
 pub(crate) fn text(arguments: &[OsString]) -> Option<&'static str> {
     let [_, help, topic] = arguments else { return None };
     TOPICS.iter().find(|(name, _)| help == "help" && topic == name).map(|(_, text)| *text)

@@ -1,4 +1,4 @@
-//! There are no prompts on a terminal on Windows: values come from options, variables and standard input.
+//! On Windows, there are no prompts on a terminal: values come from options, variables and standard input.
 
 use mcpm::{Result, options::Secret, user_prompt::LoginPrompt};
 

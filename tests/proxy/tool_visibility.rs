@@ -283,7 +283,7 @@ async fn only_listed_tools_are_callable(world: &Scenario) -> bool {
             let refused = trick.clone().send().await;
             assert!(taken().is_empty(), "{name:?} is hidden: {trick:?} {}", refused.status);
         }
-        // In a batch beside a listed tool: that tool is only called if it exists, and the hidden one must not be called.
+        // In a batch beside a listed tool, which is called only if it exists: the hidden tool must not be called.
         let both = [shown, &name].map(|name| body(&format!("\"name\":{}", json!(name))));
         http.post("/mcp", format!("[{}]", both.join(","))).send().await;
         let reached = taken();

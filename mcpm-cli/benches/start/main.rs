@@ -1,10 +1,11 @@
-//! From a command to the first answer of its server: `cargo bench -p mcpm-cli --bench start`.
+//! Measures the time from a command to the first response of its server: `cargo bench -p mcpm-cli --bench start`.
 //!
-//! `mcpm run` with the smallest static stdio server, over Docker and over the built-in runtime in turns, beside the
-//! same program started bare. A measurement ends with the answer to `initialize`, sent by HTTP to the URL that the
-//! command prints. Then as many workloads as [`IDLE`] idle at once, and the memory of all processes of the machine is
-//! compared with that before. Everything is measured in one run and printed as Markdown; nothing is asserted but that
-//! answers are right. gcc and Docker have to be there, and root for runs with cold caches and for memory.
+//! Runs `mcpm run` with the smallest static stdio server, over Docker and over the built-in runtime in turns, and
+//! compares it with the same program started directly. A measurement ends with the response to `initialize`, which is
+//! sent over HTTP to the URL that the command prints. Then [`IDLE`] workloads are idle at once, and the memory of all
+//! processes of the machine is compared with that before. Everything is measured in one run and printed as Markdown;
+//! the only assertion is that responses are correct. Needs gcc and Docker, and root for runs with cold caches and for
+//! memory.
 
 use std::{
     error::Error,
@@ -60,7 +61,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// A home of its own, with the image in the engine and in the store of the built-in runtime.
+/// A separate home, with the image in the engine and in the store of the built-in runtime.
 struct Bench {
     home: TempDir,
 }
@@ -92,7 +93,7 @@ impl Bench {
         command
     }
 
-    /// Starts a workload, and returns the time until its server has answered.
+    /// Starts a workload, and returns the time until its server has responded.
     fn start(&self, runtime: &str, name: &str) -> Outcome<Duration> {
         let begin = Instant::now();
         let mut command = self.mcpm(&["run", IMAGE, "--name", name, "--runtime", runtime]);
@@ -122,7 +123,7 @@ impl Bench {
         done(self.mcpm(&["rm"]).args(names))
     }
 
-    /// Starts the program without anything around it, and returns the time until it has answered.
+    /// Starts the program directly, and returns the time until it has responded.
     fn start_bare(&self) -> Outcome<Duration> {
         let begin = Instant::now();
         let mut command = Command::new(self.home.path().join("server"));
@@ -181,7 +182,7 @@ fn done(command: &mut Command) -> Outcome<()> {
 fn memory_of_all_processes() -> Outcome<u64> {
     let mut all = 0;
     for entry in fs::read_dir("/proc")? {
-        // A process may have ended, and threads of the kernel have none.
+        // A process may have ended, and kernel threads have no such file.
         let Ok(text) = fs::read_to_string(entry?.path().join("smaps_rollup")) else { continue };
         let pss = text.lines().find_map(|line| line.strip_prefix("Pss:"));
         all += pss.and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0);

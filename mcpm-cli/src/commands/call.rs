@@ -93,7 +93,7 @@ async fn call(client: &McpClient, matches: &ArgMatches) -> Result<JsonObject> {
     client.call(name, arguments).await
 }
 
-/// The content of a result as text; what is no text is named.
+/// Returns the content of a result as text; content that is not text is replaced by its kind.
 fn shown(result: &JsonObject) -> String {
     let content = result.get("content").and_then(Value::as_array).cloned().unwrap_or_default();
     let mut lines: Vec<String> = content.iter().map(block).collect();

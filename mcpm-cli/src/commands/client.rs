@@ -114,12 +114,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
 }
 
-/// The clients, whose entries start this program.
+/// Returns the clients, whose entries for commands start this program.
 pub(crate) fn clients(workloads: &Workloads) -> Clients {
     workloads.clients().program(program())
 }
 
-/// Writes the entry of a running workload and says so.
+/// Writes the entry of a running workload, and prints that it was written.
 pub(crate) async fn enter(
     workloads: &Workloads,
     client: &str,
@@ -136,7 +136,7 @@ pub(crate) async fn enter(
     Ok(written)
 }
 
-/// Shows on a terminal how to enter a new workload into a client; scripts do not see it.
+/// Shows on a terminal how to enter a new workload into a client; scripts do not get this hint.
 pub(crate) fn suggest(workloads: &Workloads, name: &str) {
     if !io::stdout().is_terminal() || !io::stderr().is_terminal() {
         return;
@@ -220,7 +220,7 @@ fn status(matches: &ArgMatches) -> Result<ExitCode> {
     if let Some(client) = matches.get_one::<String>(CLIENT) {
         all.retain(|status| status.client == client);
         if all.is_empty() {
-            // It names the known clients.
+            // The message contains the names of the known clients.
             clients.check(client, None, &EntryOptions::default())?;
         }
     }
@@ -255,7 +255,8 @@ pub(crate) fn project(matches: &ArgMatches) -> Option<&Path> {
     matches.get_one::<String>(PROJECT).map(Path::new)
 }
 
-/// The path of this program: that on `PATH` if it leads here, since it stays the same after an update.
+/// Returns the path of this program: the path in `PATH` if it leads to this program, because that path stays the same
+/// after an update.
 fn program() -> PathBuf {
     let Ok(own) = std::env::current_exe() else { return PathBuf::from("mcpm") };
     let real = own.canonicalize().unwrap_or_else(|_| own.clone());

@@ -86,7 +86,7 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    /// The entries that were named, or all.
+    /// Returns the entries that were named, or all entries.
     fn candidates(&self) -> Result<Vec<ImportCandidate>> {
         let client = client::client_of(self.matches);
         let mut all =
@@ -129,7 +129,7 @@ impl Import<'_> {
         })
     }
 
-    /// Imports one entry; a failure leaves nothing behind.
+    /// Imports one entry; if that fails, nothing is left behind.
     async fn one(&self, entry: &str, server: &ImportedServer) -> Result<()> {
         let client = client::client_of(self.matches);
         let mut options = WorkloadOptions::default();
@@ -168,7 +168,7 @@ impl Import<'_> {
         }
     }
 
-    /// Stores secrets, unless there are others of these names.
+    /// Stores secrets, unless there are other secrets with these names.
     async fn store(&self, secrets: &BTreeMap<String, Secret>) -> Result<()> {
         if secrets.is_empty() {
             return Ok(());
@@ -185,7 +185,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Removes secrets that were stored.
+    /// Removes the secrets that this command has stored.
     async fn discard(&self, names: impl IntoIterator<Item = &String>) {
         for name in names {
             let removed = match Secrets::open(&self.environment) {
@@ -224,7 +224,7 @@ impl Import<'_> {
                 let file = clients.put_back(client, &workload, &values, project)?;
                 output::note(format!("put `{entry}` back into {}", file.display()));
                 match self.workloads.remove(&workload, STOP_GRACE).await {
-                    // It was removed meanwhile.
+                    // The workload was removed meanwhile.
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     removed => removed?,
                 }
@@ -245,7 +245,7 @@ impl Import<'_> {
     }
 }
 
-/// Shows what would be started.
+/// Shows the workloads that would be started.
 fn show(candidates: &[ImportCandidate], form: &str) -> Result<()> {
     if form == JSON {
         let shown = candidates.iter().map(|one| match &one.server {
@@ -270,7 +270,7 @@ fn show(candidates: &[ImportCandidate], form: &str) -> Result<()> {
     output::table(&std::iter::once(head).chain(rows).collect::<Vec<_>>())
 }
 
-/// The command that would start a workload.
+/// Returns the command that would start a workload.
 fn command_line(server: &ImportedServer) -> String {
     let quoted = |text: &str| {
         let is_plain =

@@ -1,4 +1,4 @@
-//! `mcpm doctor`: looks for what keeps workloads from running.
+//! `mcpm doctor`: looks for problems that keep workloads from running.
 
 use std::{
     io::{self, Write as _},

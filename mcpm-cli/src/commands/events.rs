@@ -1,4 +1,4 @@
-//! `mcpm events`: shows what has happened to workloads.
+//! `mcpm events`: shows the recorded events of workloads.
 
 use std::process::ExitCode;
 

@@ -36,7 +36,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             workloads.export(name, path)?;
             let path = path.to_string_lossy();
             match output::format(matches) {
-                // A pipe or a device may be where the result goes, too.
+                // The destination can be a pipe or a device, too.
                 _ if !fs::metadata(&*path).is_ok_and(|file| file.is_file()) => {}
                 JSON => output::json(&json!({ "name": name, "path": path }))?,
                 _ => output::line(output::escape_text(&path))?,

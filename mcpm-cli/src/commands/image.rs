@@ -32,7 +32,7 @@ const IMAGE: &str = "image";
 const ARCHIVE: &str = "archive";
 const ALL: &str = "all";
 const CA_BUNDLE: &str = "mcpm_ca_bundle";
-/// The hex digits of an id in a table.
+/// Number of hex digits of an id in a table.
 const SHORT_ID_DIGITS: usize = 12;
 
 pub(crate) fn command() -> Command {
@@ -188,7 +188,8 @@ fn prune(store: &ImageStore, used: &[ImageReference], matches: &ArgMatches) -> R
     Ok(())
 }
 
-/// Whether a workload was recorded with this image. A digest alone names an image of its repository.
+/// Returns whether the record of a workload names this image. References with the same repository and digest name the
+/// same image.
 fn is_one_of(used: &[ImageReference], name: &str) -> bool {
     let is_same = |used: &ImageReference, name: &ImageReference| {
         used == name
@@ -197,7 +198,7 @@ fn is_one_of(used: &[ImageReference], name: &str) -> bool {
     ImageReference::parse(name).is_ok_and(|name| used.iter().any(|used| is_same(used, &name)))
 }
 
-/// The names of an image; its id if it has none.
+/// Returns the names of an image, or its id if it has none.
 fn names_of(image: &StoredImage) -> Vec<String> {
     match image.references.as_slice() {
         [] => vec![image.id.to_string()],

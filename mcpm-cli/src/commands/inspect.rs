@@ -1,4 +1,4 @@
-//! `mcpm inspect`: shows what a server says of itself, and how fast it responds.
+//! `mcpm inspect`: shows a server's description of itself, and how fast it responds.
 
 use std::{process::ExitCode, time::Instant};
 
@@ -21,7 +21,7 @@ pub(crate) fn command() -> Command {
         .defer(|command| server_args::add(command).arg(output::arg(&[TEXT, JSON])))
 }
 
-/// What was found.
+/// The result of the inspection.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Inspection {
@@ -30,7 +30,7 @@ struct Inspection {
     tools: usize,
     prompts: usize,
     resources: usize,
-    /// How long the lists took, in milliseconds.
+    /// The durations of the list requests, in milliseconds.
     lists_ms: u64,
 }
 

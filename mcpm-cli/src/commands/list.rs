@@ -27,11 +27,11 @@ use crate::{
 const GROUP: &str = "group";
 const WATCH: &str = "watch";
 const MCP_JSON: &str = "mcp-json";
-/// The status of a workload that is gone.
+/// The displayed status of a removed workload.
 const REMOVED: &str = "removed";
-/// How often a terminal is redrawn, which shows how long ago something was.
+/// The interval at which the terminal is redrawn, because the list shows how long ago something happened.
 const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
-/// Moves to the first row of a terminal and clears it.
+/// Moves the cursor to the first row of a terminal and clears the screen.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
 pub(crate) fn command() -> Command {
@@ -136,7 +136,7 @@ fn print_changes(before: &[WorkloadInfo], now: &[WorkloadInfo], form: &str) -> R
 
 fn rows(all: &[WorkloadInfo]) -> Vec<Vec<String>> {
     let mut head = ["NAME", "SERVER", "STATUS", "URL", "GROUP", "CREATED"].map(str::to_owned).to_vec();
-    // With engines alone, it says nothing new.
+    // If all workloads run on engines, the column for the runtime is omitted.
     let shows_runtimes = all.iter().any(|one| one.runtime == Some(EngineName::Builtin));
     head.extend(shows_runtimes.then(|| "RUNTIME".to_owned()));
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
@@ -160,13 +160,13 @@ fn rows(all: &[WorkloadInfo]) -> Vec<Vec<String>> {
     std::iter::once(head).chain(all.iter().map(row)).collect()
 }
 
-/// The server as the user wrote it: the image name of a package is generated.
+/// Returns the server as the user wrote it, because the image name of a package is generated.
 fn server(one: &WorkloadInfo) -> Option<String> {
     let package = one.package.as_ref().map(|package| package.reference.clone());
     package.or_else(|| one.image.clone()).or_else(|| one.remote.clone())
 }
 
-/// The configuration for MCP clients.
+/// Prints the configuration for MCP clients.
 fn client_configuration(all: &[WorkloadInfo]) -> serde_json::Value {
     let servers = all.iter().filter_map(|workload| {
         let url = workload.url.as_ref()?;

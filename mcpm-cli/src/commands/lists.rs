@@ -15,10 +15,10 @@ use crate::{
     progress, tool_names,
 };
 
-/// Most characters of a description in a table.
+/// Maximum number of characters of a description in a table.
 const MAX_DESCRIPTION_CHARS: usize = 60;
 
-/// Shows on a terminal that the server is waited for.
+/// Shows on a terminal that the command waits for the server.
 async fn waiting<T>(answer: impl Future<Output = T>) -> T {
     progress::waiting("waiting for the server to answer", None, answer).await
 }
@@ -92,14 +92,14 @@ fn text(object: &JsonObject, key: &str) -> String {
     object.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// The first line of a description, or a part of it.
+/// Returns the first line of a description, or a part of that line.
 fn description(object: &JsonObject) -> String {
     let text = text(object, "description");
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     output::shorten(line, MAX_DESCRIPTION_CHARS).into_owned()
 }
 
-/// The arguments of a tool with their types; those that may be left out are in brackets.
+/// Returns the arguments of a tool with their types; optional arguments are in brackets.
 fn input(tool: &JsonObject) -> String {
     let Some(schema) = tool.get("inputSchema").and_then(Value::as_object) else { return String::new() };
     let required = arguments::required(schema);

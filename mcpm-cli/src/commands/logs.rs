@@ -62,12 +62,12 @@ pub(crate) fn command() -> Command {
     })
 }
 
-/// The argument to go on.
+/// Returns the `--follow` argument.
 pub(crate) fn follow(help: &'static str) -> Arg {
     Arg::new(FOLLOW).long(FOLLOW).short('f').action(ArgAction::SetTrue).help(help)
 }
 
-/// The argument for a point in time.
+/// Returns the argument for a point in time.
 pub(crate) fn since(help: &'static str) -> Arg {
     Arg::new(SINCE)
         .long(SINCE)
@@ -112,10 +112,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     })
 }
 
-/// Prints output in parts, which need not end with a line.
+/// Prints output that arrives in parts, which may end within a line.
 struct LinePrinter {
     timestamps: bool,
-    /// Whether the last line is not complete.
+    /// Whether the last line is incomplete.
     in_line: bool,
 }
 

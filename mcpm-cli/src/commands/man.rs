@@ -53,12 +53,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows a page as `man` does on a terminal, or writes its source.
+/// Shows a page with `man` on a terminal; otherwise, prints the source of the page.
 fn show(page: &[u8]) -> Result<()> {
     if io::stdout().is_terminal()
         && let Ok(mut reader) = process::Command::new("man").args(["-l", "-"]).stdin(Stdio::piped()).spawn()
     {
-        // The user may stop reading.
+        // The user may close the pager early.
         let _ = reader.stdin.take().map(|mut input| input.write_all(page));
         if reader.wait().is_ok_and(|status| status.success()) {
             return Ok(());
@@ -79,7 +79,7 @@ fn write_pages(folder: &PathBuf, pages: &[(String, Vec<u8>)]) -> Result<()> {
     Ok(())
 }
 
-/// Returns all man pages with their file names, the page of the program first.
+/// Returns all man pages with their file names; the first one is the page of the program.
 fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut top = crate::command();
     top.build();

@@ -31,7 +31,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let options = args::options::<ProxyOptions>(matches)?;
     let proxy = ProxyBuilder::from(options).environment(terminal::environment()).build()?;
     executor::run(async {
-        // From the moment the URL is printed, a stop signal must be handled.
+        // Once the URL is printed, a stop signal must be handled.
         let mut stop = StopSignals::listen()?;
         let running = tokio::select! {
             running = Box::pin(proxy.start()) => running?,
@@ -43,7 +43,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         }
         let _log = logging::start_background_writer();
         let check = async {
-            // The target need not be up yet.
+            // The target may be started later.
             let warning = running.check().await.unwrap_or_else(|error| Some(error.to_string()));
             if let Some(warning) = warning {
                 tracing::warn!("{warning}");

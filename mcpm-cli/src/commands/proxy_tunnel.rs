@@ -85,7 +85,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             };
             Ok::<_, Error>((config, target))
         };
-        // A secret store may prompt for something, or hang.
+        // A secret store may prompt for a password, or hang.
         let (config, target) = tokio::select! {
             prepared = prepare => prepared?,
             () = stop.recv() => return Err(Error::new(ErrorKind::Interrupted, "interrupted")),

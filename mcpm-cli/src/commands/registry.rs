@@ -41,7 +41,7 @@ pub(crate) fn command() -> Command {
         ])
 }
 
-/// Returns `mcpm search`, which is `mcpm registry search`, too.
+/// Returns the command `mcpm search`, which is an alias of `mcpm registry search`.
 pub(crate) fn search_command() -> Command {
     let word = Arg::new(WORD).value_name("WORD").required(true).action(ArgAction::Append);
     let command = Command::new("search").about("List the servers of the registry that contain all words");
@@ -142,7 +142,7 @@ fn row(entry: &RegistryEntry) -> Vec<String> {
     ]
 }
 
-/// What a run method runs.
+/// Returns the kind of server that a run method starts: `image`, `remote`, or the scheme of a package.
 fn kind(method: &RunMethod) -> &str {
     match method.server.split_once("://") {
         _ if method.is_image => "image",
@@ -152,7 +152,7 @@ fn kind(method: &RunMethod) -> &str {
     }
 }
 
-/// The words without repetitions, in their order.
+/// Returns the words in their order, without repetitions.
 fn distinct(words: impl Iterator<Item = String>) -> String {
     let mut all: Vec<String> = Vec::new();
     for word in words {

@@ -31,7 +31,7 @@ use crate::{
 
 const PLAN: &str = "plan";
 const CLIENT: &str = "client";
-/// How long the output of a server in the foreground is waited for after its exit.
+/// Maximum time to wait for the remaining output of a foreground server after its exit.
 const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(2);
 const ABOUT: &str = "Run an MCP server as a managed workload";
 const FORMS: &str = "\
@@ -130,7 +130,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
                 started.map(|_| ExitCode::SUCCESS)
             };
             match started {
-                // A concurrent run got the same generated name.
+                // A concurrent `mcpm run` has taken the same generated name.
                 Err(error) if error.kind() == ErrorKind::NameTaken && workload.would_rename(&spec)? => {}
                 outcome => return outcome,
             }
@@ -138,7 +138,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     })
 }
 
-/// Says that a workload of the same server exists, whose name a second one does not get.
+/// Prints that a workload of the same server exists, and that the new workload therefore gets another name.
 fn note_second(workloads: &Workloads, spec: &WorkloadSpec) {
     let name = spec.name.to_string();
     let Some((first, number)) = name.rsplit_once('-') else { return };
@@ -148,7 +148,7 @@ fn note_second(workloads: &Workloads, spec: &WorkloadSpec) {
     }
 }
 
-/// The clients that a new workload is entered into.
+/// Returns the clients whose configurations get an entry for a new workload.
 pub(crate) struct ClientEntries {
     workloads: Workloads,
     clients: Vec<String>,
@@ -156,7 +156,7 @@ pub(crate) struct ClientEntries {
 }
 
 impl ClientEntries {
-    /// Enters a workload that runs.
+    /// Enters a running workload into these clients.
     async fn write(&self, name: &str) -> Result<()> {
         for client in &self.clients {
             client::enter(&self.workloads, client, name, &EntryOptions::default()).await?;
@@ -210,7 +210,7 @@ pub(crate) async fn in_foreground(
     form: &str,
     clients: Option<&ClientEntries>,
 ) -> Result<ExitCode> {
-    // Whoever starts it in the foreground sees it exit.
+    // In the foreground, the user sees that the server exits.
     let launch = launch.restarts(spec.asked.restart.map_or(RestartPolicy::NEVER, RestartPolicy::from));
     let progress = Progress::of_start(spec.start_timeout());
     let events = launch.events();
@@ -223,11 +223,11 @@ pub(crate) async fn in_foreground(
     if let Some(clients) = clients
         && let Err(error) = clients.write(running.name()).await
     {
-        // The workload serves other clients.
+        // The workload can serve other clients, so this failure does not end it.
         let _ = writeln!(io::stderr(), "error: {}", output::escape_text(&error.to_string()));
     }
     let log = logging::start_background_writer();
-    // A remote server has none.
+    // A remote server has no output.
     let shown = match running.logs(true, None).await {
         Ok(logs) => Some(tokio::spawn(show_output(logs))),
         Err(_) => None,
@@ -241,11 +241,11 @@ pub(crate) async fn in_foreground(
     };
     running.stop(STOP_GRACE).await?;
     if let Some(shown) = shown {
-        // The last lines often say why it exited.
+        // The last lines often contain the cause of the exit.
         let _ = tokio::time::timeout(LAST_OUTPUT_TIMEOUT, shown).await;
     }
     drop(log);
-    // Exit codes of servers and of mcpm overlap, so a message tells them apart.
+    // Exit codes of servers and of mcpm overlap, so a message distinguishes them.
     let how = match ended {
         Some(exit) => format!("exited with code {}", exit.code),
         None => "exited with an unknown code".to_owned(),
@@ -255,7 +255,7 @@ pub(crate) async fn in_foreground(
     Ok(exit::of_server(ended))
 }
 
-/// Writes the output of a server to standard error, as `mcpm logs` shows it.
+/// Writes the output of a server to standard error, in the format of `mcpm logs`.
 async fn show_output(mut logs: Logs) {
     let is_terminal = io::stderr().is_terminal();
     while let Some(Ok(LogChunk { bytes, .. })) = logs.next().await {

@@ -42,7 +42,7 @@ pub(crate) fn command() -> Command {
             Command::new("set")
                 .about("Store a secret, read from stdin or prompted for")
                 .arg(name())
-                // Accepted only to be rejected without being repeated.
+                // This argument is accepted only to be rejected without repeating its value in the message.
                 .arg(Arg::new(VALUE).hide(true).num_args(0..))
                 .arg(output::arg(&[TEXT, JSON])),
             Command::new("get").about("Print a secret").arg(name()).arg(output::arg(&[TEXT, JSON])),
@@ -140,7 +140,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows or changes the provider.
+/// Shows or changes the secret store.
 fn choose(matches: &ArgMatches) -> Result<()> {
     let environment = terminal::environment();
     let Some(provider) = matches.get_one::<String>(PROVIDER) else {
@@ -157,7 +157,7 @@ fn choose(matches: &ArgMatches) -> Result<()> {
     show(matches, choice.provider, &environment)
 }
 
-/// Shows the provider, and where it stores values.
+/// Shows the secret store, and where it stores values.
 fn show(matches: &ArgMatches, provider: Provider, environment: &Environment) -> Result<()> {
     let place = Secrets::open(environment)?.place();
     match output::format(matches) {
@@ -166,7 +166,7 @@ fn show(matches: &ArgMatches, provider: Provider, environment: &Environment) -> 
     }
 }
 
-/// Reads the value: from standard input, without a line feed at its end, or from the terminal.
+/// Reads the value from standard input, without a line feed at its end, or from the terminal.
 fn value(name: &str) -> Result<Secret> {
     if io::stdin().is_terminal() {
         let none = || Error::new(ErrorKind::InvalidOption, "there is no terminal to prompt on");

@@ -1,4 +1,4 @@
-//! The arguments of commands that are clients of an MCP server: a workload or a URL, and how it is reached.
+//! The arguments of commands that are clients of an MCP server: a workload or a URL, and how to connect to it.
 
 use std::{cell::RefCell, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use mcpm::{
 
 use crate::{args, completion, executor, signals::StopSignals, terminal};
 
-/// How long the end of a session is waited for.
+/// Maximum time to wait for the end of a session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 const TARGET: &str = "target";
 const TRANSPORT: &str = "transport";
@@ -42,7 +42,7 @@ pub(super) fn add(command: Command) -> Command {
         .args(StdioBridge::option_specs().map(args::arg_of_many))
 }
 
-/// The name or the URL of the server.
+/// Returns the name or the URL of the server.
 pub(crate) fn target(matches: &ArgMatches) -> &str {
     matches.get_one::<String>(TARGET).map_or("", String::as_str)
 }
@@ -55,7 +55,7 @@ pub(super) async fn bridge(matches: &ArgMatches) -> Result<StdioBridge> {
     let mut bridge = if target.contains("://") {
         StdioBridge::builder(target)
     } else {
-        // The token of the variable is for a remote server.
+        // The token in this variable is for a remote server.
         environment.remote_bearer_token = None;
         Workloads::new(environment.clone()).stdio_bridge(target).await?
     };
@@ -70,7 +70,7 @@ pub(super) async fn bridge(matches: &ArgMatches) -> Result<StdioBridge> {
     bridge.environment(environment).build()
 }
 
-/// Connects a client, lets it work, and closes its session. A signal ends it.
+/// Connects a client, runs `work` with it, and closes its session. A signal ends this.
 pub(super) fn with_client<T>(
     matches: &ArgMatches,
     on_progress: Option<OnProgress>,
@@ -89,7 +89,7 @@ pub(super) fn with_client<T>(
             let client = McpClient::connect(connect, ClientOptions { user_prompt, on_progress }).await?;
             let outcome = work(&client).await;
             client.close().await;
-            // So that no session is left on the server.
+            // Otherwise the session would be left on the server.
             let ended = join_all(ends.into_inner());
             let _ = tokio::time::timeout(CLOSE_TIMEOUT, ended).await;
             outcome
@@ -107,7 +107,7 @@ pub(super) fn progress_on_stderr() -> OnProgress {
         let total = progress.total.map(|total| format!(" of {total}")).unwrap_or_default();
         let message = progress.message.map(|message| format!(": {message}")).unwrap_or_default();
         let line = crate::output::escape_control(&format!("{}{total}{message}", progress.done));
-        // Nobody may be there to read it.
+        // Standard error may be closed.
         let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("progress: {line}\n").as_bytes());
     })
 }

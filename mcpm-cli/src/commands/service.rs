@@ -1,4 +1,4 @@
-//! `mcpm service`: starts interrupted workloads with the machine.
+//! `mcpm service`: starts interrupted workloads when the machine starts.
 
 use std::{
     env, fs, io,
@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::output::{self, JSON, TEXT};
 
 const PRINT: &str = "print";
-/// Variables that decide where mcpm finds its files and its engine. They contain no secrets.
+/// Variables that determine where mcpm finds its files and its engine. They contain no secrets.
 const VARIABLES: [&str; 10] = [
     "PATH",
     "XDG_CONFIG_HOME",
@@ -117,12 +117,12 @@ fn uninstall(path: &Path) -> Result<()> {
     })
 }
 
-/// The variables of this process that the service needs, too.
+/// Returns the variables of this process that the service needs, too.
 fn variables() -> Vec<(&'static str, String)> {
     VARIABLES.into_iter().filter_map(|name| Some((name, env::var(name).ok()?))).collect()
 }
 
-/// The path below the user's home folder.
+/// Returns the path below the user's home folder.
 #[cfg(not(windows))]
 fn below_home(path: &str) -> Result<PathBuf> {
     let missing = || Error::new(ErrorKind::InvalidOption, "the variable `HOME` is not set");
@@ -161,10 +161,11 @@ mod manager {
         Ok(config.join("systemd/user").join(UNIT))
     }
 
-    /// The first version of systemd that starts a service again beside processes in control groups below its own one.
+    /// The first version of systemd that can restart a service while processes are in control groups below the
+    /// service's own.
     const DELEGATES_SUBGROUPS: u32 = 254;
 
-    /// Lets supervisors limit containers in the control group of the unit, where systemd can.
+    /// Lets supervisors limit containers in the control group of the unit, if systemd supports that.
     fn delegation() -> &'static str {
         let version = system("systemctl", &["--version"]).ok();
         let version = version.and_then(|text| text.split_whitespace().nth(1)?.parse::<u32>().ok());
@@ -174,7 +175,7 @@ mod manager {
         }
     }
 
-    /// The unit. Supervisors are processes of their own, which do not end with the command that starts them.
+    /// Returns the unit. Supervisors are separate processes, which do not end with the command that starts them.
     pub(super) fn file(program: &Path, variables: &[(&str, String)]) -> String {
         let (program, delegation) = (escape(&program.to_string_lossy()), delegation());
         let variables: String = variables
@@ -230,7 +231,7 @@ mod manager {
         below_home(&format!("Library/LaunchAgents/{LABEL}.plist"))
     }
 
-    /// The property list (launchd.plist(5)). Supervisors are processes of their own.
+    /// Returns the property list (launchd.plist(5)). Supervisors are separate processes.
     pub(super) fn file(program: &Path, variables: &[(&str, String)]) -> String {
         let variables: String = variables
             .iter()

@@ -80,7 +80,7 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
                 let message = format!("`--foreground` is for one workload, not for {}", names.len());
                 return Err(Error::new(ErrorKind::InvalidOption, message));
             };
-            // Reads the secrets before the running workload is stopped: if some are missing, it keeps running.
+            // Secrets are read before the running workload is stopped: if some are missing, it keeps running.
             let mut spec = workloads.spec(name)?;
             start_timeout.map_or(Ok(()), |timeout| spec.set_start_timeout(timeout))?;
             let launch = Launch::new(spec.clone(), environment.clone());
@@ -98,18 +98,18 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
                 WorkloadState::Running | WorkloadState::Restarting | WorkloadState::Starting
             );
             if up && !again {
-                // It is running already.
+                // The workload is running already.
                 return run::print(&Ready { name, url: info.url.unwrap_or_default() }, form);
             }
             let mut spec = workloads.spec(&name)?;
             start_timeout.map_or(Ok(()), |timeout| spec.set_start_timeout(timeout))?;
             let secrets = workloads.secrets(&name).await?;
-            // Stops what a dead supervisor left running.
+            // Stops the container that a killed supervisor left running.
             if again || !matches!(info.status, WorkloadState::Stopped) {
                 let stopped = workloads.stop_to_restart(&name, grace);
                 progress::waiting(&format!("stopping `{name}`"), Some(grace), stopped).await?;
             }
-            // The supervisor cannot ask for the password of the store with the login.
+            // The supervisor cannot prompt for the password of the secret store that contains the login.
             let launch = Launch::new(spec.clone(), environment.clone()).recorded();
             let secrets = Box::pin(launch.log_in(secrets)).await?;
             run::detached(&environment, spec, &secrets, true, debug, form).await.map(drop)
@@ -118,7 +118,7 @@ fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
         let one = async |name: String| {
             let started = Box::pin(one(name.clone())).await;
             if started.is_err() && restores {
-                // It is tried again the next time.
+                // The next start tries this again.
                 let _ = workloads.mark_interrupted(&name);
             }
             started

@@ -22,7 +22,7 @@ pub(crate) fn command() -> Command {
         .defer(|command| workload_args::name_args(command).arg(timeout()).arg(output::arg(&[TEXT, JSON])))
 }
 
-/// The `--timeout` argument.
+/// Returns the `--timeout` argument.
 pub(crate) fn timeout() -> Arg {
     Arg::new(TIMEOUT)
         .long(TIMEOUT)
@@ -31,7 +31,7 @@ pub(crate) fn timeout() -> Arg {
         .help(format!("Seconds to wait before the server is killed [default: {}]", STOP_GRACE.as_secs()))
 }
 
-/// The value of [`timeout`].
+/// Returns the value of [`timeout`].
 pub(crate) fn grace(matches: &ArgMatches) -> Duration {
     matches.get_one::<u64>(TIMEOUT).map_or(STOP_GRACE, |seconds| Duration::from_secs(*seconds))
 }
@@ -44,7 +44,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             let grace = grace(matches);
             let stopped = workloads.stop(&name, grace);
             progress::waiting(&format!("stopping `{name}`"), Some(grace), stopped).await?;
-            // A background workload reports its findings only in its record.
+            // A background workload reports the findings of `--learn` only in its record.
             let reason =
                 workloads.info(&name).await.ok().filter(|info| info.status == WorkloadState::Stopped);
             if let Some(reason) = reason.and_then(|info| info.reason) {

@@ -13,20 +13,20 @@ use crate::{completion, exit, flag_names, output};
 const NAME: &str = "name";
 const ALL: &str = "all";
 const GROUP: &str = "group";
-/// The group of the arguments of which one is required.
+/// The group of arguments of which one is required.
 pub(crate) const WHICH: &str = "which";
 
-/// The argument for one name.
+/// Returns the argument for one name.
 pub(crate) fn name_arg() -> Arg {
     Arg::new(NAME).value_name("NAME").required(true).help("Name of the workload").add(completion::workloads())
 }
 
-/// The value of [`name_arg`].
+/// Returns the value of [`name_arg`].
 pub(crate) fn name_of(matches: &ArgMatches) -> &str {
     matches.get_one::<String>(NAME).map_or("", String::as_str)
 }
 
-/// Arguments for names, for all workloads, or for those of a group.
+/// Returns the arguments for names, for all workloads, or for the workloads of a group.
 pub(crate) fn name_args(command: Command) -> Command {
     command
         .arg(
@@ -48,7 +48,7 @@ pub(crate) fn name_args(command: Command) -> Command {
         .group(ArgGroup::new(WHICH).args([NAME, ALL, GROUP]).required(true))
 }
 
-/// The names that [`name_args`] selects.
+/// Returns the names that [`name_args`] selects.
 pub(crate) async fn names_of(matches: &ArgMatches, workloads: &Workloads) -> Result<Vec<String>> {
     if let Some(names) = matches.get_many::<String>(NAME) {
         return Ok(names.cloned().collect());
@@ -64,7 +64,7 @@ pub(crate) async fn names_of(matches: &ArgMatches, workloads: &Workloads) -> Res
     Ok(names)
 }
 
-/// Says what to do where there are no workloads.
+/// Prints a hint if there are no workloads.
 pub(crate) fn hint_of_none(group: Option<&String>) {
     output::hint(match group {
         Some(group) => format!("no workloads are in the group `{group}`"),
@@ -72,7 +72,7 @@ pub(crate) fn hint_of_none(group: Option<&String>) {
     });
 }
 
-/// Fails if there is no such group.
+/// Fails if the group does not exist.
 pub(crate) fn check_group(workloads: &Workloads, group: &str) -> Result<()> {
     if workloads.groups().exists(group)? {
         return Ok(());

@@ -36,7 +36,7 @@ static LOG: OnceLock<Log> = OnceLock::new();
 #[derive(Debug)]
 struct Log {
     sink: LogDestination,
-    /// Whether the thread writes the lines.
+    /// Whether a thread writes the lines.
     queued: AtomicBool,
     queue: OnceLock<Option<Queue>>,
 }
@@ -55,7 +55,7 @@ pub(crate) fn to_stderr(debug: bool) {
         .with_env_filter(filter)
         .with_writer(LogWriter::default())
         .with_target(debug);
-    // A second call in one process has no effect.
+    // A second call in the same process has no effect.
     let _ = if debug { builder.try_init() } else { builder.without_time().try_init() };
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn to_file(path: PathBuf, debug: bool) {
     let filter =
         EnvFilter::new(if debug { "mcpm=debug,mcpm_cli=debug" } else { "mcpm=info,mcpm_cli=info,warn" });
     LOG.get_or_init(|| Log::to(LogDestination::File(LogFile { path, file: Mutex::new(None) })));
-    // A second call in one process has no effect.
+    // A second call in the same process has no effect.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
@@ -72,8 +72,8 @@ pub(crate) fn to_file(path: PathBuf, debug: bool) {
         .try_init();
 }
 
-/// Lets a thread write the lines while clients are served, who can cause any number of lines: neither a slow disk
-/// nor a blocked standard error delays them.
+/// Makes a thread write the lines while clients are served, because clients can cause any number of lines: neither a
+/// slow disk nor a blocked standard error delays the clients.
 pub(crate) fn start_background_writer() -> LogFlushGuard {
     if let Some(log) = LOG.get() {
         let queue =
@@ -83,7 +83,7 @@ pub(crate) fn start_background_writer() -> LogFlushGuard {
     LogFlushGuard(())
 }
 
-/// Waits for queued lines to be written when it is dropped.
+/// Waits, when it is dropped, until queued lines are written.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct LogFlushGuard(());
@@ -128,7 +128,7 @@ impl LogFile {
             std::fs::rename(&self.path, self.path.with_extension("log.1"))?;
         }
         let mut options = OpenOptions::new();
-        // On Windows it is as private as its folder.
+        // On Windows, the file is as private as its folder.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.create(true).append(true).open(&self.path)?;
@@ -150,7 +150,7 @@ impl LogFile {
     }
 }
 
-/// Escapes line feeds within a line, since text of a server must not look like another line of the log.
+/// Escapes line feeds within a line, since a server's text must not look like another line of the log.
 fn one_line(line: &[u8]) -> Cow<'_, [u8]> {
     let text = line.strip_suffix(b"\n").unwrap_or(line);
     if !text.contains(&b'\n') {
@@ -165,7 +165,7 @@ fn one_line(line: &[u8]) -> Cow<'_, [u8]> {
 /// Receives the lines of the log.
 #[derive(Debug, Default)]
 struct LogWriter {
-    /// Whether they are warnings or errors, which may contain names of settings.
+    /// Whether the lines are warnings or errors, which may contain names of settings.
     warns: bool,
 }
 

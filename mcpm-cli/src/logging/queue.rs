@@ -1,4 +1,4 @@
-//! A bounded queue of lines that a thread writes; lines beyond the bound are counted and reported.
+//! A bounded queue of lines that a thread writes; lines that do not fit are counted and reported.
 
 use std::{
     io,
@@ -11,10 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Poll interval for room in a full queue.
+/// The interval at which a full queue is checked for room.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Writes lines on a thread, which ends with the process.
+/// Writes lines on a thread that ends with the process.
 #[derive(Debug)]
 pub(super) struct Queue {
     sender: SyncSender<Entry>,
@@ -24,7 +24,7 @@ pub(super) struct Queue {
 #[derive(Debug)]
 enum Entry {
     Line(Box<[u8]>),
-    /// All previous lines are written.
+    /// Signals that all previous lines are written.
     Flush(SyncSender<()>),
 }
 

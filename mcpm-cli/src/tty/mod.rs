@@ -63,7 +63,7 @@ fn read_line(mut terminal: &File) -> io::Result<Option<Secret>> {
 /// A line that is typed without the terminal's line editing.
 struct LineEditor(Zeroizing<Vec<u8>>);
 
-/// What a byte does to the line.
+/// The effect of a byte on the line.
 enum Edit {
     Continue,
     Complete,
@@ -72,7 +72,7 @@ enum Edit {
 
 impl LineEditor {
     fn new() -> Self {
-        // It does not grow, so that no copy of a secret is left behind.
+        // The buffer does not grow, so that no copy of a secret is left in memory.
         Self(Zeroizing::new(Vec::with_capacity(MAX_LINE_BYTES)))
     }
 
@@ -86,7 +86,7 @@ impl LineEditor {
             4 => return Ok(Edit::Complete),
             // Backspace removes a whole character.
             8 | 127 => while line.pop().is_some_and(|byte| byte & 0xC0 == 0x80) {},
-            // Ctrl-U
+            // Ctrl-U erases the line.
             21 => line.clear(),
             _ if line.len() == MAX_LINE_BYTES => return Err(io::Error::other("the line is too long")),
             byte => line.push(byte),
@@ -106,7 +106,7 @@ impl LineEditor {
     }
 }
 
-/// A terminal without echo until this is dropped.
+/// A terminal whose echo is off until this value is dropped.
 struct EchoGuard<'a> {
     terminal: &'a File,
     before: Termios,
@@ -114,7 +114,7 @@ struct EchoGuard<'a> {
 }
 
 impl<'a> EchoGuard<'a> {
-    /// Turns the echo off; `typed_ahead` says what becomes of input that was typed before.
+    /// Turns the echo off; `typed_ahead` determines whether earlier input is discarded.
     fn begin(terminal: &'a File, typed_ahead: OptionalActions) -> io::Result<Self> {
         let before = tcgetattr(terminal)?;
         let mut quiet = before.clone();

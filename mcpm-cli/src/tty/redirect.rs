@@ -1,4 +1,4 @@
-//! Shows how much time is left for a login, and reads the URL of a redirect that did not reach this machine.
+//! Shows the remaining time for a login, and reads the URL of a redirect that did not reach this machine.
 
 use std::{
     fs::{File, OpenOptions},
@@ -18,10 +18,10 @@ use tokio::sync::oneshot;
 
 use super::{EchoGuard, Edit, LineEditor};
 
-/// Erases the line that the cursor is in.
+/// Erases the line of the cursor.
 const ERASE_LINE: &str = "\r\x1b[K";
 
-/// Shows how much time is left, and waits for a pasted URL; `None` if nobody is at the terminal.
+/// Shows the remaining time, and waits for a pasted URL; `None` if no user is at the terminal.
 pub(crate) async fn ask_redirect(login: &LoginPrompt) -> Result<Option<String>> {
     // A program that started mcpm with pipes may use the terminal itself.
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
@@ -33,7 +33,7 @@ pub(crate) async fn ask_redirect(login: &LoginPrompt) -> Result<Option<String>> 
     let (sender, receiver) = oneshot::channel();
     let (deadline, has_redirect) = (login.deadline, login.has_redirect);
     let thread = std::thread::spawn(move || {
-        // The receiver is gone when the login has ended.
+        // After the end of the login, the receiver is gone.
         let _ = sender.send(read_line(&terminal, &stopped, deadline, has_redirect));
     });
     let _reader = Reader { stop: Some(stop), thread: Some(thread) };
@@ -45,7 +45,7 @@ pub(crate) async fn ask_redirect(login: &LoginPrompt) -> Result<Option<String>> 
     }
 }
 
-/// The thread that reads from the terminal. Dropping it gives the terminal back.
+/// The thread that reads from the terminal. Dropping it releases the terminal.
 struct Reader {
     stop: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
@@ -53,7 +53,7 @@ struct Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // Closing it wakes the thread, which resets the terminal and ends.
+        // Closing the pipe wakes the thread, which restores the terminal and ends.
         drop(self.stop.take());
         let _ = self.thread.take().map(JoinHandle::join);
     }
@@ -66,7 +66,7 @@ fn read_line(
     deadline: Instant,
     has_redirect: bool,
 ) -> io::Result<Option<String>> {
-    // What is pasted after a URL that was not the right one may come before the terminal is read again.
+    // After a wrong URL, the rest of the pasted text may arrive before the terminal is read again.
     let quiet = EchoGuard::begin(terminal, OptionalActions::Now)?;
     let mut editor = LineEditor::new();
     let mut buffer = [0; 4096];
@@ -79,7 +79,7 @@ fn read_line(
         };
         write!(terminal, "{ERASE_LINE}{} s left{invite}", left.as_secs())?;
         terminal.flush()?;
-        // Until the number of seconds changes.
+        // Waits until the number of seconds changes.
         let tick = Duration::from_nanos(u64::from(left.subsec_nanos()) + 1_000_000);
         let tick = Timespec::try_from(tick).map_err(io::Error::other)?;
         let mut events = [PollFd::new(terminal, PollFlags::IN), PollFd::new(stopped, PollFlags::IN)];

@@ -1,6 +1,7 @@
-//! What a program pays for calls through a proxy in its own process: over the port, and over a connection without one.
+//! The cost of calls through a proxy in the program's own process: over the port, and over a connection without a port.
 //!
-//! rmcp is what a Rust program would use. The other clients do as little as they can, so they show what is left of mcpm.
+//! rmcp is the client that a Rust program would use. The other clients do as little as possible, so their figures show
+//! the cost of mcpm.
 
 use std::{
     path::Path,
@@ -16,7 +17,7 @@ use rmcp::{
 
 use super::load::{Bound, Outcome, Session};
 
-/// The ways to reach the proxy, as the role takes them, and as the table names them.
+/// The ways to connect to the proxy: the arguments of the role, and their names in the table.
 const WAYS: [(&str, &str); 5] = [
     ("rmcp-http", "rmcp, the port"),
     ("rmcp-connect", "rmcp, `connect()`"),
@@ -51,7 +52,7 @@ impl Client {
 /// As long as the text of the other clients.
 const TEXT: &str = "0000-00000000000";
 
-/// Makes that many calls through a proxy in this process, and prints how long half of them took at most: `WAY CALLS TARGET`.
+/// Makes this number of calls through a proxy in this process, and prints the median duration: `WAY CALLS TARGET`.
 pub(super) async fn play(argument: &str) -> Outcome<()> {
     let [way, calls, target] = argument.split(' ').collect::<Vec<_>>()[..] else {
         return Err(format!("`{argument}` is not `WAY CALLS TARGET`").into());
@@ -112,7 +113,7 @@ fn run(command: &mut Command, way: &str, calls: u64, target: &str) -> Outcome<St
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// Instructions of a whole life with that many calls.
+/// Returns the number of instructions of a process that makes this number of calls.
 fn count(own: &Path, folder: &Path, way: &str, calls: u64, target: &str) -> Outcome<u64> {
     let file = folder.join("callgrind");
     let mut command = Command::new("valgrind");

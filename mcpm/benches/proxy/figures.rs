@@ -1,10 +1,10 @@
-//! What was measured, and how it is shown.
+//! The measured figures, and their presentation in a table.
 
 use std::time::Duration;
 
 use super::team::Layers;
 
-/// What stands between the client and the server.
+/// The component between the client and the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Direct,
@@ -31,7 +31,7 @@ impl Way {
         }
     }
 
-    /// The same server without anything in the middle; what is added is the difference to it.
+    /// The same server without a proxy; the difference from its figures is the added cost.
     pub(super) fn direct(self) -> Option<Self> {
         match self {
             Self::Nginx | Self::Mcpm | Self::OtherMcpm | Self::With(_) => Some(Self::Direct),
@@ -40,7 +40,7 @@ impl Way {
         }
     }
 
-    /// What its figures are divided by.
+    /// The way whose figures are the divisor of the ratios.
     pub(super) fn base(self) -> Option<Self> {
         match self {
             Self::Mcpm | Self::OtherMcpm => Some(Self::Nginx),
@@ -58,12 +58,11 @@ pub(super) struct Figures {
     /// Microseconds.
     p50: f64,
     p99: f64,
-    /// Calls a second.
+    /// Calls per second.
     rate: f64,
-    /// Microseconds of processor time per call, of the process in the middle alone; of the server where nothing
-    /// is in the middle.
+    /// Microseconds of processor time per call, of the proxy process alone; without a proxy, of the server.
     pub(super) cpu: f64,
-    /// Resident MB of the same after the load, and at most.
+    /// Resident memory of the same process in MB, after the load and at most.
     pub(super) memory: (f64, f64),
 }
 
@@ -74,7 +73,7 @@ pub(super) const HEAD: &str = "\
 ";
 
 impl Figures {
-    /// From how long each call took, and all of them together.
+    /// Computes figures from the durations of all calls, and from the duration of the whole round.
     pub(super) fn of(mut times: Vec<Duration>, took: Duration) -> Self {
         times.sort_unstable();
         let at = |share: f64| {
@@ -85,7 +84,8 @@ impl Figures {
         Self { p50: at(0.5), p99: at(0.99), rate, ..Self::default() }
     }
 
-    /// The best of every figure by itself: what disturbs a measurement only ever makes it worse.
+    /// Returns the best value of each figure, independently of the others: other load on the machine only makes figures
+    /// worse.
     pub(super) fn best(rounds: &[Self]) -> Self {
         let least = |figure: fn(&Self) -> f64| rounds.iter().map(figure).fold(f64::INFINITY, f64::min);
         Self {

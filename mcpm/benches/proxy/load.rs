@@ -1,4 +1,4 @@
-//! The load: calls of one tool, one after another in every session, each answer checked.
+//! The load: each session calls one tool, one call after another, and checks each response.
 
 use std::{
     error::Error,
@@ -16,11 +16,11 @@ use tokio::{
 
 pub(super) type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// When a session stops calling: whichever comes first.
+/// The condition on which a session stops calling: the first that is met.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bound {
     pub(super) until: Instant,
-    /// Calls in one session.
+    /// Number of calls in one session.
     pub(super) calls: u64,
 }
 
@@ -38,7 +38,7 @@ impl Bound {
     }
 }
 
-/// The text a call carries; it names the session, so that an answer which went astray is seen.
+/// Returns the text of a call; it names the session, so that a response to another session is detected.
 fn text(session: usize, call: u64) -> String {
     format!("{session:04}-{call:011}")
 }
@@ -70,14 +70,14 @@ struct Content<'a> {
     text: &'a str,
 }
 
-/// Reads an answer's id and text.
+/// Reads the id and the text of a response.
 fn read(body: &[u8]) -> Outcome<(u64, &str)> {
     let answer: Answer<'_> = serde_json::from_slice(body)
         .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(body)))?;
     Ok((answer.id, answer.result.content[0].text))
 }
 
-/// One client that calls, one call at a time.
+/// A client that makes one call at a time.
 pub(super) struct Session {
     wire: Wire,
     number: usize,
@@ -90,7 +90,7 @@ enum Wire {
 }
 
 impl Session {
-    /// Connects and shakes hands.
+    /// Connects and makes the handshake.
     pub(super) async fn open(port: u16, number: usize, token: Option<&str>) -> Outcome<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).await?;
         stream.set_nodelay(true)?;
@@ -109,7 +109,7 @@ impl Session {
         Ok(Self { wire: Wire::Http(http), number, made: 0 })
     }
 
-    /// Starts a server of its own.
+    /// Starts a separate server.
     fn start(number: usize) -> Outcome<Self> {
         let mut server = Command::new(std::env::current_exe()?)
             .args(["--role", "stdio-server", ""])
@@ -123,7 +123,7 @@ impl Session {
         Ok(Self { wire: Wire::Pipe(Box::new(pipe)), number, made: 0 })
     }
 
-    /// Shakes hands over a stream.
+    /// Makes the handshake over a stream.
     pub(super) async fn of_lines(
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     ) -> Outcome<Self> {
@@ -134,7 +134,7 @@ impl Session {
         Ok(Self { wire: Wire::Pipe(Box::new(pipe)), number: 0, made: 0 })
     }
 
-    /// The process of a server of its own.
+    /// The process of a separate server.
     pub(super) fn server(&self) -> Option<u32> {
         match &self.wire {
             Wire::Http(_) => None,
@@ -142,7 +142,7 @@ impl Session {
         }
     }
 
-    /// Calls once and checks the answer.
+    /// Makes one call and checks the response.
     pub(super) async fn call(&mut self) -> Outcome<()> {
         self.made += 1;
         let text = text(self.number, self.made);
@@ -163,12 +163,12 @@ impl Session {
 struct Http {
     stream: TcpStream,
     buffer: Vec<u8>,
-    /// Everything of a request's head before the length.
+    /// The head of a request, up to the length.
     head: String,
 }
 
 impl Http {
-    /// Sends a body and returns the session id in the answer, and the answer's body.
+    /// Sends a body, and returns the session id and the body of the response.
     async fn exchange(&mut self, body: &str, status: u16) -> Outcome<(Option<String>, &[u8])> {
         let message = format!("{}Content-Length: {}\r\n\r\n{body}", self.head, body.len());
         self.stream.write_all(message.as_bytes()).await?;
@@ -206,7 +206,7 @@ impl Http {
     }
 }
 
-/// A byte stream with one message a line, and the server process if it is its pipe.
+/// A byte stream with one message per line, and the server process if the stream is its pipe.
 struct Pipe {
     server: Option<Child>,
     input: Box<dyn AsyncWrite + Send + Unpin>,
@@ -237,12 +237,12 @@ impl Pipe {
     }
 }
 
-/// Starts that many servers, each with a client.
+/// Starts this number of servers, each with a client.
 pub(super) fn start(count: usize) -> Outcome<Vec<Session>> {
     (0..count).map(Session::start).collect()
 }
 
-/// Opens that many sessions of a caller.
+/// Opens this number of sessions of a caller.
 pub(super) async fn open(port: u16, count: usize, token: Option<&str>) -> Outcome<Vec<Session>> {
     let mut sessions = Vec::new();
     for number in 0..count {
@@ -251,7 +251,7 @@ pub(super) async fn open(port: u16, count: usize, token: Option<&str>) -> Outcom
     Ok(sessions)
 }
 
-/// Calls in all sessions at once and returns how long each call took.
+/// Makes calls in all sessions at once, and returns the duration of each call.
 pub(super) async fn call(sessions: &mut Vec<Session>, bound: Bound) -> Outcome<Vec<Duration>> {
     let mut tasks = JoinSet::new();
     for mut session in sessions.drain(..) {

@@ -1,15 +1,16 @@
-//! What the proxy costs, beside what it is compared with: `cargo bench -p mcpm --bench proxy [-- --soak]`.
+//! The cost of the proxy, compared with other ways to the server: `cargo bench -p mcpm --bench proxy [-- --soak]`.
 //!
-//! Everything is measured in one run and shown as ratios, since the machine's mood changes from run to run.
-//! Nothing is asserted but that every answer is right. `docs/reference/performance.md` says how to read it.
+//! Everything is measured in one run and shown as ratios, because the speed of the machine varies between runs. The
+//! only assertion is that every response is correct. `docs/reference/performance.md` explains the tables.
 //!
 //! - no argument: times, processor time per call and memory, as a Markdown table
 //! - `--soak`: 256 sessions for a minute in front of each kind of server; any error ends the run
-//! - `--against PROGRAM`: beside another build of this program, to tell a change from the machine's mood
-//! - `--stack`: what each layer that protects and observes a server adds, and all of them together
+//! - `--against PROGRAM`: comparison with another build of this program, to distinguish a change from variations of the
+//!   machine
+//! - `--stack`: the added cost of each layer that protects and observes a server, and of all layers together
 //! - `--embedded`: calls through a proxy in the program's own process, with and without a port
-//! - `--instructions [PART]`: instructions per call under callgrind, which hardly change with the machine's load, of all
-//!   ways or of those whose names have this part
+//! - `--instructions [PART]`: instructions per call under callgrind, which hardly depend on the machine's load, of all
+//!   ways or of those whose names contain this part
 
 mod embedded;
 mod figures;
@@ -90,7 +91,7 @@ struct Bench<'a> {
     folder: &'a Path,
     server: Started,
     team: Team,
-    /// This program, and the build it is compared with.
+    /// This program, and the build that it is compared with.
     own: PathBuf,
     other: PathBuf,
 }
@@ -100,12 +101,12 @@ impl Bench<'_> {
         if matches!(way, Way::OtherMcpm | Way::OtherBridge) { &self.other } else { &self.own }
     }
 
-    /// What clients send to be let in.
+    /// Returns the token that clients need, if any.
     fn token(&self, way: Way) -> Option<&str> {
         if let Way::With(layers) = way { self.team.token(layers) } else { None }
     }
 
-    /// Starts what stands in the middle; `None` when nothing does.
+    /// Starts the proxy; `None` if the way has none.
     fn start(&self, way: Way, wrapper: &[String]) -> Outcome<Option<Started>> {
         let port = self.server.port;
         match way {
@@ -189,7 +190,7 @@ impl Bench<'_> {
         Ok(table)
     }
 
-    /// Of the ways whose names have this part.
+    /// Measures the ways whose names contain this part.
     async fn instructions(&self, part: &str) -> Outcome<String> {
         let mut table = String::from("| way | instructions per call |\n|---|---|\n");
         let stack = STACK.into_iter().filter(|way| matches!(way, Way::With(_)));
@@ -202,7 +203,7 @@ impl Bench<'_> {
         Ok(table)
     }
 
-    /// Instructions of a whole life with that many calls.
+    /// Returns the number of instructions of a process that serves this number of calls.
     async fn count(&self, way: Way, calls: u64) -> Outcome<u64> {
         let file = self.folder.join("callgrind");
         let wrapper = [

@@ -1,4 +1,4 @@
-//! Processes that are started for a measurement, and what the kernel says of them (proc(5)).
+//! Processes that are started for a measurement, and the kernel's figures about them (proc(5)).
 
 use std::{
     fs,
@@ -12,15 +12,15 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::load::Outcome;
 
-/// A process that ends with this value.
+/// A process that ends when this value is dropped.
 pub(super) struct Started {
     child: Child,
-    /// Whom the figures are of.
+    /// The process that is measured.
     pub(super) pid: u32,
     pub(super) port: u16,
 }
 
-/// A build of this program in a role, behind the words of `wrapper`, if any.
+/// Starts a build of this program in a role, after the words of `wrapper`, if any.
 pub(super) fn role(wrapper: &[String], own: &Path, role: &str, argument: &str) -> Outcome<Started> {
     let mut command = match wrapper.split_first() {
         Some((program, words)) => {
@@ -37,7 +37,7 @@ pub(super) fn role(wrapper: &[String], own: &Path, role: &str, argument: &str) -
     Ok(Started { pid: child.id(), child, port })
 }
 
-/// A bare pass-through: one worker, kept connections, nothing buffered, nothing logged.
+/// Starts nginx as a plain reverse proxy: one worker, persistent connections, no buffering, no log.
 pub(super) fn nginx(wrapper: &[String], folder: &Path, upstream: u16) -> Outcome<Started> {
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let config = format!(
@@ -59,7 +59,7 @@ pub(super) fn nginx(wrapper: &[String], folder: &Path, upstream: u16) -> Outcome
                  }}
              }}
          }}",
-        // Under a wrapper it is the one process that is looked at.
+        // Under a wrapper, nginx has only one process, which is measured.
         master = if wrapper.is_empty() { "on" } else { "off" },
         folder = folder.display(),
     );
@@ -74,7 +74,7 @@ pub(super) fn nginx(wrapper: &[String], folder: &Path, upstream: u16) -> Outcome
             let children = format!("/proc/{0}/task/{0}/children", started.pid);
             match fs::read_to_string(children)?.split_whitespace().next() {
                 Some(worker) => started.pid = worker.parse()?,
-                // The one that listens has not started the one that answers yet.
+                // The master process listens before it has started the worker process.
                 None if wrapper.is_empty() => continue,
                 None => {}
             }
@@ -85,7 +85,7 @@ pub(super) fn nginx(wrapper: &[String], folder: &Path, upstream: u16) -> Outcome
     Err("nginx did not start".into())
 }
 
-/// Time that these processes had on a processor so far.
+/// Returns the processor time that these processes have used so far.
 pub(super) fn cpu(pids: &[u32]) -> Outcome<Duration> {
     let mut ticks = 0;
     for pid in pids {
@@ -97,7 +97,7 @@ pub(super) fn cpu(pids: &[u32]) -> Outcome<Duration> {
     Ok(Duration::from_secs(ticks) / u32::try_from(rustix::param::clock_ticks_per_second())?)
 }
 
-/// Resident memory of these processes together, now and at most, in MB.
+/// Returns the resident memory of these processes together, now and at most, in MB.
 pub(super) fn memory(pids: &[u32]) -> Outcome<(f64, f64)> {
     let (mut now, mut most) = (0, 0);
     for pid in pids {
@@ -113,7 +113,7 @@ pub(super) fn memory(pids: &[u32]) -> Outcome<(f64, f64)> {
 }
 
 impl Started {
-    /// Asks it to end and waits.
+    /// Asks the process to end, and waits.
     pub(super) fn end(mut self) -> Outcome<()> {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             kill_process(pid, Signal::TERM)?;
@@ -125,7 +125,7 @@ impl Started {
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         if self.child.try_wait().is_ok_and(|ended| ended.is_none())
             && let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
         {
@@ -135,7 +135,7 @@ impl Drop for Started {
     }
 }
 
-/// The instructions that callgrind has counted.
+/// Returns the number of instructions that callgrind has counted.
 pub(super) fn total(file: &Path) -> Outcome<u64> {
     let counts = fs::read_to_string(file)?;
     let total = counts.lines().find_map(|line| line.strip_prefix("totals: ")).ok_or("no totals")?;

@@ -1,4 +1,4 @@
-//! The processes that are measured or stand behind what is measured: this program, started again with a role.
+//! The servers and proxies of the benchmark: this program, started again with a role.
 
 use std::{
     convert::Infallible,
@@ -29,12 +29,12 @@ use super::{embedded, team};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// Plays a role until killed. Servers of HTTP say on the first line of their output which port they took.
+/// Plays a role until it is killed. HTTP servers print their port on the first line of their output.
 pub(super) fn play(role: &str, argument: &str) -> Result<(), Box<dyn Error>> {
     if role == "stdio-server" {
         return serve_stdio();
     }
-    // As in the supervisor of a workload: one thread.
+    // One thread, as in the supervisor of a workload.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match role {
@@ -98,7 +98,7 @@ struct Arguments<'a> {
 
 const INITIALIZED: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"echo","version":"1"}}"#;
 
-/// The answer to one message; `None` when it asks for none.
+/// Returns the response to a message; `None` if it needs none.
 fn answer(message: &[u8]) -> Option<String> {
     let message: Message<'_> = serde_json::from_slice(message).ok()?;
     let id = message.id?.get();
@@ -112,7 +112,7 @@ fn answer(message: &[u8]) -> Option<String> {
     })
 }
 
-/// Answers lines with lines, and writes once for all lines that came at once.
+/// Responds to lines with lines, and writes the responses to all lines that arrived together at once.
 fn serve_stdio() -> Result<(), Box<dyn Error>> {
     let mut lines = std::io::BufReader::with_capacity(64 << 10, std::io::stdin());
     let mut out = std::io::BufWriter::with_capacity(64 << 10, std::io::stdout().lock());

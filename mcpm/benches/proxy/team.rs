@@ -1,6 +1,6 @@
-//! What stands around a server that a team uses: an issuer of tokens, a collector, policies and an audit log.
+//! The environment of a server that a team uses: a token issuer, a telemetry collector, policies and an audit log.
 //!
-//! Issuer and collector are one process of their own, so that what they take is nobody's figure.
+//! The issuer and the collector are in one separate process, so that their cost is not part of any figure.
 
 use std::{convert::Infallible, error::Error, fs, path::Path, time::SystemTime};
 
@@ -26,7 +26,7 @@ use super::{
 
 const AUDIENCE: &str = "bench";
 
-/// What is turned on.
+/// The layers that are enabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Layers {
     Auth,
@@ -35,9 +35,9 @@ pub(super) enum Layers {
     Audit,
     Telemetry,
     Prometheus,
-    /// A login to the server itself, with a token that is valid all the time.
+    /// A login to the server itself, with a token that does not expire.
     Login,
-    /// All but the login.
+    /// All layers except the login.
     All,
 }
 
@@ -60,7 +60,7 @@ impl Layers {
     }
 }
 
-/// What a proxy for a team is told.
+/// The configuration of a proxy for a team.
 #[derive(Serialize, Deserialize)]
 struct Told {
     layers: Layers,
@@ -100,7 +100,7 @@ impl Team {
         let message = format!("{header}.{}", part(claims.to_string().as_bytes()));
         let signature = key.sign(&random, message.as_bytes()).map_err(|_| "nothing could be signed")?;
         let token = format!("{message}.{}", part(signature.as_ref()));
-        // In the reference's form; the second is never asked for, as with most policies of a team.
+        // In the form of the reference; the second policy never applies to a request, like most policies of a team.
         let policies = json!({ "version": "1.0", "type": "cedarv1", "cedar": { "policies": [
             "permit(principal, action == Action::\"call_tool\", resource == Tool::\"echo\");",
             "permit(principal in McpmGroup::\"staff\", action == Action::\"read_resource\", resource);",
@@ -111,12 +111,12 @@ impl Team {
         Ok(Self { process, token })
     }
 
-    /// What clients send to be let in.
+    /// Returns the token that clients need, if any.
     pub(super) fn token(&self, layers: Layers) -> Option<&str> {
         layers.has(Layers::Auth).then_some(&self.token)
     }
 
-    /// The argument of the role `team-proxy`.
+    /// Returns the argument of the role `team-proxy`.
     pub(super) fn argument(&self, layers: Layers, target: &str, folder: &Path) -> Outcome<String> {
         let audit = folder.join("audit.json");
         let log = folder.join("audit.jsonl");
@@ -136,7 +136,7 @@ fn key(secret: &[u8]) -> Outcome<EcdsaKeyPair> {
         .map_err(|_| "the key cannot be read".into())
 }
 
-/// The proxy that is told so.
+/// Starts the proxy with this configuration.
 pub(super) fn proxy(argument: &str) -> Result<Proxy, Box<dyn Error>> {
     let told: Told = serde_json::from_str(argument)?;
     let mut proxy = Proxy::builder("bench", &told.target);
@@ -169,7 +169,7 @@ pub(super) fn proxy(argument: &str) -> Result<Proxy, Box<dyn Error>> {
     Ok(proxy.build()?)
 }
 
-/// Says whose tokens it issues, which keys they are signed with, and takes what is sent to a collector.
+/// Serves the metadata and the keys of the issuer, and accepts exports to the collector.
 pub(super) async fn serve(keys: &str) -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let port = listener.local_addr()?.port();
