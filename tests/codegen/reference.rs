@@ -11,15 +11,16 @@ const INTRODUCTION: &str = "\
 # Options
 
 Generated from the option table; do not edit. The name of a field, of a setter and of a JSON key is the flag with `_` in
-place of `-`. An option that is marked \"not supported yet\" is known and refused, unless its value changes nothing.
+place of `-`. An option that is marked \"not supported yet\" is rejected, unless its value has no effect.
 ";
 
 const REASONS: &str = "\
 # Reasons
 
-Generated from the catalogue of reasons; do not edit. `mcpm explain ID` tells the same of an id, and of one refusal, by the id
-in the error's `data` or in the header `Mcpm-Refusal`, also what was looked at and the smallest change that would allow
-it. Options have the names of their fields here; `mcpm explain` shows them as flags.
+Generated from the catalogue of reasons; do not edit. `mcpm explain ID` shows the same text for the id of a reason. For
+the id of a denial, which is in the error's `data` and in the header `Mcpm-Refusal`, it also shows the inputs of the
+decision and the smallest change that would allow the request. On this page, options have the names of their fields;
+`mcpm explain` shows them as flags.
 ";
 
 /// Returns the page of reasons.
