@@ -12,7 +12,7 @@ let library = Target.systemLibrary(name: "mcpmFFI", pkgConfig: "mcpm")
 let strict = Context.environment["MCPM_SWIFT_WARNINGS_AS_ERRORS"] != nil
 let settings: [SwiftSetting] = strict ? [.unsafeFlags(["-warnings-as-errors"])] : []
 
-// What the library uses of macOS, where it is linked statically.
+// Libraries and frameworks of macOS that the library uses; it is linked statically there.
 let linker: [LinkerSetting] =
     ["Security", "CoreFoundation", "SystemConfiguration"].map { .linkedFramework($0, .when(platforms: [.macOS])) }
     + [.linkedLibrary("iconv", .when(platforms: [.macOS]))]

@@ -1,4 +1,4 @@
-/* As much of a browser as a login needs. */
+/* The functions of a browser that a login needs. */
 
 #include <arpa/inet.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What the C programs share: checks of conditions and of the library's answers. */
+/* Shared by the C programs: checks of conditions and of the library's results. */
 
 #ifndef CHECKS_H
 #define CHECKS_H
@@ -33,7 +33,7 @@ static inline void refused(mcpm_status status, mcpm_status wanted, mcpm_error **
     *error = NULL;
 }
 
-/* Checks that a call went well. */
+/* Checks that a call succeeded. */
 #define DONE(call) done(call, &error, #call, __FILE__, __LINE__)
 
 static inline void done(mcpm_status status, mcpm_error *const *error, const char *what, const char *file, int line)

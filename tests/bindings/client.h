@@ -1,4 +1,4 @@
-/* What the C programs share: as much of an HTTP client as they need. */
+/* Shared by the C programs: a minimal HTTP client. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 static char answer[1 << 20];
 static char session[256];
 
-/* Posts to `http://ADDRESS:PORT/PATH`. Returns the HTTP status, or 0 when nobody listens; the rest is in `answer`. */
+/* Posts to `http://ADDRESS:PORT/PATH`. Returns the HTTP status, or 0 if nothing listens; the response is in `answer`. */
 static int post(const char *url, const char *body)
 {
     char address[64], path[256];
@@ -49,7 +49,7 @@ static int post(const char *url, const char *body)
     return status;
 }
 
-/* Calls a tool that is hidden, and returns the id of the refusal. */
+/* Calls a hidden tool, and returns the id of the denial. */
 static const char *refused_call(const char *url, const char *tool)
 {
     static char id[21];
@@ -62,7 +62,7 @@ static const char *refused_call(const char *url, const char *tool)
     return id;
 }
 
-/* Speaks MCP for a moment: opens a session if there are sessions, and lists the tools. */
+/* Opens a session, if the server has sessions, and lists the tools. */
 static void use(const char *url)
 {
     session[0] = 0;

@@ -1,5 +1,5 @@
-/* Uses the server of an image without a port, with callbacks: embedded IMAGE SILENT-IMAGE PREFIX FILE. Names begin with the
- * prefix; the second image never answers; options are exported to the file. */
+/* Uses the server of an image without a port, with callbacks: embedded IMAGE SILENT-IMAGE PREFIX FILE. Names of
+ * workloads begin with the prefix; the server of the second image never responds; options are exported to the file. */
 
 #define _POSIX_C_SOURCE 200809L
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #include "outcome.h"
 
-/* Whether a value is present and this text. */
+/* Returns whether a value is present and equals this text. */
 static int is(const char *value, const char *text)
 {
     return value != NULL && strcmp(value, text) == 0;
@@ -62,7 +62,7 @@ static mcpm_workload_builder *builder(const char *image, const char *name)
     return made;
 }
 
-/* Sends a message and returns the answer, which must be freed. */
+/* Sends a message and returns the response, which must be freed. */
 static char *exchange(mcpm_connection *connection, const char *message)
 {
     char *answer = NULL;
@@ -86,7 +86,7 @@ static void the_server_is_used(mcpm_workload *workload)
                                   "\"params\":{\"name\":\"test_simple_text\",\"arguments\":{}}}");
     CHECK(strstr(answer, "\"id\":2") != NULL && strstr(answer, "simple text") != NULL);
     mcpm_string_free(answer);
-    /* The filter holds on this way, too. */
+    /* The filter applies to this connection, too. */
     answer = exchange(connection, "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/call\","
                                   "\"params\":{\"name\":\"test_image_content\",\"arguments\":{}}}");
     CHECK(strstr(answer, "tools.not_listed") != NULL);
@@ -139,7 +139,7 @@ struct output {
     struct outcome end;
     size_t bytes;
     int parts;
-    /* How many parts are read. */
+    /* The number of parts to read. */
     int wanted;
 };
 
@@ -157,7 +157,7 @@ static void on_output_end(void *user_data, mcpm_error *failure)
     on_end(&((struct output *)user_data)->end, failure);
 }
 
-/* The image is one of a server that writes something when it starts. */
+/* The image must contain a server that writes something when it starts. */
 static void its_output_is_read(const char *image, const char *name)
 {
     mcpm_workload_builder *options = builder(image, name);
@@ -165,14 +165,14 @@ static void its_output_is_read(const char *image, const char *name)
     DONE(mcpm_workload_start(options, &workload, &error));
     mcpm_workload_builder_free(options);
     struct output all = {OUTCOME, 0, 0, 1000}, same = {OUTCOME, 0, 0, 1000}, first = {OUTCOME, 0, 0, 1};
-    /* The callback ends it, although the server runs. */
+    /* The callback ends the reading, although the server is running. */
     DONE(mcpm_workloads_logs_async(name, true, -1, count_output, on_output_end, &first, NULL, &error));
     CHECK(await_result(&first.end) == NULL && first.parts == 1);
     DONE(mcpm_workloads_logs(name, false, -1, count_output, &all, &error));
     CHECK(all.bytes >= first.bytes && first.bytes > 0);
     DONE(mcpm_workloads_logs_async(name, false, -1, count_output, on_output_end, &same, NULL, &error));
     CHECK(await_result(&same.end) == NULL && same.bytes >= all.bytes);
-    /* The program ends it. */
+    /* The program cancels the reading. */
     struct output followed = {OUTCOME, 0, 0, 1000};
     mcpm_operation *operation = NULL;
     DONE(mcpm_workloads_logs_async(name, true, 0, count_output, on_output_end, &followed, &operation, &error));
@@ -256,7 +256,7 @@ static void it_is_stopped(mcpm_workload *workload)
     CHECK(heard.kinds[heard.count - 1] == MCPM_EVENT_KIND_ENDED);
 }
 
-/* Its events are heard from now on. */
+/* The callback receives its events from now on. */
 static void its_events_are_heard(mcpm_workload *workload)
 {
     heard.count = heard.freed = 0;
@@ -290,7 +290,7 @@ static void it_is_started_again_and_removed(const char *name)
 
     DONE(mcpm_workloads_start(name, NULL, &workload, &error));
     CHECK(strstr(mcpm_workload_url(workload), "http://127.0.0.1:") != NULL);
-    /* Another process could stop it. */
+    /* Another process could stop the workload like this. */
     struct outcome own = OUTCOME, stopped = OUTCOME, removed = OUTCOME;
     DONE(mcpm_workloads_stop_async(name, 5, on_end, &own, &error));
     await_failure(&own, MCPM_STATUS_INVALID_OPTION);
@@ -377,12 +377,12 @@ int main(int count, char **arguments)
     DONE(mcpm_shutdown(&error));
     printf("%s\n", mcpm_version());
 
-    /* What still runs at the exit is stopped by a handler, although this thread has used the library. */
+    /* A handler stops running workloads at the exit, although this thread has used the library. */
     CHECK(atexit(shut_down_at_exit) == 0);
     char left[128];
     snprintf(left, sizeof left, "%s-left", arguments[3]);
     options = builder(arguments[1], left);
-    /* Not freed, but not lost. */
+    /* Not freed, but still reachable. */
     static mcpm_workload *running = NULL;
     DONE(mcpm_workload_start(options, &running, &error));
     mcpm_workload_builder_free(options);

@@ -9,7 +9,7 @@
 static mcpm_error *error = NULL;
 static const char *target, *device_target;
 
-/* What the callbacks count, from any thread. */
+/* Counters of the callbacks, which any thread may change. */
 struct user {
     atomic_int shown, asked, freed;
 };
@@ -23,7 +23,7 @@ static void follow(void *user_data, const mcpm_login_prompt *login, mcpm_prompt_
     CHECK(strcmp(mcpm_login_prompt_server(login), "127.0.0.1") == 0);
     CHECK(mcpm_login_prompt_device_url(login) == NULL && mcpm_login_prompt_device_code(login) == NULL);
     CHECK(mcpm_login_prompt_timeout(login) == 30000);
-    /* Nothing that blocks may be called here. */
+    /* Functions that block must not be called here. */
     CHECK(mcpm_shutdown(NULL) == MCPM_STATUS_NOT_HERE);
     follow_redirect(mcpm_login_prompt_url(login));
 }
@@ -87,7 +87,7 @@ static void tell_password(void *user_data, const char *question, mcpm_prompt_ans
     CHECK(strstr(question, "assword") != NULL);
     user->asked++;
     mcpm_prompt_answer_text(answer, password);
-    /* It was copied. */
+    /* The text was copied. */
     memset(password, 'x', sizeof password - 1);
 }
 
@@ -193,7 +193,7 @@ static void a_login_of_a_workload_is_kept(void)
     mcpm_workload_builder_user_prompt(options, prompt);
     DONE(mcpm_workload_start(options, &workload, &error));
     mcpm_workload_builder_free(options);
-    /* A new password of the secret store is asked for twice. */
+    /* A new password of the secret store is prompted for twice. */
     CHECK(user.shown == 1 && user.asked == 2);
     printf("%s %s\n", mcpm_workload_name(workload), mcpm_workload_url(workload));
     fflush(stdout);

@@ -14,7 +14,7 @@ TARGET, DEVICE_TARGET = sys.argv[1:]
 
 
 async def refused(kind: type, start, show: bool = True) -> None:
-    """Checks that a start fails so."""
+    """Checks that a start fails with this error."""
     try:
         await start
     except kind as error:
@@ -139,7 +139,7 @@ async def main() -> None:
     assert keeps.logins == 1
     assert keeps.questions == ["New password for mcpm's secrets", "Repeat the password"], keeps.questions
 
-    # The login is kept for all clients of the server, and the store that has it is opened with the password.
+    # The login is stored for all clients of the server, and the store is opened with the password.
     again = Keeps()
     proxy = await start(again)
     assert (again.logins, again.questions) == (0, ["Password of mcpm's secrets"]), again.questions

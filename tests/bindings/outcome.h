@@ -1,10 +1,10 @@
-/* What the C programs share: waiting for the callback of an operation. */
+/* Shared by the C programs: waiting for the callback of an operation. */
 
 #include <pthread.h>
 
 #include "checks.h"
 
-/* What a callback has brought, and how often it was called. */
+/* The arguments of a callback, and how often it was called. */
 struct outcome {
     pthread_mutex_t lock;
     pthread_cond_t changed;

@@ -168,7 +168,7 @@ static void a_refusal_is_explained(void)
     CHECK(!mcpm_explanation_input(explanation, 2, &name, &value) && strcmp(name, "tool") == 0);
     CHECK(!mcpm_explanation_input(explanation, 0, NULL, &value));
     mcpm_explanation_free(explanation);
-    /* It is kept beyond the proxy too. */
+    /* The explanation is valid after the end of the proxy, too. */
     explanation = NULL;
     DONE(mcpm_explain(id, &explanation, &error));
     CHECK(strcmp(mcpm_explanation_reason(explanation), "tools.not_listed") == 0);

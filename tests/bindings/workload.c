@@ -72,7 +72,7 @@ static void mistakes_are_told(const char *prefix)
     mcpm_workload *workload = NULL;
     mcpm_phase phase;
     mcpm_workload_builder *options = builder(prefix, "missing");
-    /* Nobody listens there, so that it cannot be pulled. */
+    /* No registry listens at this address, so the image cannot be pulled. */
     mcpm_workload_builder_server(options, "127.0.0.1:1/missing:1");
     mcpm_error *missing = NULL;
     CHECK(mcpm_workload_start(options, &workload, &missing) == MCPM_STATUS_IMAGE_UNAVAILABLE);

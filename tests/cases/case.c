@@ -34,7 +34,8 @@ static void expect(int holds, const char *what)
     }
 }
 
-/* Checks a call: without `kind`, that it has worked; otherwise that it has failed so, with this text in its message. */
+/* Checks a call: without `kind`, that it has succeeded; otherwise that it has failed with this kind, and that its message
+ * contains this text. */
 static void expect_status(mcpm_status status, mcpm_error **failure, const char *kind, const char *text)
 {
     static const struct {
@@ -106,7 +107,7 @@ static void approve(void *user_data, const char *question, mcpm_prompt_answer *a
     mcpm_prompt_answer_approval(answer, strcmp(prompt, "approve") == 0);
 }
 
-/* Returns the prompt of a start; null if there is no user. */
+/* Returns the prompt for a start; null if there is no user. */
 static mcpm_user_prompt *new_prompt(void)
 {
     if (strcmp(prompt, "none") == 0) {
@@ -139,7 +140,7 @@ static void set_option(const char *name, const char *value)
     }
 }
 
-/* Starts a workload with the options, or the one with this name again. */
+/* Starts a workload with the options, or starts the workload with this name again. */
 static void start_workload(const char *recorded, const char *kind, const char *text)
 {
     mcpm_workload_builder *options = workload_options == NULL ? mcpm_workload_builder_new() : workload_options;
@@ -300,7 +301,7 @@ static void write_file(const char *path, const char *text)
     expect(written != NULL && fputs(text, written) >= 0 && fclose(written) == 0, "the file cannot be written");
 }
 
-/* Accepts the ignore files of a folder; the one with this name must have changed, or none. */
+/* Accepts the ignore files of a folder, and checks that only the file with this name has changed, or none. */
 static void accept_ignore_files(const char *folder, const char *name)
 {
     mcpm_record_list *changed = NULL;
@@ -335,13 +336,14 @@ static void stop(void)
     connection = NULL;
 }
 
-/* Takes the next word off a text. */
+/* Removes and returns the next word of a text. */
 static char *word(char **text)
 {
     return strtok_r(NULL, " ", text);
 }
 
-/* Takes `fails`, the kind of the error, and a text of its message off a text, if it begins so. */
+/* If a text begins with `fails`, removes that word, and splits the rest into the kind of the error and a text of its
+ * message. */
 static int fails(char **text, const char **kind, const char **message)
 {
     *kind = *message = NULL;
@@ -354,7 +356,7 @@ static int fails(char **text, const char **kind, const char **message)
     return 1;
 }
 
-/* Carries out a line: its first word, and the rest. */
+/* Executes a line, which consists of a verb and the rest. */
 static void carry_out(const char *verb, char *rest)
 {
     const char *kind, *message;

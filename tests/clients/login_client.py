@@ -23,7 +23,7 @@ def arguments() -> list[str]:
         target = ["proxy", "remote", "--target-uri", url, "--port", "0", "--remote-auth"]
     else:
         target = ["run", url, "--foreground", "--name", "remote"]
-    # Scenarios run side by side, so each takes a free port.
+    # Scenarios run concurrently, so each uses a free port.
     login = ["--remote-auth-callback-port", "0", "--remote-auth-timeout", "60s"]
     login += ["--remote-auth-client-metadata-url", "https://conformance-test.local/client-metadata.json"]
     if client := scenario.get("client_id"):

@@ -2,7 +2,7 @@
 
     python_client.py URL TOOL ARGUMENTS [auto|legacy|2026-07-28]
 
-The line is {"protocol": agreed version, "tools": [names], "result": tool result}; a failure is told on stderr.
+The line is {"protocol": negotiated version, "tools": [names], "result": tool result}; errors are printed to stderr.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ async def main(url: str, tool: str, arguments: str, mode: str = "auto") -> None:
 
 
 def reasons(error: BaseException) -> list[str]:
-    """What went wrong, without the groups that task groups wrap it in."""
+    """Returns the error without the exception groups that task groups wrap it in."""
     if isinstance(error, BaseExceptionGroup):
         return [reason for inner in error.exceptions for reason in reasons(inner)]
     return [f"{type(error).__name__}: {error}"]

@@ -2,9 +2,9 @@
 //
 //     stdio_client.mjs MODE TOOL COMMAND [ARGS...]
 //
-// MODE is auto, legacy or 2026-07-28; TOOL is the one that asks for a sample. Prints one JSON line: {"protocol": agreed
-// version, "tools": [names], "progress": [values], "sampled": result of TOOL}. The packages are those in the folder
-// MCPM_TEST_NODE_MODULES.
+// MODE is auto, legacy or 2026-07-28; TOOL is the tool that requests sampling. Prints one JSON line: {"protocol":
+// negotiated version, "tools": [names], "progress": [values], "sampled": result of TOOL}. The packages are those in the
+// folder MCPM_TEST_NODE_MODULES.
 import { createRequire } from "node:module";
 
 const require = createRequire(`${process.env.MCPM_TEST_NODE_MODULES}/`);

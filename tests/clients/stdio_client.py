@@ -2,8 +2,8 @@
 
     stdio_client.py MODE TOOL COMMAND [ARGS...]
 
-MODE is auto, legacy or 2026-07-28; TOOL is the one that asks for a sample. Prints one JSON line: {"protocol": agreed
-version, "tools": [names], "progress": [values], "sampled": result of TOOL}.
+MODE is auto, legacy or 2026-07-28; TOOL is the tool that requests sampling. Prints one JSON line: {"protocol":
+negotiated version, "tools": [names], "progress": [values], "sampled": result of TOOL}.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 //
 //     ts_client.mjs URL TOOL ARGUMENTS [auto|legacy|2026-07-28]
 //
-// The line is {"protocol": agreed version, "tools": [names], "result": tool result}; a failure is told on stderr.
+// The line is {"protocol": negotiated version, "tools": [names], "result": tool result}; errors are printed to stderr.
 // The packages are those in the folder MCPM_TEST_NODE_MODULES.
 import { createRequire } from "node:module";
 

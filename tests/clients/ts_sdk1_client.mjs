@@ -1,8 +1,9 @@
-// The TypeScript SDK 1, a client of the legacy era only: lists the tools of the server at URL, calls one, prints one JSON line.
+// The TypeScript SDK 1, which supports only the legacy era: lists the tools of the server at URL, calls one, prints one
+// JSON line.
 //
 //     ts_sdk1_client.mjs URL TOOL ARGUMENTS [streamable|sse]
 //
-// The line is {"protocol": agreed version, "tools": [names], "result": tool result}; a failure is told on stderr.
+// The line is {"protocol": negotiated version, "tools": [names], "result": tool result}; errors are printed to stderr.
 // The packages are those in the folder MCPM_TEST_NODE_MODULES.
 import { createRequire } from "node:module";
 

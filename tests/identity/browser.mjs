@@ -1,9 +1,10 @@
-// A real browser in which somebody logs in: what a client opens when it asks its user to.
+// A real browser in which a user logs in: clients open it for a login.
 //
 //     browser.mjs URL [CODE]
 //
-// Fills in the forms of the identity provider's pages and sends them off, until the browser has been led back to the
-// client or, with a code for a device, until that is logged in. Ends with 1 when that does not happen. The packages are those in the folder MCPM_TEST_NODE_MODULES.
+// Fills in and submits the forms on the identity provider's pages, until the browser is redirected to the client or,
+// with a code for a device, until the device is logged in. Exits with 1 if that does not happen. The packages are those in
+// the folder MCPM_TEST_NODE_MODULES.
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 

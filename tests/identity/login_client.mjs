@@ -1,8 +1,9 @@
-// The TypeScript SDK's client logs in where the proxy's metadata leads it, and lists the tools of the server at URL.
+// The TypeScript SDK's client logs in at the server that the proxy's metadata names, and lists the tools of the server at
+// URL.
 //
 //     login_client.mjs URL
 //
-// The SDK finds the authorization server, registers, and asks for a code with PKCE and a resource; a script in place of
+// The SDK discovers the authorization server, registers, and requests a code with PKCE and a resource; a script in place of
 // a browser follows the provider's real pages and fills in its real forms. Prints {"tools", "authorization", "scope"}.
 // The packages are those in the folder MCPM_TEST_NODE_MODULES.
 import { createRequire } from "node:module";
@@ -36,7 +37,7 @@ const provider = {
   redirectToAuthorization: (place) => void (asked = place),
 };
 
-// A browser, as far as these pages need one: it keeps cookies, follows redirects and submits forms.
+// The functions of a browser that these pages need: it keeps cookies, follows redirects and submits forms.
 const cookies = new Map();
 const visit = async (place, form) => {
   const response = await fetch(place, {

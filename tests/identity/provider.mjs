@@ -1,16 +1,16 @@
-// A real identity provider (oidc-provider) that a test can turn off, slow down, and give new keys.
+// A real identity provider (oidc-provider) that a test can make unavailable or slow, and whose keys it can rotate.
 //
 //     provider.mjs [CERTIFICATE KEY]
 //
 // Prints {"issuer": URL, "secure": URL} once it listens, the latter if it was given files for TLS: it then answers
-// there as well. Beside what the provider answers, POST /control takes one JSON object:
-//   {"mode": "up" | "down" | "silent" | "huge"}   how everything is answered from now on; "huge" is for keys alone
-//   {"wants": TOKEN}                              who reads its metadata or keys must have that token from now on
+// there as well. In addition to the provider's endpoints, POST /control accepts one JSON object:
+//   {"mode": "up" | "down" | "silent" | "huge"}   how all requests are answered from now on; "huge" applies only to keys
+//   {"wants": TOKEN}                              requests for metadata or keys need that token from now on
 //   {"rotate": true}                              the provider gets new keys, and forgets the old ones
 //   {"mint": {header, claims}, "with": KIND}      a token signed with the provider's key for header.alg, unless KIND
 //                                                 is "stranger" (another key), "public" (HMAC with the public key)
 //                                                 or "nothing"
-//   {"seen": PATH}                                how often that path was asked for
+//   {"seen": PATH}                                how often that path was requested
 // The packages are those in the folder MCPM_TEST_NODE_MODULES.
 import { createHmac } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -32,18 +32,18 @@ const robot = (client_id) => ({
   redirect_uris: [],
   response_types: [],
 });
-// What tokens of some say beside what all say.
+// Additional claims in the tokens of some clients.
 const CLAIMS = {
   robot: { groups: ["staff"], level: 3, name: "Robbie", email: "robbie@team.example", badge: "canary-of-a-claim" },
   other: { groups: ["guests"], level: 1 },
 };
 CLAIMS.opaque = CLAIMS.robot;
-// Who started this reads one line and hangs up, and the provider's advice would end it.
+// The parent process reads one line and closes the pipe, so a later warning of the provider would end this process.
 for (const name of ["debug", "info", "warn", "error"]) console[name] = () => {};
 
 let generation = 0;
 let keys;
-// What everybody may know of a key.
+// The public part of a key.
 const open = ({ d, p, q, dp, dq, qi, ...known }) => known;
 let answer;
 let mode = "up";
@@ -60,7 +60,7 @@ const generate = async (suffix) => {
 };
 const strangers = await generate("stranger");
 
-// Where a client describes itself; the provider does not reach further than this file.
+// The client ID metadata document; requests of the provider for it are answered in this file.
 const DOCUMENT = "https://mcpm.example/client.json";
 const describe = () =>
   Response.json({
@@ -145,7 +145,7 @@ const serve = async (request, response) => {
     response.writeHead(401).end();
   } else if (mode === "huge" && pathname === "/jwks") {
     response.setHeader("content-type", "application/json");
-    // The very keys, in a document that is too large.
+    // The correct keys, in a document that is too large.
     response.end(JSON.stringify({ keys: Object.values(keys).map(open), padding: "x".repeat(4 << 20) }));
   } else if (mode !== "silent") {
     answer(request, response);

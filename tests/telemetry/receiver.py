@@ -74,7 +74,7 @@ class Web(BaseHTTPRequestHandler):
 
 class Server(ThreadingHTTPServer):
     def handle_error(self, request, client_address):
-        # Whoever does not trust the certificate goes in the middle of the handshake.
+        # A client that does not trust the certificate disconnects during the handshake.
         pass
 
 
@@ -103,7 +103,7 @@ metrics_grpc.add_MetricsServiceServicer_to_server(Metrics(), server)
 if TLS:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*TLS)
-    # The handshake belongs on the connection's own thread, not on the one that takes connections.
+    # The handshake must run on the connection's own thread, not on the thread that accepts connections.
     web.socket = context.wrap_socket(web.socket, server_side=True, do_handshake_on_connect=False)
     certificate, key = (open(path, "rb").read() for path in TLS)
     port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, certificate)]))
@@ -112,6 +112,6 @@ else:
 server.start()
 told({"http": f"127.0.0.1:{web.server_port}", "grpc": f"127.0.0.1:{port}"})
 threading.Thread(target=web.serve_forever, daemon=True).start()
-# It lives as long as the test holds its input open.
+# The receiver runs until the test closes its input.
 sys.stdin.read()
 os._exit(0)

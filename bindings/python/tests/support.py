@@ -1,4 +1,4 @@
-"""What the tests share. `tests/bindings.rs` runs them, since they need an engine, images and the native library."""
+"""Shared by the tests. `tests/bindings.rs` runs them, since they need an engine, images and the native library."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def poll(what: str, condition: Callable[[], bool]) -> None:
 
 
 async def awaited(awaitable: Awaitable[Any]) -> Any:
-    """Returns the result, as a coroutine, of which a task can be made."""
+    """Returns a coroutine with the result, from which a task can be created."""
     return await awaitable
 
 

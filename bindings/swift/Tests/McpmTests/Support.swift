@@ -1,4 +1,4 @@
-// What the tests share. `tests/bindings/swift/check` runs them, since they need an engine and images.
+// Shared by the tests. `tests/bindings/swift/check` runs them, since they need an engine and images.
 import Foundation
 import Mcpm
 import Testing
@@ -10,7 +10,7 @@ let silent = "mcpm-test/silent:1"
 let prefix = ProcessInfo.processInfo.environment["MCPM_TEST_PREFIX"] ?? "swift-\(getpid())"
 let oneMinute = TimeLimitTrait.Duration.minutes(1)
 
-/// Runs `body` with the name of a workload, and removes the workload then.
+/// Runs `body` with the name of a workload, and removes the workload afterwards.
 func withName(_ suffix: String, _ body: (String) async throws -> Void) async throws {
     let name = "\(prefix)-\(suffix)"
     do {
