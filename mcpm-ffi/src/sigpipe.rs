@@ -1,7 +1,7 @@
 //! The signal for writing to a closed pipe or connection.
 
-/// Blocks `SIGPIPE` on this thread, so that writing to what the other end has closed is an error. Otherwise the signal would
-/// end the process: a Rust or Python program ignores it, but a C or Swift program does not.
+/// Blocks `SIGPIPE` on this thread, so that writing to a pipe or connection that the peer has closed is an error.
+/// Otherwise the signal would end the process: a Rust or Python program ignores it, but a C or Swift program does not.
 #[cfg(unix)]
 #[expect(unsafe_code, reason = "the signal mask of a thread is changed by functions of the C library")]
 pub(crate) fn block() {

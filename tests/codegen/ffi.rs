@@ -15,7 +15,7 @@ pub(crate) fn records() -> String {
 }
 
 fn record<O: OptionSet>(source: &mut String, name: &str) {
-    write!(source, "\n/// The options of a {}; options that are left out are not set.\n", noun::<O>()).unwrap();
+    write!(source, "\n/// The options of a {}; options that are left out are unset.\n", noun::<O>()).unwrap();
     write!(source, "#[uniffi::remote(Record)]\npub struct {name} {{\n").unwrap();
     for spec in O::SPECS {
         docs(source, spec, "    ");
