@@ -43,8 +43,8 @@ impl<P: BlockingPrompt> PromptBridge<P> {
     ) -> Result<T> {
         let permit = CALLBACKS.acquire().await;
         let prompt = Arc::clone(&self.0);
-        // A callback cannot be cancelled: it keeps its permit until it returns, even if nobody waits for it any
-        // more.
+        // A callback cannot be cancelled: it keeps its permit until it returns, even if its result is no longer
+        // needed.
         let called = spawn_blocking(move || {
             let _permit = permit;
             callback(&prompt)

@@ -22,7 +22,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def state() -> Iterator[str]:
-    """The records of the workloads, apart from the user's."""
+    """A folder for the records of workloads, separate from the user's."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", folder)
         yield folder

@@ -8,7 +8,7 @@ import mcpm
 from support import Events, awaited, failure
 
 IMAGE, NAME, MODE = sys.argv[1:]
-# A task that nothing refers to would be collected.
+# Without a reference, the task would be garbage-collected.
 starting: asyncio.Future[mcpm.Workload]
 
 
@@ -20,16 +20,16 @@ async def main() -> None:
         await events.until(mcpm.WorkloadEvent.STARTING)
         return
     if MODE == "refused":
-        # The loop ends before the other start does.
+        # The loop ends before the other start has ended.
         await failure(mcpm.Workload.start(IMAGE, name="a"))
         return
     workload = await starting
-    # As if something kept it for ever: nothing but the hook at the exit ends it now.
+    # This keeps a reference until the exit, so only the exit hook can end the workload.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(workload))
     if MODE == "shutdown":
         await asyncio.to_thread(mcpm.shutdown)
         assert workload.status.phase == mcpm.Phase.STOPPED
-        # A start begins anew.
+        # A start after the shutdown creates new threads.
         async with mcpm.Proxy.start("nowhere", "http://127.0.0.1:1/mcp") as proxy:
             assert proxy.status == mcpm.Phase.RUNNING
 

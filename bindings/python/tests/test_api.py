@@ -15,7 +15,7 @@ SNAPSHOT = Path(__file__).parent.parent / "api.txt"
 
 
 def members(name: str, kind: type) -> Iterator[str]:
-    """Describes a class: what it is called with, and its public members."""
+    """Describes a class: the parameters of its constructor, and its public members."""
     if issubclass(kind, enum.Enum):
         yield from (f"{name}.{choice.name}" for choice in kind)
         return
@@ -26,7 +26,7 @@ def members(name: str, kind: type) -> Iterator[str]:
             continue
         value = getattr(kind, member)
         if inspect.isclass(value):
-            # The kinds of errors have names of their own.
+            # The classes of errors are listed under names of the package.
             if not issubclass(value, BaseException):
                 yield from members(f"{name}.{member}", value)
         elif callable(value):
@@ -53,7 +53,7 @@ def described(module: ModuleType, names: list[str]) -> Iterator[str]:
 
 
 def api() -> Iterator[str]:
-    """Describes what programs may use. The keyword arguments of the starts are in the generated `_options.py`."""
+    """Describes the public API. The keyword arguments of the starts are in the generated `_options.py`."""
     yield from described(mcpm, mcpm.__all__)
     yield from described(sync, [name for name, value in vars(sync).items() if public_class(name, value)])
 
@@ -63,7 +63,7 @@ def public_class(name: str, value: object) -> bool:
 
 
 def test_api_has_not_changed() -> None:
-    """A change of the API is announced in `docs/changelog.md`; `MCPM_UPDATE=1` writes the snapshot."""
+    """A change of the API must be described in `docs/changelog.md`; `MCPM_UPDATE=1` writes the snapshot."""
     text = "".join(f"{line}\n" for line in api())
     if os.environ.get("MCPM_UPDATE") == "1":
         SNAPSHOT.write_text(text)

@@ -50,7 +50,7 @@ async def test_waits_are_cancelled_and_lose_nothing(name: str) -> None:
         with pytest.raises(asyncio.CancelledError):
             await wait
 
-    # Receivers that are cancelled while the response arrives, each a turn of the loop later than the one before.
+    # Receivers that are cancelled while the response arrives, each one loop iteration later than the previous one.
     for number in range(100, 150):
         await connection.send({"jsonrpc": "2.0", "id": number, "method": "ping"})
         response = None

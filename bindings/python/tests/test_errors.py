@@ -34,7 +34,7 @@ def test_every_kind_has_a_class() -> None:
 
 
 async def test_missing_image_is_unavailable(name: str) -> None:
-    # Nobody listens there, so that it cannot be pulled.
+    # No registry listens at this address, so the image cannot be pulled.
     error = await failure(mcpm.Workload.start("127.0.0.1:1/missing:1", name=name))
     assert isinstance(error, mcpm.ImageUnavailableError)
 

@@ -36,14 +36,14 @@ async def test_many_workloads_leak_nothing(name: str) -> None:
     tasks = asyncio.all_tasks()
     await use_many(name, 50)
     threads_after, files_after = resources()
-    # Connections to the engine may be kept for a while, and threads that may block as well.
+    # Connections to the engine and idle threads of the thread pool may be kept for a while.
     assert files_after <= files + 4
     assert threads_after <= threads + 8
     assert asyncio.all_tasks() == tasks
 
 
 def test_event_loops_do_not_disturb_each_other(name: str) -> None:
-    """Two threads have a loop each, and each of them a second one after the first."""
+    """Two threads have one event loop each, and each thread has a second loop after the first one."""
     errors: list[BaseException] = []
 
     def run(index: int) -> None:

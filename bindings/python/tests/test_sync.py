@@ -37,7 +37,7 @@ def test_events_are_heard_from_the_start_on(name: str) -> None:
     assert isinstance(heard.get(timeout=30), mcpm.WorkloadEvent.READY)
     while not isinstance(heard.get(timeout=30), mcpm.WorkloadEvent.ENDED):
         pass
-    # It is started again from its record.
+    # The workload is started again from its record.
     with sync.Workloads().start(name, on_event=heard.put) as again:
         assert again.url is not None
         assert isinstance(heard.get(timeout=30), mcpm.WorkloadEvent.STARTING)

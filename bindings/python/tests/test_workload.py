@@ -124,7 +124,7 @@ async def test_proxy_is_used_and_stopped(name: str) -> None:
         assert (proxy.status, proxy.url) == (mcpm.Phase.STOPPED, url)
         with pytest.raises(urllib.error.URLError):
             await asyncio.to_thread(initialize_over_http, url)
-        # The explanation is kept longer than the proxy runs.
+        # The explanation is used after the end of the proxy.
         assert mcpm.explain(denial).reason == "tools.not_listed"
 
 

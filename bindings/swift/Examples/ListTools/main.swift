@@ -17,7 +17,7 @@ struct Message: Decodable {
     let result: Result?
 }
 
-/// Prints a line at once, even to a pipe.
+/// Prints a line without buffering, even to a pipe.
 @Sendable func show(_ line: String) {
     FileHandle.standardOutput.write(Data("\(line)\n".utf8))
 }
@@ -47,7 +47,7 @@ func listTools(of workload: Workload) async throws {
     try await connection.close()
 }
 
-/// Cancels a task on Ctrl-C, which does not end the program then.
+/// Cancels a task on Ctrl-C, which then does not end the program.
 func cancelOnInterrupt(_ task: Task<some Sendable, any Error>) -> any DispatchSourceSignal {
     signal(SIGINT, SIG_IGN)
     let source = DispatchSource.makeSignalSource(signal: SIGINT, queue: .global())

@@ -1,5 +1,5 @@
-// Starts a workload with the given image and name, and exits while it runs or starts: the exit stops the server. Or calls
-// `shutdown` first, twice.
+// Starts a workload with the given image and name, and exits while it runs or starts: the exit stops the server. In
+// another mode, it calls `shutdown` twice before the exit.
 import Foundation
 import Mcpm
 
@@ -10,7 +10,7 @@ let start = Task {
 }
 let awaited = until == "starting" ? "starting" : "ready"
 for await event in events.stream where "\(event)".hasPrefix(awaited) { break }
-// Kept until the end: only the exit or the shutdown ends it.
+// A reference until the end, so that only the exit or the shutdown ends the workload.
 let workload = until == "starting" ? nil : try await start.value
 if until == "shutdown" {
     try await shutdown()

@@ -10,7 +10,7 @@ import Testing
             start.cancel()
             let error = await failure { try await start.value }
             #expect(error?.kind() == "interrupted")
-            // It is rolled back already: the name is free again.
+            // The start is rolled back already: the name is free again.
             #expect(try containers(name) == [])
             try await Workload.start(everything, name: name).stop()
         }

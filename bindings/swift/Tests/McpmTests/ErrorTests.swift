@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test func missingImageIsUnavailable() async {
-        // Nobody listens there, so that it cannot be pulled.
+        // No registry listens at this address, so the image cannot be pulled.
         let seen = Recorder<String>()
         let error = await failure {
             try await Workload.start(

@@ -42,7 +42,7 @@ private func useWorkload(_ index: Int) async throws {
     let took = ContinuousClock.now - begin
     let after = try resources()
     print("50 workloads in \(took): \(before) before, \(after) after")
-    // Connections to the engine may be kept for a while, and threads that may block as well.
+    // Connections to the engine and idle threads of the thread pool may be kept for a while.
     #expect(after.files <= before.files + 4)
     #expect(after.threads <= before.threads + 8)
 }
