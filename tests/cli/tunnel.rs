@@ -126,7 +126,7 @@ fn an_ssh_server_that_rejects_the_forward_is_reported() {
     let (_server, direct) = target(&home);
     let ssh = SshServer::start(&home);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    // The server listens on both loopback addresses; one of them is enough.
+    // The SSH server tries both loopback addresses and needs only one of them, so the test occupies both.
     let _holders = ["127.0.0.1", "::1"].map(|address| TcpListener::bind((address, taken)));
     let args: serde_json::Value = serde_json::from_str(&ssh.args(&home)).unwrap();
     for (field, value, said) in [

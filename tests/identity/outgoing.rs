@@ -401,7 +401,7 @@ async fn a_client_gets_tokens_for_itself_where_nobody_can_log_in() {
     let proxy = proxy.remote_auth_client_secret(Secret::from("hush")).build().unwrap();
     let proxy = proxy.start().await.unwrap();
     assert_eq!(list(Http(proxy.address().unwrap())).await.status, 200);
-    // The next one is requested in the same way.
+    // The next token is requested in the same way.
     issuer.lock().unwrap().valid = None;
     assert_eq!(list(Http(proxy.address().unwrap())).await.status, 200);
     let forms = std::mem::take(&mut issuer.lock().unwrap().forms);

@@ -70,8 +70,8 @@ async fn a_detached_workload_shows_its_login_and_takes_a_new_one() {
         set(|issuer| issuer.scope = Some("extra"));
         assert_eq!(call(), login_required);
         wait_for("needs_login");
-        // The server requires a scope that the authorization server does not know; the next login does not request it
-        // again.
+        // The authorization server does not know that scope. So this login fails, and the next one does not request the
+        // scope.
         set(|issuer| issuer.unknown_scope = Some("extra"));
         let denied = home.run(&["login", &name]);
         assert_ne!(denied.code, Some(0));

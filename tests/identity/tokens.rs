@@ -146,7 +146,7 @@ async fn the_challenge_names_the_token_error() {
             }
             "no audience" => assert_eq!(of_token, [("token_audience", "none")]),
             "too little" => assert_eq!(explained.inputs["missing_scopes"], "mcp"),
-            // The response contains nothing from a token that anyone may have made.
+            // The explanation contains nothing from a token that anyone may have made.
             _ if with == "stranger" || with == "nothing" || with == "public" => assert_eq!(of_token, []),
             _ => {}
         }

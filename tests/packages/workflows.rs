@@ -76,7 +76,7 @@ fn scripts_and_features_that_workflows_name_exist() {
     let mut scripts = BTreeSet::new();
     for (name, workflow) in workflows() {
         for script in jobs(&workflow).flat_map(|(_, job)| steps(job, "run")) {
-            // A word is a path if a line begins with it, or if it leads into a folder of the repository.
+            // A path is a script if a line begins with it, or if it leads into a folder of the repository.
             let commands = script.lines().filter_map(|line| line.split_whitespace().next());
             let commands: BTreeSet<&str> = commands.collect();
             for path in words(script).filter(|word| !word.starts_with(['/', '$'])) {

@@ -179,7 +179,7 @@ async fn policies_block_paths_other_than_the_endpoints() {
         assert!(answer["error"]["data"]["reason"].as_str().unwrap().starts_with("reach."), "{answer}");
     }
     assert!(upstream.try_accept().await.is_none());
-    // The response to `initialize`, and the event with the URL for messages.
+    // The server's metadata, and a message URL that the server has announced.
     let asking = tokio::spawn(http.get("/.well-known/oauth-authorization-server").send());
     let (mut connection, _) = upstream.request().await;
     connection.answer("200 OK", "content-type: application/json\r\n", "{}").await;

@@ -122,8 +122,7 @@ pub(crate) fn call(server: &mut Server, id: &str, params: &str) -> Option<i32> {
         "error" => server.error(id, arguments.code.into(), "as asked"),
         "silent" => {}
         "crash" => return Some(arguments.code),
-        // Stops reading permanently.
-        // Does nothing any more, and reads nothing but the current line.
+        // Does nothing any more, and stops reading after the current line.
         "hang" => {
             super::STDIN_PAUSED.store(true, std::sync::atomic::Ordering::Relaxed);
             loop {

@@ -165,7 +165,7 @@ async fn caller_input_cannot_grow_metric_cardinality() {
         let labels = text.split(&begin).skip(1).filter_map(|rest| rest.split('"').next());
         labels.filter(|name| name.starts_with("made-up")).collect::<BTreeSet<_>>().len()
     };
-    // The tools to which the server responded, and no more of them than the limit.
+    // Only tools with a successful response, and no more of them than the limit.
     assert_eq!((named("gen_ai_tool_name"), named("gen_ai_prompt_name")), (100, 100));
     assert_eq!((named("tool"), named("mcp_resource_id")), (100, 200));
     for label in [

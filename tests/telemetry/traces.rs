@@ -195,7 +195,7 @@ async fn error_types_are_recorded_for_json_and_sse() {
     let exports = receiver.finish().await;
     let calls = |with: &[(&str, &str)]| exports.count("mcp.server.operation.duration", with);
     assert_eq!(calls(&[("gen_ai.tool.name", "broken"), ("error.type", "tool_error")]), 1.0, "{exports:#?}");
-    // Tools without a response of the server are not recorded by name.
+    // Tools without a successful response are not recorded by name.
     let unknown =
         [("gen_ai.tool.name", "other"), ("error.type", "-32602"), ("rpc.response.status_code", "-32602")];
     assert_eq!(calls(&unknown), 2.0);

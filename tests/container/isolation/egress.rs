@@ -59,7 +59,7 @@ pub(crate) async fn profile_limits(place: IsolationFixture) {
     let attempts = json!([
         ["proxied", allowed],
         ["direct", allowed],
-        // A server that may connect to the address does not have to use the name.
+        // A server that may connect to the address does not have to send a server name (SNI).
         ["sni", format!("{name}:{port}"), null],
         ["sni", format!("{name}:{port}"), "other.example"],
         ["proxied", "http://other.example/"],
