@@ -2,8 +2,8 @@
 //!
 //! The bindings only translate between languages: the library makes all decisions. [`c`] contains the C bindings;
 //! `connection_handle`, `executor`, `prompt_bridge`, `sigpipe` and `workload_handle` are shared by all bindings; the
-//! other modules are exported to Python and Swift by `uniffi`. Files in `generated` and `c/setters.rs` are generated from
-//! the option table.
+//! other modules are exported to Python and Swift by `uniffi`. Files in `generated` and `c/setters.rs` are generated
+//! from the option table.
 
 #[cfg(feature = "capi")]
 pub mod c;
