@@ -67,7 +67,7 @@ struct PeerPermit {
 }
 
 impl PeerConnections {
-    /// Adds a connection of a peer, unless it has as many as are free for all others.
+    /// Adds a connection of a peer, unless the peer has more connections already than are `free` for all others.
     fn acquire(self: &Arc<Self>, peer: IpAddr, free: usize) -> Option<PeerPermit> {
         let mut counts = self.lock();
         let own = counts.get(&peer).copied().unwrap_or_default();
@@ -108,8 +108,8 @@ fn peer_key(address: IpAddr) -> IpAddr {
 impl Admission {
     /// Accepts at most `max_connections` at a time; further ones wait in order of arrival.
     ///
-    /// With `shares`, a peer on another machine has at most as many connections as are then free for all others:
-    /// alone half of them, and never the last one.
+    /// With `shares`, a peer on another machine can have at most as many connections as are then free for all others.
+    /// So a single peer can have at most half of all connections, and never takes the last free one.
     pub(super) fn new(listener: TcpListener, max_connections: usize, shares: bool) -> Self {
         let room = Arc::new(Semaphore::new(max_connections));
         let shares = shares.then(Arc::default);
@@ -181,10 +181,11 @@ impl Admission {
         }
     }
 
-    /// Too many open files, or no memory: retry later, when other connections may have ended.
+    /// Delays the next attempt after an error such as too many open files or no memory: other connections may have
+    /// ended by then.
     fn back_off(&mut self, error: &io::Error) {
         let now = Instant::now();
-        // Each connection that ends admits one, and then the error is the same again.
+        // Each connection that ends makes room for one more, after which the same error occurs again.
         if self.error_logged_at.is_none_or(|logged_at| now - logged_at > LOG_INTERVAL) {
             self.error_logged_at = Some(now);
             tracing::warn!(%error, "cannot accept connections; retrying");
@@ -195,7 +196,7 @@ impl Admission {
     }
 }
 
-/// A peer has as many connections as are left for all others.
+/// A peer has reached its limit of connections.
 struct PeerLimitReached;
 
 /// Whether an error concerns only one connection, so that the next can be accepted immediately.
@@ -220,7 +221,7 @@ mod tests {
             clients.push(TcpStream::connect(address).await.expect("a connection"));
         }
         let (first, second) = (admission.accept().await, admission.accept().await);
-        // Both others are connected already: the kernel has accepted them.
+        // The kernel has already accepted the two remaining connections.
         for _ in 0..100 {
             assert!(admission.accept().now_or_never().is_none(), "a third one was let in");
             tokio::task::yield_now().await;

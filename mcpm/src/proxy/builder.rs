@@ -33,8 +33,8 @@ pub struct ProxyBuilder {
 }
 
 impl ProxyBuilder {
-    /// Uses an environment: client secrets and variables that the options do not set, and its state folder, in
-    /// which recent denials are recorded so that [`explain()`](crate::explain()) finds them in other processes.
+    /// Uses an environment. It provides client secrets and variables that the options do not set, and the state folder
+    /// in which recent denials are recorded, so that [`explain()`](crate::explain()) finds them in other processes.
     /// Without an environment there are no such secrets and variables, and denials are kept only in memory.
     #[must_use]
     pub fn environment(mut self, environment: Environment) -> Self {

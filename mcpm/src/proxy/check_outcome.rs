@@ -28,7 +28,7 @@ pub(crate) enum Finding {
     NoAnswer(Duration),
     /// It responded with an error status.
     Status(StatusCode),
-    /// It redirects; to another host if that is named.
+    /// It redirects; contains the other host, if the redirect leads to one.
     Redirects(StatusCode, Option<String>),
     /// It responded with a web page.
     WebPage,

@@ -1,7 +1,7 @@
 //! Denials of requests.
 //!
-//! The layer that denies a request creates a [`Denial`]; [`respond::deny`](super::respond::deny) adds it to the
-//! extensions of the response, and its ids to the JSON-RPC error, as `data.reason` and `data.refusal`. It never
+//! The layer that denies a request creates a [`Denial`]. [`respond::deny`](super::respond::deny) adds the denial to the
+//! extensions of the response, and its ids to the JSON-RPC error, as `data.reason` and `data.refusal`. A denial never
 //! contains a known secret.
 
 use crate::{
@@ -21,7 +21,7 @@ pub(crate) struct Denial {
     pub(crate) rule: Option<String>,
     /// What the decision was based on.
     pub(crate) inputs: Vec<(&'static str, String)>,
-    /// The smallest change that would allow the request, if it is more specific than the reason's.
+    /// The smallest change that would allow the request, if the layer knows a more specific one than the reason has.
     fix: Option<String>,
 }
 

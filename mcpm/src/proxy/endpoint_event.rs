@@ -20,8 +20,8 @@ use super::{
 };
 use crate::proxy::body::BodyError;
 
-/// A stream whose first event is not complete within this many bytes is passed on unchanged. If the endpoint is to
-/// be registered, ignorable lines before the event do not count, because an endpoint that is missed would have no
+/// A stream whose first event is not complete within this many bytes is passed on unchanged. If the endpoint has to be
+/// registered, ignorable lines before the event are not counted, because an endpoint that was not found would have no
 /// owner.
 const MAX_PREFIX_BYTES: usize = 64 << 10;
 
@@ -29,7 +29,7 @@ const MAX_PREFIX_BYTES: usize = 64 << 10;
 pub(super) struct EndpointRewritingBody<B> {
     body: B,
     external_url: ExternalUrl,
-    /// The origin of the server, which is removed.
+    /// The origin of the server, which is removed from the URL.
     origin: String,
     observers: EndpointObservers,
     /// The registered endpoint, as long as the stream exists.
@@ -38,30 +38,30 @@ pub(super) struct EndpointRewritingBody<B> {
     pending: Option<BytesMut>,
 }
 
-/// The observers of the endpoint.
+/// The components that are notified of the endpoint.
 #[derive(Debug, Default)]
 pub(super) struct EndpointObservers {
     /// Registers the owner of the endpoint.
     registrar: Option<EndpointRegistrar>,
-    /// Measures until when a request lasts that is posted there.
+    /// Finds out when a request that was posted to the endpoint has ended.
     exchange: Option<Exchange>,
     /// The path of the stream.
     path: String,
 }
 
 impl EndpointObservers {
-    /// The observers that a request for a stream names.
+    /// The observers for the stream that a request opens.
     pub(super) fn from_request(request: &Request) -> Self {
         // A request with a session id is streamable HTTP, which has no such endpoints.
         let in_none = !request.headers().contains_key(MCP_SESSION_ID);
         let opening = request.extensions().get().filter(|_| in_none).cloned();
         let exchange = Exchange::of(request.extensions()).cloned();
-        // Nobody is told, as a rule.
+        // Usually there are no observers, and the path is not needed.
         let path = if opening.is_some() || exchange.is_some() { request.uri().path() } else { "" };
         Self { registrar: opening, exchange, path: path.to_owned() }
     }
 
-    /// The endpoint could not be parsed.
+    /// Tells the observers that the endpoint could not be parsed.
     pub(super) fn endpoint_unknown(&self) {
         if let Some(opening) = &self.registrar {
             opening.register_unknown();
@@ -305,7 +305,7 @@ mod tests {
                 let out: Vec<u8> = pieces.flat_map(|piece| stream.push(piece)).collect();
                 assert_eq!(out, text.as_bytes());
                 assert!(!owners.may_post("/m?s=1", &owner("b")), "{:.60} in {size}", text);
-                // A chunk that contains the whole event is parsed, whatever its size.
+                // A chunk that contains the whole event is parsed even if it is larger than the limit.
                 let may = may || size > text.len();
                 assert_eq!(owners.may_post("/m?s=1", &owner("a")), may, "{:.60} in {size}", text);
             }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep};
 use super::respond::{Response, is_event_stream};
 use crate::proxy::body::{Body, BodyError};
 
-/// Later ends are treated as never.
+/// A stream with a later expiry does not expire.
 const MAX_LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Maximum sleep: timers do not advance while the machine is suspended, so the wall clock is compared regularly.
@@ -45,7 +45,8 @@ impl ExpiryDeadline {
     }
 }
 
-/// Ends a response at `end` if it is an SSE stream. Any other response belongs to one request, which was allowed.
+/// Ends a response at `end` if it is an SSE stream. Any other response belongs to a single request, which was
+/// authorized with a valid token.
 ///
 /// The stream ends as if the server had closed it: the client opens another one with a valid token.
 pub(super) fn with_expiry(response: Response, end: SystemTime) -> Response {
@@ -144,7 +145,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_ends_when_its_token_expired_while_the_machine_was_suspended() {
-        /// At the third call it is a day later by the wall clock, which the monotonic clock has not noticed.
+        /// From the third call, the wall clock is a day ahead, as after a suspension, during which the monotonic clock
+        /// stood still.
         fn suspended() -> SystemTime {
             static ASKED: AtomicUsize = AtomicUsize::new(0);
             let days = u64::from(ASKED.fetch_add(1, Ordering::Relaxed) >= 2);

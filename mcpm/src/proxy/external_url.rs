@@ -1,7 +1,7 @@
 //! The URL of the proxy as clients see it behind a reverse proxy.
 //!
-//! It is only used in what clients are shown. Authorization never depends on it, because a client could influence
-//! the headers of a reverse proxy that passes them on.
+//! The URL is used only in texts for clients. Authorization never depends on it, because some reverse proxies forward
+//! these headers from their clients, which could then choose the URL.
 
 use http::{HeaderMap, uri::Authority};
 
@@ -30,7 +30,7 @@ impl ExternalUrlConfig {
             let mut lines = headers.get_all(name).iter();
             let line = lines.next().filter(|_| self.trust_proxy_headers)?;
             if lines.next().is_some() {
-                // One of them is not from the reverse proxy, and it is unknown which.
+                // Of several header lines, it is unknown which one the reverse proxy wrote.
                 return None;
             }
             // The reverse proxy appended the last value; earlier ones come from its client.
@@ -62,7 +62,7 @@ pub(crate) fn is_authority(text: &str) -> bool {
     text.parse::<Authority>().is_ok() && !text.contains(['@', '"', '\\'])
 }
 
-/// Whether a text is a path prefix, and not a host.
+/// Whether a text is a path prefix, and cannot be read as a host.
 fn is_prefix(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/%".contains(&byte);
     text.bytes().all(plain) && !text.starts_with("//")

@@ -99,10 +99,10 @@ impl Forward {
         let observed = Exchange::of(&parts.extensions).cloned();
         let mut head = RequestHead::new(&parts, body.size_hint().exact());
         let spare = reusable(std::mem::take(&mut parts.headers));
-        // What the client sent keeps the whole buffer of its connection, so none of it is kept until the answer.
+        // The client's data retains the whole read buffer of its connection, so it is not kept until the response.
         drop(parts);
         let exchanged = match lost {
-            // The server would associate it with the session that has the id now.
+            // The server would associate the request with the session that has this id now.
             true => Ok(session_recovery::session_not_found(&asked.id())),
             false => self.exchange(&reached, &head, body, &asked, spare, observed.as_ref()).await,
         };
@@ -226,7 +226,7 @@ impl Forward {
         let answered = if head.method() == Method::POST {
             self.alarms.timeout(RESPONSE_HEAD_TIMEOUT, sending).await
         } else {
-            // The head of an SSE stream may be sent only with the first event.
+            // There is no timeout: some servers send the head of an SSE stream only with the first event.
             Some(sending.as_mut().await)
         };
         match answered {
@@ -318,7 +318,7 @@ fn reusable(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
-/// What is needed to open a session again, if the request opens one.
+/// The data that is needed to open a session again, if the request opens one.
 fn initialize_request(parts: &Parts, body: &Bytes) -> Option<SavedInitialize> {
     if body.is_empty() || parts.headers.contains_key(MCP_SESSION_ID) || !may_initialize(body) {
         return None;
@@ -327,7 +327,7 @@ fn initialize_request(parts: &Parts, body: &Bytes) -> Option<SavedInitialize> {
     is_initialize.then(|| SavedInitialize { uri: parts.uri.clone(), body: body.clone() })
 }
 
-/// What is retained of a request while it is in flight.
+/// The parts of a request that are retained while it is in flight.
 #[derive(Debug, Default)]
 struct RetainedRequest {
     /// A copy of the body, if it is small.
@@ -390,7 +390,7 @@ impl Endpoint for Forward {
                 let (expected, headers) = (self.expected.clone(), self.target.headers().into_owned());
                 async move {
                     let known = reached.last_seen.cached_check();
-                    // After a successful check only the connection is tested, without a session.
+                    // After a successful check, only the connection is tested, and no session is opened.
                     reached.client.check_reachable().await.map_err(|error| error.to_string())?;
                     let outcome = match known {
                         Some(outcome) => outcome,
@@ -428,13 +428,13 @@ fn is_forwarding_header(name: &str) -> bool {
     )
 }
 
-/// The response if the server cannot be reached (503) or the connection broke (502).
+/// The response if the proxy cannot connect to the server (503) or the connection broke (502).
 fn upstream_error(error: &Error, id: &[u8], seen: &LastSeen) -> Response {
     if let Some(response) = body_errors::response_for(error, id) {
         return response;
     }
     seen.record_failure(&error.to_string());
-    // Only connecting fails with an OS error. After that, the request may have been received.
+    // Only connecting fails with an OS error. After other errors, the server may have received the request.
     let cause = std::error::Error::source(error);
     let connected = !cause.is_some_and(|cause| cause.is::<std::io::Error>());
     let status = if connected { StatusCode::BAD_GATEWAY } else { StatusCode::SERVICE_UNAVAILABLE };

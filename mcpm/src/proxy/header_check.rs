@@ -78,7 +78,7 @@ pub(super) fn check_params(
             (Value::String(text), Some(sent)) => *text == sent,
             (Value::Bool(truth), Some(sent)) => truth.to_string() == sent,
             (Value::Number(number), Some(sent)) => same_number(&number.to_string(), &sent),
-            // A value without a header form is not repeated in a header.
+            // Arrays and objects cannot be written in a header.
             (Value::Array(_) | Value::Object(_), None) => true,
             _ => false,
         };

@@ -70,7 +70,7 @@ impl HealthProbe {
         });
         let probe = Probe { generation, result: receiver.clone(), task: task.abort_handle() };
         if let Some(before) = last.replace(probe) {
-            // It probed a previous generation of the server.
+            // A previous probe that is still running concerns a previous generation of the server.
             before.task.abort();
         }
         receiver

@@ -22,7 +22,7 @@ const MAX_IN_PROCESS_CONNECTIONS: u32 = 256;
 /// The endpoint of a proxy for clients in its process.
 #[derive(Debug)]
 pub(crate) struct InProcessEndpoint {
-    /// Dead once the proxy has stopped.
+    /// Cannot be upgraded once the proxy has stopped.
     stack: Weak<Stack>,
     permits: Arc<Semaphore>,
     /// The value of the `Host` header.
@@ -67,13 +67,13 @@ impl InProcessEndpoint {
 
     /// Waits briefly until all connections are closed.
     pub(super) async fn closed(&self) {
-        // They close because the proxy stops.
+        // The connections close because the proxy stops.
         let _ = timeout(DRAIN_TIMEOUT, self.permits.acquire_many(MAX_IN_PROCESS_CONNECTIONS)).await;
     }
 }
 
 impl InProcessConnection {
-    /// Handles a request as one from the port.
+    /// Handles a request like one that arrived at the port.
     ///
     /// # Errors
     /// `Upstream` if the proxy has stopped.
@@ -83,7 +83,7 @@ impl InProcessConnection {
         if stack.needs_peer() {
             request.extensions_mut().insert(Peer::InProcess);
         }
-        // Boxed, since it is large, and one of two ways to a server.
+        // Boxed, because the future is large, and callers also contain that of the other way to a server.
         Ok(Box::pin(stack.handle(request)).await)
     }
 }

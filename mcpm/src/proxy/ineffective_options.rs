@@ -6,12 +6,12 @@ use crate::{
     telemetry,
 };
 
-/// Options that depend on others.
+/// Options that have an effect only together with another option.
 struct OptionDependency {
     /// Any of these enables them.
     enabled_by: &'static [&'static str],
     dependents: &'static [&'static str],
-    /// What they need, and the option to set.
+    /// What the options need, and which option to set.
     advice: &'static str,
 }
 

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::check_outcome::{Finding, Passed};
 
-/// Lifetime of a failed check: `/health` does not repeat it earlier.
+/// Lifetime of the result of a failed check: until then, `/health` does not repeat the check.
 const FAILED_CHECK_TTL: Duration = Duration::from_secs(10);
 /// There was no exchange yet.
 const NO_EXCHANGE: u16 = 0;
@@ -62,7 +62,7 @@ impl LastSeen {
         *self.check.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
     }
 
-    /// The outcome of the last check, unless it is to be repeated.
+    /// The outcome of the last check, unless the check has to be repeated.
     pub(super) fn cached_check(&self) -> Option<Result<(), Finding>> {
         match &*self.check.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(Ok(())) => Some(Ok(())),

@@ -17,11 +17,12 @@ use crate::timers::{CoarseTimer, CoarseTimers};
 
 /// How long a client may send nothing in the middle of a body.
 const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Each time this many bytes arrive, the time that the proxy waits for the body in all, which begins with
-/// [`BODY_IDLE_TIMEOUT`], is extended by a second.
+/// The total time that the proxy waits for a body is limited: initially to [`BODY_IDLE_TIMEOUT`], and extended by one
+/// second for each this many bytes that arrive.
 const MIN_BYTES_PER_SECOND: u64 = 8 << 10;
 
-/// The body of a client's request. It fails with [`BodyTooSlow`] if no data arrives for a while, or too little.
+/// The body of a client's request. It fails with [`BodyTooSlow`] if no data arrives for a while, or if data arrives too
+/// slowly.
 #[derive(Debug)]
 pub(crate) struct ClientBody<B = Incoming> {
     body: B,

@@ -49,7 +49,7 @@ impl Body {
         mut self,
         account: impl FnOnce() -> Arc<Account>,
     ) -> Result<Bytes, IncompleteBody> {
-        // Nearly always it arrives in one chunk, which needs no copy.
+        // Nearly always the body arrives in one chunk, which needs no copy.
         let first = match self.next_chunk().await {
             Ok(Some(first)) => first,
             Ok(None) => return Ok(Bytes::new()),
@@ -77,9 +77,9 @@ impl Body {
         }
     }
 
-    /// Reads at least `min` bytes, or fewer if the body ends before or there is no memory for them, and returns them
-    /// with the unchanged body, which is [`Full`](Self::Full) if it was read to its end. A body of several chunks, or a
-    /// large one, stays charged to the account that `account` returns.
+    /// Reads at least `min` bytes, or fewer if the body ends earlier or the memory budget has no room for them. Returns
+    /// these bytes and the unchanged body, which is [`Full`](Self::Full) if it was read to its end. A body of several
+    /// chunks, or a large one, stays charged to the account that `account` returns.
     pub(crate) async fn peek(
         mut self,
         min: usize,

@@ -75,10 +75,10 @@ impl Endpoint for Bridge {
     }
 }
 
-/// Parses the message in a body, unless a layer has parsed these very bytes.
+/// Parses the message in a body, unless a layer has already parsed the same bytes.
 fn parse_message(extensions: &Extensions, body: &Bytes) -> Result<Message, Malformed> {
     let parsed = extensions.get::<Arc<RequestMessages>>().and_then(|messages| messages.single());
-    // A layer may have replaced the body since.
+    // A layer may have replaced the body after it was parsed.
     let is_same =
         |message: &&Message| message.bytes().as_ptr() == body.as_ptr() && message.bytes().len() == body.len();
     match parsed.filter(is_same) {

@@ -46,7 +46,7 @@ pub(super) fn open(router: &Arc<Router>, publicity: &ExternalUrlConfig, request:
         .with_first_event(endpoint)
         // The session ends with the stream, because nothing else can reach the client.
         .on_close(Arc::new(move || {
-            // Registered as long as the stream may call this.
+            // Keeps the endpoint registered until the stream drops this closure.
             let _registration = &noted;
             closing.abandon_session(&id);
         }))

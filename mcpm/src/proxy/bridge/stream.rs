@@ -35,7 +35,7 @@ pub(super) enum Numbering {
     None,
     /// The number of the stream and the position in it.
     Numbered,
-    /// The same, and the stream starts with an empty event that has an id.
+    /// As with `Numbered`, and the stream starts with an empty event that has an id.
     Primed,
 }
 

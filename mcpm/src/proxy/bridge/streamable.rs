@@ -1,7 +1,7 @@
 //! The endpoint `/mcp`: streamable HTTP in both eras (MCP 2025-11-25 and 2026-07-28, transports).
 //!
-//! The status is sent only with the server's first message: a response is sent as JSON, with the status of its
-//! error, if it is one; any other message starts an SSE stream.
+//! The status is sent only when the server's first message has arrived: a response is sent as JSON, with the status of
+//! its error if it is one; any other message starts an SSE stream.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -156,7 +156,7 @@ async fn post(bridge: &Bridge, request: Request) -> Response {
         in_session(router, &parts.headers, &message, accepts).await
     };
     mark_sent(&parts.extensions);
-    // A call may take long, and these would retain the read buffer of their connection.
+    // A call may take long, and these values would retain the read buffer of their connection.
     drop((parts, body, message));
     match reply {
         Ok(Reply::Now(response)) => response,
@@ -286,7 +286,7 @@ async fn complete_call(bridge: &Bridge, call: PendingCall, accepts: Accepts, id:
 
 /// The code of a JSON-RPC error, for the HTTP status.
 fn error_of(answer: &Bytes) -> Option<i64> {
-    // Most responses are results; `"error"` cannot occur in one without a full parse being decisive.
+    // Most responses are results and do not contain `"error"`, so they need no full parse.
     memchr::memmem::find(answer, b"\"error\"")?;
     Message::parse(answer.clone()).ok()?.error_code()
 }
@@ -404,7 +404,7 @@ async fn batch(router: &Router, headers: &HeaderMap, body: Bytes) -> Result<Resp
             MessageKind::Response => mux.respond(message, &id)?,
         }
     }
-    // The calls may take long, and these would retain the body.
+    // The calls may take long, and these values would retain the body.
     drop((messages, body));
     if answers.is_empty() {
         return Ok(respond::empty(StatusCode::ACCEPTED));

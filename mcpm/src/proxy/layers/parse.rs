@@ -1,8 +1,8 @@
 //! Parses the messages of requests and responses, once for all layers that inspect them.
 //!
-//! The layer is in the stack only if another layer needs messages. The body of a request is buffered up to the body limit;
-//! its messages are in the extensions of the request. In [`strict`](Parse::new) mode, which is for
-//! layers that decide by messages, a body that another parser could read differently is denied.
+//! The layer is in the stack only if another layer needs messages. It buffers the body of a request, up to the body
+//! limit, and stores the parsed messages in the extensions of the request. In [`strict`](Parse::new) mode, which is for
+//! layers whose decisions depend on messages, it denies a request whose body another parser could read differently.
 
 use std::sync::Arc;
 
@@ -38,8 +38,8 @@ pub(crate) struct Parse {
 }
 
 impl Parse {
-    /// With `strict`, what cannot be read does not pass; without, it passes unseen.
-    /// Why a part of an answer is refused is kept in `recent`.
+    /// With `strict`, a body that cannot be parsed is denied; otherwise it is forwarded without inspection. Denials of
+    /// parts of a response are recorded in `recent`.
     pub(crate) fn new(strict: bool, recent: Arc<DenialLog>) -> Self {
         Self { strict, recent }
     }
@@ -48,10 +48,10 @@ impl Parse {
         let hooks = Hooks::of_request(&mut request);
         let headers = request.headers_mut();
         if headers.contains_key(header::ACCEPT_ENCODING) {
-            // What is compressed cannot be read here.
+            // A compressed response could not be parsed.
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
-        // And a part of an answer is no message.
+        // A byte range of a response is not a complete message.
         headers.remove(header::RANGE);
         let listens = self.strict && request.method() == Method::GET && accepts_events(request.headers());
         let (request, asked) = match self.read(request).await {
@@ -130,7 +130,7 @@ fn check_headers<'a>(headers: &HeaderMap, asked: &'a RequestMessages) -> Result<
     Ok(())
 }
 
-/// Whether who asks with these headers listens for events.
+/// Whether a client with these headers accepts an event stream.
 fn accepts_events(headers: &HeaderMap) -> bool {
     headers.get_all(header::ACCEPT).iter().any(|line| {
         let line = line.as_bytes().to_ascii_lowercase();
@@ -150,7 +150,7 @@ fn unsupported(message: &str) -> Box<Response> {
     Box::new(respond::deny(status, error_code::INVALID_REQUEST, message, b"", denial))
 }
 
-/// Whether a body is a form, such as those of OAuth, which nobody can take for JSON.
+/// Whether a body is a form, such as those of OAuth, which no parser can mistake for JSON.
 fn is_form(headers: &HeaderMap, body: &[u8]) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
     kind.starts_with(b"application/x-www-form-urlencoded")

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::*;
 use crate::proxy::layer::Endpoint;
 
-/// Answers with the methods that came, and keeps the bytes.
+/// Responds with the methods that it received, and records the received bytes.
 #[derive(Default)]
 struct Server {
     got: Mutex<Option<(Bytes, HeaderMap)>>,

@@ -8,12 +8,12 @@ use crate::mcp::{
     outline::MESSAGE_FIELDS,
 };
 
-/// Refuses a message with a field that some readers take for another.
+/// Rejects a message with a field whose name some parsers treat as the name of another field.
 pub(in crate::proxy) fn check_unambiguous(message: &Message) -> Result<(), Malformed> {
     if !message.has_look_alike() {
         return Ok(());
     }
-    // That it is an object was seen when it was scanned.
+    // The scan of the message has checked that it is an object.
     let Some(fields) = std::str::from_utf8(message.bytes()).ok().and_then(Fields::read) else {
         return Ok(());
     };
@@ -26,8 +26,8 @@ pub(in crate::proxy) fn check_unambiguous(message: &Message) -> Result<(), Malfo
     Ok(())
 }
 
-/// Whether some client might take a text for a message that could not be read as one here: it is none that we can read
-/// at all, or it says that it is one.
+/// Whether some client might take a text for a message, although the proxy could not parse it as one: the text begins
+/// like JSON but is not valid JSON, or it has a `jsonrpc` field.
 pub(super) fn could_be_message(text: &[u8]) -> bool {
     let text = without_padding(text);
     if !matches!(text.first(), Some(b'{' | b'[')) {

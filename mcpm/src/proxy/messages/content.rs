@@ -11,31 +11,30 @@ use crate::{
 };
 
 const EVENT_STREAM: &[u8] = b"text/event-stream";
-/// The fields of events.
+/// What a line of an event stream can begin with.
 const FIELDS: [&[u8]; 5] = [b":", b"data", b"event", b"id", b"retry"];
-/// How far an answer is looked at for its first letter.
+/// Maximum number of bytes of a response in which the first character that is not padding is searched.
 const MAX_SNIFF_BYTES: usize = 4096;
 
-/// What an answer holds.
+/// The kind of content of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ContentKind {
     Json,
     Events,
-    /// It says that it holds nothing that a client takes for messages.
+    /// According to its headers, it contains nothing that a client takes for messages.
     Other,
-    /// Clients may take it for different things; otherwise it is what is said here.
+    /// Clients may interpret the type differently; contains the most likely kind.
     Ambiguous(Likely),
 }
 
-/// What an ambiguous answer most likely is.
+/// The most likely kind of a response whose type is ambiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Likely {
     Json,
     Events,
 }
 
-/// Whether nobody can read a body in other characters than we do: its type is said once at most, and with no other
-/// `charset`.
+/// Whether all clients decode a body as UTF-8: there is at most one `Content-Type`, and it names no other `charset`.
 pub(in crate::proxy) fn is_utf8(headers: &HeaderMap) -> bool {
     let mut lines = headers.get_all(header::CONTENT_TYPE).iter();
     let Some(line) = lines.next() else { return true };
@@ -46,18 +45,18 @@ pub(in crate::proxy) fn is_utf8(headers: &HeaderMap) -> bool {
     let other = |parameter: &str| {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         let (name, value) = (name.trim().to_ascii_lowercase(), value.trim().trim_matches('"'));
-        // `charset*` is another way to write it (RFC 8187).
+        // `charset*` is an alternative form of the parameter (RFC 8187).
         name.starts_with("charset") && !(name == "charset" && value.eq_ignore_ascii_case("utf-8"))
     };
-    // Some take a comma for the beginning of another line.
+    // Some parsers treat a comma as the beginning of another header line.
     lines.next().is_none() && !line.contains(',') && !line.split(';').skip(1).any(other)
 }
 
-/// What the headers of an answer say that it holds.
+/// The kind of content that the headers of a response declare.
 pub(super) fn declared(headers: &HeaderMap) -> ContentKind {
     let mut all = headers.get_all(header::CONTENT_TYPE).iter();
     if let (Some(line), None) = (all.next(), all.next()) {
-        // What nearly all servers write.
+        // Nearly all servers send one of these two values.
         match line.as_bytes() {
             b"application/json" => return ContentKind::Json,
             EVENT_STREAM => return ContentKind::Events,
@@ -82,10 +81,9 @@ pub(super) fn declared(headers: &HeaderMap) -> ContentKind {
     }
 }
 
-/// What an answer holds that says nothing of it, as far as its beginning tells.
+/// Determines the kind of a response by its first bytes, if its headers declare none.
 ///
-/// # Errors
-/// The answer broke off.
+/// # Errors The response was interrupted.
 pub(super) async fn sniff(
     mut body: Body,
     account: &LazyAccount,
@@ -100,11 +98,11 @@ pub(super) async fn sniff(
             return Ok((content, body));
         }
     }
-    // Nobody pads so much without a purpose.
+    // So much padding is suspicious: it may be an attempt to evade inspection.
     Ok((ContentKind::Ambiguous(Likely::Json), body))
 }
 
-/// What a text begins like; `None` when more of it must be seen.
+/// The kind of content that a text begins like; `None` if more bytes are needed to decide.
 fn classify_prefix(text: &[u8], ended: bool) -> Option<ContentKind> {
     let text = without_padding(text);
     match text.first() {
@@ -117,8 +115,8 @@ fn classify_prefix(text: &[u8], ended: bool) -> Option<ContentKind> {
     }
 }
 
-/// A text without what some readers pass over at its beginning: white space and controls of any kind, byte order marks,
-/// and the zeros of wider characters.
+/// Removes the padding at the beginning of a text that some parsers skip: white space and control characters of any
+/// kind, byte order marks, and the zero bytes of UTF-16 and UTF-32.
 pub(super) fn without_padding(mut text: &[u8]) -> &[u8] {
     while let Some(byte) = text.first() {
         let length = match byte {
@@ -139,14 +137,14 @@ fn is_padding(letter: char) -> bool {
     is_mark || letter.is_whitespace() || letter.is_control()
 }
 
-/// How long the character is at the beginning of a text, if it is one that some readers pass over.
+/// The length of the first character of a text if some parsers skip it as padding; otherwise 0.
 fn multibyte_padding_length(text: &[u8]) -> usize {
     let begun = &text[..text.len().min(4)];
     let valid = begun.utf8_chunks().next().map_or("", |chunk| chunk.valid());
     match valid.chars().next() {
         Some(letter) if is_padding(letter) => letter.len_utf8(),
         Some(_) => 0,
-        // Half a byte order mark, or one of wider characters.
+        // A part of a UTF-8 byte order mark, or a byte of a UTF-16 or UTF-32 one.
         None => usize::from(matches!(begun.first(), Some(0xef | 0xbb | 0xbf | 0xfe | 0xff))),
     }
 }

@@ -24,21 +24,21 @@ use crate::{
     stdio::mux::error_response_with_data,
 };
 
-/// The hooks of one answer, and what they need to know.
+/// The hooks of one response, and their state.
 pub(super) struct HookChain {
     pub(super) hooks: Vec<Arc<dyn Hook>>,
     pub(super) request: Option<Arc<RequestMessages>>,
-    /// Whether what cannot be read must not go on.
+    /// Whether messages that cannot be parsed must not be forwarded.
     pub(super) strict: bool,
-    /// Where it is kept why a message does not go on.
+    /// Where denials are recorded.
     pub(super) recent: Option<Arc<DenialLog>>,
-    /// Ids of requests that were answered.
+    /// Ids of the requests that have a response already.
     pub(super) answered_ids: Vec<Bytes>,
-    /// What is read of the answer is booked on it.
+    /// The memory account that buffered parts of the response are charged to.
     pub(super) account: LazyAccount,
 }
 
-/// What is left of a text that has passed all hooks.
+/// The outcome for a text that has passed through all hooks.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HookResult {
     Unchanged,
@@ -47,7 +47,7 @@ pub(super) enum HookResult {
 }
 
 impl HookChain {
-    /// Decides about a text: one message, or several in an array.
+    /// Passes a text through the hooks: one message, or a batch.
     pub(super) fn process_text(&mut self, text: Bytes) -> Result<HookResult, Malformed> {
         if !text.trim_ascii_start().starts_with(b"[") {
             let message = self.read(text)?;
@@ -117,12 +117,12 @@ impl HookChain {
         if replaced { HookResult::Replaced(message.bytes().clone()) } else { HookResult::Unchanged }
     }
 
-    /// Keeps why something does not go on whose client has the head of the answer already.
+    /// Logs a denial whose client has already received the response head.
     pub(super) fn log_denial(&self, denial: &Denial) {
         log_denial(self.recent.as_deref(), denial);
     }
 
-    /// Tells the hooks that no more comes.
+    /// Tells the hooks that the response has ended.
     pub(super) fn end(&mut self, broken: bool) {
         for hook in &self.hooks {
             hook.on_end(broken);
@@ -130,7 +130,7 @@ impl HookChain {
         self.hooks.clear();
     }
 
-    /// The error in place of what may not go on, for each request that has no answer yet.
+    /// Creates a JSON-RPC error for each request that has no response yet, to replace what must not be forwarded.
     pub(super) fn error_messages(&mut self, reason: &str, denial: &Denial) -> Option<Bytes> {
         let asked = self.request.clone()?;
         let requests = asked.messages().iter().filter(|message| message.kind() == MessageKind::Request);
@@ -153,7 +153,7 @@ impl HookChain {
         }
     }
 
-    /// The answer in place of one that may not go on.
+    /// Creates the response that replaces one that must not be forwarded.
     pub(super) fn denied_response(&mut self, reason: Reason, text: &str) -> Response {
         let denial = Denial::new(reason).input("cause", text);
         let errors = self.error_messages(text, &denial);

@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// What is said of bytes that are no longer the same.
+/// Headers that describe the exact bytes of a body, and are removed if the body changes.
 const CONTENT_HEADERS: [HeaderName; 6] = [
     header::ETAG,
     HeaderName::from_static("content-md5"),
@@ -30,9 +30,10 @@ const CONTENT_HEADERS: [HeaderName; 6] = [
     header::ACCEPT_RANGES,
 ];
 
-/// Leads an answer past the hooks, if there are any. With `strict`, what they cannot be shown does not go on; whoever
-/// `listens` for events may read them out of anything, and so does whoever has asked. Why parts do not go on is kept in
-/// `recent`; what is read is booked on `account`.
+/// Passes the messages of a response through the hooks, if there are any. With `strict`, content that cannot be shown
+/// to the hooks is not forwarded. A client that `listens` for events, or has sent a request, may parse any body as an
+/// event stream, so a body of an unknown kind is then treated as one. Denials of messages are recorded in `recent`;
+/// buffered bytes are charged to `account`.
 pub(in crate::proxy) async fn run_hooks(
     response: Response,
     hooks: &Hooks,
@@ -90,7 +91,7 @@ pub(in crate::proxy) async fn run_hooks(
     Response::from_parts(parts, Body::stream(HookedSseBody::new(body, passage, MAX_MESSAGE_BYTES)))
 }
 
-/// Reads a JSON text whole, since nothing of it can be taken back.
+/// Buffers a whole JSON text, because bytes that were forwarded cannot be taken back.
 async fn json(response: Response, mut passage: HookChain) -> Response {
     let (mut parts, body) = response.into_parts();
     let (text, body) = match body.peek(MAX_MESSAGE_BYTES + 1, || passage.account.get()).await {
@@ -116,7 +117,7 @@ async fn json(response: Response, mut passage: HookChain) -> Response {
     let left = match passage.process_text(text) {
         Ok(left) => left,
         Err(_) if !passage.strict => HookResult::Unchanged,
-        // The body of a failed request is often of another form, and so is what is read with a GET.
+        // The body of an error response, or of a response to a GET, is often not a JSON-RPC message.
         Err(_) if (passage.request.is_none() || !parts.status.is_success()) && !could_be_message(&begun) => {
             HookResult::Unchanged
         }
@@ -145,7 +146,7 @@ async fn json(response: Response, mut passage: HookChain) -> Response {
     }
 }
 
-/// What came of an answer that broke off is no message, and goes on as it would have.
+/// Responds with a denial in place of a response that was interrupted; without `strict`, forwards its incomplete body.
 fn truncated_response(parts: Parts, broken: IncompleteBody, mut passage: HookChain) -> Response {
     let response = if passage.strict {
         passage.denied_response(Reason::AnswerUnclear, "the server's response was interrupted")
@@ -156,8 +157,9 @@ fn truncated_response(parts: Parts, broken: IncompleteBody, mut passage: HookCha
     response
 }
 
-/// What an answer holds. With `strict`, the beginning of one is looked at that does not say. Events may begin with any
-/// line, since readers pass over what they do not know.
+/// Determines the kind of content of a response. With `strict`, the first bytes decide if the headers declare neither
+/// JSON nor events. If the client `listens`, any other content is treated as events: an event stream may begin with any
+/// line, because parsers skip unknown ones.
 async fn content(
     response: Response,
     strict: bool,
@@ -179,7 +181,7 @@ async fn content(
     }
 }
 
-/// Whether an answer is compressed, or otherwise no text by itself.
+/// Whether a response has a `Content-Encoding`, such as compression, so that its body is not plain text.
 pub(in crate::proxy) fn is_encoded(headers: &HeaderMap) -> bool {
     headers.get_all(header::CONTENT_ENCODING).iter().any(|value| {
         let value = value.as_bytes().trim_ascii();

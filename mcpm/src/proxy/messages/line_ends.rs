@@ -1,19 +1,19 @@
 //! Rejects line terminators that only some parsers of event streams recognize.
 //!
 //! A line of an event stream ends with a carriage return, a line feed or both (WHATWG HTML, "Server-sent events"). Some
-//! parsers split at every line terminator of Unicode, so that a comment or a string here is a line of its own there. So
-//! where policies apply, such characters are not forwarded.
+//! parsers also split at every line terminator of Unicode: they would read a part of a comment or of a string as a line
+//! of its own. So where policies apply, such characters are not forwarded.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::sse_body::{lines, value};
 
-/// Whether a text holds one of them: VT, FF, U+001C to U+001E, U+0085, U+2028 or U+2029.
+/// Whether a text contains such a line terminator: VT, FF, U+001C to U+001E, U+0085, U+2028 or U+2029.
 pub(super) fn has_unicode_line_break(text: &[u8]) -> bool {
     find_unicode_line_break(text).is_some()
 }
 
-/// Where the first of them is, and how long it is.
+/// The position and the length of the first such line terminator.
 fn find_unicode_line_break(text: &[u8]) -> Option<(usize, usize)> {
     text.iter().enumerate().find_map(|(at, byte)| {
         let length = match (byte, text.get(at + 1), text.get(at + 2)) {
@@ -26,8 +26,8 @@ fn find_unicode_line_break(text: &[u8]) -> Option<(usize, usize)> {
     })
 }
 
-/// Writes those in a JSON text in the other way that JSON has for them, which is only allowed in its strings, and so are
-/// they.
+/// Replaces such line terminators in a JSON text by `\u` escapes. In valid JSON they occur only in strings, where
+/// escapes are allowed.
 pub(super) fn escape_unicode_line_breaks(text: &[u8]) -> Bytes {
     let mut out = BytesMut::with_capacity(text.len() + 16);
     let mut rest = text;
@@ -46,7 +46,7 @@ pub(super) fn escape_unicode_line_breaks(text: &[u8]) -> Bytes {
     out.freeze()
 }
 
-/// An event without the lines that hold one, but for its data.
+/// Removes the lines of an event that contain such a line terminator, except for its `data` lines.
 pub(super) fn without_unicode_line_breaks(block: Bytes) -> Bytes {
     let goes = |line: &&[u8]| !has_unicode_line_break(line) || value(line, b"data").is_some();
     if lines(&block).all(|line| goes(&line)) {

@@ -15,16 +15,16 @@ use crate::{
     proxy::denial::Denial,
 };
 
-/// What becomes of an item.
+/// The decision about an item of a list.
 pub(in crate::proxy) enum ListItem {
     Keep,
     Drop,
-    /// It is written so.
+    /// Replaces the item with this text.
     Change(Bytes),
 }
 
-/// Decides about each item of the lists that a result has under `keys`, if it has one; `decide` is told by place which
-/// key it is. Everything else of the message stays as it is: a cursor, hints for caches, fields that nobody knows.
+/// Calls `decide` for each item of the lists that a result has under `keys`, with the index of the key. Everything else
+/// in the message stays unchanged: a cursor, cache hints and unknown fields.
 pub(in crate::proxy) fn rewrite_lists<const N: usize>(
     message: &Message,
     keys: [&str; N],
@@ -68,7 +68,7 @@ pub(in crate::proxy) fn rewrite_lists<const N: usize>(
     HookVerdict::Replace(splice(message.bytes(), &mut edits).freeze())
 }
 
-/// What cannot be read in one way only is not shown.
+/// Denies a list that parsers could read differently.
 fn unreadable(key: &str) -> HookVerdict {
     let denial = Denial::new(Reason::AnswerUnclear).input("list", key);
     HookVerdict::Deny(Box::new(denial), format!("the server's list of `{key}` cannot be read"))

@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Drops what says `secret`, replaces what says `old`, and remembers what it saw.
+/// Drops messages that contain `secret`, changes messages that contain `old`, and records all messages that it sees.
 #[derive(Clone, Default)]
 struct RedactingHook(Arc<Mutex<Vec<String>>>);
 
@@ -163,7 +163,7 @@ async fn json_is_changed_whole_and_otherwise_untouched() {
 #[tokio::test]
 async fn messages_are_inspected_whatever_their_content_type() {
     let event = |text: &str| format!("data: {text}\n\n");
-    // Where the type says nothing, the text does.
+    // If the content type is not that of messages, the first bytes decide.
     for kind in ["text/html", "text/plain", "application/octet-stream"] {
         for size in [1, 100] {
             let (status, body, _) = run(answer(kind, SECRET, size), None, true).await;
@@ -176,7 +176,7 @@ async fn messages_are_inspected_whatever_their_content_type() {
         let (_, body, seen) = run(answer(kind, SECRET, 9), None, false).await;
         assert_eq!((body.as_str(), seen.as_str()), (SECRET, "end false"), "nothing depends on it");
     }
-    // Readers of events pass over lines that they do not know.
+    // Parsers of event streams skip unknown lines.
     for kind in ["text/html", "text/plain"] {
         for begun in ["x: y\n", "x\r\n", "Accepted\n\n"] {
             for asked in [None, Some(asked(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#))] {
@@ -189,7 +189,7 @@ async fn messages_are_inspected_whatever_their_content_type() {
     let mut silent = answer("text/html", SECRET, 9);
     silent.headers_mut().remove(header::CONTENT_TYPE);
     assert_eq!(run(silent, None, true).await.1, "");
-    // Where clients would read different things, none does.
+    // A response that clients could interpret differently reaches none of them.
     let asks = || Some(asked(r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#));
     for kind in [
         "text/plain; x=application/json",
@@ -213,7 +213,7 @@ async fn ambiguous_messages_are_rejected() {
     let no_json = r#"{"jsonrpc":"2.0","id":1,"result":"other",}"#;
     let asks = || Some(asked(r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#));
     for text in [doubled, folded, no_json, &format!("[{folded}]")] {
-        // Whatever was asked, and whatever became of it: some read the answers to failed requests too.
+        // With and without a request, and with any status: some clients also parse the bodies of error responses.
         for (status, asks) in [(200, asks()), (200, None), (400, asks()), (404, None)] {
             let mut response = answer("application/json", text, 9);
             *response.status_mut() = StatusCode::from_u16(status).expect("a status");
@@ -229,7 +229,7 @@ async fn ambiguous_messages_are_rejected() {
             format!("data: {A}\n\n")
         );
     }
-    // What is no message to anybody passes.
+    // A text that no client takes for a message is forwarded.
     for text in [r#"{"error":"invalid_token"}"#, r#"{"resource":"x"}"#, "[1,2]"] {
         let (status, body, _) = run(answer("application/json", text, 9), None, true).await;
         assert_eq!((status, body.as_str()), (StatusCode::OK, text));
@@ -259,7 +259,7 @@ async fn unparseable_responses_pass_only_without_strict_hooks() {
     };
     assert_eq!(run(encoded(), asks(), true).await.0, StatusCode::BAD_GATEWAY);
     assert_eq!(run(encoded(), asks(), false).await.1, A);
-    // A failed request is often answered in a form of its own, which may be JSON too.
+    // An error response often has a format of its own, which may also be JSON.
     let mut refused = answer("application/json", r#"{"error":"invalid_token"}"#, 9);
     *refused.status_mut() = StatusCode::UNAUTHORIZED;
     assert_eq!(run(refused, asks(), true).await.1, r#"{"error":"invalid_token"}"#);
@@ -345,7 +345,7 @@ fn a_response_is_matched_by_id_unless_two_requests_share_it() {
     assert!(asked.single().is_none() && asked.is_batch());
 }
 
-/// Keeps everything.
+/// Keeps all messages.
 struct Noop;
 
 impl Hook for Noop {

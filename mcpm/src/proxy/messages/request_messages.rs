@@ -13,7 +13,8 @@ use crate::mcp::{
 const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
-/// The messages of a request, read once for all layers: an `Arc<RequestMessages>` in the request's extensions.
+/// The messages of a request, parsed once for all layers. The request's extensions contain them as an
+/// `Arc<RequestMessages>`.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestMessages {
     messages: Vec<Message>,
@@ -22,7 +23,7 @@ pub(crate) struct RequestMessages {
 }
 
 impl RequestMessages {
-    /// Reads a body: one message, or several in an array.
+    /// Parses a body: one message, or a batch.
     pub(crate) fn read(headers: &HeaderMap, body: Bytes) -> Result<Self, Malformed> {
         let batch = body.trim_ascii_start().starts_with(b"[");
         let messages = if batch { parse_batch(&body)? } else { vec![Message::parse(body)?] };
@@ -35,22 +36,22 @@ impl RequestMessages {
         &self.messages
     }
 
-    /// Whether they came in an array, which has an array for an answer.
+    /// Whether the body is a batch, which gets an array as its response.
     pub(crate) fn is_batch(&self) -> bool {
         self.batch
     }
 
-    /// The message, if it came alone.
+    /// The message, if the body is not a batch.
     pub(crate) fn single(&self) -> Option<&Message> {
         self.messages.first().filter(|_| !self.batch)
     }
 
-    /// The era whose rules hold for an answer.
+    /// The era whose rules apply to the response.
     pub(crate) fn era(&self) -> Era {
         self.era
     }
 
-    /// The one request that an answer answers.
+    /// The request that a response belongs to, if there is exactly one with its id.
     pub(super) fn request_for(&self, answer: &Message) -> Option<&Message> {
         if answer.kind() != MessageKind::Response {
             return None;
@@ -64,7 +65,7 @@ impl RequestMessages {
     }
 }
 
-/// The messages of an array.
+/// Parses the messages of a batch.
 fn parse_batch(body: &Bytes) -> Result<Vec<Message>, Malformed> {
     let texts = batch_of(body)?;
     if texts.is_empty() {
@@ -74,7 +75,7 @@ fn parse_batch(body: &Bytes) -> Result<Vec<Message>, Malformed> {
     texts.iter().map(|text| Message::parse(body.slice_ref(text.get().as_bytes()))).collect()
 }
 
-/// The texts of the messages of an array.
+/// The texts of the messages of a batch.
 pub(in crate::proxy) fn batch_of(body: &[u8]) -> Result<Vec<&RawValue>, Malformed> {
     let text = std::str::from_utf8(body).map_err(|error| Malformed {
         code: error_code::PARSE_ERROR,
@@ -83,7 +84,7 @@ pub(in crate::proxy) fn batch_of(body: &[u8]) -> Result<Vec<&RawValue>, Malforme
     batch(text)
 }
 
-/// Whether a message is of the stateless era: its `_meta` or its version header says so.
+/// Whether a message belongs to the stateless era, according to its `_meta` or its version header.
 pub(crate) fn is_modern(headers: &HeaderMap, message: &Message) -> bool {
     let by_header = headers
         .get(MCP_PROTOCOL_VERSION)

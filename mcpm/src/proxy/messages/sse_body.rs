@@ -1,7 +1,7 @@
 //! Filters an event stream through the hooks (WHATWG HTML, "Server-sent events").
 //!
-//! Only the current event is held. If its message changes, its `data` lines are written again; all other lines, comments
-//! and line ends stay.
+//! Only the current event is buffered. If its message changes, its `data` lines are rewritten; all other lines,
+//! comments and line ends stay unchanged.
 
 use std::{
     pin::Pin,
@@ -27,23 +27,23 @@ use crate::{
     },
 };
 
-/// The stream.
+/// An event stream whose messages pass through the hooks.
 pub(super) struct HookedSseBody {
     body: Body,
     passage: HookChain,
     max_event_bytes: usize,
-    /// What came of the event that is being read.
+    /// The received part of the current event.
     buffer: BytesMut,
     booking: Reservation,
-    /// Where in it the line begins that is being read.
+    /// Where the current line begins in the buffer.
     line_start: usize,
-    /// Up to where that line was searched for its end.
+    /// The position in the buffer up to which the end of the current line was searched.
     searched: usize,
-    /// Whether the last line ended with a carriage return, to which a line feed may belong.
+    /// Whether the last line ended with a carriage return, so that a following line feed belongs to the same line end.
     after_carriage_return: bool,
-    /// Whether it has comments alone so far.
+    /// Whether the current event consists only of comments so far.
     only_comments: bool,
-    /// Whether it is too large, and passes unread.
+    /// Whether the current event is too large, and is forwarded without inspection.
     is_oversized: bool,
     ended: bool,
 }
@@ -65,14 +65,14 @@ impl HookedSseBody {
         }
     }
 
-    /// Takes a piece of the stream and returns what can go on.
+    /// Processes a chunk of the stream and returns the bytes that can be forwarded.
     fn push(&mut self, piece: &[u8]) -> Bytes {
         let mut out = BytesMut::new();
         self.buffer.put_slice(piece);
         while let Some(end) = self.line_end() {
             let line = &self.buffer[self.line_start..end];
             let blank = line.iter().all(|byte| matches!(byte, b'\n' | b'\r'));
-            // A comment alone is waited for by nobody but the one who looks whether the server lives.
+            // Comments before an event are forwarded immediately, because they are signs of life for the client.
             let done = blank || (self.only_comments && line.starts_with(b":")) || self.is_oversized;
             self.only_comments &= line.starts_with(b":");
             (self.line_start, self.searched) = (end, end);
@@ -97,10 +97,10 @@ impl HookedSseBody {
         self.booking.reserve_until_dropped(out.freeze())
     }
 
-    /// Where the line that is being read ends, its end included.
+    /// The end of the current line, including its line end.
     fn line_end(&mut self) -> Option<usize> {
         if self.after_carriage_return && self.buffer.get(self.line_start) == Some(&b'\n') {
-            // The other half of a line end whose first half was at the end of a piece.
+            // The line feed of a line end whose carriage return was at the end of the previous chunk.
             self.line_start += 1;
             self.searched = self.searched.max(self.line_start);
             self.after_carriage_return = false;
@@ -142,7 +142,7 @@ impl HookedSseBody {
         }
     }
 
-    /// Ends the stream with an error for whoever waits for an answer.
+    /// Ends the stream with an error for each request that has no response yet.
     fn fail(&mut self, reason: Reason, text: &str, out: &mut BytesMut) {
         self.ended = true;
         self.buffer = BytesMut::new();
@@ -154,15 +154,15 @@ impl HookedSseBody {
         self.passage.end(true);
     }
 
-    /// Decides about a complete event.
+    /// Passes a complete event through the hooks.
     fn event(&mut self, block: Bytes, out: &mut BytesMut) {
         let cleans = self.passage.strict && has_unicode_line_break(&block);
         let block = if cleans { without_unicode_line_breaks(block) } else { block };
         let Some(data) = data(&block) else { return out.put_slice(&block) };
         let cleans = cleans && has_unicode_line_break(&data);
-        // What stands before is no part of JSON, but some would pass over it.
+        // Some parsers skip padding before a message, although it is not valid JSON.
         if !matches!(without_padding(&data).first(), Some(b'{' | b'[')) {
-            // Where to post, a sign of life: no message.
+            // Not a message, but for example an endpoint or a sign of life.
             return if cleans { rewrite(&block, None, out) } else { out.put_slice(&block) };
         }
         match self.passage.process_text(data.clone()) {
@@ -184,7 +184,7 @@ impl HookedSseBody {
     }
 }
 
-/// The lines of an event with their ends.
+/// The lines of an event, including their line ends.
 pub(super) fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = block;
     std::iter::from_fn(move || {
@@ -196,7 +196,7 @@ pub(super) fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The value of a line, if it is one of `field`.
+/// The value of a line, if its field is `field`.
 pub(super) fn value<'a>(line: &'a [u8], field: &[u8]) -> Option<&'a [u8]> {
     let end = line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |at| at + 1);
     // The first line of a stream may begin with a byte order mark.
@@ -209,7 +209,7 @@ pub(super) fn value<'a>(line: &'a [u8], field: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// The data of an event, its lines joined; `None` when it has none.
+/// The data of an event, with its lines joined; `None` if it has no data.
 fn data(block: &Bytes) -> Option<Bytes> {
     let mut values = lines(block).filter_map(|line| value(line, b"data"));
     let first = values.next()?;
@@ -222,13 +222,14 @@ fn data(block: &Bytes) -> Option<Bytes> {
     Some(joined.freeze())
 }
 
-/// Writes an event with other data, or with none.
+/// Writes an event with different data, or without data.
 fn rewrite(block: &[u8], text: Option<&[u8]>, out: &mut BytesMut) {
     let mut text = text.map(BytesMut::from);
     let is_data = |line: &[u8]| value(line, b"data").is_some();
     let remains = |line: &[u8]| value(line, b"id").is_some() || value(line, b"retry").is_some();
     if text.is_none() && !lines(block).any(remains) {
-        // An event without data says nothing, unless it moves a client's place in the stream.
+        // Without data, an event has no effect, unless it has an `id` or `retry` field, which a client needs to
+        // reconnect.
         return lines(block).filter(|line| line.starts_with(b":")).for_each(|line| out.put_slice(line));
     }
     for line in lines(block) {
@@ -256,7 +257,7 @@ impl HttpBody for HookedSseBody {
             let Poll::Ready(polled) = Pin::new(&mut self.body).poll_frame(cx) else { return Poll::Pending };
             let out = match polled.map(|polled| polled.map(Frame::into_data)) {
                 Some(Ok(Ok(piece))) => self.push(&piece),
-                // Trailers say nothing that a client of MCP reads.
+                // Trailers contain nothing that an MCP client reads.
                 Some(Ok(Err(_))) => continue,
                 Some(Err(error)) => {
                     self.ended = true;
@@ -265,7 +266,7 @@ impl HttpBody for HookedSseBody {
                 }
                 None => {
                     self.ended = true;
-                    // What has no end is no event, but some clients take it for one.
+                    // An event without its final empty line is not valid, but some clients process it.
                     let block = std::mem::take(&mut self.buffer).freeze();
                     let mut out = BytesMut::new();
                     if self.is_oversized {
