@@ -28,7 +28,7 @@ pub(crate) enum Finding {
     NoAnswer(Duration),
     /// It responded with an error status.
     Status(StatusCode),
-    /// It redirects; contains the other host, if the redirect leads to one.
+    /// It redirects; contains the target of the redirect, if the response names one.
     Redirects(StatusCode, Option<String>),
     /// It responded with a web page.
     WebPage,

@@ -92,7 +92,7 @@ pub(crate) async fn serve(
     behind_proxy: bool,
     stop: CancellationToken,
 ) {
-    // All connections of a reverse proxy have the same peer.
+    // Behind a reverse proxy, all connections have the same peer, so there is no limit per peer.
     let mut admission = port.map(|port| Admission::new(port, MAX_CONNECTIONS, !behind_proxy));
     let mut clients = JoinSet::new();
     let mut http = http1::Builder::new();
@@ -132,7 +132,7 @@ async fn optional<T>(future: Option<impl Future<Output = T>>) -> Option<T> {
 /// The client of a connection.
 #[derive(Debug)]
 struct Client {
-    /// Only if it is observed.
+    /// `None` if requests are not observed.
     peer: Option<Peer>,
     payer: Option<Payer>,
 }

@@ -31,8 +31,8 @@ pub(super) fn error_status(messages: &RequestMessages, headers: &HeaderMap) -> S
     }
 }
 
-/// Denies a request because of one of its messages. Of a batch, nothing is forwarded, and each request gets an
-/// error.
+/// Denies a request because of one of its messages. If the body is a batch, none of its messages are forwarded, and
+/// each request in it gets an error.
 pub(super) fn deny_message(
     messages: &RequestMessages,
     refused: &Message,

@@ -1,8 +1,8 @@
 //! Tool annotations from the server, for policies that read them.
 //!
-//! They are taken from the lists that clients request. If there is no recent list, the proxy requests one with the
-//! credentials of the current request, so that a decision does not depend on whether somebody has listed the tools
-//! before.
+//! The annotations are taken from the lists that clients request. If there is no recent list, the proxy requests one
+//! with the credentials of the current request, so that a decision does not depend on whether a client has listed the
+//! tools before.
 
 use std::{
     borrow::Cow,
@@ -98,7 +98,7 @@ impl AnnotationCache {
             let heard = Arc::new(Mutex::new(None));
             let hooks = Hooks::default();
             hooks.add(Arc::new(ResponseCapture(Arc::clone(&heard), id(page))));
-            // Reading the body makes the hook capture the response.
+            // The hook captures the response while the body is read.
             let mut body =
                 run_hooks(response, &hooks, None, None, true, true, LazyAccount::new(None)).await.into_body();
             while heard.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
@@ -155,7 +155,7 @@ impl ToolsListRequest {
         Self { caller, uri: request.uri().clone(), headers: request.headers().clone(), extensions }
     }
 
-    /// A request for a page of the list; `message` is the one being decided about.
+    /// A request for a page of the list; `message` is the message that the decision is about.
     fn page(&self, message: &Message, page: usize, cursor: Option<&str>) -> Request {
         let params: Value = serde_json::from_str(message.params()).unwrap_or_default();
         let mut query = Map::new();
@@ -195,7 +195,7 @@ impl ToolsListRequest {
     }
 }
 
-/// Captures the response with that id.
+/// Captures the response with this id.
 struct ResponseCapture(Arc<Mutex<Option<String>>>, String);
 
 impl Hook for ResponseCapture {

@@ -1,8 +1,7 @@
 //! Authenticates callers: each request needs a valid bearer token (RFC 6750; MCP 2025-11-25, authorization).
 //!
-//! The token is not forwarded; its content is in the request's extensions, as
-//! [`Principal`](crate::auth::incoming::Principal). An SSE stream ends when the token that it was requested with
-//! expires.
+//! The token is not forwarded; the request's extensions contain the caller that it authenticates, as a
+//! [`Principal`](crate::auth::incoming::Principal). An SSE stream ends when the token of its request expires.
 
 use std::{ops::Range, sync::Arc, time::SystemTime};
 
@@ -27,7 +26,7 @@ use crate::{
     },
 };
 
-/// A scope that challenges never name: a resource server does not act while the user is offline.
+/// A scope that challenges never name: clients request it for refresh tokens, and a resource server does not need it.
 const OFFLINE_ACCESS: &str = "offline_access";
 
 /// Verifies callers for one protected resource.
@@ -176,7 +175,8 @@ impl Authenticator {
         }
     }
 
-    /// The verdict on a token that was verified before, in a request of the usual form, which needs no other checks.
+    /// The result for a request whose token was verified before, without the checks for unusual forms of requests;
+    /// `None` if the token or the request needs them.
     fn verify_known(&self, request: &Request) -> Option<Result<Arc<Principal>, TokenError>> {
         let mut lines = request.headers().get_all(header::AUTHORIZATION).iter();
         let token = lines.next()?.as_bytes().strip_prefix(b"Bearer ")?;
@@ -184,7 +184,7 @@ impl Authenticator {
         if is_usual { self.incoming.verify_known(token, &self.audiences) } else { None }
     }
 
-    /// Passes the request of a verified caller on.
+    /// Forwards the request of a verified caller to the inner layers.
     async fn pass(
         &self,
         verified: Result<Arc<Principal>, TokenError>,
@@ -299,7 +299,8 @@ enum BearerHeader<'a> {
 fn bearer(headers: &HeaderMap) -> BearerHeader<'_> {
     let mut lines = headers.get_all(header::AUTHORIZATION).iter();
     let Some(line) = lines.next() else { return BearerHeader::None };
-    // A header value that is ASCII has no control characters but tabs, so this is what `to_str` accepts, and faster.
+    // An ASCII header value contains no control characters except tabs, so this accepts the same values as `to_str`,
+    // but faster.
     let line = if line.as_bytes().is_ascii() { std::str::from_utf8(line.as_bytes()).ok() } else { None };
     let Some(line) = line else { return BearerHeader::Malformed };
     let (scheme, token) = line.split_once(' ').unwrap_or((line, ""));
@@ -321,10 +322,10 @@ fn bearer(headers: &HeaderMap) -> BearerHeader<'_> {
 
 /// Whether a text consists of the characters of a token without its padding (RFC 9110 section 11.2).
 fn is_token68(text: &[u8]) -> bool {
-    // Neither branches nor an early end, so that several bytes are checked at once.
+    // The loop has no branches and no early exit, so that several bytes can be checked at once.
     text.iter().fold(true, |all, byte| {
         let is_letter = (byte | 0x20).wrapping_sub(b'a') < 26;
-        // `-`, `.`, `/` and the digits are in a row.
+        // `-`, `.`, `/` and the digits are consecutive in ASCII.
         let is_digit_or_mark = byte.wrapping_sub(b'-') < 13;
         all & (is_letter | is_digit_or_mark | (*byte == b'_') | (*byte == b'~') | (*byte == b'+'))
     })
@@ -354,7 +355,7 @@ impl Layer for Authenticate {
                 let verifying =
                     Box::pin(authenticator.incoming.verify(token.expose(), &authenticator.audiences));
                 let verified = verifying.await;
-                // It keeps the buffer of the client's connection.
+                // The token retains the read buffer of the client's connection.
                 drop(token);
                 authenticator.pass(verified, request, next).await
             }),

@@ -43,16 +43,16 @@ pub(crate) struct Authorize {
     annotations: Arc<AnnotationCache>,
 }
 
-/// The access that a message requests.
+/// The access that a message needs.
 enum RequestedAccess {
     /// Nothing that policies apply to.
     Unrestricted,
-    /// A call of that tool with these arguments.
+    /// Calling this tool with these arguments.
     Tool(String, Arguments),
     Prompt(String, Arguments),
     /// Reading or subscribing to resources.
     Resources(Vec<String>),
-    /// Completing an argument of that template.
+    /// Completing an argument of this resource template.
     Template(String),
     /// No decision is possible, for this reason.
     Undecidable(ArgumentsError),
@@ -269,7 +269,7 @@ fn decide(
         Decision::Undecided(reason) => Denial::new(Reason::AuthorizationUndecided).rule(reason),
         Decision::Unclear(reason) => Denial::new(Reason::AuthorizationUnclear).rule(reason),
     };
-    // Only the names of arguments: their values may be sensitive.
+    // Only the names of arguments are recorded, because their values may be sensitive.
     let named = arguments.map(Arguments::names);
     let denial = denial.input("principal", authorizer.caller()).input("resource", used.display());
     Err(match named.filter(|named| !named.is_empty()) {
@@ -279,7 +279,7 @@ fn decide(
 }
 
 fn denied(asked: &RequestMessages, message: &Message, denial: Denial) -> Response {
-    // The explanation is for the operator: the client gets the ids.
+    // The explanation is only for the operator: the client gets only the ids of the denial and of its reason.
     let error = (error_code::INVALID_REQUEST, "not authorized");
     message_errors::deny_message(asked, message, StatusCode::FORBIDDEN, error, denial)
 }
@@ -288,7 +288,7 @@ fn denied(asked: &RequestMessages, message: &Message, denial: Denial) -> Respons
 const LISTS: [(&str, &str); 4] =
     [("tools", "name"), ("prompts", "name"), ("resources", "uri"), ("resourceTemplates", "uriTemplate")];
 
-/// Filters responses by what the caller may use.
+/// Removes from responses what the caller may not use.
 #[derive(Debug)]
 struct ResultFilter {
     authorizer: CallerAuthorizer,
@@ -321,7 +321,7 @@ impl Hook for ResultFilter {
     }
 }
 
-/// Continues with a message that was changed.
+/// Applies a verdict to `message`, so that the next filter sees the changed message.
 fn apply(verdict: HookVerdict, message: &mut Cow<'_, Message>) -> Result<Option<HookVerdict>, HookVerdict> {
     match &verdict {
         HookVerdict::Keep => Ok(None),
@@ -377,7 +377,7 @@ fn force_private_cache_scope(message: &Message) -> HookVerdict {
             HookVerdict::Replace(splice(message.bytes(), edits).freeze())
         }
         Ok(_) => HookVerdict::Keep,
-        // It is unknown which of two values a cache would use.
+        // The response has two such fields, and it is unknown which one a cache would use.
         Err(ambiguous) => {
             let text = format!("the server's response cannot be forwarded: {ambiguous}");
             let denial = Denial::new(Reason::AnswerUnclear).input("cause", ambiguous.to_string());

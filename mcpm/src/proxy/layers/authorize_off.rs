@@ -1,4 +1,4 @@
-//! The authorization layer in a build without the Cargo feature `policy`: there is none.
+//! Stub of the authorization layer for builds without the Cargo feature `policy`.
 
 use std::{convert::Infallible, sync::Arc};
 

@@ -1,7 +1,7 @@
 //! Limits the size of request bodies.
 //!
-//! A body with a `Content-Length` beyond the limit is rejected before it is read; another one is cut off at the
-//! limit, and [`body_errors`] creates the response.
+//! A body with a `Content-Length` above the limit is rejected before it is read. Any other body fails when it reaches
+//! the limit, and [`body_errors`] creates the response.
 
 use std::{
     pin::Pin,
@@ -28,7 +28,7 @@ use crate::{
 const MAX_BODY_BYTES: u64 = 16 << 20;
 /// How much of a rejected body is read for the id of its request.
 const MAX_ID_SCAN_BYTES: usize = 64 << 10;
-/// Timeout for that, which is short because it is done for unauthenticated callers.
+/// Timeout for reading that part, which is short because it is also read from unauthenticated callers.
 const ID_SCAN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The layer.

@@ -1,9 +1,9 @@
 //! CORS headers for allowed origins (Fetch, "CORS protocol").
 //!
-//! [`OriginCheck`](super::origin::OriginCheck) has already checked the origin. The proxy sets the headers for itself and for
-//! the server: pages must be able to read errors, for example to find out where to log in. The layer is only in
-//! the stack if origins are configured or callers are authenticated. Otherwise pages on loopback origins get the
-//! server's CORS headers.
+//! [`OriginCheck`](super::origin::OriginCheck) has already checked the origin. The proxy sets the headers in its own
+//! responses and in those of the server: pages must be able to read errors, for example to find out where to log in.
+//! The layer is only in the stack if origins are configured or callers are authenticated. Otherwise pages on loopback
+//! origins get the server's CORS headers.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 

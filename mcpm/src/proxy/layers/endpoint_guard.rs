@@ -1,7 +1,7 @@
 //! With policies, restricts requests to the server's MCP endpoints.
 //!
-//! Policies apply to messages. A request without one, such as a form, or a message that is posted to another path
-//! of the same host, could do things that no policy has checked.
+//! Policies apply to MCP messages. A request without a message, such as a form, or a message that is posted to another
+//! path of the same host, could have effects that no policy has checked.
 
 use std::sync::Arc;
 

@@ -57,7 +57,7 @@ impl Layer for Health {
             if let Some(authenticator) = &self.authenticator
                 && authenticator.is_unavailable()
             {
-                // Without the reason, which would reveal the address of the identity provider.
+                // The reason is omitted, because it would reveal the address of the identity provider.
                 body["authentication"] = serde_json::json!({ "available": false });
             }
             if tells_details {

@@ -61,7 +61,7 @@ impl OriginCheck {
         Self { authenticated, ..self }
     }
 
-    /// If there are any, allows only these names in `Host`, on any listener.
+    /// Allows only these names in `Host`, on any listener, unless the list is empty.
     pub(crate) fn only_hosts(self, only_hosts: Vec<String>) -> Self {
         Self { only_hosts, ..self }
     }
@@ -140,7 +140,7 @@ impl DisallowedHeader {
             Self::Origin => {
                 let origin = header_text(header::ORIGIN);
                 let denial = Denial::new(Reason::OriginNotAllowed).input("Origin", &origin);
-                // Several origins, or an opaque one, cannot be allowed by name.
+                // The option can only name a single origin that is not opaque.
                 let nameable = plain(&origin)
                     && origin.split_once("://").is_some_and(|(_, host)| host_name(host).is_some());
                 match nameable {
@@ -168,7 +168,7 @@ impl DisallowedHeader {
     }
 }
 
-/// The name or address in `host[:port]`, without brackets.
+/// The name or the address in `host[:port]`, without the brackets of an IPv6 address.
 fn host_name(host: &str) -> Option<&str> {
     let (name, port) = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?,
@@ -339,7 +339,7 @@ mod tests {
         for host in ["evil.example", "192.0.2.7.evil.example", "lan", "", "box.lan.evil.example:8080"] {
             assert_eq!(verdict(&layer, host, &[]), Some(DisallowedHeader::Host), "{host}");
         }
-        // In addition to those of a profile, which would be the only ones otherwise.
+        // The additional names also apply if a profile restricts the names.
         let layer = layer.only_hosts(vec!["inner".to_owned()]);
         for (host, passes) in [("inner", true), ("box.lan", true), ("192.0.2.7", false), ("mcp-host", false)]
         {

@@ -85,7 +85,7 @@ impl Endpoint for Server {
     }
 }
 
-/// A request with that body from a streamable HTTP client.
+/// A request with this body from a streamable HTTP client.
 pub(super) fn post(body: &str) -> Request {
     let mut request = Request::new(Body::from(Bytes::copy_from_slice(body.as_bytes())));
     *request.method_mut() = Method::POST;
@@ -131,7 +131,7 @@ pub(super) async fn read(response: Response) -> (u16, String) {
     (status, data.unwrap_or(&text).to_owned())
 }
 
-/// The same, parsed as JSON.
+/// The status and the text of a response, parsed as JSON.
 pub(super) async fn json_of(response: Response) -> (u16, Value) {
     let (status, text) = read(response).await;
     (status, serde_json::from_str(&text).expect(&text))

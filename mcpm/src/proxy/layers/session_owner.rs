@@ -42,7 +42,7 @@ impl SessionOwner {
             Some(id) => self.owners.is_owner(id, owner),
             None => !request.headers().contains_key(MCP_SESSION_ID),
         };
-        // Reading requests post nothing; a stream is opened before its message endpoint is known.
+        // Requests that only read need no message endpoint: a stream is opened before its endpoint is known.
         let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         if sound && own && (reads || self.owners.may_post(path_and_query, owner)) {
             return None;

@@ -1,7 +1,7 @@
 //! Replaces the caller's token with one for the server (RFC 8693).
 //!
-//! The caller's token was removed by [`authenticate`](super::authenticate), and is only in the request's
-//! [`Principal`]. Without an exchanged token, the request is not forwarded.
+//! The layer [`authenticate`](super::authenticate) has removed the caller's token from the headers; only the request's
+//! [`Principal`] still contains it. Without an exchanged token, the request is not forwarded.
 
 use std::sync::Arc;
 
@@ -83,7 +83,8 @@ impl TokenExchange {
     }
 }
 
-/// Sets the token, replacing a header of the client, also if the client declares it as hop-by-hop.
+/// Sets the header with the token and replaces the client's header of this name. The server gets the token even if the
+/// client declares that header as hop-by-hop.
 fn set_token(headers: &mut HeaderMap, name: &HeaderName, token: &HeaderValue) {
     strip(headers, |sent| is_underscore_variant(sent, |sent| sent == name.as_str()));
     headers.insert(name, token.clone());
@@ -179,7 +180,7 @@ mod tests {
                 headers.insert(header::CONNECTION, named.parse().expect("a value"));
                 headers.insert(&name, HeaderValue::from_static("mine"));
                 set_token(&mut headers, &name, &token);
-                // As the endpoint does before it sends the request.
+                // The endpoint does the same before it sends the request.
                 strip(&mut headers, |_| false);
                 assert_eq!(headers.get_all(&name).iter().collect::<Vec<_>>(), [&token], "{named}");
             }

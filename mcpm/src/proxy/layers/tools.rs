@@ -45,7 +45,7 @@ pub(crate) struct ToolFilter {
 /// The decision about a client's message.
 enum CallDecision {
     Pass,
-    /// A call of that tool, by the server's name.
+    /// A call of a tool, rewritten to the server's name of it, with that name.
     Rewrite(Bytes, String),
     /// A call of a tool that clients do not see, or without a name.
     UnknownTool(String),
@@ -162,7 +162,7 @@ fn set_messages(request: &mut Request, is_batch: bool, texts: &[Bytes], name: &s
     if headers.contains_key(header::CONTENT_LENGTH) {
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
     }
-    // It was parsed before, and only a name has changed.
+    // The body was parsed before, and only names have changed, so this does not fail.
     if let Ok(messages) = RequestMessages::read(headers, body.clone()) {
         request.extensions_mut().insert(Arc::new(messages));
     }
@@ -222,7 +222,7 @@ impl Hook for ServerLists {
 }
 
 impl ServerLists {
-    /// Warns of names in the options that match no tool, once the first list is complete.
+    /// Logs a warning about names in the options that match no tool, once the first list is complete.
     fn note(&self, message: &Message) {
         #[derive(serde::Deserialize)]
         struct ToolsPage<'a> {
@@ -238,7 +238,7 @@ impl ServerLists {
         }
         static TOOLS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("tools\""));
         let result = message.result();
-        // Most results are no lists. With an escape sequence, the name can be written in other ways.
+        // Most results are not lists of tools. The key may also be written with escape sequences.
         if TOOLS.find(result.as_bytes()).is_none() && !result.contains('\\') {
             return;
         }

@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// A layer with those options; an override is the name, the new name and the new description.
+/// A layer with these options; an override consists of the name, the new name and the new description.
 fn layer(patterns: &[&str], overrides: &[(&str, &str, &str)]) -> ToolFilter {
     let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
@@ -28,7 +28,7 @@ fn layer(patterns: &[&str], overrides: &[(&str, &str, &str)]) -> ToolFilter {
     ToolFilter::new(Arc::new(tools))
 }
 
-/// A server with those tools, as the text of a list.
+/// A server with these tools, given as the text of a list.
 fn server(events: bool, list: &'static str) -> Server {
     Server::new(events, move |message| match message.method() {
         "tools/list" => Some(list.to_owned()),
@@ -68,7 +68,7 @@ async fn a_page_may_become_empty_and_the_next_is_still_to_come() {
 
 #[tokio::test]
 async fn a_list_is_filtered_whatever_was_asked() {
-    // As when a server confuses two requests with one id, or responds on another stream.
+    // This happens when a server confuses two requests with the same id, or responds on another stream.
     let server = Server::new(false, |_| Some(LIST.to_owned()));
     let (_, answer) =
         json_of(run(layer(&["c"], &[]), post(&ASK.replace("tools/list", "ping")), &server).await).await;
@@ -238,7 +238,7 @@ proptest! {
             server.got.lock().expect("a lock").clear();
             let response = run(layer(&patterns, &overrides), request, &server).await;
             let refused = response.extensions().get::<Denial>().is_some();
-            // Names that the server does not have are forwarded or not; either is correct.
+            // A call of a tool that the server does not have may or may not be forwarded.
             let exists = ["a", "b", "c", "A", "ab", "bb"].contains(&name.as_str()) || is_listed;
             assert!(!exists || is_listed != refused, "{name} {is_listed} {refused}");
             assert!(!refused || server.methods().is_empty());

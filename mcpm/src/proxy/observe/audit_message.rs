@@ -18,10 +18,10 @@ use crate::{
     redact::{extended::ExtendedRedactor, strip_query, truncate},
 };
 
-/// Longest name of a tool, a prompt or a resource that is recorded, and longest message of an error.
+/// Maximum recorded length of the name of a tool, a prompt or a resource, and of an error message.
 const MAX_TEXT_BYTES: usize = 256;
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-/// What a result has if it is a tool error, and most others have not.
+/// A text that occurs in every tool error, but in few other results.
 static TOOL_ERROR_MARK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("isError"));
 
 /// A message, or an HTTP request without messages.
@@ -36,7 +36,7 @@ pub(super) struct AuditedMessage {
     pub(super) settled: bool,
     pub(super) in_flight: Option<InFlightGuard>,
     id: Bytes,
-    /// What the name of the call is a name of.
+    /// The kind of thing that the recorded name refers to, such as a tool.
     target: Option<&'static str>,
     batch: bool,
     trace: Option<(String, String)>,
@@ -53,7 +53,7 @@ pub(super) struct AuditedResponse {
     is_tool_error: bool,
     size: u64,
     data: Option<Value>,
-    /// Why it replaces the server's response.
+    /// The denial, if the response replaces that of the server.
     denial: Option<Denial>,
 }
 
@@ -226,7 +226,7 @@ impl AuditedResponse {
     }
 }
 
-/// Writes which denial it is.
+/// Writes the ids of a denial.
 pub(super) fn put_denial(extra: &mut EventFields<'_>, denial: &Denial) {
     extra.put("reason", Some(denial.reason.id()));
     extra.put("refusal", Some(denial.id.as_str()));

@@ -10,17 +10,17 @@ use crate::{
     redact::{Redactor, truncate},
 };
 
-/// Longest text of a header that is recorded.
+/// Maximum recorded length of a header value.
 const MAX_HEADER_BYTES: usize = 256;
 
 /// The source of a request.
 #[derive(Debug)]
 pub(super) struct RequestSource {
-    /// The client of a trusted proxy, or the peer.
+    /// The client that a trusted reverse proxy names, or the peer.
     client: Option<IpAddr>,
-    /// The peer, if it is a trusted proxy.
+    /// The peer, if it is a trusted reverse proxy.
     proxy: Option<IpAddr>,
-    /// Whether the program in which the proxy runs sent it.
+    /// Whether the request was sent by the process in which the proxy runs.
     is_in_process: bool,
     user_agent: Option<String>,
     request_id: Option<String>,
@@ -29,7 +29,7 @@ pub(super) struct RequestSource {
 impl RequestSource {
     pub(super) fn of(facts: &RequestFacts, headers: &HeaderMap, masks: &Redactor) -> Self {
         let peer = facts.peer.and_then(Peer::address).map(|peer| peer.ip().to_canonical());
-        // Redacted before it is cut, so that no part of a secret is left.
+        // The text is redacted before it is truncated, so that no part of a secret remains.
         let text = |name: HeaderName| {
             let text = String::from_utf8_lossy(headers.get(name)?.as_bytes());
             Some(truncate(&masks.redact(&text), MAX_HEADER_BYTES).into_owned())

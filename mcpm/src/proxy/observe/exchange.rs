@@ -79,7 +79,8 @@ impl Exchange {
 
     /// Records the messages of the request, before they are changed.
     pub(crate) fn set_messages(&self, messages: &RequestMessages) {
-        // First, since the audit log names the request's span, whose parent may be named in the message.
+        // Telemetry gets the messages first: the audit log records the id of the request's span, and a message may name
+        // the parent of that span.
         if let Some(telemetry) = &self.telemetry {
             telemetry.set_messages(messages);
         }
@@ -167,8 +168,8 @@ impl ExchangeGuard {
         Self { exchange: Some(exchange), sent: SentBody::default() }
     }
 
-    /// Records the head of a response, and follows its body. The response is replaced by a denial if it cannot be
-    /// recorded and has to be.
+    /// Records the head of a response, and observes its body. If the response must be recorded but cannot be, a denial
+    /// replaces it.
     pub(super) async fn respond(mut self, mut response: Response) -> Response {
         let Some(exchange) = &self.exchange else { return response };
         let mut head = Arc::new(ResponseHead::of(&response));
@@ -253,8 +254,8 @@ impl HttpBody for ObservedBody {
 
 impl Drop for ObservedBody {
     fn drop(&mut self) {
-        // A client that has all of the announced bytes does not poll again. A body that is dropped while the thread
-        // panics belongs to a client that gets no more of it.
+        // The body is not polled again once all announced bytes were sent, so this response is complete. If the body is
+        // dropped earlier, also because the thread panics, the client does not get the rest.
         let is_whole = self.body.is_end_stream() || self.expected == Some(self.guard.sent.size);
         self.guard.finish(if is_whole { RequestOutcome::Complete } else { RequestOutcome::ClientGone });
     }

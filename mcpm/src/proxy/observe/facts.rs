@@ -21,7 +21,7 @@ const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-v
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Peer {
     Address(SocketAddr),
-    /// The program that the proxy runs in.
+    /// The process that the proxy runs in.
     InProcess,
 }
 
@@ -42,23 +42,23 @@ pub(super) struct RequestFacts {
     pub(super) began: (SystemTime, Instant),
     pub(super) method: Method,
     texts: HeadTexts,
-    /// The scheme as clients see it, in front of all trusted proxies.
+    /// The scheme as clients see it, in front of trusted reverse proxies.
     pub(super) scheme: &'static str,
     pub(super) version: &'static str,
     /// The other end of the connection, if it is known.
     pub(super) peer: Option<Peer>,
-    /// The client of a trusted proxy in front.
+    /// The client that a trusted reverse proxy names.
     pub(super) forwarded: Option<IpAddr>,
     /// Size of the body, if known in advance.
     pub(super) size: Option<u64>,
-    /// Only for spans.
+    /// The trace context in the headers; only read for spans.
     pub(super) trace_context: TraceContext,
     /// Whether `Accept` names event streams, and whether it allows them.
     pub(super) names_events: bool,
     pub(super) accepts_events: bool,
 }
 
-/// Texts of the head in one allocation: one after the other, and where each of them ends.
+/// Texts of the request head in one allocation: the concatenated texts, and the position where each one ends.
 #[derive(Debug, Default)]
 struct HeadTexts {
     text: String,
@@ -70,9 +70,9 @@ struct HeadTexts {
 enum HeadText {
     /// Path and query, which may hold the id of a session.
     Target,
-    /// The host as clients see it; only for spans.
+    /// The host as clients see it; only read for spans.
     Host,
-    /// Only for spans.
+    /// The `User-Agent` header; only read for spans.
     UserAgent,
     Session,
     Protocol,
@@ -130,7 +130,7 @@ impl RequestFacts {
         self.texts.some(HeadText::Protocol)
     }
 
-    /// Reads the head of a request. What only spans show is left out unless the request `is_traced`.
+    /// Reads the head of a request. Data that only spans contain is omitted unless the request `is_traced`.
     pub(super) fn from_request(request: &Request, external_url: &ExternalUrlConfig, is_traced: bool) -> Self {
         let headers = request.headers();
         let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(cut);
@@ -169,7 +169,7 @@ impl RequestFacts {
     }
 }
 
-/// Whether `Accept` names event streams, and whether it allows them, which a request without the header does.
+/// Whether `Accept` names event streams, and whether it allows them. A request without the header allows them.
 fn event_streams(headers: &HeaderMap) -> (bool, bool) {
     let (mut names, mut accepts, mut is_missing) = (false, false, true);
     for line in headers.get_all(header::ACCEPT) {
@@ -185,7 +185,7 @@ fn event_streams(headers: &HeaderMap) -> (bool, bool) {
     (names, accepts || is_missing)
 }
 
-/// The client of the proxy in front: the last entry of `X-Forwarded-For`, which that proxy wrote itself.
+/// The client of the reverse proxy: the last entry of `X-Forwarded-For`, which the reverse proxy itself has appended.
 fn forwarded_client(headers: &HeaderMap) -> Option<IpAddr> {
     let line = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
     line.rsplit(',').next()?.trim().parse().ok()

@@ -1,9 +1,9 @@
 //! The layers that observe requests, present only when something is observed.
 //!
-//! [`ObserveLayer`] is the outermost layer, and sees every request and the end of its response. [`PhaseMarker`]s between
-//! the other layers tell when a phase begins. [`AuditPreflight`], behind the layer that parses messages, denies requests
-//! that must be recorded and cannot be. [`PropagateContext`] is the innermost layer, and passes the trace context to the
-//! server.
+//! [`ObserveLayer`] is the outermost layer, and sees every request and the end of its response. [`PhaseMarker`]s
+//! between the other layers record when a phase begins. [`AuditPreflight`], which runs after the layer that parses
+//! messages, denies requests that must be recorded but cannot be. [`PropagateContext`] is the innermost layer, and
+//! passes the trace context to the server.
 
 use std::sync::Arc;
 
@@ -66,14 +66,14 @@ impl ObserveLayer {
         let exchange = Exchange { audit, telemetry };
         let guard = ExchangeGuard::new(exchange.clone());
         if exchange.reads_messages() {
-            // Added first, it sees messages last: as the client gets them.
+            // The hook is added first, so it sees messages last, as the client gets them.
             Hooks::of_request(&mut request).add(Arc::new(ExchangeHook(exchange.clone())));
         }
         request.extensions_mut().insert(exchange);
         guard.respond(next.handle(request).await).await
     }
 
-    /// Handles a request that is not measured. A denial counts anyway.
+    /// Handles a request that is not measured; denials are counted nevertheless.
     async fn observe_unmeasured(&self, request: Request, next: Next<'_>) -> Response {
         let response = match &self.audit {
             Some(_) => self.observe(request, next, false).await,
@@ -97,7 +97,7 @@ impl Layer for ObserveLayer {
     }
 }
 
-/// Tells that a phase of the request begins.
+/// Records that a phase of the request begins.
 #[derive(Debug)]
 pub(crate) struct PhaseMarker(pub(crate) &'static str);
 
@@ -110,7 +110,7 @@ impl Layer for PhaseMarker {
     }
 }
 
-/// Records a request before it is forwarded; present only if none may be forwarded unrecorded.
+/// Records a request before it is forwarded; in the stack only if no request may be forwarded without a record.
 #[derive(Debug)]
 pub(crate) struct AuditPreflight;
 
@@ -131,7 +131,7 @@ impl Layer for AuditPreflight {
 /// The innermost layer.
 #[derive(Debug)]
 pub(crate) struct PropagateContext {
-    /// Whether the server has no headers, and gets the context in the message.
+    /// Whether the server gets no headers, and so gets the trace context in the message.
     pub(crate) is_stdio: bool,
 }
 

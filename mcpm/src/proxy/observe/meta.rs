@@ -1,7 +1,7 @@
 //! Writes the trace context into `_meta` (SEP-414), for stdio servers, which get no headers.
 //!
-//! It is spliced in: into params that are an object, and over a `traceparent` that is a string already. All other bytes
-//! stay the same.
+//! The context is spliced into params that are an object, and replaces a `traceparent` that is already there as a
+//! string. All other bytes stay the same.
 
 use bytes::Bytes;
 use http::{HeaderValue, header};

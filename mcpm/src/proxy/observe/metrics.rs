@@ -1,7 +1,7 @@
 //! Counts requests, operations, sessions and denials.
 //!
-//! Names are those of the semantic conventions, and older ones beside them if asked for. Labels have few values
-//! ([`crate::telemetry`]), and hold no arguments, tokens, queries or results.
+//! Names are those of the semantic conventions; if configured, older names are used in addition. Labels have few values
+//! ([`crate::telemetry`]), and never contain arguments, tokens, queries or results.
 
 use std::time::Instant;
 
@@ -96,7 +96,7 @@ fn count_http(
     now: Instant,
 ) {
     let since_start = |at: Instant| at.duration_since(facts.began.1).as_secs_f64();
-    // A GET stream may be open for hours; the time to its head says more.
+    // A GET stream may be open for hours, so the time until its response head is measured.
     let ended = record.response.as_ref().filter(|_| is_get_stream(facts, record)).map_or(now, |head| head.at);
     let (took, failure) = (since_start(ended), record.error_type(outcome));
     let known = HttpLabels {
@@ -182,7 +182,7 @@ fn count_operation(
     }
     labels.extend(failure.map(|failure| attribute("error.type", failure)));
     instruments.operations.record(took, &labels);
-    // A name that the server has not confirmed has another label.
+    // The label of a name that the server has not confirmed differs from the name.
     if is_success && label.as_deref() == target {
         let (method, http_version) = (operation.label, facts.version);
         let known = OperationLabels { method, http_version, mcp_version, target: label };

@@ -24,7 +24,7 @@ use crate::{
     telemetry::{OTHER, TraceContext, cut, rpc_code},
 };
 
-/// What metrics and spans say of a request's messages and of its response.
+/// The data about a request's messages and its response that metrics and spans contain.
 #[derive(Debug, Default)]
 pub(super) struct RequestRecord {
     pub(super) operations: Vec<Operation>,
@@ -37,7 +37,7 @@ pub(super) struct RequestRecord {
 }
 
 impl RequestRecord {
-    /// Reads the messages. Returns the trace context that a single message carries.
+    /// Reads the messages. Returns the trace context in the message, if there is a single one.
     pub(super) fn read(&mut self, messages: &RequestMessages) -> TraceContext {
         self.is_batch = messages.is_batch();
         self.operations = Vec::with_capacity(messages.messages().len());
@@ -87,7 +87,7 @@ impl RequestRecord {
             (None, _) => Some("cancelled".into()),
             (Some(head), _) if head.status.as_u16() >= 400 => Some(head.status.as_str().to_owned().into()),
             _ if !operation.is_request() => None,
-            // The response goes to another stream, which is not known.
+            // The response is sent on another stream, which is not observed.
             (Some(head), RequestOutcome::Complete) if head.status == StatusCode::ACCEPTED => None,
             (_, RequestOutcome::ClientGone) => Some("cancelled".into()),
             (_, RequestOutcome::Truncated) => Some("broken_off".into()),
@@ -143,7 +143,7 @@ pub(super) struct Operation {
     /// The method, if it is a known one.
     pub(super) label: &'static str,
     pub(super) target: OperationTarget,
-    /// As the client wrote it; empty for a notification.
+    /// The id as the client wrote it; empty for a notification.
     pub(super) id: Vec<u8>,
     pub(super) outcome: Option<OperationOutcome>,
 }
@@ -173,7 +173,7 @@ impl InitializeParams {
 }
 
 impl Operation {
-    /// Reads a message; a response is no operation.
+    /// Reads a message; `None` for a response, which is not an operation.
     fn of(message: &Message) -> Option<Self> {
         if message.kind() == MessageKind::Response {
             return None;
@@ -194,7 +194,7 @@ impl Operation {
         !self.id.is_empty()
     }
 
-    /// Whether it has the id of a message.
+    /// Whether the operation has the same id as a message.
     pub(super) fn matches(&self, message: &Message) -> bool {
         self.is_request() && same_id(&self.id, message.id_text())
     }
@@ -204,7 +204,7 @@ impl Operation {
         self.is_request() && self.outcome.is_none()
     }
 
-    /// The id as a span has it.
+    /// The id as spans show it.
     pub(super) fn display_id(&self) -> String {
         let text = String::from_utf8_lossy(&self.id);
         cut(text.trim_matches('"')).to_owned()
@@ -256,7 +256,7 @@ impl OperationOutcome {
 /// Whether a result is marked as a tool error.
 fn is_tool_error(answer: &Message) -> bool {
     static MARK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
-    // Most results are large and have no such mark.
+    // Most results do not contain this text, so they need no parsing, which is expensive for large ones.
     answer.result_contains(&MARK)
         && answer
             .result_fields()

@@ -25,7 +25,7 @@ pub(super) struct ResponseHead {
     pub(super) was_inspected: bool,
     /// Size of the body, if known in advance.
     pub(super) size: Option<u64>,
-    /// The session that was opened.
+    /// The session id in the response, if there is one.
     pub(super) session: Option<String>,
 }
 
@@ -50,7 +50,7 @@ impl ResponseHead {
 pub(super) enum RequestOutcome {
     /// The client got the whole response.
     Complete,
-    /// The response broke off.
+    /// The response was interrupted.
     Truncated,
     /// The client disconnected before the end of the response.
     ClientGone,
@@ -58,7 +58,7 @@ pub(super) enum RequestOutcome {
     Panicked,
 }
 
-/// What was sent of a response's body.
+/// The part of a response's body that was sent.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SentBody {
     pub(super) size: u64,

@@ -36,7 +36,7 @@ use crate::{
     telemetry::traceparent_header,
 };
 
-/// Longest path that is recorded.
+/// Maximum recorded length of a path.
 const MAX_PATH_BYTES: usize = 1024;
 
 /// One request in the audit log.
@@ -44,7 +44,7 @@ const MAX_PATH_BYTES: usize = 1024;
 pub(super) struct RequestAudit {
     audit: Arc<Audit>,
     facts: Arc<RequestFacts>,
-    /// Where the request's own span is found, if requests are traced.
+    /// Provides the ids of the request's own span, if requests are traced.
     telemetry: Option<Arc<RequestTelemetry>>,
     /// Whether callers have to authenticate.
     requires_auth: bool,
@@ -60,7 +60,7 @@ struct AuditState {
     principal: Option<Arc<Principal>>,
     /// The token that replaces the caller's, and the header that holds it.
     exchanged_token: Option<(HeaderName, Secret)>,
-    /// The names of the credentials that the server was sent.
+    /// The names of the credentials that were sent to the server.
     credential: Option<Cow<'static, str>>,
     messages: Vec<AuditedMessage>,
     head: Option<Arc<ResponseHead>>,
@@ -74,7 +74,7 @@ struct AuditState {
 }
 
 impl RequestAudit {
-    /// Reads what only the audit log needs of a request's head.
+    /// Reads the parts of a request's head that only the audit log needs.
     pub(super) fn new(
         audit: &Arc<Audit>,
         facts: &Arc<RequestFacts>,
@@ -157,10 +157,9 @@ impl RequestAudit {
         state.messages = audited;
     }
 
-    /// Writes that the request is about to be forwarded.
+    /// Writes an event that the request is about to be forwarded.
     ///
-    /// # Errors
-    /// The denial of a request that cannot be recorded. `id` is the id in it.
+    /// # Errors The denial of a request that cannot be recorded, with the request's `id`.
     pub(super) async fn record_pending(&self, id: &[u8]) -> Result<(), Box<Response>> {
         for event in self.pending_events() {
             self.audit.write(&event).await.map_err(|error| cannot_record(id, &error.to_string()))?;
@@ -179,8 +178,7 @@ impl RequestAudit {
 
     /// Writes the events whose outcome is known by the head of the response.
     ///
-    /// # Errors
-    /// The denial that replaces a response which cannot be recorded and has to be.
+    /// # Errors The denial that replaces a response that must be recorded but cannot be.
     pub(super) async fn on_response(&self, head: &Arc<ResponseHead>) -> Result<(), Box<Response>> {
         let events = self.settle_by_head(head);
         let limited = self.limited_cause(head.denial.as_ref());
@@ -198,7 +196,7 @@ impl RequestAudit {
                 if is_denied == Some(Reason::AuditNotWritten) {
                     return Ok(());
                 }
-                // The pending event is on record; the outcome stays unknown.
+                // The pending event was written already; the outcome stays unknown.
                 self.state().settled = true;
                 return Err(cannot_record(b"", &error.to_string()));
             }
@@ -234,14 +232,14 @@ impl RequestAudit {
         state.head = Some(Arc::clone(head));
         state.is_streaming = head.is_events && !state.ended;
         if state.is_streaming {
-            // Notifications and responses are not answered.
+            // Notifications and responses get no response.
             return self.settle(&mut state, |message| !message.is_request);
         }
         state.settled = true;
         self.settle(&mut state, |_| true)
     }
 
-    /// Writes the events that are not written yet, when a request ends without their responses.
+    /// Writes the remaining events when the request has ended, with the outcome of messages that got no response.
     pub(super) fn finish(&self, outcome: RequestOutcome) {
         let is_streaming = self.is_streaming();
         self.finish_unanswered(match outcome {
@@ -391,7 +389,7 @@ impl RequestAudit {
         if let Some(SessionDigest(digest)) = &session {
             extra.put_hex("session", digest);
         }
-        // The span of a request without messages begins here, if not before.
+        // This begins the span of a request without messages, unless it has begun before.
         let own = self.telemetry.as_deref().and_then(RequestTelemetry::trace_ids);
         call.write_metadata(extra, own);
         if head.is_none_or(|head| head.denial.is_none())
@@ -421,7 +419,7 @@ impl RequestAudit {
             Some(place) => {
                 state.messages[place].response = Some(answered);
                 if streams {
-                    // All others without a response have to wait for theirs.
+                    // Events of messages without a response are not written yet.
                     events = self.settle(&mut state, |call| call.response.is_some());
                 }
             }

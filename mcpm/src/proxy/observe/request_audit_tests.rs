@@ -1,4 +1,4 @@
-//! The outcome of a request, by the head of its response and the messages in it.
+//! Tests of the outcome of a request, depending on the head of its response and the messages in it.
 
 use serde_json::Value;
 
@@ -60,7 +60,7 @@ fn only_what_was_answered_is_a_success() {
         assert_eq!(events.len(), 1, "{events:?}");
         assert_eq!(events[0]["outcome"], outcome, "{status} {answer:?}");
     }
-    // A response that broke off.
+    // A response that was interrupted.
     let audited = request("/mcp", ASK);
     audited.on_messages_end(true);
     assert_eq!(finish(&audited, 200, none)[0]["outcome"], "error");

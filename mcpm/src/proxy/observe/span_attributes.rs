@@ -1,7 +1,7 @@
 //! The attributes of a request's span.
 //!
-//! Names are those of the semantic conventions, and older ones beside them if asked for. No attribute holds arguments,
-//! tokens, queries or results.
+//! Names are those of the semantic conventions; if configured, older names are used in addition. No attribute contains
+//! arguments, tokens, queries or results.
 
 use std::time::Instant;
 
@@ -74,8 +74,8 @@ pub(super) fn http_attributes(
     all
 }
 
-/// The addresses of the client (`client`) and of the other end of the connection (`network.peer`), which differ behind
-/// a proxy (HTTP conventions).
+/// The addresses of the client (`client`) and of the peer of the connection (`network.peer`), which differ behind a
+/// reverse proxy (HTTP conventions).
 fn client_attributes(facts: &RequestFacts) -> Vec<KeyValue> {
     let peer = facts
         .peer

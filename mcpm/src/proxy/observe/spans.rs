@@ -1,7 +1,7 @@
 //! Metrics and traces of one request.
 //!
-//! A request is counted when its response has ended, and its spans are made then. A request of the deprecated transport
-//! lasts until its response was sent on the stream of its session ([`sse_pending`](super::sse_pending)).
+//! A request is counted, and its spans are ended, when its response has ended. With the deprecated transport, that is
+//! when the response was sent on the stream of the session ([`sse_pending`](super::sse_pending)).
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -36,7 +36,7 @@ use crate::{
 
 pub(super) use super::sse_pending::SsePending;
 
-/// Most phases of a request before the server's work; the stack marks as many.
+/// Maximum number of phases of a request before the server's work; the stack marks as many.
 const MAX_PHASES: usize = 5;
 
 /// One request in metrics and traces.
@@ -104,7 +104,7 @@ impl RequestTelemetry {
         self.state().is_unauthenticated = false;
     }
 
-    /// Begins a phase, which ends the one before.
+    /// Begins a phase, which ends the previous one.
     pub(super) fn begin_phase(&self, phase: &'static str) {
         if !self.telemetry.traces() {
             return;
@@ -117,7 +117,7 @@ impl RequestTelemetry {
         }
     }
 
-    /// Records the messages, the first time that it is called, and begins the span of the request.
+    /// Records the messages and begins the span of the request; only the first call has an effect.
     pub(super) fn set_messages(self: &Arc<Self>, messages: &RequestMessages) {
         let mut state = self.state();
         if std::mem::replace(&mut state.is_parsed, true) {
@@ -125,7 +125,8 @@ impl RequestTelemetry {
         }
         let carried = state.record.read(messages);
         self.begin_span(&mut state, &carried);
-        // Before the request is sent, since the response may arrive before the request is accepted.
+        // This has to be set before the request is sent, because the response may arrive before the server accepts the
+        // request.
         state.awaits_sse_response = state.record.operations.iter().any(Operation::is_request);
         let awaits = state.awaits_sse_response;
         drop(state);
@@ -147,7 +148,7 @@ impl RequestTelemetry {
     fn begin_span(&self, state: &mut TelemetryState, message: &TraceContext) {
         let Some(tracer) = &self.telemetry.tracer else { return };
         let (parent, link) = match parent_and_link(message, &self.facts.trace_context) {
-            // A parent would decide about sampling.
+            // As a parent, the caller's span would decide about sampling, so it is only linked.
             (parent, _) if state.is_unauthenticated => (None, parent),
             both => both,
         };
@@ -178,7 +179,7 @@ impl RequestTelemetry {
         }
         let parent = state.span_context.clone()?;
         if state.span.is_none() {
-            // Of spans that are not sampled, the server gets the ids.
+            // The server also gets the ids of a span that is not sampled.
             let id = RandomIdGenerator::default().new_span_id();
             let state = parent.trace_state().clone();
             let span = SpanContext::new(parent.trace_id(), id, TraceFlags::default(), false, state);
@@ -207,7 +208,7 @@ impl RequestTelemetry {
         self.state().response_started_at = Some(Instant::now());
     }
 
-    /// Whether the response may hold messages that count.
+    /// Whether the response may contain messages that are measured.
     pub(super) fn reads_messages(&self) -> bool {
         self.facts.method == Method::POST || self.facts.method == Method::GET && self.facts.accepts_events
     }
@@ -300,7 +301,7 @@ impl RequestTelemetry {
         }
     }
 
-    /// Ends the span of the request and the span of the server's work, and makes those of the phases.
+    /// Ends the span of the request and the span of the server's work, and creates the spans of the phases.
     fn end_spans(
         &self,
         state: &mut TelemetryState,
@@ -320,7 +321,8 @@ impl RequestTelemetry {
         if let Some(failure) = failed.clone().or_else(|| record.error_type(outcome)) {
             span.set_attribute(attribute("error.type", failure));
         }
-        // A client's mistake is no failure of a server (HTTP conventions); a JSON-RPC error is one (MCP conventions).
+        // An error of the client (4xx) is not an error of a server span (HTTP conventions); a JSON-RPC error is one
+        // (MCP conventions).
         if is_broken || outcome == RequestOutcome::Truncated || failed.is_some() {
             span.set_status(Status::error(""));
         }
@@ -344,7 +346,7 @@ impl RequestTelemetry {
         span.end_with_timestamp(self.facts.to_system_time(to));
     }
 
-    /// Makes the spans of the phases before the server's work: each ends when the next begins.
+    /// Creates the spans of the phases before the server's work: each phase ends when the next one begins.
     fn phase_spans(&self, state: &TelemetryState, parent: &SpanContext, now: Instant) {
         let head = state.record.response.as_deref();
         let last = state.backend_span.as_ref().map(|(_, at)| *at);
@@ -449,7 +451,7 @@ mod tests {
         telemetry::TelemetrySpec,
     };
 
-    /// Telemetry that samples no request by itself.
+    /// Telemetry that samples only requests whose parent is sampled.
     fn telemetry() -> Arc<Telemetry> {
         let mut options = ProxyOptions::default();
         for (name, value) in [("otel-endpoint", "http://127.0.0.1:1"), ("otel-sampling-rate", "0")] {

@@ -1,4 +1,4 @@
-//! Metrics and traces of one request, in a build without the Cargo feature `telemetry`: there are none.
+//! Stub for builds without the Cargo feature `telemetry`: no metrics and traces of requests.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::{
     telemetry::{Telemetry, TraceContext},
 };
 
-/// Requests whose responses arrive on another stream; nobody waits for them.
+/// Stub of the requests whose responses arrive on another stream, which are not tracked.
 #[derive(Debug, Default)]
 pub(super) struct SsePending;
 

@@ -1,8 +1,9 @@
 //! Requests whose responses arrive on another stream.
 //!
-//! With the deprecated transport, a POST is answered with 202, and the response is a message in the stream of the session
-//! (MCP 2024-11-05, transports, "HTTP with SSE"). A stream names the endpoint to which messages are posted. Requests that
-//! are posted there, while the stream is open, last until their responses were sent on it.
+//! With the deprecated transport, the HTTP response to a POST is 202, and the JSON-RPC response is a message in the
+//! stream of the session (MCP 2024-11-05, transports, "HTTP with SSE"). A stream names the endpoint to which messages
+//! are posted. While the stream is open, requests that are posted there are pending until their responses were sent on
+//! the stream.
 
 use std::{
     collections::HashMap,
@@ -13,22 +14,22 @@ use url::Url;
 
 use crate::mcp::message::Message;
 
-/// Most requests that are pending; those beyond end when they were posted.
+/// Maximum number of pending requests. Further requests count as ended when their POST has ended.
 const MAX_PENDING: usize = 10_000;
 
 /// A request whose response may arrive on another stream.
 pub(super) trait PendingRequest: std::fmt::Debug + Send + Sync {
-    /// Whether a response may be the one to this request.
+    /// Whether a message may be the response to this request.
     fn awaits_response(&self, response: &Message) -> bool;
 
-    /// Records a response that was sent on the stream. Returns whether no other is pending.
+    /// Records a response that was sent on the stream. Returns whether the request awaits no further response.
     fn complete(&self, response: &Message) -> bool;
 
     /// Records that the stream has ended.
     fn on_stream_closed(&self);
 }
 
-/// Open streams by their endpoints, and the requests that are pending on them.
+/// The open streams by their endpoints, with the requests that are pending on each.
 #[derive(Debug, Default)]
 pub(super) struct SsePending(Mutex<PendingByEndpoint>);
 
@@ -81,7 +82,7 @@ impl SsePending {
 
     /// Records a response that is sent on the stream of an endpoint.
     pub(super) fn on_response(&self, endpoint: &str, response: &Message) {
-        // The lock is released first, because the request comes back here when it is complete.
+        // The lock is released before `complete` is called, because a completed request may call this type again.
         let request = {
             let pending = self.lock();
             let requests = pending.by_endpoint.get(endpoint).into_iter().flatten();
