@@ -1,9 +1,9 @@
 //! The HTTP client of the control plane: registries, identity providers and collectors of telemetry.
 //!
-//! It is `hyper-util`'s pooling client over `hyper-rustls`: HTTP/1.1 and HTTP/2, the certificate authorities of a
-//! [`TrustStore`], and for `https` URLs the proxy of `HTTPS_PROXY` or `ALL_PROXY`, unless `NO_PROXY` lists the host. It
-//! follows no redirects and reads no bodies: callers decide about both, and bound them. Requests of MCP clients take
-//! the data path's own client instead (`transport::http`).
+//! It is `hyper-util`'s pooling client over `hyper-rustls`, with HTTP/1.1 and HTTP/2. It trusts the certificate
+//! authorities of a [`TrustStore`], and uses the proxy of `HTTPS_PROXY` or `ALL_PROXY` for `https` URLs, unless
+//! `NO_PROXY` lists the host. It follows no redirects and reads no bodies: callers decide about both, and limit them.
+//! Requests of MCP clients use another client, that of the data path (`transport::http`).
 
 #[cfg(feature = "telemetry")]
 pub(crate) mod http2;
@@ -41,15 +41,15 @@ use crate::{
     transport::tls::{self, TrustStore},
 };
 
-/// How long opening a connection may take, the handshake of a proxy and of TLS not included.
+/// Timeout for opening a connection, without the handshakes of a proxy and of TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection without requests stays open.
+/// How long an idle connection stays open.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Most connections without requests to one server.
+/// Maximum number of idle connections to one server.
 const MAX_IDLE_CONNECTIONS: usize = 2;
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("mcpm/", env!("CARGO_PKG_VERSION")));
 
-/// The proxies of the environment, read once.
+/// The proxies that the environment variables name, read once.
 static PROXIES: LazyLock<Arc<Matcher>> = LazyLock::new(|| Arc::new(Matcher::from_env()));
 
 type Client<C> = legacy::Client<C, Full<Bytes>>;
@@ -67,8 +67,8 @@ struct ClientState {
     trust: TrustStore,
     filter: Option<AddressFilter>,
     plain: OnceLock<Client<Connector>>,
-    /// Made at the first request over TLS, since reading the machine's certificates takes some milliseconds, and fails
-    /// where there are none.
+    /// Created for the first request over TLS, because reading the machine's certificates takes some milliseconds, and
+    /// fails if there are none.
     tls: OnceLock<Client<HttpsConnector<Connector>>>,
 }
 
@@ -78,17 +78,16 @@ impl HttpClient {
         Self(Arc::new(ClientState { trust, ..ClientState::default() }))
     }
 
-    /// A client that connects only to addresses that `filter` accepts. A proxy of the environment may have any address;
-    /// what it resolves a name to is its own decision.
+    /// A client that connects only to addresses that `filter` accepts. A proxy from the environment may have any
+    /// address, and resolves names itself, without the filter.
     pub(crate) fn with_address_filter(trust: TrustStore, filter: AddressFilter) -> Self {
         Self(Arc::new(ClientState { trust, filter: Some(filter), ..ClientState::default() }))
     }
 
     /// Sends a request and returns the head of the response, whose body the caller reads and bounds.
     ///
-    /// # Errors
-    /// `Upstream` when the server cannot be reached or does not answer; what the address filter says; `Io` when the
-    /// machine's certificates cannot be read.
+    /// # Errors `Upstream` if the server cannot be reached or does not respond; the error of the address filter; `Io`
+    /// if the machine's certificates cannot be read.
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>> {
         let uri = request.uri().clone();
         let responding = match is_https(&uri) {
@@ -137,10 +136,9 @@ impl fmt::Debug for HttpClient {
     }
 }
 
-/// Makes a request for a URL, with the user agent of mcpm.
+/// Creates a request for a URL, with the user agent of mcpm.
 ///
-/// # Errors
-/// `Upstream` for a URL that names no host or is no URI (RFC 3986).
+/// # Errors `Upstream` for a URL that has no host or is not a URI (RFC 3986).
 pub(crate) fn request_for_url(
     method: Method,
     url: &Url,
@@ -157,7 +155,7 @@ pub(crate) fn request_for_url(
     Ok(request)
 }
 
-/// What is said of a connection that could not be opened.
+/// The error for a connection that could not be opened.
 fn connect_error(uri: &Uri, error: impl Into<BoxError>) -> Error {
     request_error("cannot connect to", uri, error)
 }
@@ -177,12 +175,13 @@ pub(crate) fn is_loopback_url(url: &Url) -> bool {
     }
 }
 
-/// Tells whether what is sent to a URL is encrypted, or stays on this machine.
+/// Tells whether data that is sent to a URL is encrypted, or stays on this machine.
 pub(crate) fn is_confidential(url: &Url) -> bool {
     url.scheme() == "https" || is_loopback_url(url)
 }
 
-/// Why a request failed, in the words of the innermost cause: those around it name layers of the client.
+/// Why a request failed, displayed with the innermost cause, because the causes around it only name layers of the
+/// client.
 #[derive(Debug)]
 pub(crate) struct RootCause(BoxError);
 
@@ -196,7 +195,7 @@ impl RootCause {
 
 impl fmt::Display for RootCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // An error of ours says everything already, its causes included.
+        // An error of this crate already includes its causes.
         let ours = self.chain().find_map(|error| error.downcast_ref::<Error>());
         match ours {
             Some(error) => fmt::Display::fmt(error, f),
@@ -214,8 +213,8 @@ pub(crate) fn is_untrusted_issuer(error: &Error) -> bool {
     })
 }
 
-/// Tells whether a request failed because the server could not be reached or did not respond, and not because of what it
-/// sent, such as its certificate.
+/// Tells whether a request failed because the server could not be reached or did not respond, and not because of data
+/// that the server sent, such as its certificate.
 #[cfg(any(feature = "verify", all(feature = "builtin", target_os = "linux")))]
 pub(crate) fn is_unreachable(error: &Error) -> bool {
     root_cause(error).is_some_and(|cause| {
@@ -227,11 +226,11 @@ fn root_cause(error: &Error) -> Option<&RootCause> {
     std::error::Error::source(error).and_then(|cause| cause.downcast_ref())
 }
 
-/// Opens connections: straight to the server, or through the proxy of the environment.
+/// Opens connections, directly to the server or through a proxy from the environment.
 #[derive(Clone)]
 struct Connector {
     direct: HttpConnector<Resolver>,
-    /// A proxy is the user's choice, so its address is not filtered.
+    /// Connects to a proxy. The user has chosen the proxy, so its address is not filtered.
     to_proxy: HttpConnector,
     filter: Option<AddressFilter>,
     proxies: Arc<Matcher>,
@@ -249,7 +248,7 @@ impl Connector {
     }
 
     async fn connect(mut self, uri: Uri) -> Result<TokioIo<TcpStream>, BoxError> {
-        // The resolver is not asked about addresses.
+        // The resolver, which applies the filter, is not called for IP addresses.
         if let (Some(filter), Some(ip)) = (&self.filter, literal_address(&uri)) {
             filter(ip)?;
         }
@@ -326,7 +325,7 @@ mod tests {
     use super::*;
     use crate::testing::with_timeout;
 
-    /// Answers one request with `response`, and returns what was received before its empty line.
+    /// Responds to one request with `response`, and returns the received request head.
     async fn respond_once(listener: &TcpListener, response: &str) -> String {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut received = Vec::new();
@@ -353,7 +352,7 @@ mod tests {
         assert!(received.starts_with("CONNECT a.example:443 HTTP/1.1\r\n"), "{received}");
         assert!(received.to_lowercase().contains("proxy-authorization: basic dxnlcjp3b3jk"), "{received}");
         assert!(error.unwrap_err().to_string().contains("`HTTPS_PROXY`"));
-        // Nobody accepts at the proxy any more, so these do not use it.
+        // The proxy no longer accepts connections, so the error of a request that uses it would name it.
         drop(listener);
         for direct in ["https://direct.example/", "http://a.invalid/"] {
             let error = with_timeout(connect(direct)).await.unwrap_err().to_string();

@@ -1,8 +1,8 @@
 //! The HTTP client for requests to identity providers.
 //!
-//! It requires HTTPS (unless waived, or the host is loopback), resolves names itself and connects only to public
-//! addresses (unless waived), follows redirects only where they are asked for, and limits the time and the size of every response. The
-//! certificates of `--mcpm-ca-bundle` are trusted in addition to the system's.
+//! The client requires HTTPS (unless this is waived, or the host is loopback), resolves names itself and connects only
+//! to public addresses (unless this is waived). It follows redirects only if the caller requests that, and limits the
+//! time and the size of every response. The certificates of `--mcpm-ca-bundle` are trusted in addition to the system's.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -33,7 +33,7 @@ const LOGIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 const PRIVATE_ADDRESS_HINT: &str = "only a remote server that is on a private network itself may name one";
-/// Most redirects that are followed, where they are.
+/// Maximum number of redirects that are followed, if redirects are followed at all.
 #[cfg(feature = "login")]
 const MAX_REDIRECTS: usize = 3;
 
@@ -46,16 +46,17 @@ pub(crate) enum AllowedAddresses {
     Public,
     /// Public addresses, and those of private networks (RFC 1918, RFC 4193).
     Private,
-    /// Those, and this machine, but not its links, where clouds serve credentials.
+    /// Public and private addresses, and loopback. Link-local addresses are excluded, because clouds serve credentials
+    /// there.
     Local,
     /// All addresses.
     All,
 }
 
 impl AllowedAddresses {
-    /// The addresses that the server of `url` may name; one whose address is unknown counts as public. Whoever answers
-    /// for a name can claim any address, so only URLs that say so themselves are on this machine; on private networks,
-    /// a certificate protects what else such a server could name.
+    /// The addresses that the server of `url` may name in its metadata. A server whose address is unknown counts as
+    /// public. A DNS server can return any address for a name, so a server counts as local only if the URL itself names
+    /// loopback. On private networks, servers that such a server could name are protected by their certificates.
     #[cfg(feature = "login")]
     pub(crate) async fn for_server(url: &Url) -> Self {
         if is_loopback_url(url) {
@@ -89,7 +90,7 @@ fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// The address of a URL that names no other host.
+/// The address in a URL whose host is an IP address or `localhost`.
 fn literal_address(url: &Url) -> Option<IpAddr> {
     match url.host()? {
         Host::Ipv4(ip) => Some(ip.into()),
@@ -98,7 +99,8 @@ fn literal_address(url: &Url) -> Option<IpAddr> {
     }
 }
 
-/// Who names the URLs that a client requests; errors say how to allow what is denied.
+/// The source of the URLs that a client requests. Errors depend on it, because they contain the way to allow a denied
+/// URL.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum UrlSource {
     /// The options of incoming authentication.
@@ -115,7 +117,7 @@ pub(crate) struct ClientGuard {
     pub(crate) allow_http: bool,
     /// The addresses that may be connected to.
     pub(crate) addresses: AllowedAddresses,
-    /// Who names the URLs.
+    /// The source of the URLs.
     pub(crate) source: UrlSource,
     /// A file of certificates that are trusted in addition to the system's.
     pub(crate) ca_bundle: Option<PathBuf>,
@@ -181,7 +183,7 @@ impl ClientGuard {
             && let Some(ip) = literal_address(&url)
             && !self.addresses.contains(ip)
         {
-            // A page that is opened in a browser is not subject to the filter of connections.
+            // The browser may open this URL, and its connections do not pass the address filter.
             return Err(invalid(&format!("`{ip}` is a private address")).hint(PRIVATE_ADDRESS_HINT));
         }
         match url.scheme() {
@@ -302,7 +304,7 @@ impl GuardedClient {
         Err(self.unusable(failed(format!("more than {MAX_REDIRECTS} redirects"))))
     }
 
-    /// Says why, where the response is of a login.
+    /// Adds the reason to an error, if the response belongs to a login to a remote server.
     fn unusable(&self, error: Error) -> Error {
         match self.guard.source {
             UrlSource::Options => error,
@@ -394,7 +396,7 @@ mod tests {
             ("http://127.0.0.1:1/mcp", AllowedAddresses::Local),
             ("http://localhost:1/mcp", AllowedAddresses::Local),
             ("https://169.254.169.254/mcp", AllowedAddresses::Public),
-            // The domain of RFC 6761 that has no addresses.
+            // The top-level domain without addresses (RFC 6761).
             ("https://mcp.invalid/mcp", AllowedAddresses::Public),
         ] {
             let url = Url::parse(server).expect("a URL");

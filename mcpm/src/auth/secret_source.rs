@@ -17,7 +17,7 @@ const MAX_SECRET_FILE_BYTES: u64 = 64 << 10;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SecretSource {
-    /// There is none.
+    /// There is no secret.
     #[default]
     None,
     /// Supplied at each start.

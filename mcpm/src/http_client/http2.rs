@@ -1,4 +1,4 @@
-//! HTTP/2 connections without a pool, as gRPC uses them.
+//! Opens HTTP/2 connections without a pool, for gRPC.
 
 use http::Uri;
 use hyper_rustls::{HttpsConnectorBuilder, MaybeHttpsStream};
@@ -9,10 +9,9 @@ use tower_service::Service as _;
 use super::{Connector, PROXIES, connect_error, is_https};
 use crate::{Result, transport::tls::TrustStore};
 
-/// Opens a connection for HTTP/2, with TLS to an `https` URL.
+/// Opens an HTTP/2 connection, with TLS for an `https` URL.
 ///
-/// # Errors
-/// `Upstream` when the server cannot be reached; `Io` when the machine's certificates cannot be read.
+/// # Errors `Upstream` if the server cannot be reached; `Io` if the machine's certificates cannot be read.
 pub(crate) async fn connect_http2(
     trust: &TrustStore,
     uri: Uri,

@@ -1,7 +1,7 @@
 //! The sessions of an HTTP server that can be opened again when the server has lost them.
 //!
-//! Session ids are the server's. When a session is opened again, the client keeps the old id, and the proxy maps
-//! it to the new one. [`super::session_recovery`] decides when that happens.
+//! The server assigns the session ids. When a session is opened again, the client keeps using the old id, and the proxy
+//! maps it to the new one. [`super::session_recovery`] decides when that happens.
 
 use std::{
     collections::HashMap,
@@ -106,7 +106,7 @@ impl RecoverableSessions {
         let mut known = self.lock();
         known.sweep(Instant::now());
         known.forget(&id);
-        // The server has assigned the id anew.
+        // The server has assigned this id to a new session, so it no longer stands for a reopened one.
         known.client_session_by_server_session.remove(&id);
         let cost = opening.cost();
         if known.by_client_session_id.len() >= MAX_SESSIONS || known.bytes + cost > MAX_SESSION_BYTES {
@@ -294,7 +294,7 @@ mod tests {
             remember(&sessions, id, 10);
         }
         assert!((1..=4).all(|id| !lost(id, 0) && !lost(id, 1)));
-        // Whether or not the server is known to have restarted.
+        // With the same generation, and with another one, as after a known restart.
         for (life, next) in [(0, 0), (0, 1)] {
             sessions.update_server_session(&2.into(), &place(2, life), place(1, next));
             assert!(lost(1, next) && !lost(2, next) && !lost(3, next), "{next}");

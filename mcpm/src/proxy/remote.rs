@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Resolves the configuration of authentication to a remote server, with relative paths below `working_dir`. An
-/// environment gives secrets that the options do not.
+/// environment provides secrets that the options do not contain.
 ///
 /// # Errors
 /// `InvalidOption` for contradictory options and invalid values, and for a header that is both given and in the secret

@@ -110,7 +110,7 @@ impl TargetInstance {
                 },
             }
         };
-        // Each exchange ends by then, and then closes its session.
+        // Each exchange ends within the limit, and then has time to close its session.
         let outcome =
             timeout(limit + DELETE_TIMEOUT, exchange).await.unwrap_or(Err(Finding::NoAnswer(limit)));
         self.last_seen.record_check(&outcome);
@@ -287,7 +287,7 @@ fn cause_of(error: &Error) -> String {
     let causes = std::iter::successors(Some(cause as &(dyn StdError + 'static)), |cause| (**cause).source());
     let text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
     match cause.raw_os_error() {
-        // As in the middle of a sentence, and without the number.
+        // Formatted for the middle of a sentence, and without the error number.
         Some(code) => {
             let text = text.trim_end_matches(&format!(" (os error {code})"));
             text.chars().take(1).flat_map(char::to_lowercase).chain(text.chars().skip(1)).collect()
@@ -310,7 +310,7 @@ fn version_in(answer: &Message) -> Option<HeaderValue> {
 async fn read_response(response: Response<ResponseBody>) -> Result<Message, Finding> {
     let status = response.status();
     let other = classify_response(&response);
-    // Gateways respond so while a server is not up yet, whatever the body is.
+    // Gateways respond with these statuses and any body while a server is not ready yet.
     let is_gateway = matches!(
         status,
         StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT

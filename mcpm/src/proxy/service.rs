@@ -283,7 +283,7 @@ impl ProxyService {
                 tokio::spawn(async { _ = tokio::join!(serving, metrics) })
             }
         };
-        // A client in this process must pass the check of `Host` whatever names are allowed.
+        // Requests of clients in this process must pass the check of `Host`, whichever names are allowed.
         let in_process_authority = only_host.unwrap_or(authority);
         let listening = task.abort_handle();
         let task = Mutex::new(Some(task));

@@ -1,10 +1,10 @@
 //! The owners of sessions.
 //!
-//! A session id is not a credential: with incoming authentication, a session may only be used by the principal
-//! that opened it. Sessions of streamable HTTP have an id in a header. Sessions of the deprecated SSE transport
-//! have a message endpoint, in which only the server knows which part is the id and which spellings are
-//! equivalent. So with a server that names message endpoints, messages may only be posted to an endpoint that was
-//! named to their sender, or to the server's own path.
+//! A session id is not a credential: with incoming authentication, a session may only be used by the principal that
+//! opened it. Sessions of streamable HTTP have an id in a header. Sessions of the deprecated SSE transport have a
+//! message endpoint instead, a URL of which only the server knows which part is the id and which spellings are
+//! equivalent. So if a server names message endpoints, a caller may post messages only to an endpoint that the server
+//! named to this caller, or to the server's own path.
 
 use std::{
     collections::HashMap,
@@ -21,8 +21,8 @@ use crate::auth::incoming::Principal;
 
 /// Maximum number of sessions, and of message endpoints.
 const MAX_ENTRIES: usize = 50_000;
-/// Maximum number of each for one caller, across all its clients, so that no caller can evict all others; where
-/// clients register dynamically, a caller can have any number of clients.
+/// Maximum number of sessions, and of message endpoints, for one caller across all its clients, so that no caller can
+/// evict those of all others. A caller can have any number of clients if clients register dynamically.
 const MAX_ENTRIES_PER_CALLER: usize = 1000;
 
 /// The owners of sessions and message endpoints.
@@ -101,8 +101,8 @@ impl EndpointRegistrar {
         Some(EndpointRegistration { opening: self.clone(), place: endpoint? })
     }
 
-    /// Registers that an endpoint may have been named that could not be parsed: endpoints without a known owner
-    /// are then denied.
+    /// Registers that the server may have named an endpoint that could not be parsed. From then on, endpoints without a
+    /// known owner are denied.
     pub(crate) fn register_unknown(&self) {
         self.owners.add_endpoint(None, &self.owner);
     }
@@ -162,8 +162,8 @@ impl SessionOwners {
         is_own || known.endpoints.get(&endpoint).is_some_and(|owners| owners.contains(owner))
     }
 
-    /// Whether a path and query are the server's own, below one of those, or a message endpoint that the server
-    /// named to anyone.
+    /// Whether a path and query are one of the server's own paths, below one of them, or a message endpoint that the
+    /// server has named to any caller.
     pub(crate) fn is_endpoint(&self, endpoint: &str) -> bool {
         let (path, query) =
             endpoint.split_once('?').map_or((endpoint, None), |(path, query)| (path, Some(query)));
@@ -172,7 +172,7 @@ impl SessionOwners {
             !own.is_empty() && rest.is_some_and(is_plain_path)
         };
         if !path.contains('%') && self.is_server_path(path) {
-            // Nothing to decode.
+            // Without `%` there is nothing to decode.
             return true;
         }
         let endpoint = MessageEndpoint::new(path, query);
@@ -188,7 +188,7 @@ impl SessionOwners {
 
     fn add_endpoint(&self, endpoint: Option<&MessageEndpoint>, owner: &Owner) {
         let mut known = self.lock();
-        // Also for one that cannot be parsed: then only known endpoints of the caller are allowed.
+        // Set even if the endpoint cannot be parsed: from then on, a caller may use only its own known endpoints.
         known.has_named_endpoint = true;
         let Some(endpoint) = endpoint else { return };
         known.has_endpoint_at_server_path |= self.is_server_path(&endpoint.path);

@@ -1,8 +1,8 @@
 //! Opens a session again that a server has lost, and repeats the request that was rejected.
 //!
 //! Servers keep sessions in memory, so a restart loses them, and many clients do not open a new one when they get
-//! 404. The proxy has saved the client's `initialize` request: it repeats it with the credentials of the current
-//! request only, and then replaces the old session id with the new one.
+//! 404. The proxy saves the client's `initialize` request. To recover the session, it repeats that request with the
+//!      credentials of the current request only, and then replaces the old session id with the new one.
 
 use std::time::Duration;
 

@@ -90,10 +90,10 @@ impl Default for ProxySpec {
 }
 
 impl ProxySpec {
-    /// Reads options without defaults, and the files that they name, with relative paths below `working_dir`, and returns
-    /// the spec with its secrets. `name` is the server's. An environment gives client secrets that the options do not, and
-    /// variables. Port, mode and prefix are left to the caller, since not all proxies have options for them, and so are
-    /// the CA bundle and the [check](Self::check).
+    /// Reads options without defaults, and the files that they name, with relative paths below `working_dir`, and
+    /// returns the spec with its secrets. `name` is the name of the server. An environment provides variables, and
+    /// client secrets that the options do not contain. The caller sets the port, the mode and the prefix, because not
+    /// all proxies have options for them, and the CA bundle; it also calls [`check`](Self::check).
     ///
     /// # Errors
     /// `InvalidOption` for contradictory options and invalid values; `NotFound` or `Io` for a file that cannot be
@@ -160,10 +160,9 @@ impl ProxySpec {
         Ok(Self { telemetry, ..self })
     }
 
-    /// Checks what can be checked before anything is made for the proxy.
+    /// Checks everything that can be checked before anything is created for the proxy.
     ///
-    /// # Errors
-    /// `InvalidOption` says what cannot be used.
+    /// # Errors `InvalidOption` for configuration that cannot be used.
     pub(crate) fn check(&self, secrets: &ProxySecrets) -> Result<()> {
         self.check_host()?;
         check_hosts(&self.more_hosts)?;

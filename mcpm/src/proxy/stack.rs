@@ -57,7 +57,7 @@ impl Stack {
         let mut layers: Vec<Box<dyn Layer>> = Vec::new();
         let is_stdio = transport == "stdio";
         if audit.is_some() || telemetry.is_some() {
-            // Before anything that denies: every request is recorded and counted.
+            // Before all layers that deny: every request is recorded and counted.
             let serves_metrics = telemetry.as_ref().is_some_and(|telemetry| telemetry.serves_path());
             let unmeasured = [Some(health::PATH), serves_metrics.then_some(metrics_endpoint::PATH)];
             layers.push(Box::new(ObserveLayer {
@@ -73,13 +73,13 @@ impl Stack {
                 sse_pending: SsePendingRequests::default(),
             }));
         }
-        // Before anything reads a body.
+        // Before any layer reads a body.
         layers.push(Box::new(BodyLimit::default()));
-        // Before anything is answered: a page of another origin learns nothing, not even from `/health`.
+        // Before any layer that responds: a page of another origin learns nothing, not even from `/health`.
         layers.push(Box::new(origin));
-        // Before authentication, since no caller may use them.
+        // Before authentication, because no caller may use the rejected methods.
         layers.push(Box::new(Methods));
-        // Between layers: tells that a phase of the request begins, if that is measured.
+        // Between layers: records that a phase of the request begins, if requests are measured.
         let measured = telemetry.is_some();
         let mark = |layers: &mut Vec<Box<dyn Layer>>, part| {
             if measured {
@@ -88,7 +88,7 @@ impl Stack {
         };
         let owners = Arc::new(SessionOwners::new(["/", MCP_PATH, endpoint.path()]));
         if !spec.allowed_origins.is_empty() || gate.is_some() {
-            // Before anything is answered: a page must be able to read denials too.
+            // Before all other layers that respond: a page must be able to read denials too.
             layers.push(Box::new(Cors));
         }
         // Before authentication: probes have no token.
@@ -103,7 +103,7 @@ impl Stack {
             layers.push(Box::new(SessionOwner::new(Arc::clone(&owners))));
         }
         if let Some(telemetry) = telemetry.as_ref().filter(|telemetry| telemetry.serves_path()) {
-            // After authentication: unauthenticated callers must not learn how often which tool is called.
+            // After authentication: unauthenticated callers must not learn how often each tool is called.
             layers.push(Box::new(MetricsEndpoint::new(Arc::clone(telemetry))));
         }
         let Policy { tools, authorization } = policy;
@@ -181,7 +181,7 @@ impl Stack {
     }
 
     /// Handles a request: runs the layers, turns a panic into a 500, and logs a denial, so that `mcpm explain` finds
-    /// the id that the client was given. None of this is a layer, because a layer allocates a future for each request.
+    /// the id that the client received. None of this is a layer, because a layer allocates a future for each request.
     pub(crate) async fn handle(&self, request: Request) -> Response {
         // Calling the first layer runs code too, so the call itself is inside the future.
         let layers = async { Next::new(&self.layers, self.endpoint.as_ref()).handle(request).await };
@@ -189,7 +189,7 @@ impl Stack {
         if let Some(denial) = response.extensions().get::<Denial>() {
             self.log_denial(denial);
             let record = denial.to_record(&self.recent);
-            // Boxed, since it is rare.
+            // Boxed, because denials are rare.
             Box::pin(self.recent.push_and_wait(record)).await;
         } else if let Some(failure) = response.extensions().get::<Failure>()
             && let Some(suppressed) = self.log.admit(failure.kind)

@@ -37,7 +37,7 @@ pub(crate) struct Target {
     instance: RwLock<std::result::Result<Arc<TargetInstance>, String>>,
     /// The number of instances so far.
     generation_counter: AtomicU64,
-    /// The path of the server; `/` if it has the whole host.
+    /// The path of the server; `/` if the server may use all paths of its host.
     path: String,
     /// Prepended to every request's query.
     query: Option<String>,
@@ -222,7 +222,8 @@ impl Target {
 }
 
 impl TargetInstance {
-    /// Resolves a URI reference of the server; `None` if it is not on the same server, which credentials are sent to.
+    /// Resolves a URI reference that the server sent; `None` if it leads to another server, which must not receive the
+    /// credentials.
     pub(crate) fn same_origin_uri(&self, base: &Uri, reference: &str) -> Option<Uri> {
         let base = Url::parse(&format!("{}{base}", self.origin)).ok()?;
         let url = base.join(reference).ok().filter(|url| url.origin() == base.origin())?;

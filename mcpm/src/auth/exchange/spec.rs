@@ -131,8 +131,8 @@ impl ExchangeSpec {
         Ok(())
     }
 
-    /// Rejects a start without the client secret that the configuration requires. It is checked last, because it
-    /// is in no record.
+    /// Rejects a start without the client secret that the configuration requires. This is checked at each start,
+    /// because the secret is not recorded.
     ///
     /// # Errors
     /// `InvalidOption` if it is missing.

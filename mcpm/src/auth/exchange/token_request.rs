@@ -98,7 +98,7 @@ impl TokenRequest<'_> {
         if !self.spec.scopes.is_empty() {
             form.append_pair("scope", &self.spec.scopes.join(" "));
         }
-        // A confidential client is identified by its `Authorization` header.
+        // A client with a secret is identified by its `Authorization` header.
         if let Some(client) = self.spec.client_id.as_ref().filter(|_| !authenticated) {
             form.append_pair("client_id", client);
         }

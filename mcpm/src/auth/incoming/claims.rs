@@ -98,7 +98,7 @@ fn check_token_type(
     if (is_id && !id_tokens) || other_kind || has("events") {
         return Err(TokenError::NotAnAccessToken);
     }
-    // The token is bound to a key (RFC 7800), and possession of that key cannot be proven here.
+    // The token is bound to a key (RFC 7800), and the proxy cannot verify that the caller possesses it.
     if has("cnf") {
         return Err(TokenError::SenderConstrained);
     }

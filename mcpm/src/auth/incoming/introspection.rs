@@ -31,7 +31,7 @@ use crate::{
     rate_limit::LogLimit,
 };
 
-/// A token that no provider has issued; the probe at the start sends it.
+/// A token that no provider has issued, for the probe at the start.
 const NO_TOKEN: &str = "mcpm-start-check";
 /// Lifetime of a cached result.
 const RESULT_TTL: Duration = Duration::from_secs(30);
@@ -40,7 +40,7 @@ const FAILURE_TTL: Duration = Duration::from_secs(1);
 /// Maximum size of a response in bytes.
 const MAX_RESPONSE_BYTES: usize = 64 << 10;
 
-/// Introspection results by token. Boxed, since it is moved before it is used.
+/// Introspection results by token. Boxed, because the cache is moved before it is used.
 #[derive(Debug, Default)]
 pub(super) struct Introspection {
     answers: Box<TokenCache<IntrospectionResult>>,

@@ -57,7 +57,7 @@ impl Algorithm {
         })
     }
 
-    /// The verification algorithm of other kinds, and the curve of its key.
+    /// The verification algorithm and the curve of its key, for an algorithm other than RSA.
     pub(super) fn curve(self) -> Option<(&'static dyn signature::VerificationAlgorithm, &'static str)> {
         Some(match self {
             Self::Es256 => (&ECDSA_P256_SHA256_FIXED, "P-256"),

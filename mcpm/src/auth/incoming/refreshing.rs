@@ -118,11 +118,11 @@ impl<T: Send + Sync + 'static> RefreshingDocument<T> {
         self.shared.lock().failure.as_ref().map(|(failure, _)| failure.clone())
     }
 
-    /// Fetches a document newer than `old`, in which a token did not find its key; `None` if the last forced fetch
-    /// was a moment ago.
+    /// Fetches a document newer than `old`, which does not contain the key of a token; `None` if the last forced fetch
+    /// was too recent.
     ///
-    /// # Errors
-    /// `Upstream` if the fetch fails, or has failed a moment ago; it is then unknown whether the key exists.
+    /// # Errors `Upstream` if the fetch fails, or has failed within the retry interval; it is then unknown whether the
+    /// key exists.
     pub(super) async fn force_refresh(
         &self,
         old: &Arc<T>,

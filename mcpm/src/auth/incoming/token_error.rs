@@ -6,15 +6,15 @@ use crate::explain::Reason;
 
 /// Why a token is rejected.
 ///
-/// Details are included only for tokens that the issuer has signed or confirmed, for the operator. Nothing is
-/// reported of the content of a token that may be forged.
+/// Details are for the operator, and are included only for tokens that the issuer has signed or confirmed. The content
+/// of a token that may be forged is never reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TokenError {
     /// The token is not a JWT, and no introspection endpoint is configured.
     Malformed,
     /// The token is not an access token.
     NotAnAccessToken,
-    /// The token is bound to a key, and its possession cannot be proven here.
+    /// The token is bound to a key, and the proxy cannot verify that the caller possesses it.
     SenderConstrained,
     /// The signature algorithm is not accepted, or the token is not signed.
     AlgorithmNotAllowed,

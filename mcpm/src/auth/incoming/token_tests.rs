@@ -130,7 +130,7 @@ fn a_signature_counts_only_with_the_issuers_key_of_the_right_kind() {
     assert_eq!(signed(&other, json!({ "alg": "ES256" })), Err(TokenError::UnknownKey));
     let own = json!({ "alg": "ES256", "kid": "1", "jwk": other.jwk("1"), "jku": "https://evil.example" });
     assert_eq!(signed(&other, own), Err(TokenError::BadSignature), "a key of its own");
-    // The right key with an algorithm that it is not for.
+    // The correct key, with an algorithm that it must not be used with.
     for algorithm in ["ES384", "EdDSA", "RS256", "PS512"] {
         let header = json!({ "alg": algorithm, "kid": "1" });
         assert_eq!(signed(&pair, header), Err(TokenError::AlgorithmNotAllowed), "{algorithm}");

@@ -1,10 +1,11 @@
-//! Remembers the principals of tokens whose signatures were verified, so that each is verified once and not per request.
+//! Caches the principals of tokens whose signatures were verified, so that each token is verified once and not for each
+//! request.
 //!
-//! An entry is valid only with the same set of keys with which the token was verified, since a key may be missing in a
-//! set that was fetched later, and no longer than the token itself.
+//! An entry is valid no longer than its token, and only as long as the key set with which the token was verified is in
+//! use, because a key set that is fetched later may no longer contain the key.
 //!
-//! The cache is keyed by digests. The digest of a known token is not computed again: the token is found by a keyed hash,
-//! which is cheaper for a token of a kilobyte, and compared in full.
+//! The cache is keyed by SHA-256 digests. The digest of a known token is not computed again: the token is found by a
+//! keyed hash, which is cheaper for a token of a kilobyte, and then compared in full.
 
 use std::{
     collections::HashMap,
@@ -18,10 +19,10 @@ use foldhash::quality::RandomState;
 use super::{Principal, jwks::JwkSet, principal::LEEWAY};
 use crate::auth::token_cache::{CachedToken, TokenCache, TokenDigest};
 
-/// How long an entry is valid at most; sets of keys are fetched more often.
+/// Maximum lifetime of an entry; key sets are fetched more often.
 const MAX_AGE: Duration = Duration::from_secs(3600);
 
-/// Most tokens that are found by their hash.
+/// Maximum number of tokens that can be found by their hash.
 const MAX_HASHED_TOKENS: usize = 10_000;
 
 /// The principals of verified tokens.
@@ -29,7 +30,7 @@ const MAX_HASHED_TOKENS: usize = 10_000;
 pub(super) struct VerifiedTokens {
     principals: Box<TokenCache<(Weak<JwkSet>, Arc<Principal>)>>,
     hasher: RandomState,
-    /// By the hash of the token, which the principal holds.
+    /// Digests by the keyed hash of the token; the principal contains the token itself.
     digests: Mutex<HashMap<u64, (Weak<Principal>, TokenDigest)>>,
 }
 
@@ -40,13 +41,14 @@ impl VerifiedTokens {
         known.unwrap_or_else(|| TokenDigest::of(token))
     }
 
-    /// Returns the digest of a token whose principal is remembered.
+    /// Returns the digest of a token whose principal is cached.
     pub(super) fn known_digest(&self, token: &[u8]) -> Option<TokenDigest> {
         let hash = self.hasher.hash_one(token);
         let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         let (principal, digest) = digests.get(&hash)?;
-        // Tokens with chosen hashes would have to be valid ones to take the place of others. Nobody can choose one for the
-        // hash of an unknown token, so the time of the comparison reveals nothing of that.
+        // A token with a chosen hash could only replace another entry if it were valid. Without the key of the hash, an
+        // attacker cannot choose a token that is compared with an unknown one, so the duration of the comparison
+        // reveals nothing about it.
         (principal.upgrade()?.token.expose().as_bytes() == token).then_some(*digest)
     }
 
@@ -54,7 +56,7 @@ impl VerifiedTokens {
         let hash = self.hasher.hash_one(principal.token.expose().as_bytes());
         let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         if digests.len() == digests.capacity() {
-            // Before the map grows: tokens that are no longer valid.
+            // Before the map grows, entries of tokens that are no longer valid are removed.
             digests.retain(|_, (principal, _)| principal.strong_count() > 0);
         }
         if digests.len() >= MAX_HASHED_TOKENS {
@@ -69,7 +71,7 @@ impl VerifiedTokens {
         std::ptr::eq(with.as_ptr(), Arc::as_ptr(keys)).then_some(principal)
     }
 
-    /// Remembers the principal of a token that was verified with these keys.
+    /// Stores the principal of a token that was verified with these keys.
     pub(super) fn insert(&self, token: TokenDigest, keys: &Arc<JwkSet>, principal: &Arc<Principal>) {
         self.remember_digest(token, principal);
         self.principals.insert(

@@ -1,7 +1,7 @@
 //! The callback server of a login: it receives the redirect of the authorization server (RFC 8252 section 7.3).
 //!
-//! It listens on loopback only, and accepts one response: the one with the state of the login. Others get an error
-//! page, and the login goes on.
+//! The server listens on loopback only, and accepts one redirect: that with the `state` of the login. Other requests
+//! get an error page, and the login continues.
 
 use std::{
     convert::Infallible,
@@ -27,7 +27,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// The path of the redirect URI.
 const CALLBACK_PATH: &str = "/callback";
-/// Most connections at once.
+/// Maximum number of concurrent connections.
 const MAX_CONNECTIONS: usize = 16;
 /// Timeout for the head of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -46,16 +46,15 @@ pub(super) struct CallbackServer {
 /// The parameters of the redirect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AuthorizationResponse {
-    /// The code, or the error code.
+    /// The authorization code, or else the error code.
     pub(super) outcome: std::result::Result<String, String>,
     pub(super) issuer: Option<String>,
 }
 
 impl CallbackServer {
-    /// Listens on `port` of 127.0.0.1 and, if it has one, of ::1.
+    /// Listens on `port` of 127.0.0.1 and, if the machine has IPv6, of ::1.
     ///
-    /// # Errors
-    /// `PortTaken` if the port is in use; `Io`.
+    /// # Errors `PortTaken` if the port is in use; `Io` if the server cannot listen for another reason.
     pub(super) async fn bind(port: u16) -> Result<Self> {
         let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
         let first = bound.map_err(|error| match error.kind() {
@@ -69,17 +68,17 @@ impl CallbackServer {
             .map_err(|error| Error::new(ErrorKind::Io, "the callback port is unknown").source(error))?
             .port();
         let mut listeners = vec![first];
-        // Browsers may resolve `localhost` to it, so that nobody else may have it.
+        // Browsers may resolve `localhost` to ::1, so no other process may listen there.
         match TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await {
             Ok(second) => listeners.push(second),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err(in_use(port)),
-            // There is no IPv6.
+            // The machine has no IPv6.
             Err(_) => {}
         }
         Ok(Self { listeners, port })
     }
 
-    /// The redirect URI. Its host is `localhost`, which authorization servers know from other clients.
+    /// The redirect URI. Its host is `localhost`, because authorization servers accept it from other clients too.
     pub(super) fn redirect_uri(&self) -> Result<Url> {
         Url::parse(&format!("http://localhost:{}{CALLBACK_PATH}", self.port))
             .map_err(|error| Error::new(ErrorKind::Internal, "the redirect URI is not valid").source(error))
@@ -99,7 +98,7 @@ impl CallbackServer {
                 let accepts = self.listeners.iter().map(|listener| Box::pin(listener.accept()));
                 let (accepted, _, _) = futures_util::future::select_all(accepts).await;
                 let Ok((stream, _)) = accepted else {
-                    // Without files, for example, it would fail again at once.
+                    // An immediate retry would fail again, for example if too many files are open.
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 };
@@ -108,7 +107,7 @@ impl CallbackServer {
                 let (page, found) = (Arc::clone(&page), found.clone());
                 tasks.spawn(async move {
                     if let Some(response) = serve(stream, &page).await {
-                        // A second response is not read.
+                        // Only the first response is received.
                         let _ = found.try_send(response);
                     }
                     drop(permit);
@@ -183,7 +182,7 @@ async fn serve(stream: TcpStream, page: &CallbackPage) -> Option<AuthorizationRe
         }
         std::future::ready(Ok::<_, Infallible>(response))
     });
-    // A browser that goes away is no error of the login.
+    // The login does not fail if the browser disconnects.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
@@ -210,7 +209,7 @@ impl CallbackPage {
             Err(error) if error == "access_denied" => {
                 ("Login denied", format!("mcpm got no access to {}. You can close this page.", self.server))
             }
-            // The code is not shown: another server than the expected one may have sent it.
+            // The error code is not shown, because a server other than the expected one may have sent it.
             Err(_) => {
                 ("Login failed", "The terminal or application says why. You can close this page.".to_owned())
             }
@@ -219,7 +218,7 @@ impl CallbackPage {
     }
 }
 
-/// A page for people, without scripts and external content.
+/// An HTML page without scripts and external content.
 fn html(status: StatusCode, title: &str, text: &str) -> Response<Full<Bytes>> {
     let escape = |text: &str| {
         text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

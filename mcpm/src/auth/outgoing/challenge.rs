@@ -2,9 +2,9 @@
 
 use http::{HeaderMap, header};
 
-/// Most challenges that are read from one response.
+/// Maximum number of challenges that are read from one response.
 const MAX_CHALLENGES: usize = 16;
-/// Most scopes that are read from one challenge.
+/// Maximum number of scopes that are read from one challenge.
 const MAX_SCOPES: usize = 64;
 
 /// One challenge: a scheme and its parameters.
@@ -15,13 +15,13 @@ pub(crate) struct Challenge {
 }
 
 impl Challenge {
-    /// The value of a parameter, whose name is compared without regard to case.
+    /// The value of a parameter; its name is case-insensitive.
     pub(crate) fn param(&self, name: &str) -> Option<&str> {
         let mut params = self.params.iter();
         params.find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// The scopes that it names (RFC 6750 section 3).
+    /// The scopes that the challenge names (RFC 6750 section 3).
     pub(crate) fn scopes(&self) -> Vec<String> {
         let scopes = self.param("scope").unwrap_or_default().split(' ');
         scopes.filter(|scope| !scope.is_empty()).take(MAX_SCOPES).map(str::to_owned).collect()
@@ -81,7 +81,7 @@ fn take_value(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// Skips credentials such as those of `Negotiate`, which are no parameters.
+/// Skips credentials such as those of `Negotiate`, which are not parameters.
 fn skip_token68(text: &str) -> &str {
     let Some(after_space) = text.strip_prefix(' ') else { return text };
     let begin = after_space.trim_start_matches(' ');

@@ -19,7 +19,7 @@ use crate::{Error, Result, auth::guarded_client::GuardedClient, explain::Reason,
 
 /// Maximum length of the code that the user enters, in characters.
 const MAX_USER_CODE_CHARS: usize = 64;
-/// The shortest and the longest pause between two polls that a server may ask for.
+/// The minimum and the maximum interval between polls that a server may request.
 const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(600);
 
@@ -73,12 +73,12 @@ impl<'a> DeviceGrant<'a> {
         Ok(Self { http, oauth, resource: &server.resource, authorization, url })
     }
 
-    /// Where the user enters which code.
+    /// The URL where the user logs in, and the code to enter there.
     pub(super) fn login(&self) -> DeviceLogin {
         DeviceLogin { url: self.url.to_string(), code: self.authorization.user_code().secret().clone() }
     }
 
-    /// The page that needs no code to be entered, or else the one for the code.
+    /// The URL that already contains the code, or else the URL where the user enters it.
     pub(super) fn complete_url(&self) -> String {
         let complete = self.authorization.verification_uri_complete();
         let complete = complete.and_then(|url| self.http.guard().parse_url(url.secret()).ok());
@@ -94,7 +94,7 @@ impl<'a> DeviceGrant<'a> {
             .oauth
             .exchange_device_access_token(&self.authorization)
             .add_extra_param("resource", self.resource.to_owned());
-        // After a request that failed, the library would poll sooner than the server has allowed (RFC 8628 section 3.5).
+        // After a failed request, the library would poll more often than the server allows (RFC 8628 section 3.5).
         let slowest = AtomicU64::new(MIN_POLL_INTERVAL.as_secs());
         let sleep = |interval: Duration| {
             let before = slowest.fetch_max(interval.as_secs(), Ordering::Relaxed);

@@ -18,7 +18,7 @@ use crate::{
 const MAX_METADATA_BYTES: usize = 256 << 10;
 /// The grant type of the device authorization grant (RFC 8628 section 3.4).
 pub(super) const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
-/// Most authorization servers of one resource that are looked at.
+/// Maximum number of authorization servers of one resource that are tried.
 const MAX_AUTHORIZATION_SERVERS: usize = 5;
 
 /// Metadata of a protected resource (RFC 9728 section 2).
@@ -52,11 +52,11 @@ pub(super) struct ServerMetadata {
     pub(super) client_id_metadata_document_supported: bool,
 }
 
-/// An authorization server, and what to request there.
+/// An authorization server, and the resource that tokens are requested for.
 #[derive(Debug, Clone)]
 pub(super) struct AuthorizationServer {
     pub(super) metadata: ServerMetadata,
-    /// Whether the metadata was read from the server, and not assumed.
+    /// Whether the metadata was read from the server; otherwise it is assumed.
     pub(super) has_metadata: bool,
     /// Whether the metadata is that of OpenID Connect Discovery.
     pub(super) is_openid: bool,
@@ -67,7 +67,8 @@ pub(super) struct AuthorizationServer {
 }
 
 impl AuthorizationServer {
-    /// A server whose endpoints are configured. Its issuer is unknown; the authorization endpoint stands for it.
+    /// A server whose endpoints are configured. Its issuer is unknown, so the URL of the authorization endpoint is used
+    /// instead.
     pub(super) fn configured(authorize_url: &str, token_url: &str, target: &Url) -> Self {
         let metadata = ServerMetadata {
             issuer: authorize_url.to_owned(),
@@ -84,23 +85,23 @@ impl AuthorizationServer {
         }
     }
 
-    /// Whether it has the authorization code grant, with a user in a browser.
+    /// Whether the server supports the authorization code grant, with a user in a browser.
     pub(super) fn has_code_grant(&self) -> bool {
         self.metadata.authorization_endpoint.is_some() && self.has_grant("authorization_code").unwrap_or(true)
     }
 
-    /// Whether it has the device authorization grant (RFC 8628).
+    /// Whether the server supports the device authorization grant (RFC 8628).
     pub(super) fn has_device_grant(&self) -> bool {
         self.metadata.device_authorization_endpoint.is_some() && self.has_grant(DEVICE_GRANT).unwrap_or(true)
     }
 
-    /// Whether clients get tokens for themselves, and nobody else does.
+    /// Whether the server issues tokens only to clients themselves, and not to users.
     pub(super) fn has_client_credentials_only(&self) -> bool {
         let has_grant = self.has_grant("client_credentials").unwrap_or(false);
         has_grant && !self.has_code_grant() && !self.has_device_grant()
     }
 
-    /// Whether the metadata names a grant type; `None` if it names none at all.
+    /// Whether the metadata lists a grant type; `None` if it has no list of grant types.
     fn has_grant(&self, grant: &str) -> Option<bool> {
         let named = self.metadata.grant_types_supported.as_ref()?;
         Some(named.iter().any(|other| other == grant))
@@ -114,9 +115,8 @@ impl AuthorizationServer {
 
 /// Finds the authorization server of the remote server at `target`.
 ///
-/// # Errors
-/// `Upstream` if there is none that can be used: its metadata is missing, belongs to another issuer or resource, or is
-/// denied by the client's guards.
+/// # Errors `Upstream` if no authorization server can be used: its metadata is missing, belongs to another issuer or
+/// resource, or is denied by the client's guards.
 pub(super) async fn discover(
     http: &GuardedClient,
     target: &Url,
@@ -170,8 +170,8 @@ pub(super) fn canonical(target: &Url) -> String {
     text
 }
 
-/// Reads the metadata of the resource: where the challenge says, at the well-known location of the path, or at that of
-/// the host. `None` if there is none.
+/// Reads the metadata of the resource from the URL in the challenge, from the well-known location of the path, or from
+/// that of the host. `None` if there is no metadata.
 async fn find_resource(
     http: &GuardedClient,
     target: &Url,
@@ -238,8 +238,8 @@ async fn server_metadata(http: &GuardedClient, issuer: &str) -> Result<(ServerMe
     Err(failed(format!("the issuer `{issuer}` has no metadata (RFC 8414, OpenID Connect Discovery)")))
 }
 
-/// Compared byte for byte, so that one issuer cannot impersonate another (RFC 8414 section 3.3). A lone `/` at the end
-/// of an issuer without a path does not count, because both spellings are one URL.
+/// Compared byte for byte, so that one issuer cannot impersonate another (RFC 8414 section 3.3). For an issuer without
+/// a path, a trailing `/` is ignored, because both spellings are the same URL.
 fn check_issuer(metadata: &ServerMetadata, issuer: &str) -> Result<()> {
     let is_host = |text: &str| Url::parse(text).is_ok_and(|url| url.path() == "/");
     let plain = |text: &str| match is_host(text) {
@@ -274,8 +274,8 @@ fn metadata_urls(issuer: &Url) -> Vec<(Url, MetadataKind)> {
     urls
 }
 
-/// The authorization server of a server without metadata of its resource: the server's own host, as in MCP
-/// 2025-03-26, with the default endpoints if it has no metadata either.
+/// The authorization server for a remote server without resource metadata: the remote server's own host, as in MCP
+/// 2025-03-26, with the default endpoints if that host has no authorization server metadata.
 async fn origin_as_server(http: &GuardedClient, target: &Url) -> Result<(ServerMetadata, MetadataKind)> {
     let origin = target.origin().ascii_serialization();
     let base = http.guard().parse_url(&origin)?;
@@ -296,7 +296,7 @@ async fn origin_as_server(http: &GuardedClient, target: &Url) -> Result<(ServerM
     Ok((metadata, MetadataKind::Assumed))
 }
 
-/// Fetches a JSON document; `None` if the server has none there.
+/// Fetches a JSON document; `None` if there is no JSON document at this URL.
 async fn document<T: DeserializeOwned>(http: &GuardedClient, url: &Url) -> Result<Option<T>> {
     let mut headers = HeaderMap::new();
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
@@ -312,7 +312,7 @@ async fn document<T: DeserializeOwned>(http: &GuardedClient, url: &Url) -> Resul
     }
     match serde_json::from_slice(&response.body) {
         Ok(found) => Ok(Some(found)),
-        // A page for people, which some servers send for every path.
+        // Some servers respond with an HTML page to every path.
         Err(_) if !response.body.trim_ascii_start().starts_with(b"{") => Ok(None),
         Err(error) => {
             let invalid = failed(format!("`{}` is not valid metadata", redact_url(url))).source(error);

@@ -1,7 +1,7 @@
 //! Storage of logins and client registrations in the secret store.
 //!
-//! A login is kept by the server that it is for, with the issuer and the client that it was made with, so that it is
-//! never used with another issuer. A registration is kept by its issuer.
+//! A login is stored under the name of its server, together with its issuer and client, so that it is never used with
+//! another issuer. A client registration is stored under the name of its issuer.
 
 use std::{
     fs::{File, TryLockError},
@@ -24,7 +24,7 @@ use crate::{
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// A login: its tokens, and where they are renewed.
+/// A login: its tokens, and the data to renew them.
 #[derive(Debug, Clone)]
 pub(super) struct KeptLogin {
     pub(super) issuer: String,
@@ -33,15 +33,15 @@ pub(super) struct KeptLogin {
     pub(super) resource: String,
     pub(super) client: ClientRegistration,
     pub(super) scopes: Vec<String>,
-    /// Scopes that the server has asked for since, which the next login requests too.
+    /// Scopes that the server has required since the login; the next login requests them too.
     pub(super) missing_scopes: Vec<String>,
-    /// Whether it is the client's own, without a user: another token is requested as the first one was (RFC 6749
-    /// section 4.4).
+    /// Whether it is a login of the client itself, without a user. It is renewed by another client credentials request
+    /// (RFC 6749 section 4.4).
     pub(super) is_of_client: bool,
     pub(super) access_token: Secret,
     pub(super) refresh_token: Option<Secret>,
     pub(super) expires_at: Option<SystemTime>,
-    /// Whether it is in the secret store as it is here.
+    /// Whether the secret store contains the login in this state.
     pub(super) is_saved: bool,
 }
 
@@ -101,7 +101,7 @@ struct StoredLogin {
     refresh_token: Option<String>,
     /// In seconds since 1970.
     expires_at: Option<u64>,
-    /// What is handed over to another process may not be in the secret store.
+    /// Stored because a login that is passed to another process is not necessarily in the secret store.
     is_saved: bool,
 }
 
@@ -166,7 +166,7 @@ impl KeptLogin {
         })
     }
 
-    /// Reads the stored form; `None` for one of another version.
+    /// Reads the stored form; `None` if it has another version.
     pub(super) fn from_secret(secret: &Secret) -> Option<Self> {
         let stored: StoredLogin = decode(secret)?;
         (stored.version == VERSION).then(|| Self {
@@ -195,7 +195,7 @@ fn decode<T: DeserializeOwned>(secret: &Secret) -> Option<T> {
     serde_json::from_str(secret.expose()).ok()
 }
 
-/// Where logins are kept.
+/// The store of logins and client registrations.
 #[derive(Debug, Clone)]
 pub(super) struct LoginStore {
     environment: Environment,
@@ -209,7 +209,7 @@ impl LoginStore {
         Ok(Self { environment: environment.clone(), secrets: Secrets::open(environment)? })
     }
 
-    /// Returns the login of that name, if it is kept and can be read.
+    /// Returns the login with this name, if it is stored and can be read.
     ///
     /// # Errors
     /// `SecretsUnavailable` if the store cannot be opened.
@@ -218,7 +218,7 @@ impl LoginStore {
         Ok(found.remove(name).as_ref().and_then(KeptLogin::from_secret))
     }
 
-    /// Keeps a login.
+    /// Stores a login.
     ///
     /// # Errors
     /// As for [`Secrets::set`].
@@ -229,7 +229,7 @@ impl LoginStore {
         Ok(())
     }
 
-    /// Lets other processes notice a change of the login.
+    /// Marks the login as changed, for other processes.
     fn touch(&self, name: &str) {
         let path = self.lock_path(name);
         if let Err(error) = File::open(&path).and_then(|file| file.set_modified(SystemTime::now())) {
@@ -237,7 +237,8 @@ impl LoginStore {
         }
     }
 
-    /// When the login of that name was last set; `None` if that is unknown. Reads nothing of the secret store.
+    /// When the login with this name was last stored or removed; `None` if that is unknown. Does not read the secret
+    /// store.
     pub(super) fn changed_at(&self, name: &str) -> Option<SystemTime> {
         changed_at(&self.environment, name)
     }
@@ -246,7 +247,7 @@ impl LoginStore {
         lock_path(&self.environment, name)
     }
 
-    /// Forgets a login.
+    /// Removes a login.
     ///
     /// # Errors
     /// As for [`Secrets::remove`].
@@ -263,7 +264,7 @@ impl LoginStore {
         found.remove(&name).as_ref().and_then(decode::<StoredClient>).map(ClientRegistration::from)
     }
 
-    /// Keeps the client that was registered with an issuer.
+    /// Stores the client that was registered with an issuer.
     ///
     /// # Errors
     /// As for [`Secrets::set`].
@@ -271,15 +272,15 @@ impl LoginStore {
         self.secrets.set(&registration_name(issuer), &encode(&StoredClient::from(client))).await
     }
 
-    /// Forgets the client that was registered with an issuer.
+    /// Removes the client that was registered with an issuer.
     pub(super) async fn remove_registration(&self, issuer: &str) {
         if let Err(error) = self.secrets.remove(&registration_name(issuer)).await {
             tracing::debug!(%error, "the client registration is not removed");
         }
     }
 
-    /// Waits until no other process renews the login of that name; `None` if that takes too long. The lock ends with the
-    /// returned file.
+    /// Waits until no other process renews the login with this name, and locks it; `None` if that takes too long. The
+    /// lock is released when the returned file is dropped.
     ///
     /// # Errors
     /// `Io` if the lock cannot be created.
@@ -304,7 +305,7 @@ impl LoginStore {
     }
 }
 
-/// When the login of that name was last set; `None` if that is unknown. Opens no secret store.
+/// When the login with this name was last stored or removed; `None` if that is unknown. Does not open the secret store.
 pub(super) fn changed_at(environment: &Environment, name: &str) -> Option<SystemTime> {
     lock_path(environment, name).metadata().and_then(|metadata| metadata.modified()).ok()
 }
@@ -313,7 +314,7 @@ fn lock_path(environment: &Environment, name: &str) -> PathBuf {
     environment.state_dir.join("logins").join(format!("{}.lock", digest(name)))
 }
 
-/// The name in the secret store of the login to a server. `client` is what the options say of issuer and client.
+/// The name of the login to a server in the secret store. `client` contains the options for the issuer and the client.
 pub(super) fn login_name(server: &str, host: &str, client: &str) -> String {
     format!("login:{host}:{}", digest(&format!("{server}\n{client}")))
 }

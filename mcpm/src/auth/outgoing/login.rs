@@ -35,12 +35,12 @@ use crate::{
 
 /// Maximum size of a key set in bytes.
 const MAX_JWKS_BYTES: usize = 512 << 10;
-/// Lets a client refresh tokens while the user is away (OpenID Connect Core 1.0 section 11).
+/// The scope with which a client may refresh tokens while the user is absent (OpenID Connect Core 1.0 section 11).
 const OFFLINE_ACCESS: &str = "offline_access";
-/// The scopes of a configured issuer that speaks OpenID Connect.
+/// The default scopes for a configured issuer that supports OpenID Connect.
 const OPENID_SCOPES: [&str; 3] = ["openid", "profile", "email"];
 
-/// The algorithms of ID tokens that are accepted: those with a public key.
+/// The accepted signature algorithms of ID tokens: those with a public key.
 const ID_TOKEN_ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
@@ -53,34 +53,34 @@ const ID_TOKEN_ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::EdDsa,
 ];
 
-/// What a login needs.
+/// One login, and the data that it needs.
 pub(super) struct Login<'a> {
     pub(super) http: &'a GuardedClient,
     pub(super) spec: &'a OutgoingSpec,
     /// The remote server.
     pub(super) target: &'a Url,
     pub(super) client_secret: Option<Secret>,
-    /// Asks the user; without it, only the client itself can log in.
+    /// The prompt for the user; without it, only the client itself can log in.
     pub(super) prompt: Option<&'a dyn UserPrompt>,
     pub(super) store: Option<&'a LoginStore>,
     /// The challenge of the server's response, if there was one.
     pub(super) challenge: Option<&'a Challenge>,
-    /// The login before, whose scopes the new one must have too.
+    /// The previous login, whose scopes the new login must have too.
     pub(super) before: Option<&'a KeptLogin>,
-    /// Whether the user has started the login, so that one that nobody makes is a sign of an error.
+    /// Whether the user has started the login. Then a login that is not completed suggests an error, and not an absent
+    /// user.
     pub(super) is_attended: bool,
     /// The clock.
     pub(super) now: fn() -> SystemTime,
 }
 
 impl Login<'_> {
-    /// Logs in, and waits for the user as long as the spec allows. Where only clients get tokens, the configured client
-    /// gets one for itself.
+    /// Logs in, and waits for the user as long as the spec allows. If the authorization server issues tokens only to
+    /// clients, the configured client requests a token for itself.
     ///
-    /// # Errors
-    /// `Upstream` if the authorization server cannot be used, denies access or is not answered in time; `LoginRequired`
-    /// without a prompt; `PortTaken` for the callback port; `InvalidOption` if the user has to name a client; those of
-    /// the prompt.
+    /// # Errors `Upstream` if the authorization server cannot be used or denies access, or if the user does not log in
+    /// in time; `LoginRequired` without a prompt; `PortTaken` for the callback port; `InvalidOption` if the user has to
+    /// configure a client; errors of the prompt.
     pub(super) async fn run(&self) -> Result<KeptLogin> {
         let server = self.server().await?;
         let scopes = self.scopes(&server);
@@ -111,8 +111,8 @@ impl Login<'_> {
             && self.is_attended
             && let Some(store) = self.store
         {
-            // The server may not know the client any more, of which it tells the user alone; the next login registers
-            // another one.
+            // The server may no longer know the client, and shows that error only to the user. The next login registers
+            // another client.
             store.remove_registration(&server.metadata.issuer).await;
         }
         Ok(KeptLogin::new(&server, client, scopes, authorized?, (self.now)()))
@@ -134,7 +134,7 @@ impl Login<'_> {
         Ok(KeptLogin { is_of_client: true, ..KeptLogin::new(server, client, scopes, tokens, (self.now)()) })
     }
 
-    /// The authorization server: the configured endpoints, or what is discovered.
+    /// The authorization server, with the configured endpoints or the discovered ones.
     async fn server(&self) -> Result<AuthorizationServer> {
         let resource = self.spec.resource.clone();
         if let (Some(authorize), Some(token)) = (&self.spec.authorize_url, &self.spec.token_url) {
@@ -145,7 +145,8 @@ impl Login<'_> {
         Ok(server.with_resource(resource))
     }
 
-    /// Listens on the configured port. A client that is registered for this login may use another port.
+    /// Binds the callback server to the configured port. If a client is registered for this login, another port may be
+    /// used.
     async fn callback_server(&self) -> Result<CallbackServer> {
         match CallbackServer::bind(self.spec.callback_port).await {
             Err(error) if error.kind() == ErrorKind::PortTaken && self.spec.client_id.is_none() => {
@@ -181,8 +182,8 @@ impl Login<'_> {
         scopes
     }
 
-    /// The client: the configured one, the one of a metadata document, one that was registered before, or a new one;
-    /// and whether it was registered before.
+    /// The client of the login: the configured client, that of a client ID metadata document, a client that was
+    /// registered before, or a newly registered one. The flag is true for a client that was registered before.
     async fn client(
         &self,
         server: &AuthorizationServer,
@@ -208,7 +209,7 @@ impl Login<'_> {
         let client =
             registering.map_err(|error| match server.has_metadata || self.spec.requires_login() {
                 true => error,
-                // Nothing says that there is an authorization server.
+                // Neither metadata nor options show that there is an authorization server.
                 false => Error::new(ErrorKind::NotFound, "the remote server names no authorization server"),
             })?;
         if let Some(store) = self.store
@@ -238,7 +239,7 @@ impl Login<'_> {
         if server.has_device_grant() {
             match DeviceGrant::begin(self.http, &oauth, server, scopes).await {
                 Ok(begun) => device = Some(begun),
-                // The client may not have been registered for it.
+                // The client may not be registered for this grant.
                 Err(error) if code.is_some() => {
                     tracing::debug!(%error, "there is no login on another device")
                 }
@@ -285,8 +286,8 @@ impl Login<'_> {
         Ok(tokens)
     }
 
-    /// Shows the login to the user, and waits for its end: the redirect of the browser, a pasted one, or the grant of
-    /// another device.
+    /// Shows the login to the user, and waits for its end: the redirect of the browser, a redirect that the user
+    /// pasted, or a login on another device.
     async fn wait_for_user(
         &self,
         prompt: &dyn UserPrompt,
@@ -307,7 +308,7 @@ impl Login<'_> {
             match device.wait().await {
                 Ok(Some(tokens)) => Ok(UserResponse::Tokens(Box::new(tokens))),
                 Ok(None) => Err(denied("access_denied")),
-                // The browser is left.
+                // The user can still log in with the browser.
                 Err(error) if has_code => {
                     tracing::debug!(%error, "the login on another device has ended");
                     std::future::pending().await
@@ -387,11 +388,11 @@ enum UserResponse {
 #[derive(Debug)]
 struct CodeRequest {
     callback: CallbackServer,
-    /// What the user opens.
+    /// The URL that the user opens.
     url: Url,
     state: CsrfToken,
     verifier: PkceCodeVerifier,
-    /// For an ID token.
+    /// The expected nonce of an ID token.
     nonce: Option<Nonce>,
 }
 
@@ -408,7 +409,7 @@ impl CodeRequest {
             request = request.add_extra_param("nonce", nonce.secret().clone());
         }
         if scopes.iter().any(|scope| scope == OFFLINE_ACCESS) {
-            // OpenID Connect Core 1.0 section 11: without it, the scope is ignored.
+            // Without this parameter, the scope is ignored (OpenID Connect Core 1.0 section 11).
             request = request.add_extra_param("prompt", "consent");
         }
         let (url, state) = request.url();
@@ -416,19 +417,20 @@ impl CodeRequest {
     }
 }
 
-/// The error of a login that needs a user, who cannot be asked.
+/// The error if a login needs a user, but there is no prompt.
 pub(super) fn login_required(target: &Url) -> Error {
     let message = format!("the remote server `{}` requires a login", redact_url(target));
     Error::new(ErrorKind::LoginRequired, message)
 }
 
-/// The error of a login that the authorization server ended with an error code.
+/// The error if the authorization server has ended the login with an error code.
 fn denied(code: &str) -> Error {
     let code: String = code.chars().filter(char::is_ascii_graphic).take(64).collect();
     rejected(format!("the authorization server denied the login: `{code}`"), &code)
 }
 
-/// Refuses an authorization server that does not bind codes to their client (MCP 2025-11-25, authorization: PKCE).
+/// Rejects an authorization server that does not support PKCE, which binds codes to their client (MCP 2025-11-25,
+/// authorization).
 fn check_pkce(server: &AuthorizationServer) -> Result<()> {
     let methods = server.metadata.code_challenge_methods_supported.as_deref().unwrap_or_default();
     if !server.has_metadata || methods.iter().any(|method| method == "S256") {

@@ -22,18 +22,17 @@ use crate::{
     redact::url::redact_url, state::LoginState, user_prompt::UserPrompt,
 };
 
-/// Most logins of one server within [`LOGIN_PERIOD`] that a running proxy asks the user for.
+/// Maximum number of logins to one server that a running proxy requests from the user within [`LOGIN_PERIOD`].
 const MAX_LOGINS: usize = 3;
 const LOGIN_PERIOD: Duration = Duration::from_secs(600);
 /// Maximum number of scopes kept for the next login.
 const MAX_MISSING_SCOPES: usize = 64;
 
 impl OutgoingAuth {
-    /// Gets another token for a server that requires a login: the kept one, a renewed one, or that of a new login. The
-    /// store is opened only here, since that may ask for its password.
+    /// Gets a token for a server that requires a login: from the stored login, from a renewal, or from a new login. The
+    /// store is opened only here, because the user may be prompted for its password.
     ///
-    /// # Errors
-    /// `NotFound` if the server names no authorization server; as for [`log_in`](Self::log_in).
+    /// # Errors `NotFound` if the server names no authorization server; other errors as for [`log_in`](Self::log_in).
     pub(crate) async fn obtain_login(&self) -> Result<()> {
         if self.current().is_none() {
             self.restore(None).await?;
@@ -74,24 +73,22 @@ impl OutgoingAuth {
         }
         self.log_in_with(renewal, challenge, false).await.map_err(|error| {
             tracing::warn!(%error, server = %redact_url(&self.target), "the login failed");
-            // A client that logs in by itself does so again.
+            // A login of the client itself is tried again later, because it needs no user.
             if has_user { TokenUnavailable::LoginRequired } else { TokenUnavailable::Unavailable }
         })
     }
 
-    /// Logs in, in place of the login that there is.
+    /// Logs in, and replaces the existing login.
     ///
-    /// # Errors
-    /// Those of the login.
+    /// # Errors The errors of the login.
     pub(crate) async fn log_in(&self) -> Result<()> {
         let mut renewal = self.renewal.lock().await;
         self.log_in_with(&mut renewal, None, true).await.map(drop)
     }
 
-    /// Logs in for another process, which takes the login from the secret store.
+    /// Logs in for another process, which reads the login from the secret store.
     ///
-    /// # Errors
-    /// `SecretsUnavailable` if the login is not kept; as for [`log_in`](Self::log_in).
+    /// # Errors `SecretsUnavailable` if the login is not stored; other errors as for [`log_in`](Self::log_in).
     pub(crate) async fn log_in_and_keep(&self) -> Result<()> {
         let mut renewal = self.renewal.lock().await;
         self.log_in_with(&mut renewal, None, true).await?;
@@ -103,16 +100,15 @@ impl OutgoingAuth {
             .hint("`mcpm restart` logs in and passes the login to the workload"))
     }
 
-    /// Whether the login may be kept, for all that is known without opening the secret store.
+    /// Whether a login may be stored, as far as this is known without opening the secret store.
     pub(crate) fn may_be_kept(&self) -> bool {
         let environment = self.environment.as_ref();
         environment.is_some_and(|environment| changed_at(environment, &self.login_name()).is_some())
     }
 
-    /// Removes the login that is kept, and revokes it (RFC 7009).
+    /// Removes the stored login, and revokes it (RFC 7009).
     ///
-    /// # Errors
-    /// `NotFound` if no login is kept; those of the secret store.
+    /// # Errors `NotFound` if no login is stored; errors of the secret store.
     pub(crate) async fn log_out(&self) -> Result<()> {
         let name = self.login_name();
         let none = || {
@@ -152,7 +148,7 @@ impl OutgoingAuth {
         let (store, name) = (self.store_with_prompt(), self.login_name());
         let mut before = renewal.login.clone();
         if let Some(store) = &store {
-            // Another process may have kept the scopes that it needs.
+            // Another process may have stored scopes that the new login needs.
             match store.login(&name).await {
                 Ok(kept) => before = kept.or(before),
                 Err(error) => tracing::warn!(%error, "a stored login cannot be read"),
@@ -179,7 +175,7 @@ impl OutgoingAuth {
         let mut login = logged_in?;
         let mut _lock = None;
         if let Some(store) = &store {
-            // A renewal of the login before must not replace this one.
+            // The lock prevents that a renewal of the previous login replaces this one.
             _lock = store.lock(&name).await.ok();
         }
         self.keep(renewal, &mut login, store.as_ref()).await;
@@ -187,7 +183,8 @@ impl OutgoingAuth {
         self.set_login(renewal, login, TokenSource::LoggedIn)
     }
 
-    /// Forgets scopes that the authorization server does not know, which would be in the way of each login to come.
+    /// Removes the missing scopes after the authorization server has rejected them; otherwise every later login would
+    /// fail.
     async fn forget_missing_scopes(&self, renewal: &mut Renewal, store: Option<&LoginStore>) {
         if let Some(login) = &mut renewal.login {
             login.missing_scopes.clear();
@@ -195,7 +192,7 @@ impl OutgoingAuth {
         let Some(store) = store else { return };
         let name = self.login_name();
         let _lock = store.lock(&name).await.ok();
-        // Another process may have renewed it while the user was asked.
+        // Another process may have renewed the login while the user was logging in.
         if let Ok(Some(mut kept)) = store.login(&name).await
             && !kept.missing_scopes.is_empty()
         {
@@ -204,7 +201,7 @@ impl OutgoingAuth {
         }
     }
 
-    /// Keeps scopes that the login lacks, for the next one, which may be made by another process.
+    /// Stores scopes that the login lacks for the next login, which another process may perform.
     pub(super) async fn keep_missing_scopes(&self, renewal: &mut Renewal, scopes: Vec<String>) {
         let Some(login) = &mut renewal.login else { return };
         let known = login.missing_scopes.len();
@@ -228,9 +225,9 @@ impl OutgoingAuth {
         }
     }
 
-    /// Takes the login that another process has made, or ends the one that it has removed.
+    /// Takes over a login that another process has stored, or ends the current login if another process has removed it.
     pub(crate) async fn take_changed_login(&self) {
-        // A renewal that is under way looks by itself.
+        // A renewal in progress reads the stored login itself.
         let Ok(mut renewal) = self.renewal.try_lock() else { return };
         let Some(environment) = &self.environment else { return };
         let changed = changed_at(environment, &self.login_name());

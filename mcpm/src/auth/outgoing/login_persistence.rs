@@ -1,4 +1,4 @@
-//! Loads the login to a remote server from the secret store, and saves it there.
+//! Loads the login to a remote server from the secret store, and stores it there.
 
 use http::HeaderValue;
 
@@ -11,15 +11,15 @@ use super::{
 use crate::{Environment, auth::bearer_value, options::Secret};
 
 impl OutgoingAuth {
-    /// The stored form of the login, to hand it over to another process.
+    /// The stored form of the login, to pass it to another process.
     pub(crate) async fn to_secret(&self) -> Option<Secret> {
         self.renewal.lock().await.login.as_ref().map(KeptLogin::to_secret)
     }
 
-    /// Takes the kept login, if it has another token than `used`; returns that token if it is valid.
+    /// Takes over the stored login, if its token is not `used`, and returns that token if it is valid.
     ///
-    /// # Errors
-    /// `LoginRequired` if there is none, or it has to be renewed first; `login` of `renewal` is then the one to renew.
+    /// # Errors `LoginRequired` if there is no such login, or if it has to be renewed first; `renewal.login` is then
+    /// the login to renew.
     pub(super) async fn take_kept(
         &self,
         renewal: &mut Renewal,
@@ -29,7 +29,7 @@ impl OutgoingAuth {
         let none = Err(TokenUnavailable::LoginRequired);
         let Some(store) = store else { return none };
         let name = self.login_name();
-        // What could not be saved is newer than what is in the store, until another process changes that.
+        // A login that could not be stored is newer than the stored one, until another process changes the stored one.
         if renewal.login.as_ref().is_some_and(|login| !login.is_saved)
             && store.changed_at(&name) == renewal.seen_change
         {
@@ -59,7 +59,7 @@ impl OutgoingAuth {
         }
     }
 
-    /// Keeps a login in the secret store. If that is not possible, it is lost with this process.
+    /// Stores a login in the secret store. If that fails, the login is lost when this process ends.
     pub(super) async fn keep(
         &self,
         renewal: &mut Renewal,
@@ -77,13 +77,13 @@ impl OutgoingAuth {
         }
     }
 
-    /// The secret store. The user is not asked for its password, for which requests would have to wait.
+    /// The secret store. The user is not prompted for its password, because requests would have to wait for that.
     pub(super) fn store(&self) -> Option<LoginStore> {
         let environment = Environment { user_prompt: None, ..self.environment.clone()? };
         Self::open_store(&environment)
     }
 
-    /// The secret store; the user may be asked for its password.
+    /// The secret store; the user may be prompted for its password.
     pub(super) fn store_with_prompt(&self) -> Option<LoginStore> {
         Self::open_store(self.environment.as_ref()?)
     }

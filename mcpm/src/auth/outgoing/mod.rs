@@ -1,8 +1,8 @@
 //! Authentication to a remote server: a bearer token, or a login at its authorization server (OAuth 2.1; MCP
 //! 2026-07-28, authorization).
 //!
-//! [`OutgoingSpec`] is the configuration. [`OutgoingAuth`] has the current token of one server
-//! and renews it; `login` runs one login, `kept_login` keeps it in the secret store.
+//! [`OutgoingSpec`] is the configuration. [`OutgoingAuth`] holds the current token for one server and renews it;
+//! `login` performs one login, and `kept_login` stores it in the secret store.
 
 #[cfg(feature = "login")]
 mod callback;

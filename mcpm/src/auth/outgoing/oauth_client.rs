@@ -1,4 +1,4 @@
-//! The `oauth2` and `openidconnect` packages over the guarded HTTP client.
+//! Runs the `oauth2` and `openidconnect` crates over the guarded HTTP client.
 
 use std::{fmt::Display, pin::Pin, time::Duration};
 
@@ -72,7 +72,7 @@ impl<'c> AsyncHttpClient<'c> for GuardedClient {
                 body: Bytes::from(body),
             };
             let response = self.send(request, MAX_RESPONSE_BYTES).await?;
-            // The body of such a response may look like the rejection of a grant.
+            // Not passed to the library, because the body of such a response may look like the rejection of a grant.
             if response.status.is_server_error() || response.status == StatusCode::TOO_MANY_REQUESTS {
                 let status = response.status.as_u16();
                 return Err(failed(format!("the authorization server responds with status {status}")));
@@ -81,7 +81,7 @@ impl<'c> AsyncHttpClient<'c> for GuardedClient {
             *converted.status_mut() = response.status;
             *converted.headers_mut() = response.headers;
             if response.status == StatusCode::CREATED {
-                // Some servers say that they created a token, which the library takes for an error.
+                // Some servers respond with 201 when they issue a token, which the library treats as an error.
                 *converted.status_mut() = StatusCode::OK;
             }
             Ok(converted)
@@ -104,7 +104,7 @@ pub(super) fn oauth_client(
         let url = url.ok_or_else(|| failed(format!("the authorization server has no {name}")))?;
         http.guard().parse_url(url).map_err(|error| failed(format!("its {name} is denied")).source(error))
     };
-    // Without an interaction there may be no authorization endpoint; it is then not used.
+    // A grant without a browser needs no authorization endpoint; the value is then not used.
     let token_url = endpoint(token_endpoint, "token endpoint")?;
     let authorization_url = match authorization_endpoint {
         Some(url) => endpoint(Some(url), "authorization endpoint")?,
@@ -129,8 +129,7 @@ pub(super) fn oauth_client(
 
 /// Requests a token for the client itself (RFC 6749 section 4.4).
 ///
-/// # Errors
-/// `Rejected` if the server denies it to the client, `Unavailable` if it cannot be reached.
+/// # Errors `Rejected` if the server denies the client a token, `Unavailable` if the server cannot be reached.
 pub(super) async fn client_token(
     http: &GuardedClient,
     client: &ClientRegistration,
@@ -152,7 +151,7 @@ pub(super) async fn client_token(
 pub(super) struct TokenSet {
     pub(super) access_token: Secret,
     pub(super) refresh_token: Option<Secret>,
-    /// How long the access token is valid, from the response on.
+    /// The lifetime of the access token, which begins with the response.
     pub(super) lifetime: Option<Duration>,
     /// The scopes, if the server names them.
     pub(super) scopes: Option<Vec<String>>,
@@ -211,7 +210,7 @@ impl<T> From<RequestTokenError<Error, StandardErrorResponse<T>>> for TokenReques
 where
     T: ErrorResponseType + AsRef<str> + Display,
 {
-    /// The description is for developers and may repeat the request, so only the code is passed on.
+    /// Only the error code is used, because the error description is for developers and may repeat the request.
     fn from(error: RequestTokenError<Error, StandardErrorResponse<T>>) -> Self {
         match error {
             RequestTokenError::ServerResponse(response) => {

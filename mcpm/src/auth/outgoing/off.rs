@@ -1,4 +1,4 @@
-//! Stub of outgoing authentication for builds without the Cargo feature `login`: no value of it can be created.
+//! Stub of outgoing authentication for builds without the Cargo feature `login`: its type has no values.
 
 use std::{convert::Infallible, path::PathBuf, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Asks a remote server, without a token, whether it requires a login.
+//! Detects whether a remote server requires a login, with requests without a token.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -16,8 +16,8 @@ const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
-/// Returns the challenge of a server that requires a login: for the first request of its era or, since some servers
-/// accept that from everybody, for `tools/list`.
+/// Returns the challenge of a server that requires a login: in the response to the first request of its era or, because
+/// some servers accept that request without a login, in the response to `tools/list`.
 pub(super) async fn probe(http: &GuardedClient, target: &Url) -> Option<Challenge> {
     let modern = |method: &'static str, body: Bytes| {
         let mut request = post(target, body);
@@ -42,7 +42,7 @@ pub(super) async fn probe(http: &GuardedClient, target: &Url) -> Option<Challeng
         request
     };
     let listed = send(http, in_session(era::tools_list_request(4).freeze())).await?;
-    // If this fails, the server ends the session by itself.
+    // If this fails, the server ends the session itself at some time.
     send(http, ProviderRequest { method: Method::DELETE, ..in_session(Bytes::new()) }).await;
     unauthorized_challenge(&listed)
 }
@@ -54,7 +54,8 @@ fn post(target: &Url, body: Bytes) -> ProviderRequest {
     ProviderRequest { method: Method::POST, url: target.clone(), headers, body }
 }
 
-/// A server that cannot be reached is no reason to log in; the check of the server reports it.
+/// Sends a request; `None` if the server cannot be reached, which is no reason to log in. The check of the server
+/// reports the error.
 async fn send(http: &GuardedClient, request: ProviderRequest) -> Option<ProviderResponse> {
     http.send(request, MAX_RESPONSE_BYTES).await.ok()
 }

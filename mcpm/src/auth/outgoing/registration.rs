@@ -21,23 +21,23 @@ const BASIC: &str = "client_secret_basic";
 const POST: &str = "client_secret_post";
 const NONE: &str = "none";
 
-/// A client at an authorization server.
+/// A client that an authorization server knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ClientRegistration {
     pub(super) client_id: String,
     pub(super) client_secret: Option<Secret>,
-    /// Whether options name it. Its secret is not kept then.
+    /// Whether the client is configured by options. Then its secret is not stored.
     pub(super) is_configured: bool,
-    /// Whether its secret ends some day, so that it is not used for the next login.
+    /// Whether the client secret expires. Then the client is not used for the next login.
     pub(super) expires: bool,
     /// Whether the secret is sent in the body (`client_secret_post`) instead of a header.
     pub(super) sends_secret_in_body: bool,
-    /// The redirect URI that it was registered with; `None` for a client that the user registered, and for one that
-    /// needs no redirect.
+    /// The redirect URI that the client was registered with; `None` for a client that the user registered, and for a
+    /// client that needs no redirect.
     pub(super) redirect_uri: Option<String>,
 }
 
-/// The client that options name. Its secret is sent as the metadata of the server says.
+/// The configured client. Its secret is sent with the method that the metadata of the server names.
 pub(super) fn configured(
     client_id: &str,
     client_secret: Option<Secret>,
@@ -71,9 +71,8 @@ struct RegistrationResponse {
 
 /// Registers a client with the authorization server.
 ///
-/// # Errors
-/// `InvalidOption` if the server registers no clients, so that the user has to name one; `Upstream` if it rejects the
-/// registration.
+/// # Errors `InvalidOption` if the server does not register clients, so that the user has to configure one; `Upstream`
+/// if it rejects the registration.
 pub(super) async fn register(
     http: &GuardedClient,
     server: &AuthorizationServer,

@@ -79,7 +79,7 @@ pub struct OutgoingSecrets {
 }
 
 impl OutgoingSecrets {
-    /// Takes secrets of an environment that the spec needs and that are not set.
+    /// Adds secrets of an environment that the spec needs and that are not set.
     pub(crate) fn or_from(self, environment: &Environment, spec: Option<&OutgoingSpec>) -> Self {
         let takes = |source: &SecretSource| !matches!(source, SecretSource::File(_));
         let takes_client = spec.is_some_and(|spec| spec.client_id.is_some() && takes(&spec.client_secret));
@@ -207,7 +207,7 @@ impl OutgoingSpec {
                 "invalid value `0s` for `remote_auth_timeout`: expected more than 0 seconds",
             ));
         }
-        // Which addresses the server may name is known when it is connected to.
+        // The addresses that the server may name are only known later, when it is contacted.
         let (addresses, source) = (AllowedAddresses::All, UrlSource::RemoteServer);
         let guard = ClientGuard { addresses, source, ..ClientGuard::default() };
         for (url, option) in [
@@ -236,7 +236,7 @@ impl OutgoingSpec {
         Ok(())
     }
 
-    /// Checks the secrets before anything is made.
+    /// Checks the secrets before anything is created.
     ///
     /// # Errors
     /// `InvalidOption` for a secret that is missing or cannot be sent, and for a file that cannot be read.

@@ -1,9 +1,9 @@
 //! The current token of a remote server, and its renewal.
 //!
 //! A token that will expire soon is renewed while it is still used; one that has expired or was rejected is renewed
-//! before the request is sent. Requests that need a new token share one renewal. Processes with the same login share
-//! it, too: each holds a lock, and reads the stored login again first. If the authorization server cannot be reached,
-//! the stored login is kept, and a later request tries the renewal again.
+//! before the request is sent. Requests that need a new token share one renewal. Processes with the same login also
+//! share renewals: each process takes a lock and reads the stored login again before it renews the token. If the
+//! authorization server cannot be reached, the stored login is kept, and a later request tries the renewal again.
 
 use std::{
     path::PathBuf,
@@ -35,7 +35,7 @@ use crate::{
     state::LoginState,
 };
 
-/// How long a file with a bearer token is not read again.
+/// Minimum interval between reads of a file with a bearer token.
 const TOKEN_FILE_TTL: Duration = Duration::from_secs(10);
 
 /// Authenticates requests to one remote server.
@@ -45,7 +45,7 @@ pub(crate) struct OutgoingAuth {
     pub(super) secrets: OutgoingSecrets,
     pub(super) target: Url,
     ca_bundle: Option<PathBuf>,
-    /// The secret store and the prompts; without it, logins are only in memory.
+    /// Provides the secret store and the prompts; without it, logins are kept only in memory.
     pub(super) environment: Option<Environment>,
     http: OnceCell<GuardedClient>,
     current: RwLock<Option<CurrentToken>>,
@@ -57,7 +57,7 @@ pub(crate) struct OutgoingAuth {
 }
 
 impl OutgoingAuth {
-    /// Creates it for the server at `target`. Reads and sends nothing.
+    /// Creates the authentication to the server at `target`. Reads no files and sends no requests.
     ///
     /// # Errors
     /// `InvalidOption` if the spec requires a token, and requests to the server are not encrypted.
@@ -86,7 +86,7 @@ impl OutgoingAuth {
         })
     }
 
-    /// The name in the secret store under which the login is kept.
+    /// The name under which the login is stored in the secret store.
     pub(crate) fn login_name(&self) -> String {
         let spec = &self.spec;
         let client = [
@@ -98,7 +98,7 @@ impl OutgoingAuth {
             &spec.resource,
         ];
         let mut client: Vec<&str> = client.iter().map(|text| text.as_deref().unwrap_or_default()).collect();
-        // Who asks for few scopes must not get a token for more.
+        // The scopes are part of the name, so that a workload with few scopes does not get a token with more scopes.
         client.extend(spec.scopes.iter().map(String::as_str));
         let mut server = self.target.clone();
         server.set_fragment(None);
@@ -107,8 +107,8 @@ impl OutgoingAuth {
         login_name(server.as_str(), &host, &client.join("\n"))
     }
 
-    /// Takes the configured bearer token or the kept login, so that requests can be sent with it. `handed_over` is a
-    /// login that another process made for this one.
+    /// Loads the configured bearer token or the stored login for the requests. `handed_over` is a login that another
+    /// process has passed to this one.
     ///
     /// # Errors
     /// `InvalidOption` for a token file that cannot be used.
@@ -134,7 +134,7 @@ impl OutgoingAuth {
         Ok(())
     }
 
-    /// Makes sure that there is a token, if options require one: the configured or kept one, or that of a new login.
+    /// If options require a token, makes sure that there is one: a configured token, or that of a stored or new login.
     ///
     /// # Errors
     /// As for [`restore`](Self::restore) and [`log_in`](Self::log_in).
@@ -146,7 +146,7 @@ impl OutgoingAuth {
         }
     }
 
-    /// The state of the login from now on; `None` before there was one, and for a bearer token.
+    /// Subscribes to the state of the login; `None` before the first login, and for a bearer token.
     pub(crate) fn states(&self) -> watch::Receiver<Option<LoginState>> {
         self.state.subscribe()
     }
@@ -180,7 +180,7 @@ impl OutgoingAuth {
             return Ok(Some(current.header));
         }
         if current.is_valid(now) {
-            // Still valid: renewed beside the request.
+            // The token is still valid, so it is renewed concurrently with the request.
             let this = Arc::clone(self);
             tokio::spawn(async move { this.renew_ahead().await });
             return Ok(Some(current.header));
@@ -188,18 +188,18 @@ impl OutgoingAuth {
         self.renew_detached(Some(current.header), Rejection::default()).await.map(Some)
     }
 
-    /// The value of `Authorization` for a request for which the user is not asked to log in. A token that has expired is
-    /// renewed, unless that is under way.
+    /// The value of `Authorization` for a request that must not cause a login prompt. An expired token is renewed,
+    /// unless a renewal is already in progress.
     pub(crate) async fn authorization_without_user(self: &Arc<Self>) -> Option<HeaderValue> {
         if !self.read_current()?.is_valid((self.now)()) {
             let this = Arc::clone(self);
-            // As for other renewals.
+            // In a task of its own, so that the caller cannot interrupt the renewal.
             tokio::spawn(async move { this.renew_ahead().await }).await.ok()?;
         }
         self.current()
     }
 
-    /// Gets another token in a task of its own: a client that disconnects must not interrupt a renewal, whose new refresh
+    /// Gets another token in a task of its own: if a disconnecting client interrupted the renewal, the new refresh
     /// token would be lost.
     async fn renew_detached(
         self: &Arc<Self>,
@@ -211,7 +211,7 @@ impl OutgoingAuth {
         renewing.await.unwrap_or(Err(TokenUnavailable::Unavailable))
     }
 
-    /// Renews the token if it is due, unless that is under way. The user is not asked to log in.
+    /// Renews the token if it is due, unless a renewal is already in progress. The user is not prompted to log in.
     async fn renew_ahead(&self) {
         let Ok(mut renewal) = self.renewal.try_lock() else { return };
         let Some(current) = self.read_current() else { return };
@@ -237,11 +237,11 @@ impl OutgoingAuth {
         }
     }
 
-    /// Returns a token to repeat a request with that the server rejected. `is_repeat` says that it was repeated already:
-    /// then a renewed token is not renewed again, and no second login is made for the same scopes.
+    /// Returns a token with which to repeat a request that the server rejected. If the request has already been
+    /// repeated (`is_repeat`), a renewed token is not renewed again, and no second login is made for the same scopes.
     ///
-    /// # Errors
-    /// Why there is none; `None` if the server's response is for the client, because mcpm has no login here.
+    /// # Errors Why there is no other token; `None` if the client should get the server's response, because mcpm has no
+    /// login to this server.
     pub(crate) async fn after_rejection(
         self: &Arc<Self>,
         used: Option<HeaderValue>,
@@ -266,7 +266,8 @@ impl OutgoingAuth {
                     .is_some_and(|challenge| challenge.param("error") == Some("insufficient_scope"))
     }
 
-    /// Gets another token than `used`: that of another request or process, a renewed one, or that of a new login.
+    /// Gets a token other than `used`: one that another request or process has obtained, a renewed one, or that of a
+    /// new login.
     async fn renew(
         &self,
         used: Option<HeaderValue>,
@@ -294,7 +295,8 @@ impl OutgoingAuth {
         let was_challenged = scopes.iter().all(|scope| renewal.challenged_scopes.contains(scope));
         let renewed = match source {
             TokenSource::LoggedIn if rejection.is_repeat && was_challenged => Err(TokenUnavailable::Rejected),
-            // Renewing helps neither again nor against a lack of scopes, but a login that was made meanwhile may.
+            // Another renewal does not help, and no renewal adds scopes. But a login that another process has made
+            // meanwhile may help.
             TokenSource::Renewed if rejection.is_repeat => {
                 self.take_kept(&mut renewal, self.store().as_ref(), used.as_ref()).await
             }
@@ -315,7 +317,8 @@ impl OutgoingAuth {
         };
         if failure != TokenUnavailable::Unavailable {
             self.keep_missing_scopes(&mut renewal, scopes).await;
-            // Clients may log in by themselves to a server that says nothing of where.
+            // If the server does not name its resource metadata, clients may log in by other means, so the login is not
+            // reported as missing.
             if names_server || renewal.login.is_some() || self.spec.requires_login() {
                 self.set_state(LoginState::NeedsLogin);
             }
@@ -324,7 +327,7 @@ impl OutgoingAuth {
         Err(failure)
     }
 
-    /// Takes the login that another process has renewed, or renews it.
+    /// Takes over the login if another process has renewed it; otherwise renews it.
     pub(super) async fn renew_kept(
         &self,
         renewal: &mut Renewal,
@@ -335,7 +338,7 @@ impl OutgoingAuth {
         if let Some(store) = &store {
             match store.lock(&self.login_name()).await {
                 Ok(Some(lock)) => _lock = Some(lock),
-                // Its refresh token must not be used twice.
+                // Another process is using the refresh token, which must not be used twice.
                 Ok(None) => return Err(TokenUnavailable::Unavailable),
                 Err(error) => tracing::warn!(%error, "a login is renewed without a lock"),
             }
@@ -350,7 +353,7 @@ impl OutgoingAuth {
         self.set_state(LoginState::Refreshing);
         let refreshed = self.refresh(login).await;
         if let Err(TokenRequestError::InvalidGrant(_)) = refreshed {
-            // It stays invalid.
+            // The refresh token stays invalid.
             login.refresh_token = None;
         }
         let mut login = login.clone();
@@ -413,7 +416,7 @@ impl OutgoingAuth {
         Ok(header)
     }
 
-    /// Receivers are only notified of a change.
+    /// Sets the state; receivers are notified only if it changes.
     pub(super) fn set_state(&self, state: LoginState) {
         self.state.send_if_modified(|before| before.replace(state) != Some(state));
     }
@@ -433,7 +436,8 @@ impl OutgoingAuth {
         Ok(header)
     }
 
-    /// The client for this server and what it names. Only a server on a private network may name addresses there.
+    /// The HTTP client for this server and the URLs that it names. Only a server on a private network may name
+    /// addresses on private networks.
     pub(super) async fn http(&self) -> Result<&GuardedClient> {
         self.http
             .get_or_try_init(|| async {

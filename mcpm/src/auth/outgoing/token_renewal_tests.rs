@@ -1,4 +1,4 @@
-//! Tests of renewals over a day, with a clock of their own and a real token endpoint.
+//! Tests of renewals over a simulated day, with a test clock and a real token endpoint.
 
 use std::{
     collections::BTreeMap,
@@ -96,28 +96,28 @@ async fn a_day_of_requests_has_valid_tokens_and_so_has_a_clock_that_jumps() {
     let auth = Arc::new(OutgoingAuth { now, ..auth.expect("the configuration is valid") });
     with_timeout(async {
         auth.restore(Some(&login(endpoint))).await.expect("a login");
-        // The token that is used, and when it was issued.
+        // The number of the current token, and when it was issued.
         let (mut used, mut issued_at) = (0, now());
         for _ in 0..24 * 60 {
             CLOCK.fetch_add(60, Ordering::Relaxed);
             let header = auth.authorization().await.expect("a token").expect("a token");
             assert_eq!(number(&header), used);
             assert!(now() < issued_at + Duration::from_secs(LIFETIME), "an expired token was used");
-            // A renewal ahead of the expiry ends before the next request.
+            // A renewal before the expiry is completed before the next request.
             tokio::task::yield_now().await;
             drop(auth.renewal.lock().await);
             if issued.load(Ordering::Relaxed) > used {
                 (used, issued_at) = (issued.load(Ordering::Relaxed), now());
             }
         }
-        // Each is renewed 5 to 7.5 minutes ahead of its expiry.
+        // Each token is renewed 5 to 7.5 minutes before its expiry.
         assert!((25..=28).contains(&used), "{used} renewals");
 
         // A clock that is ahead makes the token look expired.
         CLOCK.fetch_add(48 * 3600, Ordering::Relaxed);
         let header = auth.authorization().await.expect("a token").expect("a token");
         assert_eq!(number(&header), used + 1);
-        // One that is behind makes it look valid for days; the server tells better.
+        // A clock that is behind makes the token look valid for days, but the server rejects it.
         CLOCK.fetch_sub(96 * 3600, Ordering::Relaxed);
         let header = auth.authorization().await.expect("a token").expect("a token");
         assert_eq!(number(&header), used + 1);
@@ -129,7 +129,7 @@ async fn a_day_of_requests_has_valid_tokens_and_so_has_a_clock_that_jumps() {
     .await;
 }
 
-/// A store that may be read-only for a while.
+/// A store that can be made read-only temporarily.
 #[derive(Debug, Default)]
 struct MemoryStore {
     values: Mutex<BTreeMap<String, Secret>>,
@@ -190,7 +190,7 @@ async fn a_login_that_could_not_be_saved_gives_way_to_a_newer_one() {
         first.restore(None).await.expect("a login");
         store.is_read_only.store(true, Ordering::Relaxed);
         assert_eq!(reject(&first).await, 1);
-        // What is in the store is older.
+        // The login in the store is older, so it is not used.
         assert_eq!(reject(&first).await, 2);
         store.is_read_only.store(false, Ordering::Relaxed);
         second.restore(None).await.expect("a login");

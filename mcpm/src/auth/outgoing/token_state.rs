@@ -6,18 +6,18 @@ use http::HeaderValue;
 
 use super::{challenge::Challenge, kept_login::KeptLogin, unavailable::TokenUnavailable};
 
-/// A token is renewed ahead of its expiry by a tenth of its lifetime, but by no more than this.
+/// A token is renewed a tenth of its lifetime before its expiry. This is the maximum of that margin, without jitter.
 const MAX_RENEWAL_MARGIN: Duration = Duration::from_secs(300);
 /// Pause after a renewal that failed.
 const RENEWAL_PAUSE: Duration = Duration::from_secs(10);
 
-/// The token that requests are sent with.
+/// The token that is sent with requests.
 #[derive(Debug, Clone)]
 pub(super) struct CurrentToken {
     pub(super) header: HeaderValue,
-    /// When it should be renewed.
+    /// When the token should be renewed.
     pub(super) due: Option<SystemTime>,
-    /// When it is no longer valid.
+    /// When the token expires.
     pub(super) expires_at: Option<SystemTime>,
 }
 
@@ -27,7 +27,7 @@ impl CurrentToken {
     }
 }
 
-/// Where a token is from.
+/// The source of a token.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum TokenSource {
     /// The secret store, or another process.
@@ -45,24 +45,24 @@ pub(super) struct Rejection {
     pub(super) challenge: Option<Challenge>,
     /// Whether the server wants more scopes.
     pub(super) is_insufficient_scope: bool,
-    /// Whether the request was repeated already, with a token that it got after an earlier rejection.
+    /// Whether the request was already repeated, with a token that was obtained after an earlier rejection.
     pub(super) is_repeat: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Renewal {
     pub(super) login: Option<KeptLogin>,
-    /// Where its token is from.
+    /// The source of the login's token.
     pub(super) source: TokenSource,
     /// The scopes of the challenge that led to the last login.
     pub(super) challenged_scopes: Vec<String>,
-    /// Why there is no valid token, and until when it is not tried again.
+    /// Why there is no valid token, and the time before which no renewal or login is tried again.
     failure: Option<(TokenUnavailable, Instant)>,
-    /// The same for a token with more scopes, which not all requests need.
+    /// As `failure`, for a token with more scopes, which not all requests need.
     scope_failure: Option<(TokenUnavailable, Instant)>,
-    /// When the user was asked to log in.
+    /// When the user was prompted to log in.
     pub(super) logins: Vec<Instant>,
-    /// When another process had last changed the kept login, as far as this one has looked.
+    /// The time of the last change of the stored login that this process has noticed.
     pub(super) seen_change: Option<SystemTime>,
 }
 
@@ -83,8 +83,8 @@ impl Renewal {
     }
 }
 
-/// When a token is renewed: a tenth of its lifetime before its end, with some jitter, so that many proxies do not renew
-/// at once.
+/// When a token is renewed: a tenth of its remaining lifetime before its expiry, or earlier by some jitter, so that
+/// many proxies do not renew at the same time.
 pub(super) fn renewal_time(expires_at: SystemTime, now: SystemTime) -> SystemTime {
     let left = expires_at.duration_since(now).unwrap_or_default();
     let margin = (left / 10).min(MAX_RENEWAL_MARGIN);

@@ -10,7 +10,7 @@ pub(crate) enum TokenUnavailable {
     LoginRequired,
     /// The authorization server cannot be reached.
     Unavailable,
-    /// The server rejects the token also after a new login, or wants more scopes than it gets.
+    /// The server rejects the token even after a new login, or requires more scopes than the token has.
     Rejected,
 }
 
