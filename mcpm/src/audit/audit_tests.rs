@@ -1,4 +1,4 @@
-//! What an audit log records, redacts and suppresses.
+//! Tests of what an audit log records, redacts and suppresses.
 
 use std::sync::atomic::Ordering;
 

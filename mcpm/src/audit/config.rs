@@ -1,4 +1,4 @@
-//! The file of `--audit-config`: what is recorded, and where.
+//! The configuration of an audit log, and the file of `--audit-config`: which events are recorded, and where.
 
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ pub struct AuditSpec {
     pub include_response_data: bool,
     /// Whether a JSON-RPC error or a tool error makes the outcome an error even if the HTTP status is a success.
     pub detect_application_errors: bool,
-    /// Maximum size of either in bytes; longer data is truncated and marked.
+    /// Maximum recorded size of request data, and of response data, in bytes; longer data is truncated and marked.
     pub max_data_size: usize,
     /// Maximum number of actors of a delegation (claim `act`) that are recorded.
     pub max_delegation_depth: usize,
@@ -73,7 +73,8 @@ pub(crate) enum AuditOwner {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditSink {
-    /// A file in the workload's folder; for a proxy without a workload, the standard output of its process.
+    /// The default: a file in the workload's folder; for a proxy without a workload, the standard output of its
+    /// process.
     Usual,
     /// This file.
     File(PathBuf),
@@ -81,7 +82,7 @@ pub enum AuditSink {
     Stdout,
     /// The standard error of the process.
     Stderr,
-    /// The library's log, as `tracing` events with the target `mcpm::audit`.
+    /// The log of the library: `tracing` events with the target `mcpm::audit`.
     Log,
 }
 
@@ -248,8 +249,8 @@ impl AuditSpec {
     }
 }
 
-/// Resolves the types that are recorded and those that are not. Some must remain, besides those that report gaps
-/// in the log, which are always recorded.
+/// Resolves which event types are recorded. At least one type must remain, in addition to those that report gaps in the
+/// log, which are always recorded.
 fn select_types(
     names: Option<Vec<String>>,
     excluded: Option<Vec<String>>,

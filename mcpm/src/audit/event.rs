@@ -159,7 +159,7 @@ pub(crate) struct Event {
     pub(super) line: Vec<u8>,
 }
 
-/// What every event begins with.
+/// The fields that every event begins with.
 pub(super) struct EventHead<'a> {
     pub(super) kind: EventType,
     pub(super) outcome: AuditOutcome,
@@ -217,7 +217,7 @@ impl<'a> EventFields<'a> {
         Self { line, is_empty: true }
     }
 
-    /// Writes fields for later, without the braces of an object.
+    /// Serializes fields in advance, without the braces of an object.
     pub(super) fn written(write: impl FnOnce(&mut EventFields<'_>)) -> Vec<u8> {
         let mut line = Vec::new();
         write(&mut EventFields { line: &mut line, is_empty: true });
@@ -228,7 +228,7 @@ impl<'a> EventFields<'a> {
         self.line.push(b'}');
     }
 
-    /// Names are identifiers, which need no escapes.
+    /// Field names are identifiers, which need no escapes.
     fn name(&mut self, name: &str) {
         if !std::mem::take(&mut self.is_empty) {
             self.line.push(b',');
@@ -242,12 +242,12 @@ impl<'a> EventFields<'a> {
     pub(crate) fn put(&mut self, name: &str, value: Option<impl Serialize>) {
         if let Some(value) = value {
             self.name(name);
-            // Neither memory nor these values fail.
+            // Writing to memory cannot fail, and neither can serializing these values.
             let _ = serde_json::to_writer(&mut *self.line, &value);
         }
     }
 
-    /// Writes a text of letters, digits and marks that need no escapes.
+    /// Writes a text that consists only of characters that need no escapes.
     pub(crate) fn put_plain(&mut self, name: &str, text: &str) {
         debug_assert!(text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !b"\"\\".contains(&byte)));
         self.name(name);
@@ -264,7 +264,7 @@ impl<'a> EventFields<'a> {
         self.line.push(b'"');
     }
 
-    /// Writes fields that were [`written`](Self::written) before.
+    /// Writes fields that were serialized by [`written`](Self::written).
     pub(crate) fn put_written(&mut self, fields: &[u8]) {
         if !fields.is_empty() && !std::mem::take(&mut self.is_empty) {
             self.line.push(b',');
@@ -307,7 +307,8 @@ impl<'a> EventFields<'a> {
     }
 }
 
-/// Writes a time in milliseconds (RFC 3339). The second is formatted once, since many events have the same one.
+/// Writes a time with milliseconds (RFC 3339). The formatted second is cached, because many events occur in the same
+/// second.
 fn write_time(line: &mut Vec<u8>, time: SystemTime) {
     thread_local! {
         static LAST_SECOND: Cell<(u64, [u8; 19])> =

@@ -1,4 +1,4 @@
-//! Ids of audit events, and digests of session ids, as texts that need no allocation.
+//! Ids of audit events, and digests of session ids, both as texts that need no allocation.
 
 use std::{
     cell::RefCell,
@@ -10,11 +10,11 @@ use foldhash::quality::RandomState;
 
 use crate::redact::hex_digits;
 
-/// Random numbers that are fetched at once.
+/// Number of random numbers that are fetched with one call.
 const FETCHED_RANDOM_NUMBERS: usize = 64;
 /// Maximum number of cached digests.
 const MAX_DIGESTS: usize = 4096;
-/// Longest session id whose digest is cached.
+/// Maximum length of a session id whose digest is cached.
 const MAX_CACHED_ID_BYTES: usize = 128;
 
 /// The id of an event: a random UUID (RFC 9562 section 5.4).
@@ -36,12 +36,13 @@ impl AuditId {
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        // Digits are ASCII.
+        // Hexadecimal digits are ASCII, so this does not fail.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }
 
-/// A digest that tells sessions apart. The id itself would let readers of the log use the session.
+/// The digest of a session id, which identifies the session in the log. With the id itself, readers of the log could
+/// use the session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SessionDigest(pub(crate) [u8; 8]);
 
@@ -73,7 +74,7 @@ impl SessionDigests {
     }
 }
 
-/// Random numbers, of which many are fetched at once, since each call of the operating system takes long.
+/// Returns random bytes. Many are fetched with one call, because each call of the operating system takes long.
 fn random_bytes() -> [u8; 16] {
     thread_local! {
         static FETCHED: RefCell<Vec<[u8; 16]>> = const { RefCell::new(Vec::new()) };

@@ -1,9 +1,9 @@
 //! Rate limits for audit events that unauthenticated peers can cause in any number.
 //!
 //! Each [`LimitedCause`] has its own token bucket and its own allowance of bytes. Only unlimited events refill the
-//! allowances: a flood of any duration fills no more than a share of the log, does not rotate the events of
-//! authenticated callers away, and does not hide other causes. Events beyond a limit are counted, and a summary
-//! event reports their number.
+//! allowances. So a flood of any duration fills no more than a share of the log: it does not cause the events of
+//! authenticated callers to be rotated away, and does not suppress events of other causes. Events beyond a limit are
+//! counted, and a summary event reports their number.
 
 use std::{
     collections::BTreeMap,
@@ -19,13 +19,13 @@ use serde_json::{Map, Value};
 use super::{EventType, put};
 use crate::rate_limit::TokenBucket;
 
-/// Events of one cause that are recorded at once, before the rate applies.
+/// Number of events of one cause that are recorded without delay before the rate applies.
 const BURST: u32 = 256;
-/// Interval at which one more event of a cause may be recorded.
+/// The interval after which one more event of a cause may be recorded.
 const REFILL: Duration = Duration::from_secs(1);
-/// Maximum allowance of a cause, as a fraction of the file size.
+/// Maximum allowance of a cause: the file size divided by this number.
 const MAX_ALLOWANCE: u64 = 32;
-/// Bytes of unlimited events that add one byte to each allowance.
+/// Number of bytes of unlimited events that add one byte to each allowance.
 const BYTES_PER_BYTE: u64 = 16;
 /// Interval between summaries.
 const SUMMARY_INTERVAL: Duration = Duration::from_secs(60);
@@ -74,7 +74,7 @@ pub(super) struct Limit {
 struct LimitState {
     bucket: TokenBucket,
     allowance: u64,
-    /// What was suppressed since the last summary, and since when.
+    /// The events that were suppressed since the last summary, and when the first of them occurred.
     suppressed: Option<(Suppressed, Instant)>,
 }
 
@@ -168,7 +168,7 @@ impl Limit {
         self.has_suppressed.load(Ordering::Relaxed)
     }
 
-    /// Takes what was suppressed for each cause whose summary is due.
+    /// Takes the counts of suppressed events of each cause whose summary is due.
     pub(super) fn due(&self, now: Instant) -> Vec<Suppressed> {
         self.take_if(|state, since| {
             let short = state.allowance >= SUMMARY_BYTES;
@@ -177,7 +177,7 @@ impl Limit {
         })
     }
 
-    /// Takes everything that was suppressed.
+    /// Takes all counts of suppressed events.
     pub(super) fn take(&self) -> Vec<Suppressed> {
         self.take_if(|_, _| true)
     }
@@ -238,7 +238,7 @@ mod tests {
     fn a_flood_of_any_length_fills_no_more_than_a_share_of_a_file() {
         let (limit, begin) = (Limit::new(FILE), Instant::now());
         let mut written = 0;
-        // A month, one event a second from each cause.
+        // For a month, each cause has one event per second.
         for second in 0..30 * 24 * 3600 {
             let now = begin + Duration::from_secs(second);
             for cause in CAUSES {

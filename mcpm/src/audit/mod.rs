@@ -1,8 +1,8 @@
 //! The audit log: requests, their callers and their outcomes, one JSON object per line.
 //!
-//! [`config`] says what is recorded and where, [`event`] in which form; [`sink`] is where lines go. Here events become
-//! lines of a [`line_writer`](crate::line_writer), and it is known which calls are in flight. What an event says of a
-//! request is put together in `proxy/observe/request_audit.rs`.
+//! [`config`] defines which events are recorded and where, [`event`] defines their format, and [`sink`] writes their
+//! lines. This module passes the lines of events to a [`line_writer`](crate::line_writer), and tracks which calls are
+//! in flight. The fields that describe a request are created in `proxy/observe/request_audit.rs`.
 
 mod config;
 mod event;
@@ -45,7 +45,7 @@ use crate::{
 const QUEUE: usize = 8192;
 /// Maximum number of calls in flight that an event lists.
 const MAX_LISTED_CALLS: usize = 32;
-/// Message data beyond this size is recorded without being searched for secrets.
+/// Maximum size of message data that is recorded: larger data cannot be searched for secrets.
 const MAX_INSPECTED_BYTES: usize = 1 << 20;
 /// Claims that identify an actor of a delegation.
 const ACTOR: [&str; 3] = ["sub", "iss", "client_id"];
@@ -65,7 +65,7 @@ pub(crate) struct Audit {
     next: AtomicU64,
 }
 
-/// What events say of a caller.
+/// The fields of events that describe a caller.
 #[derive(Debug)]
 pub(crate) struct CallerFields {
     /// The fields of `subjects`.
@@ -207,8 +207,8 @@ impl Audit {
         self.journal.write_and_wait(event.line.clone()).await
     }
 
-    /// Writes a rate-limited event and waits until it is written. One beyond the limit is counted for the next
-    /// summary event, which counts as written.
+    /// Writes a rate-limited event and waits until it is written. An event beyond the limit is counted for the next
+    /// summary event, and then counts as written.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -227,7 +227,7 @@ impl Audit {
         self.limit.earn(event.line.len() as u64);
     }
 
-    /// The line of a rate-limited event. These may use at most half of the queue.
+    /// The line of a rate-limited event. Such events may use at most half of the queue.
     fn admit(&self, cause: LimitedCause, event: &Event) -> Option<Vec<u8>> {
         let now = Instant::now();
         let room = self.journal.is_below_half_full();
@@ -238,7 +238,7 @@ impl Audit {
         line
     }
 
-    /// Queues one summary event for each cause of which events were suppressed.
+    /// Queues a summary event for each cause with suppressed events.
     fn summarize(&self, suppressed: Vec<Suppressed>) {
         for suppressed in suppressed {
             let mut fields = Map::new();
@@ -265,8 +265,8 @@ impl Audit {
         InFlightGuard { audit: Arc::clone(self), number }
     }
 
-    /// Records a denied connection of the server with the calls in flight, any or none of which may have caused
-    /// it.
+    /// Records a denied connection of the server, with the calls in flight: any of them may have caused the connection,
+    /// or none.
     pub(crate) fn connection_denied(&self, target: Map<String, Value>, extra: Map<String, Value>) {
         if !self.records(EventType::ConnectionRefused) {
             return;
@@ -307,7 +307,7 @@ impl Audit {
         json!({ "truncated": true, "size": text.len(), "text": truncate(&plain, max_bytes) })
     }
 
-    /// Returns what events say of a caller, which is prepared once for all requests with a token.
+    /// Returns the fields that describe a caller. They are prepared once for all requests with the same token.
     pub(crate) fn caller(&self, principal: &Arc<Principal>) -> Arc<CallerFields> {
         self.callers.get_or_insert(principal, || {
             let claim = |name: &&str| principal.claims.get(*name).and_then(Value::as_str);

@@ -1,4 +1,4 @@
-//! Where the lines of the audit log go: a file, a standard stream, or the library's log.
+//! The destination of the lines of the audit log: a file, a standard stream, or the library's log.
 
 use std::path::{Path, PathBuf};
 

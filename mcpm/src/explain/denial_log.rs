@@ -125,7 +125,7 @@ impl DenialRecordBuilder<'_> {
         self
     }
 
-    /// Sets the change that would have allowed the request, if it is more specific than the reason's.
+    /// Sets the change that would have allowed the request, if there is a more specific change than that of the reason.
     pub(crate) fn fix(mut self, fix: Option<&str>) -> Self {
         if let Some(fix) = fix {
             self.record.fix = self.sanitized(fix);
@@ -165,7 +165,7 @@ struct DenialBuffer {
     file: OnceLock<Option<BackgroundLineWriter>>,
 }
 
-/// The file of denials of unauthenticated callers, beside that of the others.
+/// The file for denials of unauthenticated callers, in the same folder as the file for other denials.
 pub(super) fn unauthenticated_path(path: &Path) -> PathBuf {
     path.with_extension("strangers.jsonl")
 }
@@ -213,7 +213,7 @@ impl DenialLog {
         if is_unauthenticated { &self.unauthenticated } else { &self.authenticated }
     }
 
-    /// Adds a denial. From then on it can be explained in this process.
+    /// Adds a denial, which can be explained in this process from then on.
     pub(crate) fn push(&self, denial: DenialRecord) {
         let buffer = self.buffer_for(&denial);
         if let Some(journal) = buffer.journal() {
@@ -222,8 +222,8 @@ impl DenialLog {
         buffer.remember(denial);
     }
 
-    /// Adds a denial and waits until other processes can read it, but only briefly, so that a slow disk delays no
-    /// response.
+    /// Adds a denial and waits until other processes can read it. The wait is short, so that a slow disk does not delay
+    /// the response much.
     pub(crate) async fn push_and_wait(&self, denial: DenialRecord) {
         let buffer = self.buffer_for(&denial);
         let line = buffer.journal().map(|journal| (journal, line(&denial)));

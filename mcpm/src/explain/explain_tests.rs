@@ -1,4 +1,4 @@
-//! Recording and finding denials.
+//! Tests of recording and finding denials.
 
 use super::*;
 use crate::{
@@ -79,7 +79,7 @@ async fn a_slow_disk_holds_up_a_client_for_a_moment_only() {
     let id = DenialId::new();
     let asked = tokio::time::Instant::now();
     recent.push_and_wait(refused(&recent, &id)).await;
-    // By the paused clock of the test.
+    // The elapsed time is that of the paused clock of the test.
     assert!(asked.elapsed().as_secs() < 1 && recent.find(&id).is_some());
     assert_eq!(memory.text(), "");
     drop(go);
@@ -99,7 +99,7 @@ async fn the_denial_log_is_bounded() {
     }
     assert!(recent.find(&ids[0]).is_none() && recent.find(&ids[3999]).is_some());
     assert!(find(&ids[0], &environment(folder.path())).is_none());
-    // No longer in memory, but in the rotated file.
+    // The denial is no longer in memory, but still in the rotated file.
     assert!(recent.find(&ids[3500]).is_none());
     assert!(find(&ids[3500], &environment(folder.path())).is_some());
     let sizes = fs::read_dir(proxy_log_dir(folder.path())).expect("a folder");

@@ -33,10 +33,10 @@ pub struct Explanation {
     pub layer: String,
     /// What the reason means.
     pub meaning: String,
-    /// What usually helps.
+    /// The usual fix.
     pub usual_fix: String,
-    /// The denial, if the id was that of one: what the decision was based on, and the smallest change that would
-    /// have allowed the request.
+    /// The denial, if the id was that of a denial and not of a reason. It contains the inputs of the decision and the
+    /// smallest change that would have allowed the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<DenialRecord>,
 }
@@ -102,7 +102,7 @@ pub(crate) fn workload_log_path(folder: &Path) -> PathBuf {
     folder.join("refusals.jsonl")
 }
 
-/// The files with the denials of a workload, and those that they have replaced.
+/// The files with the denials of a workload, and their rotated files.
 pub(crate) fn workload_log_files(folder: &Path) -> ([PathBuf; 2], [PathBuf; 2]) {
     let path = workload_log_path(folder);
     let files = [denial_log::unauthenticated_path(&path), path];
@@ -117,7 +117,7 @@ pub(crate) fn proxy_log_dir(state_dir: &Path) -> PathBuf {
 
 /// The denial log of workloads that did not start, and so have no folder.
 pub(crate) fn failed_start_log_path(state_dir: &Path) -> PathBuf {
-    // The log of a proxy cannot have this name.
+    // No log of a proxy has this file name.
     proxy_log_dir(state_dir).join("failed.starts.jsonl")
 }
 
@@ -137,7 +137,7 @@ fn find(id: &DenialId, environment: &Environment) -> Option<DenialRecord> {
 
 /// Searches a file for a denial. Lines may be damaged or of another version.
 fn find_in(id: &DenialId, path: &Path) -> Option<DenialRecord> {
-    // Split into bytes, because a damaged line may not be UTF-8.
+    // The lines are read as bytes, because a damaged line may not be UTF-8.
     let lines = BufReader::new(fs::File::open(path).ok()?).split(b'\n');
     let lines = lines.map_while(std::result::Result::ok);
     let with_id = lines.filter(|line| memchr::memmem::find(line, id.as_str().as_bytes()).is_some());

@@ -1,4 +1,4 @@
-//! A file that lines are appended to, with rotation.
+//! A file to which lines are appended, with rotation.
 //!
 //! Several processes may write to one file: each locks it while it writes, and only the process that has locked the
 //! file at the path rotates it.
@@ -16,19 +16,19 @@ use crate::platform::{self, with_mode, without_waiting};
 /// When a file is rotated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rotation {
-    /// Largest size in bytes.
+    /// Maximum size of the file in bytes.
     pub(crate) size: u64,
     /// Number of rotated files that are kept.
     pub(crate) count: u32,
 }
 
-/// The file. The rotated ones are `NAME.1`, `NAME.2` and so on, the newest first.
+/// The file `NAME` with its rotated files `NAME.1`, `NAME.2` and so on, the newest first.
 #[derive(Debug)]
 pub(crate) struct RotatingFile {
     path: PathBuf,
     rotation: Rotation,
     file: File,
-    /// Whether it is a regular file; a device cannot be rotated.
+    /// Whether the file is a regular file; a device cannot be rotated.
     regular: bool,
     /// The size up to which all lines are known to be complete.
     intact_size: u64,
@@ -66,7 +66,7 @@ impl RotatingFile {
         }
     }
 
-    /// Locks a file with room for that many bytes, rotating it if possible, and returns its size.
+    /// Locks the file and returns its size. If `more` bytes do not fit into the file, it is rotated first, if possible.
     fn make_room(&mut self, more: u64) -> io::Result<u64> {
         loop {
             let size = self.lock_current()?;
@@ -95,7 +95,7 @@ impl RotatingFile {
 
     fn rotate(&self) -> io::Result<()> {
         let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-        // After a rotation that failed halfway a number is free: older files need not move again.
+        // If an earlier rotation failed halfway, a number is unused, and older files need not be renamed again.
         let is_there = |number: &u32| fs::symlink_metadata(rotated_path(&self.path, *number)).is_ok();
         let last = (1..self.rotation.count).take_while(is_there).last().unwrap_or_default();
         for number in (1..=last).rev() {
@@ -119,7 +119,7 @@ impl RotatingFile {
     /// Appends lines, while the file is locked.
     fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         let size = self.make_room(lines.len() as u64)?;
-        // Another process may have written meanwhile, and been killed in the middle of a line.
+        // Another process may have written to the file meanwhile, and may have been killed in the middle of a line.
         let torn = size > self.intact_size && is_torn(&self.path, size);
         let begin = if torn { &b"\n"[..] } else { b"" };
         match self.file.write_all(begin).and_then(|()| self.file.write_all(lines)) {
@@ -128,8 +128,8 @@ impl RotatingFile {
                 Ok(())
             }
             Err(error) => {
-                // Some of it may have been written. If that cannot be undone either, the next write begins a new
-                // line.
+                // A part of the lines may have been written. If it cannot be removed either, the next write begins a
+                // new line.
                 if self.regular {
                     let _ = self.file.set_len(size);
                 }
@@ -142,7 +142,7 @@ impl RotatingFile {
 /// Locks the file against other processes until it is unlocked or closed.
 fn lock(file: &File) -> io::Result<()> {
     let locked = file.lock();
-    // File systems without locks are not expected to be shared.
+    // A file system without locks is assumed not to be used by several processes.
     if locked.as_ref().is_err_and(platform::has_no_locks) { Ok(()) } else { locked }
 }
 
@@ -174,13 +174,13 @@ impl LineSink for RotatingFile {
             return self.file.write_all(lines);
         }
         let written = self.append(lines);
-        // Other processes wait for it. It cannot fail for an open file.
+        // Other processes wait for the lock. Unlocking an open file cannot fail.
         let _ = self.file.unlock();
         written
     }
 
     fn max_batch_bytes(&self) -> usize {
-        // A file is rotated when it is full, however many lines are written at once.
+        // A batch of lines is no larger than the room in the file, so that the file is rotated only when it is full.
         let room = self.rotation.size.saturating_sub(self.intact_size);
         usize::try_from(room).map_or(MAX_BATCH_BYTES, |room| room.min(MAX_BATCH_BYTES))
     }
@@ -211,7 +211,7 @@ mod tests {
         for file in [path.clone(), rotated_path(&path, 2)] {
             assert_eq!(fs::metadata(file).expect("a file").mode() & 0o777, 0o600);
         }
-        // A file that another program moved is not written to, also after a reopen.
+        // If another program has moved the file, lines are written to a new file, also after a reopen.
         fs::rename(&path, folder.path().join("taken")).expect("a file");
         file.write(b"d\n").expect("room");
         let mut again = RotatingFile::open(path.clone(), Rotation { size: 10, count: 2 }).expect("a file");
@@ -227,7 +227,7 @@ mod tests {
         for line in ["1\n", "2\n", "3\n"] {
             file.write(line.as_bytes()).expect("room");
         }
-        // A folder is in its place.
+        // The path is now a folder, so the file cannot be reopened.
         fs::rename(&path, folder.path().join("taken")).expect("a file");
         fs::create_dir(&path).expect("a folder");
         for line in ["4\n", "5\n", "6\n"] {
@@ -240,7 +240,7 @@ mod tests {
         fs::remove_dir(&path).expect("a folder");
         file.write(b"7\n").expect("room");
         assert_eq!(text(&path), "7\n");
-        // A file that can never be rotated.
+        // This file cannot be rotated, because the rotated files are folders.
         let mut other = RotatingFile::open(path.clone(), Rotation { size: 3, count: 2 }).expect("a file");
         fs::remove_file(rotated_path(&path, 1)).expect("a file");
         fs::create_dir(rotated_path(&path, 1)).expect("a folder");

@@ -1,6 +1,6 @@
 //! Writes lines on a background thread, so that a slow disk blocks no other task.
 //!
-//! Lines wait in a bounded queue, and lines that are queued at the same time are written at once.
+//! Lines wait in a bounded queue, and lines that are queued at the same time are written together.
 //! [`write_and_wait`](BackgroundLineWriter::write_and_wait) waits until a line is written;
 //! [`post`](BackgroundLineWriter::post) does not. If the queue is full, or the sink fails, lines are dropped and
 //! counted, and a notice with their number is written as soon as that is possible.
@@ -29,18 +29,18 @@ pub(crate) use {
 
 /// Timeout of writing a line that a caller waits for.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a line waits for others that are written with it, unless a caller waits for it: waking the thread for each
-/// line takes longer than writing it.
+/// How long a line is delayed so that further lines can be written together with it, unless a caller waits for the
+/// line. Waking the thread for each line would take longer than writing the line.
 const MAX_WRITE_DELAY: Duration = Duration::from_millis(10);
-/// Most bytes in the queue.
+/// Maximum number of bytes in the queue.
 const MAX_QUEUED_BYTES: usize = 16 << 20;
-/// Why a line is dropped that cannot be queued.
+/// The error of a line that is dropped because it cannot be queued.
 const QUEUE_FULL_MESSAGE: &str = "the queue is full";
 
-/// Creates the line that states how many were dropped.
+/// Creates the notice with the number of dropped lines.
 pub(crate) type LossNotice = Box<dyn Fn(u64) -> Vec<u8> + Send>;
 
-/// Writes lines on a background thread. Dropping it lets the queue be written.
+/// Writes lines on a background thread. After it is dropped, the thread still writes the queued lines.
 #[derive(Debug)]
 pub(crate) struct BackgroundLineWriter {
     queue: Arc<LineQueue>,
@@ -63,7 +63,7 @@ struct LineQueue {
 #[derive(Debug, Default)]
 struct QueuedLines {
     text: Vec<u8>,
-    /// Where each line ends in the text.
+    /// The position in the text where each line ends.
     ends: Vec<usize>,
     /// The lines, by number, whose callers wait until they are written.
     waiting: Vec<(usize, oneshot::Sender<Result<(), WriteError>>)>,
@@ -80,7 +80,7 @@ impl QueuedLines {
 
     fn clear(&mut self) {
         self.text.clear();
-        // Keeps the memory of usual batches only.
+        // Releases memory that only an unusually large batch needed.
         self.text.shrink_to(2 * MAX_BATCH_BYTES);
         self.ends.clear();
         self.waiting.clear();
@@ -93,7 +93,7 @@ impl LineQueue {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a line, and wakes the thread if it waits for one, or if it need not wait for more.
+    /// Adds a line, and wakes the thread if it waits for a first line, or if the batch is due.
     fn push(&self, line: &[u8], written: Option<oneshot::Sender<Result<(), WriteError>>>) {
         let mut lines = self.lock();
         let number = lines.ends.len();
@@ -108,7 +108,7 @@ impl LineQueue {
         }
     }
 
-    /// Waits for lines, and for a moment for more of them. Returns `false` when there will be none.
+    /// Waits for a line, and then briefly for further lines. Returns `false` if the queue is empty and closed.
     fn take(&self, batch: &mut QueuedLines) -> bool {
         batch.clear();
         let mut lines = self.lock();
@@ -201,8 +201,8 @@ impl BackgroundLineWriter {
         self.queue.push(line, None);
     }
 
-    /// Whether less than half of the queue is used. Lines that unauthenticated callers can cause in any number leave
-    /// the other half to the rest.
+    /// Whether less than half of the queue is used. Lines that unauthenticated callers can cause in any number are
+    /// queued only then, so that the other half is left for other lines.
     pub(crate) fn is_below_half_full(&self) -> bool {
         self.queue.room.available_permits() > self.queue.capacity / 2
             && self.queue.bytes.load(Ordering::Relaxed) < MAX_QUEUED_BYTES / 2
@@ -238,7 +238,7 @@ impl BackgroundLineWriter {
 
     /// Waits until all lines that were posted before are written or dropped.
     pub(crate) async fn flush(&self) {
-        // An error is reported where it matters.
+        // An error was already logged.
         let _ = self.write_and_wait(Vec::new()).await;
     }
 }
@@ -258,7 +258,7 @@ impl WriterThread {
             let mut waiting = std::mem::take(&mut batch.waiting).into_iter().peekable();
             let (mut first, mut begin) = (0, 0);
             while first < batch.ends.len() {
-                // As many lines as are written at once, and at least one.
+                // The number of lines that fit into one write; at least one line.
                 let most = self.sink.max_batch_bytes();
                 let fits = batch.ends[first..].partition_point(|end| end - begin <= most).max(1);
                 let (next, end) = (first + fits, batch.ends[first + fits - 1]);
@@ -273,7 +273,7 @@ impl WriterThread {
         }
     }
 
-    /// Writes lines, which begin at `begin` and end at `ends`.
+    /// Writes lines; the first line begins at `begin`, and the lines end at `ends`.
     fn write(&mut self, lines: &[u8], begin: usize, ends: &[usize]) -> Result<(), WriteError> {
         let lost = self.losses.count.swap(0, Ordering::Relaxed);
         let outcome = match (lost, &self.loss_notice) {
@@ -285,7 +285,7 @@ impl WriterThread {
         match &outcome {
             Ok(()) => self.losses.is_reported.store(false, Ordering::Relaxed),
             Err(error) => {
-                // Callers that wait get the error; their lines count as dropped all the same.
+                // Waiting callers get the error, but their lines are counted as dropped too.
                 let begins = std::iter::once(&begin).chain(ends);
                 let own = ends.iter().zip(begins).filter(|(end, begin)| end > begin).count() as u64;
                 self.losses.add(lost + own, &error.0);
@@ -301,7 +301,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Keeps lines in memory, and fails while it is full.
+    /// A sink that keeps lines in memory, and fails while it is full.
     #[derive(Debug, Clone, Default)]
     pub(crate) struct MemorySink {
         lines: Arc<Mutex<Vec<u8>>>,
@@ -343,7 +343,7 @@ pub(crate) mod tests {
         assert_eq!(memory.text(), "a\nlost 2\nd\ne\n");
     }
 
-    /// Blocks until the test lets it write.
+    /// A sink that blocks until the test lets it write.
     #[derive(Debug)]
     pub(crate) struct BlockingSink(pub(crate) std::sync::mpsc::Receiver<()>, pub(crate) MemorySink);
 
@@ -391,7 +391,7 @@ pub(crate) mod tests {
         writer.flush().await;
         writer.flush().await;
         assert!(memory.text().contains("lost 2"), "too many bytes wait");
-        // Written lines make room.
+        // Written lines free room in the queue.
         writer.post(b"b\n");
         writer.flush().await;
         assert!(memory.text().ends_with("b\n"));

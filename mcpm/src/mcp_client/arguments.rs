@@ -1,11 +1,11 @@
-//! Converts arguments that a user types to what the schema of a tool expects.
+//! Converts the texts of arguments that a user types to the types in the schema of a tool.
 
 use serde_json::Value;
 
 use super::options::JsonObject;
 use crate::{Error, ErrorKind, Result};
 
-/// Deepest reference from one part of a schema to another that is followed.
+/// Maximum number of consecutive references (`$ref`) in a schema that are followed.
 const MAX_REFERENCES: usize = 8;
 
 /// Converts `KEY=VALUE` pairs to the arguments of a tool. A value is converted to the type that the input schema has for
@@ -48,10 +48,9 @@ pub fn parse(schema: &JsonObject, pairs: &[impl AsRef<str>]) -> Result<JsonObjec
     Ok(arguments)
 }
 
-/// Checks that all required arguments are there.
+/// Checks that no required argument is missing.
 ///
-/// # Errors
-/// `InvalidOption` names those that are missing.
+/// # Errors `InvalidOption` names the missing arguments.
 pub fn check_required(schema: &JsonObject, arguments: &JsonObject) -> Result<()> {
     let missing: Vec<String> = required(schema)
         .into_iter()
@@ -79,7 +78,7 @@ pub(super) fn convert(name: &str, field: &Value, text: &str) -> Result<Value> {
     convert_in(&Value::Null, name, field, text)
 }
 
-/// Says in words what a field expects.
+/// Describes in words which values a field accepts.
 pub fn expected(field: &Value) -> String {
     if let Some(allowed) = allowed(field) {
         let allowed: Vec<String> = allowed.iter().map(plain).collect();
@@ -117,7 +116,8 @@ fn resolve(root: &Value, field: &Value) -> Value {
     Value::Null
 }
 
-/// Replaces references of alternatives, such as those of an optional value, and lifts what the only one allows.
+/// Replaces references in alternatives, such as those of an optional value. If there is only one alternative besides
+/// `null`, copies its items and allowed values to the field.
 fn with_alternatives(root: &Value, mut field: Value) -> Value {
     for key in ["anyOf", "oneOf"] {
         let Some(alternatives) = field.get_mut(key).and_then(Value::as_array_mut) else { continue };
@@ -158,7 +158,7 @@ fn allowed(field: &Value) -> Option<Vec<Value>> {
     if let Some(values) = field["enum"].as_array() {
         return Some(values.clone());
     }
-    // With titles, as in forms of elicitation.
+    // Values with titles, as in forms of elicitation.
     let titled = field["oneOf"].as_array()?.iter().map(|one| one.get("const").cloned());
     titled.collect()
 }
@@ -173,7 +173,7 @@ fn convert_in(root: &Value, name: &str, field: &Value, text: &str) -> Result<Val
     }
     let kinds: Vec<&str> = types(field).collect();
     if kinds.is_empty() {
-        // A value of any type: JSON, or else text.
+        // The field accepts any type: the text is parsed as JSON if possible, and otherwise stays text.
         return Ok(serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned())));
     }
     let converted = kinds.iter().filter(|kind| **kind != "string").find_map(|kind| {
@@ -186,7 +186,7 @@ fn convert_in(root: &Value, name: &str, field: &Value, text: &str) -> Result<Val
             "object" => value.filter(Value::is_object),
             "array" => value.filter(Value::is_array).or_else(|| {
                 let item = resolve(root, &field["items"]);
-                // Arrays of arrays are typed as JSON.
+                // Users have to type arrays of arrays as JSON.
                 let only =
                     (!types(&item).any(|kind| kind == "array")).then(|| convert_in(root, name, &item, text));
                 only?.ok().map(|only| Value::Array(vec![only]))

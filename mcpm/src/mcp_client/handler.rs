@@ -1,4 +1,4 @@
-//! Answers what a server asks its client.
+//! Handles the requests and notifications of a server to its client.
 
 use rmcp::{
     ClientHandler, ErrorData, RoleClient,
@@ -16,12 +16,12 @@ use super::{
 };
 use crate::{ErrorKind, Result, user_prompt::UserPrompt};
 
-/// How often a field is asked for if the text does not have its type.
+/// Maximum number of prompts for a field whose entered text does not have its type.
 const MAX_ATTEMPTS: usize = 3;
-/// Most questions of one request.
+/// Maximum number of fields of one request.
 const MAX_QUESTIONS: usize = 50;
 
-/// The side of the client that the server calls.
+/// Handles elicitation requests and progress notifications of the server.
 #[derive(Debug)]
 pub(super) struct Handler(ClientOptions);
 
@@ -72,7 +72,8 @@ impl ClientHandler for Handler {
     }
 }
 
-/// Asks for each field of a form; `None` if the user cannot be asked, or gives no fitting answer.
+/// Prompts the user for each field of a form; `None` if the user cannot be prompted, or enters no valid value for a
+/// required field.
 async fn fill_in(prompt: &dyn UserPrompt, message: &str, schema: &JsonObject) -> Result<Option<JsonObject>> {
     let mut answers = JsonObject::new();
     let Some(fields) =
@@ -106,7 +107,7 @@ async fn fill_in(prompt: &dyn UserPrompt, message: &str, schema: &JsonObject) ->
     Ok(Some(answers))
 }
 
-/// The question for a field: the server's message, the field, and what fits.
+/// The prompt for a field: the server's message, the field, and the accepted values.
 fn question(message: &str, name: &str, field: &Value, is_required: bool) -> String {
     let described = field["description"].as_str().or(field["title"].as_str());
     let mut question = match described {

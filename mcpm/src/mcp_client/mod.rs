@@ -1,7 +1,8 @@
-//! A client of an MCP server, to look at what a server offers and to call its tools.
+//! An MCP client that lists the features of a server and calls its tools.
 //!
-//! It speaks over a [`Connection`](crate::stdio_bridge::Connection), so its requests pass the proxy like those of any other client. rmcp implements the
-//! protocol, in both eras. [`arguments`] reads arguments that a user types, and [`handler`] answers the server's questions.
+//! The client uses a [`Connection`](crate::stdio_bridge::Connection), so its requests pass through the proxy like those
+//! of any other client. The crate `rmcp` implements the protocol, in both eras. [`arguments`] converts arguments that a
+//! user types, and [`handler`] responds to requests of the server.
 
 pub mod arguments;
 mod handler;
@@ -28,11 +29,11 @@ pub use options::{ClientOptions, JsonObject, OnProgress, Progress};
 use handler::Handler;
 use options::object;
 
-/// Most items of a list.
+/// Maximum number of items of a list.
 const MAX_ITEMS: usize = 10_000;
-/// Most characters of a server's message in an error.
+/// Maximum length of a server's message in an error, in characters.
 const MAX_MESSAGE_CHARS: usize = 2000;
-/// Longest id of a denial in bytes.
+/// Maximum length of the id of a denial in bytes.
 const MAX_ID_BYTES: usize = 64;
 
 /// A client of one server. Dropping it closes its session.
@@ -42,15 +43,15 @@ pub struct McpClient {
     handshake: Duration,
 }
 
-/// What a server says of itself.
+/// The information that a server sends about itself.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ServerSummary {
-    /// The name of the program, if it says one.
+    /// The name of the server program, if the server sends one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The version of the program.
+    /// The version of the server program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The version of the protocol that client and server agreed on.
@@ -59,7 +60,7 @@ pub struct ServerSummary {
     pub is_stateless: bool,
     /// The capabilities of the server, as it sends them.
     pub capabilities: JsonObject,
-    /// How the server wants to be used.
+    /// The server's instructions for its use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
     /// How long the handshake took, in milliseconds.
@@ -67,8 +68,9 @@ pub struct ServerSummary {
 }
 
 impl McpClient {
-    /// Connects and makes the handshake, in the newest version of the protocol that both sides know. `connect` opens a stream
-    /// with one JSON-RPC message a line; it is called again if the server only knows versions with a session.
+    /// Connects to a server and performs the handshake, in the newest protocol version that both sides support.
+    /// `connect` opens a stream with one JSON-RPC message per line. It is called again if the server supports only
+    /// versions with a session.
     ///
     /// ```no_run
     /// # async fn run(workload: &mcpm::RunningWorkload) -> mcpm::Result<()> {
@@ -83,8 +85,8 @@ impl McpClient {
     /// # }
     /// ```
     ///
-    /// # Errors
-    /// Those of `connect`; `Upstream` if the server rejects the handshake, or the stream ends before.
+    /// # Errors The errors of `connect`; `Upstream` if the server rejects the handshake, or the stream ends before the
+    /// handshake is complete.
     pub async fn connect<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         connect: impl AsyncFn() -> Result<S>,
         options: ClientOptions,
@@ -105,7 +107,7 @@ impl McpClient {
         Ok(Self { service: made.map_err(handshake_error)?, handshake: begin.elapsed() })
     }
 
-    /// Returns what the server said of itself in the handshake.
+    /// Returns the information that the server sent about itself in the handshake.
     pub fn server(&self) -> ServerSummary {
         let info = self.service.peer().peer_info();
         let program = info.as_ref().and_then(|info| info.server_info.clone());
@@ -159,7 +161,7 @@ impl McpClient {
         .await
     }
 
-    /// Reads all pages of a list. A server whose capabilities lack it has an empty one.
+    /// Reads all pages of a list. The list is empty if the server's capabilities do not include it.
     async fn list(
         &self,
         capability: &str,
@@ -188,10 +190,10 @@ impl McpClient {
     }
 
     /// Calls a tool, and returns the result as the server sends it (MCP 2025-11-25, `CallToolResult`). A result whose
-    /// `isError` is true is no error of the call.
+    /// `isError` is true is returned as a result, and not as an error.
     ///
-    /// # Errors
-    /// `Upstream` if the server or the proxy rejects the call; the hint says how a denial is explained.
+    /// # Errors `Upstream` if the server or the proxy rejects the call; the hint of a denial contains the command that
+    /// explains it.
     pub async fn call(&self, tool: &str, arguments: JsonObject) -> Result<JsonObject> {
         let mut request = CallToolRequestParams::new(tool.to_owned());
         request.arguments = Some(arguments);
@@ -228,11 +230,11 @@ fn request_error(error: ServiceError) -> Error {
     }
 }
 
-/// The error for a JSON-RPC error; its message is the server's or the proxy's.
+/// Converts a JSON-RPC error of the server or the proxy, with its message.
 fn rejection_error(rejection: &ErrorData) -> Error {
     let message: String = rejection.message.chars().take(MAX_MESSAGE_CHARS).collect();
     let error = Error::new(ErrorKind::Upstream, message);
-    // A server could give a text for the shell.
+    // The user may paste the hint into a shell, and a server could send a text that is dangerous there.
     let is_id = |id: &&str| id.len() <= MAX_ID_BYTES && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
     match rejection.data.as_ref().and_then(|data| data["refusal"].as_str()).filter(is_id) {
         Some(id) => error.hint(format!("`mcpm explain {id}` shows why")),

@@ -1,4 +1,4 @@
-//! What a client is given, and what it gives back.
+//! The options of a client, and the types of its results.
 
 use std::sync::Arc;
 
@@ -7,30 +7,31 @@ use serde_json::{Map, Value};
 
 use crate::{Error, ErrorKind, Result, user_prompt::UserPrompt};
 
-/// An object of JSON.
+/// A JSON object.
 pub type JsonObject = Map<String, Value>;
 
-/// Gets the progress of calls.
+/// Receives the progress of calls.
 pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
-/// How far a call is, as the server says (MCP 2025-11-25, "Progress").
+/// The progress of a call, as the server reports it (MCP 2025-11-25, "Progress").
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// It increases with each message.
+    /// The progress so far, which increases with each message.
     pub done: f64,
-    /// What `done` is at the end, if that is known.
+    /// The value of `done` when the call is complete, if that is known.
     pub total: Option<f64>,
-    /// What the server does now.
+    /// A description of what the server is doing.
     pub message: Option<String>,
 }
 
 /// Options of a client.
 #[derive(Clone, Default)]
 pub struct ClientOptions {
-    /// Asks the user what a server wants to know (elicitation). By default, the client does not support it.
+    /// Prompts the user for information that a server requests (elicitation). By default, the client does not support
+    /// elicitation.
     pub user_prompt: Option<Arc<dyn UserPrompt>>,
-    /// Gets the progress of calls; by default, it is ignored.
+    /// Receives the progress of calls; by default, progress is ignored.
     pub on_progress: Option<OnProgress>,
 }
 
@@ -40,7 +41,7 @@ impl std::fmt::Debug for ClientOptions {
     }
 }
 
-/// Returns a value of the protocol as JSON.
+/// Converts a value of the protocol to JSON.
 pub(super) fn object(value: &impl Serialize) -> Result<JsonObject> {
     let invalid = |error| Error::new(ErrorKind::Internal, "a message cannot be shown as JSON").source(error);
     match serde_json::to_value(value).map_err(invalid)? {

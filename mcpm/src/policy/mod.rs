@@ -1,8 +1,8 @@
 //! Policies: tool filters and overrides ([`tools`]), and authorization ([`cedar`]).
 //!
-//! The options are resolved once, at the start, into a [`PolicySpec`], which contains the content of files rather
-//! than their paths: a restarted workload uses the same rules even if the files have changed. A [`Policy`] is
-//! created from it and makes the decisions for the proxy's layers. This module does not know HTTP.
+//! The options are resolved once, at the start, into a [`PolicySpec`], which contains the content of files rather than
+//! their paths: a restarted workload uses the same rules even if the files have changed. A [`Policy`], which is created
+//! from the spec, makes the decisions for the proxy's layers. This module does not depend on HTTP.
 
 #[cfg_attr(not(feature = "policy"), path = "cedar/off.rs")]
 pub(crate) mod cedar;

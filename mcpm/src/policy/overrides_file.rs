@@ -1,4 +1,4 @@
-//! The file of `--tools-override`: new names and descriptions of tools.
+//! Reads the file of `--tools-override`, which contains new names and descriptions of tools.
 
 use std::{collections::BTreeMap, fmt, path::Path};
 

@@ -1,7 +1,8 @@
 //! Tool filters and overrides, which apply equally to lists and calls.
 //!
-//! [`ToolPolicy::resolve`] decides, and [`ToolPolicy::list_entry`] uses it: a list contains a tool under a name if
-//! and only if a call of that name reaches that tool. `--tools` uses the names that clients see.
+//! [`ToolPolicy::resolve`] maps the name in a call to a tool, and [`ToolPolicy::list_entry`] uses the same mapping: a
+//! list contains a tool under a name if and only if a call of that name reaches that tool. `--tools` uses the names
+//! that clients see.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -90,7 +91,7 @@ impl ToolPolicy {
             unmatched: Mutex::new(Some(unmatched)),
         };
         for name in tools.allowed.iter().chain(&tools.denied) {
-            // A rule with the old name of a renamed tool would apply to another tool than intended.
+            // A rule with the old name of a renamed tool would apply to a different tool than intended.
             if let Some(new) = overrides.get(name).and_then(|one| one.name.as_ref())
                 && new != name
                 && !tools.renamed.contains_key(name)

@@ -13,10 +13,10 @@ struct Case {
     tools: Vec<String>,
     #[serde(default)]
     overrides: BTreeMap<String, ToolOverride>,
-    /// What clients see, by the server's name; `null` if hidden.
+    /// The tools as clients see them, by the server's name; `null` if hidden.
     #[serde(default)]
     listed: BTreeMap<String, Option<String>>,
-    /// What a call reaches, by the called name.
+    /// The tool that a call reaches, by the called name.
     #[serde(default)]
     called: BTreeMap<String, Option<String>>,
     /// The expected error of the options.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{MIN_SECRET_BYTES, Redactor, credential};
 use crate::options::Secret;
 
-/// A redactor with additional values, which are looked at only in texts that may hold them.
+/// A redactor with additional known values. They are prepared only for texts that may contain them.
 #[derive(Debug)]
 pub(crate) struct ExtendedRedactor<'a> {
     base: &'a Redactor,

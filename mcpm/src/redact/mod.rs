@@ -1,7 +1,7 @@
 //! Redaction of secrets: by their known values, by field names, and by their form.
 //!
-//! It cannot recognize every secret. Known secrets are masked by value ([`Redactor`]); in addition, values of
-//! fields whose names suggest a secret are masked, and so are texts that have the form of a credential.
+//! Redaction cannot recognize every secret. Known secrets are masked by value ([`Redactor`]). In addition, values of
+//! fields whose names suggest a secret are masked, and texts that have the form of a credential.
 
 use std::borrow::Cow;
 
@@ -34,14 +34,14 @@ const SECRET_NAME_PARTS: [&str; 20] = [
     "assertion",
     "otp",
     "pin",
-    // Opaque to all but the server and its client (MCP 2026-07-28): the state of a continued request, and the
+    // Fields that only the server and its client interpret (MCP 2026-07-28): the state of a continued request, and the
     // user's input.
     "requeststate",
     "inputresponses",
 ];
-/// Of those, names that are parts of other words, so that they must match completely.
+/// Those of these names that are also parts of other words, so they must match completely.
 const EXACT_SECRET_NAMES: [&str; 2] = ["otp", "pin"];
-/// Names that only resemble those of secrets: tokens of the protocol for pages and progress.
+/// Names that only resemble those of secrets: the protocol's tokens for pages and progress.
 const NON_SECRET_NAMES: [&str; 5] =
     ["progresstoken", "maxtokens", "inputtokens", "outputtokens", "totaltokens"];
 /// Prefixes by which issuers mark their tokens.
@@ -86,7 +86,7 @@ const SECRET_NAME_STARTS: [u32; 26] = {
     }
     starts
 };
-/// A known value that is shorter is no secret that could be looked for.
+/// Minimum length of a known secret: a shorter one would occur in texts by chance.
 const MIN_SECRET_BYTES: usize = 6;
 
 /// Secrets that are known by value, and additional field names.
@@ -110,7 +110,7 @@ impl Redactor {
             let all = [Some(value), credential].into_iter().flatten();
             self.values.extend(all.filter(|value| value.expose().len() >= MIN_SECRET_BYTES));
         }
-        // The longest first: if a value contains another one, no part of it must remain.
+        // The longest values come first: if a value contains another one, no part of the longer value must remain.
         self.values.sort_by_key(|value| std::cmp::Reverse(value.expose().len()));
     }
 
@@ -124,7 +124,7 @@ impl Redactor {
         map_cow(map_cow(self.redact_known_values(text), strip_url_secrets), redact_credentials)
     }
 
-    /// Masks known values. Done before masking by form, which may mask part of a value and leave the rest.
+    /// Masks known values. This is done before masking by form, which could mask only a part of a value.
     fn redact_known_values<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut known = Cow::Borrowed(text);
         for value in &self.values {
@@ -172,7 +172,7 @@ impl Redactor {
     }
 }
 
-/// Of a header value, the credential, which may occur without its scheme.
+/// The credential in a header value, because it may also occur without its scheme.
 fn credential(value: &str) -> Option<&str> {
     let space = memchr::memchr(b' ', value.as_bytes())?;
     let (scheme, credential) = value.split_at(space);
@@ -195,7 +195,7 @@ fn normalize_name(name: &str) -> String {
 
 /// Whether a name suggests a secret.
 pub(crate) fn is_secret_name(name: &str) -> bool {
-    // Each word of a text comes here, and hardly any has such letters.
+    // This is called for each word of a text, and few words contain such letters.
     let letters =
         name.bytes().filter(|byte| !is_ignored(char::from(*byte))).map(|byte| byte.to_ascii_lowercase());
     let mut before = 0;
@@ -233,7 +233,8 @@ fn is_normalized_secret_name(folded: &str) -> bool {
 /// prefix, passwords in URLs, and values assigned to a name that suggests a secret (`token=...`, `api key: ...`),
 /// as in JSON within a text.
 pub(crate) fn redact_credentials(text: &str) -> Cow<'_, str> {
-    // Names of methods and tools, and most paths: one word that is neither an assignment nor as long as a token.
+    // A fast path for names of methods and tools, and most paths: one word that is not an assignment and shorter than a
+    // token.
     if text.len() < 16 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte)) {
         return Cow::Borrowed(text);
     }
@@ -261,7 +262,7 @@ pub(crate) fn redact_credentials(text: &str) -> Cow<'_, str> {
             if let (Some(range), AssignmentState::ExpectValue, Some(quote)) =
                 (&mut range, assignment, opening_quote(between))
             {
-                // Everything that is quoted, which may be several words.
+                // A quoted value extends to its closing quote, and may contain several words.
                 let end = text[range.end..].find(quote).map_or(range.end, |more| range.end + more);
                 range.end = range.start + text[range.start..end].trim_end_matches('\\').len();
             }
@@ -295,7 +296,7 @@ enum AssignmentState {
 impl AssignmentState {
     /// The part of a word to mask because of the words before it, and the state for the next word.
     fn step(self, word: &str) -> (Option<std::ops::Range<usize>>, Self) {
-        // Quotes within quotes.
+        // Removes the backslashes of quotes within quotes.
         let core = word.trim_matches('\\');
         let start = word.find(core).unwrap_or_default();
         if core.is_empty() {
@@ -417,7 +418,7 @@ pub(crate) fn strip_query(uri: &str) -> &str {
     uri.match_indices(['?', '#']).find(begins).map_or(uri, |(at, _)| &uri[..at])
 }
 
-/// A text whose URLs have neither credentials nor queries and fragments.
+/// Removes credentials, queries and fragments from the URLs in a text.
 fn strip_url_secrets(text: &str) -> Cow<'_, str> {
     const SLASHES: &str = "://";
     let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>' | '`' | '\\');
@@ -462,7 +463,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
         let mut padded = [0; 16];
         padded[..part.len()].copy_from_slice(part);
         let digits = hex_digits(&padded);
-        // Digits are ASCII.
+        // Hexadecimal digits are ASCII, so this does not fail.
         text.push_str(std::str::from_utf8(digits[..part.len()].as_flattened()).unwrap_or_default());
     }
     text

@@ -1,4 +1,4 @@
-//! What is redacted in texts and values, and what is not.
+//! Tests of what is redacted in texts and values, and what is not.
 
 use proptest::prelude::*;
 use serde_json::json;

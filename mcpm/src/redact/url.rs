@@ -1,7 +1,7 @@
 //! Redaction of URLs in messages, plans, lists and logs.
 //!
-//! A query often contains a key, userinfo contains a password, and a fragment may contain a token. All output of
-//! URLs uses these functions.
+//! A query often contains a key, userinfo contains a password, and a fragment may contain a token. All code that
+//! outputs URLs uses these functions.
 
 use url::Url;
 
@@ -16,14 +16,14 @@ pub(crate) fn redact_url(url: &Url) -> String {
     url.into()
 }
 
-/// The same for a text that should be a URL. If it is not one and may contain credentials, only the scheme is
-/// kept, because the position of the credentials is unknown.
+/// Redacts a text that should be a URL, like [`redact_url`]. If the text is not a URL and may contain credentials, only
+/// the scheme is kept, because the position of the credentials is unknown.
 pub(crate) fn redact_url_text(text: &str) -> String {
     // Otherwise the host of `host:1` would be parsed as a scheme.
     if text.contains("://")
         && let Ok(url) = Url::parse(text)
     {
-        // Unchanged: the normal form of a URL may have an additional `/`.
+        // The text is returned unchanged, because the normal form of a URL may have an additional `/`.
         let plain = url.username().is_empty() && url.password().is_none();
         return if plain { before_query(text) } else { redact_url(&url) };
     }

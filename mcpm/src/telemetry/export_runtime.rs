@@ -1,6 +1,6 @@
 //! The thread and runtime on which connections to a collector run.
 //!
-//! It is separate from the program's runtime: a busy or single-threaded program neither delays telemetry nor is
+//! This runtime is separate from that of the program: a busy or single-threaded program neither delays telemetry nor is
 //! delayed by it, and pending telemetry can be sent while the program's runtime shuts down.
 
 use std::thread::{Builder, JoinHandle};
@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Debug)]
 pub(super) struct ExportRuntime {
     handle: Handle,
-    /// The thread waits for this to be dropped.
+    /// The thread ends when this sender is dropped.
     _stop: oneshot::Sender<()>,
 }
 
@@ -28,7 +28,7 @@ impl ExportRuntime {
         Builder::new()
             .name("mcpm-telemetry".to_owned())
             .spawn(move || {
-                // Ends with an error, because nothing is ever sent.
+                // This returns an error when the sender is dropped, because nothing is ever sent.
                 let _ = runtime.block_on(stopped);
             })
             .map_err(failed)?;

@@ -1,8 +1,8 @@
 //! Exporters of spans and metrics to a collector, by OTLP over HTTP or gRPC.
 //!
-//! They run apart from the proxy: the SDK collects on its own threads, which block here, and connections run on
-//! another thread. Headers come from options only: the exporters would also use those of variables such as
-//! `OTEL_EXPORTER_OTLP_HEADERS`, which may be meant for another collector.
+//! Exports do not run on the threads of the proxy: the threads of the SDK block until an export is complete, and the
+//! connections run on another thread. Headers come from options only. The SDK's own exporters would also use variables
+//! such as `OTEL_EXPORTER_OTLP_HEADERS`, which may be meant for another collector.
 
 use std::{
     collections::HashMap,
@@ -99,7 +99,7 @@ impl<'a> ExporterFactory<'a> {
         }
         let trust = TrustStore::with_bundle(spec.ca_bundle.as_deref())?;
         if spec.endpoint.starts_with("https:") {
-            // A machine without certificates is an error of the start, not of each export.
+            // Fails here on a machine without certificates, so that the start fails and not each export.
             trust.connector()?;
         }
         let said = Arc::new(ExportStatus { endpoint: spec.endpoint.clone(), ..ExportStatus::default() });
@@ -120,7 +120,8 @@ impl<'a> ExporterFactory<'a> {
         let exporter = match self.spec.protocol {
             OtlpProtocol::Http => {
                 let endpoint = format!("{}/v1/traces", self.spec.endpoint);
-                // The crate's own exporter, which only checks variables such as `OTEL_EXPORTER_OTLP_COMPRESSION`.
+                // The exporter of the crate is created only to check variables such as
+                // `OTEL_EXPORTER_OTLP_COMPRESSION`, and is not used.
                 let unused = OtlpSpanExporter::builder().with_http().with_endpoint(&endpoint);
                 let unused = unused.with_protocol(opentelemetry_otlp::Protocol::HttpBinary);
                 let unused = unused.with_timeout(EXPORT_TIMEOUT);
@@ -190,7 +191,8 @@ fn exporter_error(error: &ExporterBuildError) -> Error {
     Error::new(ErrorKind::InvalidOption, format!("cannot create the OTLP exporter: {error}"))
 }
 
-/// Opens connections for gRPC, and keeps why one could not be opened: the exporter does not pass it on.
+/// Opens connections for gRPC, and stores why a connection could not be opened, because the exporter does not report
+/// the cause.
 #[derive(Clone)]
 struct ReportingConnector {
     trust: TrustStore,
@@ -265,7 +267,7 @@ pub(super) enum SpanExporter {
 pub(super) struct HttpSpanExporter {
     client: OtlpHttpClient,
     endpoint: Uri,
-    /// The resource of the spans, as it is sent.
+    /// The encoded resource of the spans.
     resource: Vec<u8>,
 }
 
@@ -316,7 +318,7 @@ pub(super) struct TimedExporter<E> {
 }
 
 impl<E> TimedExporter<E> {
-    /// Waits for an export to complete, on the caller's thread, which has no runtime.
+    /// Waits for an export to complete. It blocks the caller's thread, which has no runtime.
     async fn export_with_timeout(&self, sending: impl Future<Output = OTelSdkResult>) -> OTelSdkResult {
         let in_time = async { tokio::time::timeout(EXPORT_TIMEOUT, sending).await };
         let outcome = TokioContext::new(in_time, self.runtime.clone()).await;
@@ -363,7 +365,7 @@ impl PushMetricExporter for TimedExporter<MetricExporter> {
 struct ExportStatus {
     endpoint: String,
     failing: AtomicBool,
-    /// The cause of the last failure, which the exporters do not pass on.
+    /// The cause of the last failure, because the exporters do not report it.
     cause: Mutex<Option<String>>,
 }
 

@@ -24,13 +24,14 @@ const SESSION_BOUNDS: [f64; 12] =
     [1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0, 14400.0, 86400.0];
 /// Maximum number of open sessions whose duration is measured.
 const MAX_OPEN_SESSIONS: usize = 10_000;
-/// A session older than this is dropped when there is no room: most clients never close their sessions.
+/// Age at which an open session is removed if the maximum number is reached, because most clients never close their
+/// sessions.
 const MAX_SESSION_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The metrics.
 #[derive(Debug)]
 pub(crate) struct Instruments {
-    /// HTTP requests, from the first byte to the last; streams that are only read, to the response head.
+    /// HTTP requests, from the first byte to the last; for GET streams, until the response head.
     pub(crate) http: Histogram<f64>,
     /// Active requests, including streams.
     pub(crate) active: UpDownCounter<i64>,

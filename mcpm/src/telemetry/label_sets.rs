@@ -1,11 +1,11 @@
-//! Instruments that are bound to the label sets in use, so that these are not hashed for each measurement.
+//! Instruments that are bound to the label sets in use, so that the label sets are not hashed for each measurement.
 
 use std::sync::{PoisonError, RwLock};
 
-/// Most label sets to which an instrument is bound; others are looked up for each measurement.
+/// Maximum number of label sets to which an instrument is bound; others are looked up for each measurement.
 const MAX_LABEL_SETS: usize = 64;
 
-/// Instruments by their label sets. These are few, so they are compared one after the other.
+/// Instruments by their label sets. There are few label sets, so a lookup compares them one after the other.
 #[derive(Debug)]
 pub(crate) struct LabelSets<K, B>(RwLock<Vec<(K, B)>>);
 
@@ -16,7 +16,7 @@ impl<K, B> Default for LabelSets<K, B> {
 }
 
 impl<K: PartialEq, B> LabelSets<K, B> {
-    /// Measures with the instruments that are bound to a label set. Returns `false` if there are none.
+    /// Measures with the instruments that are bound to a label set. Returns `false` if no instruments are bound to it.
     pub(crate) fn measure(&self, is_wanted: impl Fn(&K) -> bool, measure: impl FnOnce(&B)) -> bool {
         let sets = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let found = sets.iter().find(|(labels, _)| is_wanted(labels));
@@ -47,7 +47,7 @@ mod tests {
         for number in 0..2 * MAX_LABEL_SETS {
             assert_eq!(measured(number), None);
             sets.bind(number, || number);
-            // The first binding stays.
+            // The first binding is kept.
             sets.bind(number, || 0);
             assert_eq!(measured(number), (number < MAX_LABEL_SETS).then_some(number));
         }

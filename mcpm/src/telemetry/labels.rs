@@ -10,7 +10,7 @@ use http::Method;
 
 use super::cut::cut;
 
-/// Replaces all values that are not known.
+/// The label of all unknown values.
 pub(crate) const OTHER: &str = "other";
 /// Maximum number of tool names, and of prompt names.
 const MAX_NAMES: usize = 100;
@@ -46,7 +46,8 @@ pub(crate) fn http_method(method: &Method) -> &'static str {
     }
 }
 
-/// The label of a JSON-RPC error code: codes that the protocol defines or reserves for servers, which are few.
+/// The label of a JSON-RPC error code. Only the few codes that the protocol defines, or reserves for servers, have
+/// their own labels.
 pub(crate) fn rpc_code(code: i64) -> String {
     if matches!(code, -32700 | -32603..=-32600 | -32099..=-32000) {
         code.to_string()

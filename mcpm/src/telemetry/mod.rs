@@ -1,8 +1,8 @@
 //! Telemetry of a proxy: traces and metrics, exported by OTLP or scraped by Prometheus.
 //!
-//! [`spec`] says what was asked for, [`Telemetry`] holds what it takes and ends with its proxy. Nothing here is a
-//! global of the process: two proxies in one program measure apart, and neither sets the program's own providers.
-//! What is measured of a request is decided in [`proxy::observe`](crate::proxy).
+//! [`spec`] is the configuration. [`Telemetry`] contains the tracer, the instruments and the exporters, and ends with
+//! its proxy. No state is global to the process: two proxies in one program measure separately, and neither replaces
+//! the program's own telemetry providers. [`proxy::observe`](crate::proxy) decides what is measured for a request.
 
 mod cut;
 mod export_runtime;
@@ -53,10 +53,10 @@ const MAX_BATCH_SPANS: usize = 512;
 const SPAN_EXPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval of metric exports.
 const METRIC_EXPORT_INTERVAL: Duration = Duration::from_secs(60);
-/// Time limit for exporting what is pending when the proxy stops.
+/// Timeout for exporting pending telemetry when the proxy stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The telemetry of a proxy. Dropping it exports what is pending, without blocking.
+/// The telemetry of a proxy. Dropping it exports pending telemetry, without blocking.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     /// Creates spans, if they are exported.
@@ -185,7 +185,7 @@ impl Telemetry {
         self.serves_path
     }
 
-    /// Ends open sessions, exports what is pending, and waits for that for a limited time.
+    /// Ends open sessions, exports pending telemetry, and waits for the export for a limited time.
     pub(crate) async fn stop(&self) {
         let Some(ending) = self.end() else { return };
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, ending).await.is_err() {
@@ -201,7 +201,7 @@ impl Telemetry {
         }
         let Providers { tracer, meter, engine } = providers;
         let (done, ended) = tokio::sync::oneshot::channel();
-        // Both concurrently, so that neither is delayed by the other.
+        // Both providers are shut down concurrently, so that neither delays the other.
         let metrics = export_runtime::spawn_thread("mcpm-metrics-end", {
             let engine = engine.clone();
             move || {

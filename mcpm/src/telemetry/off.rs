@@ -16,7 +16,7 @@ pub(crate) use traceparent::traceparent_header;
 
 use crate::{Feature, Result, environment::Variables, options::Header};
 
-/// The telemetry of a proxy, which cannot be started.
+/// Stub of the telemetry of a proxy, which this build cannot start.
 #[derive(Debug)]
 pub(crate) struct Telemetry(Infallible);
 
@@ -31,7 +31,7 @@ impl Telemetry {
         Err(Feature::Telemetry.missing("telemetry"))
     }
 
-    /// Returns any value, since there is no telemetry to call it on.
+    /// Returns a value of any type. It is never called, because this type has no values.
     pub(crate) fn never(&self) -> ! {
         match self.0 {}
     }
@@ -53,7 +53,7 @@ impl Telemetry {
     }
 }
 
-/// The trace context of a request, which nothing reads.
+/// Stub of the trace context of a request, which nothing reads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TraceContext(());
 
@@ -73,7 +73,7 @@ impl TraceContext {
     }
 }
 
-/// Values of OTLP headers by name; none, since nothing is exported.
+/// Values of OTLP headers by name; empty, because nothing is exported.
 pub fn listed_headers(_text: &str, _known: &[String]) -> Vec<Header> {
     Vec::new()
 }

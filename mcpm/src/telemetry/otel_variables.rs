@@ -1,7 +1,7 @@
 //! The environment variables `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` (OpenTelemetry, "Environment
 //! Variable Specification").
 //!
-//! Options take precedence. No other variable of OpenTelemetry is read: the endpoint and its credentials are
+//! Options take precedence. No other OpenTelemetry variables are read here: the endpoint and its credentials are
 //! configured by options only.
 
 use std::collections::BTreeMap;

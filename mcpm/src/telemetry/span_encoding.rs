@@ -1,7 +1,8 @@
 //! Encodes spans for OTLP over HTTP (opentelemetry-proto 1, `ExportTraceServiceRequest`).
 //!
-//! The exporter's own types, which are generated from the protocol's files, copy each name and value of an attribute, and
-//! compute the length of each message several times. Here they are written once, in the order of their field numbers.
+//! The exporter's own types, which are generated from the `.proto` files, copy each name and value of an attribute, and
+//! compute the length of each message several times. Here, each field is written once, in the order of the field
+//! numbers.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -22,10 +23,11 @@ pub(super) fn encode_resource(resource: &Resource) -> Vec<u8> {
     encoded.0
 }
 
-/// Encodes spans of one resource, as [`encode_resource`] returns it, and of one scope, of which only the name is encoded.
+/// Encodes the spans of one resource, which [`encode_resource`] has encoded, and of one scope, of which only the name
+/// is encoded.
 pub(super) fn encode_spans(resource: &[u8], spans: &[SpanData]) -> Vec<u8> {
     let scope = spans.first().map_or("", |span| span.instrumentation_scope.name());
-    // About as much as usual spans need.
+    // About the size of usual spans.
     let mut encoded = Encoder(Vec::with_capacity(resource.len() + spans.len() * 512));
     encoded.message(1, |encoded| {
         encoded.0.extend_from_slice(resource);
@@ -39,7 +41,7 @@ pub(super) fn encode_spans(resource: &[u8], spans: &[SpanData]) -> Vec<u8> {
     encoded.0
 }
 
-/// Writes the fields of messages (Protocol Buffers, "Encoding"). Fields with the default value are left out.
+/// Writes the fields of messages (Protocol Buffers, "Encoding"). Fields with the default value are omitted.
 struct Encoder(Vec<u8>);
 
 impl Encoder {
@@ -99,7 +101,7 @@ impl Encoder {
     }
 
     fn flags(&mut self, field: u64, context: &SpanContext, is_remote: bool) {
-        // That it is known whether the parent is remote, and whether it is (trace.proto, `SpanFlags`).
+        // Two bits: that it is known whether the parent is remote, and whether it is remote (trace.proto, `SpanFlags`).
         let remote: u32 = if is_remote { 0x300 } else { 0x100 };
         self.varint(field << 3 | 5);
         self.0.extend_from_slice(&(u32::from(context.trace_flags().to_u8()) | remote).to_le_bytes());
@@ -114,7 +116,7 @@ impl Encoder {
     fn attribute(&mut self, field: u64, key: &str, value: &Value) {
         self.message(field, |encoded| {
             encoded.bytes(1, key.as_bytes());
-            // A value is written even if it is the default one.
+            // A value is written even if it is the default value.
             encoded.message(2, |encoded| match value {
                 Value::Bool(value) => encoded.0.extend_from_slice(&[2 << 3, u8::from(*value)]),
                 Value::I64(value) => {
@@ -125,7 +127,7 @@ impl Encoder {
                     encoded.varint(4 << 3 | 1);
                     encoded.0.extend_from_slice(&value.to_le_bytes());
                 }
-                // There are no arrays; as text, none would be lost.
+                // Strings. mcpm uses no arrays; an array would be written as text, so that it is not lost.
                 text => {
                     let text = text.as_str();
                     encoded.varint(1 << 3 | 2);
@@ -136,11 +138,11 @@ impl Encoder {
         });
     }
 
-    /// A message, whose length is known when it has been written.
+    /// Writes a message, whose length is known only after it has been written.
     fn message(&mut self, field: u64, write: impl FnOnce(&mut Self)) {
         self.varint(field << 3 | 2);
         let start = self.0.len();
-        // Most lengths take one byte.
+        // One byte is reserved for the length, which is enough for most messages.
         self.0.push(0);
         write(self);
         let (begin, end) = (start + 1, self.0.len());
@@ -156,7 +158,7 @@ impl Encoder {
         self.0.remove(begin + more);
     }
 
-    /// Bytes or a text.
+    /// Writes bytes or a text.
     fn bytes(&mut self, field: u64, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.varint(field << 3 | 2);

@@ -1,4 +1,4 @@
-//! W3C Trace Context: read from messages and headers, and written for servers.
+//! The W3C Trace Context of a request, which is read from messages and headers and written for servers.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use opentelemetry::{
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::traceparent::{TRACEPARENT, traceparent_header};
 use crate::redact::hex_digits;
 
-/// The name of the field, in headers and in `_meta` alike (SEP-414).
+/// The name of the field, both in headers and in `_meta` (SEP-414).
 pub(crate) const TRACESTATE: &str = "tracestate";
 
 /// The `traceparent` and `tracestate` of a request.
@@ -55,7 +55,7 @@ impl TraceContext {
         if !span.is_valid() {
             return Self::default();
         }
-        // As the propagator of the SDK writes it, without its formatting.
+        // The same text as the SDK's propagator writes, but without its formatting code, which is slower.
         let (trace, id) = (hex_digits(&span.trace_id().to_bytes()), hex_digits(&span.span_id().to_bytes()));
         let flags = if span.is_sampled() { b"-01" } else { b"-00" };
         let traceparent = [b"00-", trace.as_flattened(), b"-", id.as_flattened(), flags].concat();

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName};
 
-/// The name of the field, in headers and in `_meta` alike (SEP-414).
+/// The name of the field, both in headers and in `_meta` (SEP-414).
 pub(super) const TRACEPARENT: &str = "traceparent";
 const HEADER: HeaderName = HeaderName::from_static(TRACEPARENT);
 

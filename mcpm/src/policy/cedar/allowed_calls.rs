@@ -1,8 +1,8 @@
-//! Remembers which tools and prompts one caller may use, so that policies are not evaluated for each call.
+//! Caches which tools and prompts one caller may use, so that policies are not evaluated for each call.
 //!
 //! A decision depends on the caller, the entity and the context. For one caller and policy set, the context of calls
-//! differs only by the arguments that policies read. So only decisions about calls without such arguments are kept, and
-//! of these only permissions: a denial is evaluated again, because its reasons are logged.
+//! differs only by the arguments that policies read. So only decisions about calls without such arguments are cached,
+//! and of these only permissions: for a denial, the policies are evaluated again, because its reasons are logged.
 
 use std::{
     collections::HashSet,
@@ -13,9 +13,9 @@ use foldhash::quality::RandomState;
 
 use super::{entities::AccessedEntity, values::Arguments};
 
-/// Most names that are kept for one caller, of tools and of prompts.
+/// Maximum number of tool names, and of prompt names, that are cached for one caller.
 const MAX_ALLOWED_NAMES: usize = 64;
-/// Longest name that is kept.
+/// Maximum length of a cached name.
 const MAX_ALLOWED_NAME_BYTES: usize = 128;
 
 type Names = HashSet<Box<str>, RandomState>;
@@ -34,7 +34,7 @@ impl AllowedCalls {
             .is_some_and(|(names, name)| names.read().unwrap_or_else(PoisonError::into_inner).contains(name))
     }
 
-    /// Remembers that a call is permitted, if that holds for each call like it.
+    /// Caches that a call is permitted, if the decision depends only on the caller and the name.
     pub(super) fn insert(&self, used: &AccessedEntity<'_>, arguments: Option<&Arguments>) {
         let Some((names, name)) = self.slot(used, arguments) else { return };
         let mut names = names.write().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +44,8 @@ impl AllowedCalls {
         names.insert(name.into());
     }
 
-    /// The names of such entities, and the entity's own; `None` for calls that differ in more than the name.
+    /// The cached names of entities of this kind, and the name of this entity; `None` if a decision depends on more
+    /// than the name.
     fn slot<'a>(
         &self,
         used: &AccessedEntity<'a>,

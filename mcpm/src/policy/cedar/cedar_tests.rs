@@ -32,7 +32,7 @@ struct Case {
     template: Option<String>,
     annotations: Option<Map<String, Value>>,
     arguments: Option<Value>,
-    /// `allow`, or what the denial names: ids of policies, `nothing`, `undecided`.
+    /// `allow`, or the expected content of the denial: ids of policies, `nothing` or `undecided`.
     expect: String,
 }
 
@@ -363,7 +363,7 @@ proptest! {
         if authorizer.decide(&AccessedEntity::Resource(&uri), None) != Decision::Allowed {
             return Ok(());
         }
-        // Readers that parse, decode, or do both in any order.
+        // Simulates servers that parse the URI, decode it, or do both in any order.
         let mut read = vec![uri];
         for _ in 0..4 {
             let parsed: Vec<String> = read.iter().filter_map(|uri| url::Url::parse(uri).ok()).map(String::from).collect();

@@ -12,7 +12,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ContextAttributes {
     Only(BTreeSet<String>),
-    /// A policy uses the context as a whole.
+    /// All attributes, because a policy uses the context as a whole.
     All,
 }
 
@@ -21,7 +21,8 @@ impl ContextAttributes {
     pub(super) fn used_by(policies: &PolicySet) -> Self {
         let mut names = BTreeSet::new();
         let known = policies.policies().all(|policy| {
-            // In Cedar's JSON format, an attribute access is the only use of the context that is not of the whole.
+            // In Cedar's JSON format, any use of the context other than an attribute access is a use of the whole
+            // context.
             policy.to_json().is_ok_and(|policy| collect(&policy, &mut names))
         });
         if known { Self::Only(names) } else { Self::All }

@@ -61,7 +61,7 @@ pub(super) struct CedarNames {
 }
 
 impl<'a> AccessedEntity<'a> {
-    /// The alternative forms of its URI, for which it is decided as well.
+    /// The alternative forms of the entity's URI, for which policies are evaluated as well.
     ///
     /// # Errors
     /// Why no decision is possible.
@@ -174,7 +174,7 @@ impl EntityMapping {
                     _ => Some(Expression::new_string(words.join(" "))),
                 }
             } else {
-                // A claim that Cedar cannot represent is omitted, which cannot permit anything.
+                // A claim that Cedar cannot represent is omitted; a missing claim cannot permit anything.
                 values::to_cedar(claim).ok().flatten()
             };
             claims.extend(shown.map(|shown| (format!("claim_{name}"), shown)));

@@ -1,4 +1,4 @@
-//! The file of `--authz-config`.
+//! Reads the file of `--authz-config`, which contains Cedar policies and their settings.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ struct AuthorizationDocument {
     kind: String,
     #[serde(default)]
     cedar: Option<Section>,
-    /// Accepted only to give a specific error: the section of the other type.
+    /// The section of another authorization type; accepted only to return a specific error.
     #[serde(default)]
     pdp: Option<serde::de::IgnoredAny>,
 }

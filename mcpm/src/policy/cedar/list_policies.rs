@@ -1,8 +1,8 @@
-//! Policies for filtering lists: a list contains what the caller may use with some arguments.
+//! Policies for filtering lists: a list contains the entities that the caller may use with at least some arguments.
 //!
-//! A list is requested before there are arguments. So these policies replace each condition on arguments by `true`
-//! in `permit` and by `false` in `forbid`. What they deny is denied for all arguments, so nothing can be called
-//! that no list contains.
+//! A list is requested before there are arguments. So these policies replace each condition on arguments by `true` in
+//! `permit` and by `false` in `forbid`. A list omits an entity only if these policies deny it, and then it is denied
+//! with any arguments. So no entity can be called that its list does not contain.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,8 @@ impl ListPolicies {
             let id = error.policy_id();
             let permits = self.policies.policy(id).is_some_and(|policy| policy.effect() == Effect::Permit);
             match (permits, self.reading_arguments.contains(id)) {
-                // Without this policy, nothing permits; a `forbid` policy would be named as the reason.
+                // The failing `permit` policy may permit the entity with arguments. It counts as permitting if no
+                // policy decided: a `forbid` policy would be named as the reason.
                 (true, true) => permitted |= response.diagnostics().reason().next().is_none(),
                 (true, false) | (false, true) => {}
                 (false, false) => forbidden = true,

@@ -1,10 +1,10 @@
 //! Authorizes callers by Cedar policies.
 //!
-//! [`file`] reads the configuration, and [`schema`] checks the names in policies. [`entities`] maps callers, tools, prompts
-//! and resources to Cedar entities, [`values`] maps JSON to Cedar values, and [`context`] finds the attributes that
-//! policies read. [`list_policies`] derives the policies for lists, [`uri_forms`] the forms of a URI that are evaluated,
-//! and [`allowed_calls`] remembers permissions. Decisions fail closed: what no policy permits is denied, and a `forbid`
-//! policy that cannot be evaluated forbids.
+//! [`file`] reads the configuration, and [`schema`] checks the names in policies. [`entities`] maps callers, tools,
+//! prompts and resources to Cedar entities, [`values`] maps JSON to Cedar values, and [`context`] finds the attributes
+//! that policies read. [`list_policies`] derives the policies for lists, [`uri_forms`] computes the forms of a URI for
+//! which policies are evaluated, and [`allowed_calls`] caches permissions. Decisions fail closed: a request that no
+//! policy permits is denied, and a `forbid` policy that cannot be evaluated forbids the request.
 
 mod allowed_calls;
 mod context;
@@ -89,7 +89,7 @@ impl Authorization {
         let scheme = EntityMapping::new(spec, server)?;
         let names = SchemaNames::known(scheme.group(), &entities)
             .map_err(|error| invalid(format!("`entities_json` is invalid: {error}")))?;
-        // In the order of the configuration.
+        // The policies are reported in the order of the configuration.
         for number in 0..spec.policies.len() {
             let id = PolicyId::new(format!("policy{number}"));
             if let Some(Err((what, hint))) = policies.policy(&id).map(|policy| names.check(policy)) {

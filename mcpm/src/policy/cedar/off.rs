@@ -13,7 +13,7 @@ pub(in crate::policy) fn read(path: &Path) -> Result<AuthorizationSpec> {
     file::read(path)
 }
 
-/// The loaded policies, which cannot be loaded.
+/// Stub of the loaded policies, of which this build has no values.
 #[derive(Debug)]
 pub(crate) struct Authorization(Infallible);
 
@@ -22,7 +22,7 @@ impl Authorization {
         Err(Feature::Policy.missing("authorization"))
     }
 
-    /// Returns any value, since there are no policies to call it on.
+    /// Returns a value of any type. It is never called, because this type has no values.
     pub(crate) fn never(&self) -> ! {
         match self.0 {}
     }

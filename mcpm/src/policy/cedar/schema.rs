@@ -1,8 +1,8 @@
 //! The schema of requests: the names that policies may use.
 //!
-//! A policy with another entity type or action applies to no request. In a `permit` policy that would show at the
-//! first denial; in a `forbid` policy, never. Attributes have no schema, because claims and arguments are
-//! arbitrary.
+//! A policy with an unknown entity type or action applies to no request. In a `permit` policy, the mistake would be
+//! noticed at the first denial; in a `forbid` policy, it would never be noticed. Attributes have no schema, because
+//! claims and arguments are arbitrary.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ const TYPES: [&str; 6] = ["Action", "Client", "MCP", "Prompt", "Resource", "Tool
 /// The actions of requests.
 const ACTIONS: [&str; 3] = ["call_tool", "get_prompt", "read_resource"];
 
-/// Entity types, and ids of actions.
+/// The known entity types and ids of actions.
 #[derive(Debug, Default)]
 pub(super) struct SchemaNames {
     types: BTreeSet<String>,

@@ -12,9 +12,9 @@ const MAX_DECODINGS: usize = 3;
 /// The alternative forms of a URI.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct UriForms {
-    /// Forms that a server may treat as another resource: all must be permitted.
+    /// Forms that a server may treat as a different resource: each of them must be permitted.
     pub(super) distinct: Vec<String>,
-    /// Other spellings of the same resource: none may be forbidden.
+    /// Other spellings of the same resource: none of them may be forbidden.
     pub(super) equivalent: Vec<String>,
 }
 

@@ -1,8 +1,8 @@
 //! Conversion of JSON values to Cedar values, and the arguments of calls.
 //!
 //! Integers become `Long`, other numbers `decimal` with four decimal places; arrays become sets, objects become
-//! records. `null` is omitted. A number that neither type can represent is rejected, so that no policy overlooks
-//! it; so is an input over the limits, because a Cedar value takes many times the size of the JSON text.
+//! records. `null` is omitted. A number that neither type can represent is rejected, so that no policy overlooks it. An
+//! input over the limits is also rejected, because a Cedar value takes many times the size of the JSON text.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::mcp::fields::Fields;
 const MAX_DEPTH: usize = 32;
 /// Maximum size of the arguments that policies read, in bytes.
 const MAX_ARGUMENT_BYTES: usize = 256 << 10;
-/// Maximum number of values in them.
+/// Maximum number of values in these arguments.
 const MAX_VALUES: usize = 10_000;
 /// Prefix of the attributes of arguments.
 const ARGUMENT_PREFIX: &str = "arg_";
@@ -30,9 +30,9 @@ const MAX_DECIMAL: f64 = 922_337_203_685_477.0;
 /// Why arguments cannot be converted for policies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ArgumentsError {
-    /// They are ambiguous or malformed.
+    /// The arguments are ambiguous or malformed.
     Unclear(String),
-    /// Cedar has no value for them.
+    /// The arguments have no representation in Cedar, or are over the limits.
     Undecided(String),
 }
 
@@ -83,12 +83,12 @@ impl Arguments {
         Ok(Self { names, values: values.collect::<Result<_, _>>()? })
     }
 
-    /// Whether policies read any of them.
+    /// Whether policies read any of the arguments.
     pub(super) fn are_read(&self) -> bool {
         !self.values.is_empty()
     }
 
-    /// What all of them are called, for people.
+    /// The names of all arguments, as a text for messages.
     pub(crate) fn names(&self) -> String {
         self.names.join(", ")
     }
