@@ -1,8 +1,9 @@
 //! The `initialize` handshake that several legacy clients share with one stdio server.
 //!
-//! A process accepts one handshake, clients bring one each, and the server's requests depend on it. So a process is
-//! shared by clients with the same parameters: the first handshake is sent to the server unchanged, later clients get
-//! the same response. After a restart the handshake is replayed.
+//! A process accepts only one handshake, but each client sends one, and which requests the server may send depends on
+//! the client's capabilities in it. So only clients with the same parameters share a process: the handshake of the
+//! first client is sent to the server unchanged, and later clients get the same response. After a restart of the
+//! process, the handshake is replayed.
 
 use std::sync::Arc;
 
@@ -12,13 +13,14 @@ use serde_json::{Map, Value, value::RawValue};
 
 use crate::mcp::message::{Message, Span, result_response, shortened, splice};
 
-/// Largest `initialize` request in bytes: it is kept as long as its process.
+/// Maximum size of an `initialize` request in bytes, which is kept as long as its process.
 pub(crate) const MAX_INITIALIZE_BYTES: usize = 256 << 10;
 
-/// Largest response to `initialize` in bytes: it is kept as long as its process, and copied for each client.
+/// Maximum size of the response to `initialize` in bytes, which is kept as long as its process, and copied for each
+/// client.
 pub(crate) const MAX_RESULT_BYTES: usize = 1 << 20;
 
-/// The requests that a client lets the server make.
+/// The kinds of requests that a client accepts from the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ClientCapabilities {
     sampling: bool,
@@ -42,7 +44,7 @@ impl ClientCapabilities {
         }
     }
 
-    /// Whether the client declared any of them.
+    /// Whether the client declared any of these capabilities.
     pub(crate) fn any(self) -> bool {
         self != Self::default()
     }
@@ -77,7 +79,7 @@ struct InitializeMeta<'a> {
 }
 
 impl Initialize {
-    /// Parses the parameters of the request, or returns what is wrong with them.
+    /// Parses the parameters of the request. The error describes what is wrong with them.
     pub(crate) fn read(message: Message) -> Result<Self, String> {
         let params: InitializeRequestParams<'_> =
             serde_json::from_str(message.params()).map_err(|error| shortened(&error))?;
@@ -88,7 +90,7 @@ impl Initialize {
         let version_span = message.span_of(params.protocol_version);
         let token = params.meta.and_then(|meta| meta.progress_token);
         let token_span = token.map(|token| message.span_of(token));
-        // A copy, since the original would keep the whole buffer of its connection.
+        // A copy, because the original would retain the whole read buffer of its connection.
         let message = message.into_owned();
         Ok(Self { version, version_span, token_span, capabilities: Arc::new(capabilities), message })
     }
@@ -111,9 +113,9 @@ impl Initialize {
         self.version == other.version && self.capabilities == other.capabilities
     }
 
-    /// Whether a process that was initialized with these parameters can serve a client with `other`: with the same
-    /// version, and no capability that the process does not know of. The client gets no request that it cannot
-    /// handle.
+    /// Whether a process that was initialized with these parameters can serve a client with `other`: both have the same
+    /// version, and the client has no capability that the process does not know of. The client never gets a request
+    /// that it cannot handle.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         self.version == other.version
             && other.capabilities.iter().all(|(name, value)| self.capabilities.get(name) == Some(value))

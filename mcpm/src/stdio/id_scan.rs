@@ -2,7 +2,7 @@
 
 use crate::mcp::message::MAX_ID_BYTES;
 
-/// Longest field name that is compared, with its quotes.
+/// Maximum length of a field name that is compared, including its quotes.
 const MAX_FIELD_NAME_BYTES: usize = "\"method\"".len();
 
 /// Scans the fields of the outermost object in any order: some servers write the id last.
@@ -11,9 +11,9 @@ pub(crate) struct IdScan {
     depth: usize,
     in_string: bool,
     is_escaped: bool,
-    /// What the current text is.
+    /// The kind of the current text.
     part: Part,
-    /// The current text; it is cut off once it is longer than any text that is compared.
+    /// The current text; it is truncated once it is longer than any text that is compared.
     text: Vec<u8>,
     id: Option<String>,
     has_method: bool,
@@ -21,7 +21,7 @@ pub(crate) struct IdScan {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// Neither a field name nor an id.
+    /// Any text other than a field name or an id.
     #[default]
     Other,
     Name,
@@ -67,7 +67,7 @@ impl IdScan {
         match byte {
             b'{' | b'[' => {
                 self.depth += 1;
-                // Only objects have field names, and no id is an object or an array.
+                // Only objects have field names, and an id is never an object or an array.
                 self.part = if self.depth == 1 && byte == b'{' { Part::Name } else { Part::Other };
                 self.text.clear();
             }

@@ -20,12 +20,12 @@ use crate::{
     },
 };
 
-/// Longest line that is accepted. A call whose response is longer gets an error.
+/// Maximum length of a line. A call whose response is longer gets an error.
 const MAX_LINE_BYTES: usize = 32 << 20;
-/// Buffer capacity reserved for reads, and the rest at which it is reserved again.
+/// The capacity that is reserved in the buffer for reads, and the remaining capacity below which more is reserved.
 const READ_SIZE: usize = 64 << 10;
 const MIN_READ_CAPACITY: usize = 4 << 10;
-/// Most lines that are written with one call, and most bytes that are copied for that.
+/// Maximum number of lines that are written with one call, and maximum number of bytes that are copied for that call.
 const MAX_BATCH_LINES: usize = 64;
 const MAX_BATCH_BYTES: usize = 64 << 10;
 
@@ -157,7 +157,7 @@ impl LineSplitter {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Passes all complete lines on.
+    /// Passes all complete lines to `take`.
     pub(crate) fn drain_lines(&mut self, mut take: impl FnMut(Line)) {
         while let Some(at) = memchr::memchr(b'\n', &self.buffer[self.scanned..]) {
             let mut line = self.buffer.split_to(self.scanned + at + 1);
@@ -183,7 +183,7 @@ impl LineSplitter {
         if let Some(why) = skipped {
             let (_, scan) = self.oversized.get_or_insert_with(|| (why, IdScan::default()));
             scan.feed(&self.buffer);
-            // A skipped line need not stay allocated.
+            // The memory of a skipped line is released.
             self.buffer = BytesMut::new();
             self.scanned = 0;
             self.booking.shrink(0);

@@ -1,4 +1,4 @@
-//! A stdio server that is an ordinary process of this machine.
+//! Runs a stdio server as an ordinary process of this machine.
 
 use std::{ffi::OsString, process::Stdio, time::Duration};
 
@@ -68,7 +68,7 @@ impl ProcessControl for LocalControl {
     }
 
     async fn stop(&mut self, grace: Duration) {
-        // Most servers exit when their input ends; the signal is for the others.
+        // Most servers exit when their input ends, so the signal is sent only to those that do not.
         let by_itself = grace / 2;
         if tokio::time::timeout(by_itself, self.0.wait()).await.is_ok() {
             return;

@@ -1,9 +1,9 @@
-//! Stdio servers: processes that are supervised, and multiplexed among clients.
+//! Stdio servers: their processes are supervised, and multiplexed among clients.
 //!
 //! [`process_pool`] starts and ends processes, [`process_supervisor`] restarts one, [`lines`] moves lines between a
 //! process's pipes and its [`mux`], which assigns each response to its caller, and [`router`] selects the process that
-//! serves a client. The proxy's bridge connects them to HTTP. A translation between protocol eras belongs between the
-//! bridge and the multiplexer.
+//! serves a client. The proxy's bridge connects these components to HTTP. A translation between protocol eras would
+//! belong between the bridge and the multiplexer.
 
 pub(crate) mod handshake;
 pub(crate) mod id_scan;

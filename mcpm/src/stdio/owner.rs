@@ -15,7 +15,7 @@ pub(crate) struct Owner {
 
 impl Owner {
     pub(crate) fn new(issuer: &str, subject: &str, client: &str) -> Self {
-        // As JSON, so that no two owners have one key. Writing strings to memory does not fail.
+        // The key is JSON, so that different owners have different keys. Serializing strings to memory does not fail.
         let key = serde_json::to_string(&[issuer, subject, client]).unwrap_or_default();
         let caller_key = serde_json::to_string(&[issuer, subject]).unwrap_or_default();
         Self { key: key.into(), caller_key: caller_key.into() }
@@ -30,7 +30,7 @@ impl Owner {
         self.key.is_empty()
     }
 
-    /// Returns issuer, subject and client, for people.
+    /// Returns issuer, subject and client as a text for messages.
     pub(crate) fn as_str(&self) -> &str {
         &self.key
     }
@@ -47,15 +47,15 @@ pub(crate) fn account_of(owner: Option<&Owner>) -> Arc<Account> {
     owner.map_or_else(Account::new, |owner| Account::of(Payer::Person(Arc::clone(owner.caller_key()))))
 }
 
-/// The owners that a process has served since it was started. A process that has served several may send a message
-/// about any of them at any time, even when only one is left.
+/// The owners that a process has served since it was started. A process that has served several owners may send a
+/// message about any of them at any time, even when only one of them still uses it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum ProcessOwners {
     #[default]
     None,
-    /// `None` without authentication.
+    /// One owner; `None` without authentication.
     One(Option<Owner>),
-    /// Several clients of one user.
+    /// Several clients of one caller.
     OnePerson(Arc<str>),
     Several,
 }
@@ -78,12 +78,12 @@ impl ProcessOwners {
         }
     }
 
-    /// Whether it has served several owners, which may be clients of one user.
+    /// Whether the process has served several owners, which may be clients of one caller.
     pub(crate) fn is_several(&self) -> bool {
         matches!(self, Self::OnePerson(_) | Self::Several)
     }
 
-    /// Whether it has served this user only, with any clients.
+    /// Whether the process has served only this caller, through any of its clients.
     pub(crate) fn is_of_person(&self, owner: &Owner) -> bool {
         match self {
             Self::One(Some(one)) => one.caller_key() == owner.caller_key(),
@@ -92,7 +92,7 @@ impl ProcessOwners {
         }
     }
 
-    /// Whether it has served no other owner.
+    /// Whether the process has served no other owner.
     pub(crate) fn is_exclusive_to(&self, owner: Option<&Owner>) -> bool {
         match self {
             Self::None => true,

@@ -1,4 +1,4 @@
-//! A process of a stdio server, and the trait that starts one.
+//! A process of a stdio server, and the trait that starts it.
 
 use std::{fmt, time::Duration};
 
@@ -12,18 +12,18 @@ use crate::{Result, runtime::Exit};
 /// Starts processes of one stdio server.
 #[async_trait]
 pub trait Spawn: Send + Sync + fmt::Debug {
-    /// Starts a process. `slot` identifies it among the server's processes, from 0; a slot is used again when its
+    /// Starts a process. `slot` is its number among the server's processes, from 0; a slot is used again when its
     /// process has ended.
     async fn spawn(&self, slot: usize) -> Result<Process>;
 }
 
 /// A running process of a stdio server.
 pub struct Process {
-    /// Its standard input.
+    /// The standard input of the process.
     pub stdin: Box<dyn AsyncWrite + Send + Unpin>,
-    /// Its standard output.
+    /// The standard output of the process.
     pub stdout: ProcessOutput,
-    /// Ends it, and reports how it ended.
+    /// Ends the process, and reports how it ended.
     pub control: Box<dyn ProcessControl>,
 }
 
@@ -56,18 +56,18 @@ pub trait ProcessControl: Send {
     /// Waits until the process has ended.
     async fn wait(&mut self) -> ProcessExit;
 
-    /// Waits a part of `grace` for the process, whose input is being closed, then asks it to end, and kills it
-    /// after the rest.
+    /// Ends the process, whose input is being closed: waits for a part of `grace`, then sends a termination signal, and
+    /// kills the process when `grace` is over.
     async fn stop(&mut self, grace: Duration);
 }
 
 /// How a process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessExit {
-    /// Its exit code, if that is known.
+    /// The exit code, if it is known.
     pub exit: Option<Exit>,
-    /// A sentence fragment for people, with the last lines of its output, such as "exited with code 3".
+    /// A sentence fragment for messages, such as "exited with code 3", with the last lines of the output.
     pub reason: String,
-    /// Whether the cause lies outside the server and will pass, such as a restart of the engine.
+    /// Whether the cause is outside of the server and temporary, such as a restart of the engine.
     pub transient: bool,
 }

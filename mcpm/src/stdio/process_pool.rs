@@ -1,4 +1,4 @@
-//! Supervises the processes of a stdio server, whose number is limited.
+//! Manages the processes of a stdio server, and limits their number.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -27,9 +27,9 @@ use crate::{
     },
 };
 
-/// Longest wait before a process is added again after some did not start.
+/// Maximum delay before another process is added after some did not start.
 const MAX_START_BACKOFF: Duration = Duration::from_secs(30);
-/// Commands that the supervisor of a process has not received yet.
+/// Maximum number of commands that the supervisor of a process has not received yet.
 const COMMAND_QUEUE_LEN: usize = 4;
 /// The reason of errors after the pool was stopped.
 const STOPPING_MESSAGE: &str = "the proxy is stopping";
@@ -41,7 +41,7 @@ pub(crate) struct PoolConfig {
     /// Timeout of the first response of a process.
     pub(crate) ready_timeout: Duration,
     pub(crate) limits: MuxLimits,
-    /// Most processes, including those that are ending.
+    /// Maximum number of processes, including those that are ending.
     pub(crate) max_processes: usize,
     pub(crate) on_event: OnEvent,
 }
@@ -57,7 +57,7 @@ impl std::fmt::Debug for PoolConfig {
 
 /// The processes of one server, limited in number.
 ///
-/// A process counts until it has ended, so that a slow end cannot be used to have more of them.
+/// A process is counted until it has ended, so that clients cannot get more processes by making some end slowly.
 #[derive(Debug)]
 pub(crate) struct ProcessPool {
     config: PoolConfig,
@@ -70,13 +70,13 @@ struct PoolState {
     processes: Vec<PooledProcess>,
     /// Processes that are no longer needed, while they end.
     ending: JoinSet<()>,
-    /// Slots of those, which no other process can have yet.
+    /// The slots of these processes, which cannot be assigned to other processes yet.
     ending_slots: Vec<usize>,
     /// Whether the last event of the server as a whole was that it is ready.
     is_ready: bool,
     /// Why no more processes are started.
     closed_reason: Option<String>,
-    /// Added processes in a row that did not start, and when the next one may be added.
+    /// The number of consecutively added processes that did not start, and when the next one may be added.
     failed_starts: u32,
     retry_at: Option<Instant>,
 }
@@ -119,7 +119,7 @@ impl ProcessPool {
         ending.join_all().await;
     }
 
-    /// Ends all processes without grace.
+    /// Ends all processes without a grace period.
     pub(crate) fn abort(&self) {
         let mut state = self.lock();
         state.closed_reason = Some(STOPPING_MESSAGE.to_owned());
@@ -164,7 +164,7 @@ impl ProcessPool {
         mux
     }
 
-    /// Applies an event of one process, and passes on what it means for the server as a whole.
+    /// Applies an event of one process, and reports the resulting event of the server as a whole.
     fn report(&self, slot: usize, event: ProcessEvent) {
         let mut state = self.lock();
         let others_ready = state.processes.iter().any(|other| other.slot != slot && other.is_ready);
@@ -197,7 +197,7 @@ impl ProcessPool {
                     state.retry_at = Some(Instant::now() + start_backoff(state.failed_starts));
                 }
                 if state.processes.is_empty() {
-                    // The receiver of the event tells the user.
+                    // Only an info message, because the receiver of the event informs the user.
                     tracing::info!(
                         process,
                         reason = ended.reason,
@@ -220,12 +220,12 @@ impl ProcessPool {
     }
 
     fn lock(&self) -> MutexGuard<'_, PoolState> {
-        // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+        // No code panics while it holds the lock, so the state of a poisoned lock is consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the wait after a number of added processes in a row that did not start.
+/// Returns the delay after a number of consecutively added processes did not start.
 fn start_backoff(failed_starts: u32) -> Duration {
     Duration::from_secs(1 << failed_starts.saturating_sub(1).min(5)).min(MAX_START_BACKOFF)
 }
@@ -276,7 +276,7 @@ impl ProcessManager for ProcessPool {
             return;
         };
         tracing::info!(process = pooled.slot, "restarting a server process for another client");
-        // The queue is only full behind a stop, after which no other command matters.
+        // The queue can only be full if it contains a stop command, after which other commands have no effect.
         let _ = pooled.commands.try_send(SupervisorCommand::Restart(era));
     }
 

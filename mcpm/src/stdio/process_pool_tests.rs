@@ -34,7 +34,7 @@ use crate::{
 const LONG: Duration = Duration::from_secs(3600);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a process does.
+/// The behaviour of a simulated process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProcessScript {
     /// It cannot be started, because the engine is unavailable.
@@ -129,7 +129,7 @@ impl Spawn for ScriptedSpawner {
         if act != ProcessScript::Lingers {
             tokio::spawn(answer(theirs, life, Arc::clone(&self.ends)));
         } else {
-            // It stays open as long as the process.
+            // Both pipes stay open, but the process never responds.
             tokio::spawn(async move {
                 let _open = theirs;
                 std::future::pending::<()>().await;
@@ -338,7 +338,7 @@ async fn a_stop_does_not_wait_for_a_server_that_closed_its_output() {
         let mux = test.keepers.start_first().await.expect("a process");
         assert_eq!(test.event().await, ServerEvent::Ready);
         tokio::time::sleep(pause).await;
-        // Its calls get errors if it does not exit at once.
+        // Its calls get errors if it does not exit immediately.
         assert_eq!(*mux.readiness().borrow() == Readiness::Ready, pause < SECOND * 2);
         let begin = tokio::time::Instant::now();
         test.keepers.stop(SECOND).await;
@@ -393,7 +393,7 @@ async fn the_end_of_one_process_is_not_the_end_of_the_server() {
         }
     }
     assert!(matches!(*other.readiness().borrow(), Readiness::Failed(_)));
-    // The server has ended only with its last process.
+    // The server has ended only when its last process has ended.
     *test.planned.plan.lock().expect("unpoisoned") = vec![ProcessScript::Ends(SECOND)];
     test.planned.ends.notify_waiters();
     assert_eq!(test.restarts().await.1, ServerEvent::Ended(ended()));

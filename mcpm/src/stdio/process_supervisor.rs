@@ -16,18 +16,18 @@ use super::{
 };
 use crate::{Error, ErrorKind, Result, mcp::era::Era, memory::Account};
 
-/// Time that an unused process has to end before it is killed.
+/// Grace period of an unused process before it is killed.
 pub(super) const STOP_GRACE: Duration = Duration::from_secs(10);
-/// Time that a process which has closed a pipe has to end before its calls fail; after another [`STOP_GRACE`] it is
-/// killed.
+/// Time for which a process that has closed a pipe may keep running before its calls fail; after another [`STOP_GRACE`]
+/// it is killed.
 const CLOSED_PIPE_GRACE: Duration = Duration::from_secs(1);
-/// Least uptime after which a process that was not probed counts as ready.
+/// Minimum uptime after which a process that was not probed counts as ready.
 const MIN_TRIAL_UPTIME: Duration = Duration::from_secs(1);
 
 /// A command to the supervisor of a process.
 #[derive(Debug)]
 pub(super) enum SupervisorCommand {
-    /// Restarts the process for that era.
+    /// Restarts the process for this era.
     Restart(Era),
     /// Ends the process.
     Stop(Duration),
@@ -41,7 +41,7 @@ pub(super) enum ProcessEvent {
         attempt: u32,
         delay: Duration,
     },
-    /// `started` is whether it was ever ready.
+    /// The process has ended for good; `started` tells whether it was ever ready.
     Ended {
         ended: ProcessExit,
         started: bool,
@@ -58,7 +58,8 @@ pub(super) struct ProcessSupervisor {
     pub(super) slot: usize,
     pub(super) inbox: mpsc::Receiver<SupervisorCommand>,
     pub(super) backoff: Backoff,
-    /// `Some` until the process was ready once, with the channel of the caller that waits for that, if there is one.
+    /// `Some` until the process has been ready once; contains the channel of the caller that waits for that, if there
+    /// is one.
     pub(super) start_waiter: Option<Option<oneshot::Sender<Result<()>>>>,
     /// The uptime of the previous process, if it ended because of the era probe.
     pub(super) probe_crash_uptime: Option<Duration>,
@@ -67,11 +68,11 @@ pub(super) struct ProcessSupervisor {
 
 /// Why a process is no longer served.
 enum ServeOutcome {
-    /// It ended, or could not be started.
+    /// The process ended, or could not be started.
     Ended(ProcessExit, Option<Error>),
-    /// The next one is started without a pause.
+    /// The process is restarted without a delay.
     RestartNow,
-    /// No other is started.
+    /// The process is not restarted.
     Stopped,
 }
 
@@ -106,7 +107,7 @@ impl ProcessSupervisor {
                     if let Some(waiter) = self.start_waiter.take() {
                         return self.fail_to_start(ended, error, waiter);
                     }
-                    // The time before it was ready does not count.
+                    // The time before the process was ready is not part of the uptime.
                     let uptime = self.ready_since.map_or(Duration::ZERO, |since| since.elapsed());
                     if !self.pause(ended, uptime).await {
                         return;
@@ -116,7 +117,7 @@ impl ProcessSupervisor {
         }
     }
 
-    /// Gives up a process that was never ready.
+    /// Marks a process that was never ready as failed.
     fn fail_to_start(
         &self,
         ended: ProcessExit,
@@ -135,7 +136,7 @@ impl ProcessSupervisor {
         }
     }
 
-    /// Waits before a restart; returns `false` if there is none.
+    /// Waits before a restart; returns `false` if the process is not restarted.
     async fn pause(&mut self, ended: ProcessExit, uptime: Duration) -> bool {
         let Some((attempt, delay)) = self.backoff.next(&ended, uptime) else {
             self.mux.mark_failed(&format!("the server {}", ended.reason));
@@ -167,7 +168,7 @@ impl ProcessSupervisor {
         let write = async {
             if let Err(error) = lines::write_lines(stdin, queue, queue_account).await {
                 tracing::debug!(%error, "the server stopped reading");
-                // Its output can still be read, and most often it has ended.
+                // The output of the process can still be read, and most often the process has ended.
                 tokio::time::sleep(CLOSED_PIPE_GRACE).await;
                 return;
             }
@@ -195,7 +196,7 @@ impl ProcessSupervisor {
                         }
                         (self.on_event)(ProcessEvent::Ready);
                     }
-                    // It ends by itself; the next one is not probed.
+                    // The process ended because of the probe; the next process is not probed.
                     Ok(StartupOutcome::Ended) => started = true,
                     Err(error) => {
                         mux.disconnect("the server does not answer");
@@ -227,7 +228,7 @@ impl ProcessSupervisor {
                 // does not block on a full pipe.
                 tokio::select! {
                     () = control.stop(grace) => {}
-                    // The process may live on after both pipes are closed.
+                    // The process may keep running after both pipes are closed.
                     () = async {
                         tokio::join!(read, write);
                         std::future::pending().await
@@ -240,7 +241,7 @@ impl ProcessSupervisor {
         };
         mux.disconnect(&format!("the server {}", ended.reason));
         if mux.era().is_none() {
-            // It may have ended because of the era probe; older servers do.
+            // The process may have ended because of the era probe, as older servers do.
             mux.reset_for_era(Era::Legacy);
             self.probe_crash_uptime = Some(since.elapsed());
             if self.start_waiter.is_some() {
@@ -250,8 +251,8 @@ impl ProcessSupervisor {
         ServeOutcome::Ended(ended, None)
     }
 
-    /// Waits for the end of a process that has closed a pipe, which nearly always follows at once, and ends one that
-    /// lives on. Returns early with a command that arrives meanwhile.
+    /// Waits for the exit of a process that has closed a pipe, which nearly always follows immediately, and kills a
+    /// process that keeps running. Returns early if a command arrives meanwhile.
     async fn wait_for_exit(
         &mut self,
         control: &mut dyn ProcessControl,
@@ -284,8 +285,9 @@ async fn wait_until_ready(
     timeout: Duration,
 ) -> Result<StartupOutcome> {
     if let Some(uptime) = probe_crash_uptime {
-        // Any request would use up its one handshake, which is for the first client. So it counts as ready when it
-        // outlives the previous process by far: one that ends for another cause would have ended again by then.
+        // An `initialize` as a probe would use up the only handshake of the process, which the first client needs. So
+        // the process counts as ready when it has run much longer than the previous one did: if the cause was not the
+        // probe, it would have ended again by then.
         tokio::time::sleep((uptime * 2).max(MIN_TRIAL_UPTIME).min(timeout)).await;
     } else if mux.era().is_none() {
         match mux.detect_era(timeout).await? {

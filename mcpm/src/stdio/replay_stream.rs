@@ -1,8 +1,8 @@
 //! A stream of messages to one client, with a buffer for clients that reconnect.
 //!
-//! The writer never waits for a slow reader: the stream is charged to an [`Account`], and ends when that has no room
-//! for more. A replayable stream also keeps the last messages that were read, and the response, so that a client
-//! whose connection broke can resume (MCP 2025-11-25, transports, "Resumability and redelivery").
+//! The writer never waits for a slow reader: the stream is charged to an [`Account`], and ends when the account has no
+//! room for another message. A replayable stream also keeps the last messages that were read, and the response, so that
+//! a client whose connection broke can resume the stream (MCP 2025-11-25, transports, "Resumability and redelivery").
 
 use std::{
     collections::VecDeque,
@@ -15,11 +15,11 @@ use bytes::Bytes;
 
 use crate::memory::{Account, is_small, warn_no_room};
 
-/// Most bytes kept for a replay after they were read, beside the response.
+/// Maximum number of bytes that are kept for a replay after they were read, in addition to the response.
 const MAX_REPLAY_BYTES: usize = 256 << 10;
-/// Bytes charged for a queued message beside its own.
+/// Bytes charged for a queued message in addition to its length.
 const MESSAGE_OVERHEAD: usize = 64;
-/// Bytes charged for a stream beside its messages.
+/// Bytes charged for a stream in addition to its messages.
 pub(super) const STREAM_OVERHEAD: usize = 512;
 /// How long a stream that has ended can be replayed.
 const REPLAY_RETENTION: Duration = Duration::from_secs(5 * 60);
@@ -27,7 +27,7 @@ const REPLAY_RETENTION: Duration = Duration::from_secs(5 * 60);
 /// How a stream ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StreamEnd {
-    /// Nothing is missing; the last message was the response, if one was expected.
+    /// The stream is complete; the last message was the response, if one was expected.
     Complete,
     /// The call was cancelled, or its session ended.
     Cancelled,
@@ -72,7 +72,7 @@ pub(crate) struct MessageStream {
 #[derive(Debug)]
 struct StreamState {
     messages: VecDeque<Bytes>,
-    /// Position of the first message that is kept; positions begin at 1.
+    /// Position of the first message in the buffer; positions begin at 1.
     first_position: u64,
     /// Position of the first unread message.
     next_unread: u64,
@@ -96,7 +96,7 @@ impl MessageStream {
         Self::for_request(Bytes::new(), number, replayable, account)
     }
 
-    /// Creates a stream for the response to the request with that id.
+    /// Creates a stream for the response to the request with this id.
     pub(crate) fn for_request(
         request: Bytes,
         number: u64,
@@ -145,7 +145,7 @@ impl MessageStream {
         next
     }
 
-    /// Adds a message; returns `false` if it cannot be read, because the stream has ended or is full.
+    /// Adds a message; returns `false` if the message was not added, because the stream has ended or is full.
     pub(crate) fn push(&self, bytes: Bytes) -> bool {
         self.add(bytes, false)
     }
@@ -167,7 +167,7 @@ impl MessageStream {
         self.lock().end.as_ref().is_some_and(StreamEnd::is_for_want_of_room)
     }
 
-    /// Whether there is a reader, or one is expected: for the first time, or after a reconnect.
+    /// Whether there is a reader, or a reader is expected: the first one, or one that reconnects.
     pub(crate) fn is_reachable(&self) -> bool {
         let inner = self.lock();
         let expected = inner.reader_generation == 0;
@@ -189,7 +189,7 @@ impl MessageStream {
     pub(crate) fn is_evictable(&self, now: Instant) -> bool {
         let inner = self.lock();
         let is_old = |at: Instant| now.saturating_duration_since(at) > REPLAY_RETENTION;
-        // A client that returns for a lost response gets an error.
+        // A client that reconnects to read a lost response gets an error, for which the stream is kept.
         let is_lost = inner.end.as_ref().is_some_and(StreamEnd::is_for_want_of_room);
         let holds_nothing = inner.messages.is_empty() && !is_lost;
         inner.end.is_some() && (holds_nothing || !inner.attached && inner.ended_at.is_some_and(is_old))
@@ -201,7 +201,7 @@ impl MessageStream {
         inner.end.is_some() && !inner.attached
     }
 
-    /// Drops all messages; a client that returns for them gets an error.
+    /// Drops all messages; a client that reconnects to read them gets an error.
     pub(crate) fn discard(&self) {
         let mut inner = self.lock();
         inner.finish(StreamEnd::GivenUp);
@@ -257,7 +257,7 @@ impl MessageStream {
     }
 
     fn lock(&self) -> MutexGuard<'_, StreamState> {
-        // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+        // No code panics while it holds the lock, so the state of a poisoned lock is consistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -279,7 +279,7 @@ pub(crate) struct MessageReader {
 }
 
 impl MessageReader {
-    /// Charges bytes that are built from messages, until the client's connection has written them.
+    /// Charges bytes that were built from messages, until they are written to the client's connection.
     pub(crate) fn reserve(&self, bytes: Bytes) -> Bytes {
         if is_small(&bytes) {
             return bytes;
@@ -337,8 +337,9 @@ impl StreamState {
         }
     }
 
-    /// Drops messages that were read and exceed the replay buffer, but none from `next` on, since the current reader
-    /// may have gone back, and not the response, which cannot be requested again.
+    /// Drops messages that were read and exceed the replay buffer. It keeps messages from position `next` on, because
+    /// the current reader may have gone back to an earlier position, and the response, because it cannot be requested
+    /// again.
     fn trim_replay(&mut self, next: u64) {
         let limit = if self.replayable { MAX_REPLAY_BYTES } else { 0 };
         while self.first_position < next && self.buffered_bytes > limit {

@@ -5,18 +5,18 @@ use std::time::Duration;
 use super::process::ProcessExit;
 use crate::options::RestartMode;
 
-/// When a server that exited is started again.
+/// The policy for restarts of a server that has exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestartPolicy {
-    /// Most restarts in a row; 0 never restarts.
+    /// Maximum number of consecutive restarts; 0 never restarts.
     pub attempts: u32,
-    /// Delay before the first restart; it doubles with each.
+    /// Delay before the first restart; it doubles with each further restart.
     pub first_delay: Duration,
-    /// Longest delay.
+    /// Maximum delay before a restart.
     pub max_delay: Duration,
-    /// Uptime after which the count of restarts begins again.
+    /// Uptime after which the count of restarts begins again from 0.
     pub stable_after: Duration,
-    /// Whether a server that exited with code 0 has ended, and is not started again.
+    /// Whether a server that exited with code 0 is not restarted.
     pub only_after_failure: bool,
 }
 
@@ -59,12 +59,12 @@ impl From<RestartMode> for RestartPolicy {
     }
 }
 
-/// Counts the restarts of one server in a row.
+/// Counts the consecutive restarts of one server.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     policy: RestartPolicy,
     attempt: u32,
-    /// Failed starts in a row whose cause was outside the server.
+    /// Number of consecutive failed starts whose cause was outside of the server.
     outage: u32,
 }
 
@@ -78,8 +78,8 @@ impl Backoff {
         *self = Self::new(self.policy);
     }
 
-    /// Returns the number of the next restart in a row and the delay before it, after a server has ended that had run
-    /// for `lived`; `None` if it is given up.
+    /// Returns the number of the next consecutive restart and the delay before it, after a server has ended that had
+    /// run for `lived`; `None` if the server is not restarted.
     ///
     /// A start that fails because the engine is unavailable is retried without limit, and does not count as an
     /// attempt.

@@ -1,10 +1,11 @@
 //! Selects the process that serves a client.
 //!
-//! A process has one pipe, one era and one handshake. So all stateless requests share one process, and sessions share
-//! one with the sessions whose `initialize` had the same parameters; those whose client supports server requests,
-//! only with those of the same owner. A client with other parameters gets another process, within limits for all
-//! callers and for each. Beyond them, the client shares a process that was initialized with more capabilities than it
-//! has, or takes over one that its clients have not used for a while. Otherwise it is rejected.
+//! A process has one pipe, one era and one handshake. So all stateless requests share one process, and a session shares
+//! a process only with sessions whose `initialize` had the same parameters. A session whose client supports server
+//! requests shares a process only with sessions of the same owner. A client with other parameters gets another process,
+//! within the limits for all callers and for each caller. Beyond these limits, the client shares a process that was
+//! initialized with more capabilities than the client has, or takes over a process that its clients have not used for a
+//! while. Otherwise, the client is rejected.
 
 use std::{
     collections::HashMap,
@@ -31,9 +32,9 @@ use crate::{
 
 /// Starts, restarts and ends the processes behind the multiplexers.
 pub(crate) trait ProcessManager: Send + Sync + std::fmt::Debug {
-    /// Starts another process for that era, unless there are too many; clients wait for it in its multiplexer.
+    /// Starts another process for this era, unless there are too many; clients wait for the process in its multiplexer.
     fn add(&self, era: Era) -> Result<Arc<Multiplexer>, RpcError>;
-    /// Restarts the process of a claimed multiplexer for that era.
+    /// Restarts the process of a claimed multiplexer for this era.
     fn restart(&self, mux: &Arc<Multiplexer>, era: Era);
     /// Ends the process of a multiplexer for good.
     fn remove(&self, mux: &Arc<Multiplexer>);
@@ -95,12 +96,12 @@ impl Router {
             return;
         }
         if let Ok((mux, _)) = self.mux_of_session(id) {
-            // It may have ended already.
+            // The session may have ended already.
             let _ = mux.close_session(id);
         }
     }
 
-    /// Returns the process that serves a session, and its version; marks the session as used.
+    /// Returns the process that serves a session, and the version of the session; marks the session as used.
     pub(crate) fn mux_of_session(
         &self,
         id: &SessionId,
@@ -145,7 +146,7 @@ impl Router {
         let initialize = read_initialize(message)?;
         let session = lock(&self.uninitialized).remove(id).ok_or_else(RpcError::unknown_session)?;
         let stream = Arc::clone(&session.standalone);
-        // A stream without a session would stay open for good, even if the client disconnects meanwhile.
+        // Without a session, the stream would stay open forever, even if the client disconnects meanwhile.
         let mut unless_opened = EndStreamOnDrop(Some(Arc::clone(&stream)));
         let opened = self.admit(&initialize, id, session).await?;
         unless_opened.0 = None;
@@ -180,7 +181,7 @@ impl Router {
         }
         let mut kept = lock(&self.multiplexers);
         drop_failed(&mut kept);
-        // The last process stays, so that the next client need not wait; preferably one that is ready.
+        // One process always stays, preferably one that is ready, so that the next client does not have to wait.
         while kept.len() > 1 {
             let is_idle = |mux: &Multiplexer| {
                 mux.is_unused() && mux.idle_duration(now) > self.limits.process_idle_timeout
@@ -208,8 +209,8 @@ impl Router {
             .fold((0, 0), |(a, b), (c, d)| (a + c, b + d))
     }
 
-    /// Makes room for one more session, at the cost of the caller with the most sessions, if callers are
-    /// authenticated.
+    /// Makes room for one more session. If callers are authenticated, a session of the caller with the most sessions is
+    /// ended.
     fn make_room(&self, owner: Option<&Owner>) -> Result<(), RpcError> {
         if self.session_count() < self.limits.max_sessions {
             return Ok(());
@@ -235,7 +236,7 @@ impl Router {
         }
     }
 
-    /// Ends the least recently used sessions of a caller, until so many are left.
+    /// Ends the least recently used sessions of a caller, until `left` sessions remain.
     fn end_oldest(&self, person: &Arc<str>, left: usize) {
         let mut own = self.owned_sessions();
         own.retain(|(owner, ..)| owner.caller_key() == person);
@@ -368,7 +369,7 @@ fn has_failed(mux: &Multiplexer) -> bool {
     matches!(*mux.readiness().borrow(), Readiness::Failed(_))
 }
 
-/// Removes processes that were given up, except for the last one, which has the reason.
+/// Removes processes that have failed for good, except for the last one, which contains the reason.
 fn drop_failed(muxes: &mut Vec<Arc<Multiplexer>>) {
     if muxes.iter().all(|mux| has_failed(mux)) {
         muxes.truncate(1);
@@ -394,7 +395,7 @@ fn new_session_id() -> Result<SessionId, RpcError> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+    // No code panics while it holds the lock, so the state of a poisoned lock is consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -167,7 +167,7 @@ async fn a_slow_start_holds_up_no_other_client() {
     let (router, processes, _) = router().await;
     let slow = open(&router, distinct_initialize(1));
     tokio::task::yield_now().await;
-    // Permits are granted in order, so this one gets it first.
+    // Permits are granted in the order of requests, so this client gets a permit first.
     let other = open(&router, distinct_initialize(2));
     tokio::task::yield_now().await;
     assert_eq!(processes.notes(), [("renew", Era::Legacy), ("add", Era::Legacy)]);
@@ -184,7 +184,7 @@ async fn processes_of_disconnected_clients_are_reused() {
         tokio::task::yield_now().await;
         hung_up.abort();
     }
-    // The process that is being started for the first of them is passed on to the next.
+    // The process that is being started for the first client is assigned to the next client.
     assert_eq!(processes.notes(), [("renew", Era::Legacy)]);
     processes.starts.add_permits(1);
     with_timeout(open(&router, distinct_initialize(30))).await.expect("no panic").expect("a session");
@@ -233,7 +233,7 @@ async fn one_caller_does_not_get_all_processes() {
     let owner = |name: &str, client: usize| Some(Owner::new("", name, &client.to_string()));
     let mut refused = None;
     for number in 0..PROCESSES {
-        // Each is opened with one client, and shared with another.
+        // Each process is opened by one client, and shared with another.
         for client in [2 * number, 2 * number + 1] {
             let opened =
                 with_timeout(router.initialize(distinct_initialize(number), owner("a", client))).await;
@@ -248,7 +248,7 @@ async fn one_caller_does_not_get_all_processes() {
 #[tokio::test]
 async fn the_last_process_that_is_ready_stays() {
     let (router, processes, first) = router().await;
-    // One that is still starting is added to the first, which is in use.
+    // Another process, which is still starting, is added to the first one, which is in use.
     first.claim_for_stateless();
     let slow = open(&router, distinct_initialize(1));
     tokio::task::yield_now().await;

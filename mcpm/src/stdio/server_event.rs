@@ -7,13 +7,13 @@ use super::process::ProcessExit;
 /// A change in the state of a server.
 ///
 /// A stdio server can have several processes, which are numbered from 0. The server as a whole is ready as long as one
-/// of them is, and has ended when none is left.
+/// of its processes is ready, and has ended when no process is left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerEvent {
     /// The server responds.
     Ready,
-    /// The server ended, and is started again after the delay.
+    /// The server ended, and is restarted after the delay.
     Restarting {
         /// How it ended.
         ended: ProcessExit,
@@ -29,9 +29,9 @@ pub enum ServerEvent {
     },
     /// The container engine responds again.
     EngineBack,
-    /// The server ended and is not started again.
+    /// The server ended, and is not restarted.
     Ended(ProcessExit),
-    /// One of several processes ended and is started again after the delay, while another one is ready.
+    /// One of several processes ended, and is restarted after the delay, while another process is ready.
     ProcessRestarting {
         /// The number of the process.
         process: u32,
@@ -42,12 +42,12 @@ pub enum ServerEvent {
         /// The time until the restart.
         delay: Duration,
     },
-    /// One of several processes is ready, while another one was already.
+    /// One of several processes is ready, while another process was already ready.
     ProcessReady {
         /// The number of the process.
         process: u32,
     },
-    /// One of several processes ended and is not started again, while others are left.
+    /// One of several processes ended, and is not restarted, while other processes are left.
     ProcessEnded {
         /// The number of the process.
         process: u32,

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{Result, memory::Account, random::random_token};
 
-/// Most streams of a session that can be replayed.
+/// Maximum number of streams of a session that can be replayed.
 const MAX_REPLAYABLE_STREAMS: usize = 32;
 /// Free memory below which old streams are discarded for new responses.
 const MIN_FREE_RESPONSE_BYTES: usize = 1 << 20;
@@ -51,7 +51,7 @@ pub(crate) struct Negotiated {
     pub(crate) capabilities: ClientCapabilities,
 }
 
-/// Bytes charged for a subscription beside its URI.
+/// Bytes charged for a subscription in addition to its URI.
 const SUBSCRIPTION_OVERHEAD: usize = 64;
 
 /// The URI of a resource that a session subscribes to, charged as long as it is kept.
@@ -116,7 +116,7 @@ pub(crate) struct Session {
     pub(crate) log_level: Option<LogLevel>,
     /// The time of the last message of its client.
     pub(crate) last_used: Instant,
-    /// Charged for its streams.
+    /// The account that is charged for the session's streams.
     account: Arc<Account>,
     streams: VecDeque<Arc<MessageStream>>,
     next_stream: u64,
@@ -149,7 +149,7 @@ impl Session {
         fits.then(|| Subscription { uri, account: Arc::clone(&self.account) })
     }
 
-    /// Creates the stream for the response to the request with that id.
+    /// Creates the stream for the response to the request with this id.
     pub(crate) fn open_stream(&mut self, request: Bytes) -> Arc<MessageStream> {
         if self.single_stream {
             return Arc::clone(&self.standalone);
@@ -164,8 +164,8 @@ impl Session {
         stream
     }
 
-    /// Drops streams whose retention is over, and the oldest of those that have ended while there is little memory
-    /// for new responses.
+    /// Drops streams whose retention is over. While there is little memory for new responses, also discards the
+    /// messages of the oldest ended streams.
     pub(crate) fn evict_streams(&mut self, now: Instant) {
         self.streams.retain(|stream| !stream.is_evictable(now));
         let mut left = self.streams.iter().filter(|stream| stream.is_ended_and_detached());
@@ -175,12 +175,12 @@ impl Session {
             stream.discard();
         }
         if !self.account.has_room(STREAM_OVERHEAD) {
-            // There is not even room for the record that the response is lost.
+            // There is not even room for the records that responses were lost.
             self.streams.retain(|stream| !stream.is_ended_and_detached());
         }
     }
 
-    /// Returns the stream for messages that belong to no call. One that ended because its reader was too slow is
+    /// Returns the stream for messages that belong to no call. A stream that ended because its reader was too slow is
     /// replaced.
     pub(crate) fn standalone(&mut self) -> &Arc<MessageStream> {
         if !self.single_stream && self.standalone.has_overflowed() {
@@ -202,7 +202,7 @@ impl Session {
         self.negotiated.as_ref().is_some_and(|negotiated| negotiated.capabilities.has(capability))
     }
 
-    /// Whether a log message of that level is delivered.
+    /// Whether a log message of this level is delivered.
     pub(crate) fn wants_log(&self, level: LogLevel) -> bool {
         self.log_level.is_none_or(|least| level >= least)
     }

@@ -10,7 +10,7 @@ pub(crate) struct RpcError {
     pub(crate) status: http::StatusCode,
     pub(crate) code: i64,
     pub(crate) message: String,
-    /// The limit that was reached, if one was.
+    /// The limit that was reached, if the error is about a limit.
     pub(crate) reason: Option<Reason>,
 }
 
@@ -24,7 +24,7 @@ impl RpcError {
         Self { reason: Some(reason), ..self }
     }
 
-    /// Serializes the error response to the request with that id.
+    /// Serializes the error response to the request with this id.
     pub(crate) fn answer(&self, id: &[u8]) -> Bytes {
         let data = self.reason.map(|reason| serde_json::json!({ "reason": reason.id() }).to_string());
         error_response_with_data(id, self.code, &self.message, data.as_deref()).freeze()

@@ -1,4 +1,4 @@
-//! Client messages: opening and closing sessions, requests, notifications, responses.
+//! Handles client messages: opening and closing of sessions, requests, notifications and responses.
 
 use std::{sync::Arc, time::Instant};
 
@@ -26,11 +26,11 @@ use crate::{
     },
 };
 
-/// A response that is expected, and the messages before it.
+/// The stream of an expected response and of the messages before it.
 #[derive(Debug)]
 pub(crate) struct PendingResponse {
     pub(super) stream: Arc<MessageStream>,
-    /// Cancels the call when its client disconnects, which means a cancellation in the stateless era only.
+    /// Cancels the call when its client disconnects. Only in the stateless era does a disconnect cancel a call.
     pub(super) guard: Option<CancelOnDrop>,
 }
 
@@ -81,7 +81,8 @@ struct ClientMeta<'a> {
 impl<'a> ClientParams<'a> {
     /// Parses a message's params, if they can contain any of the fields.
     ///
-    /// Params with duplicate fields are rejected: the server might read the one that was not mapped.
+    /// Params with duplicate fields are rejected: the server might read the field that the multiplexer has not
+    /// replaced.
     fn of(message: &'a Message) -> Result<Self, RpcError> {
         let by_method = matches!(
             message.method(),
@@ -107,7 +108,8 @@ fn parse_string(value: Option<&RawValue>) -> Option<String> {
 }
 
 impl Multiplexer {
-    /// Marks a session as used, if it is served here, and returns its version; none before `initialize`.
+    /// Marks a session as used, if this process serves it, and returns its version; the version is `None` before
+    /// `initialize`.
     pub(crate) fn touch(&self, id: &SessionId) -> Option<Option<Arc<str>>> {
         let mut state = self.lock();
         let session = state.sessions.get_mut(id)?;
@@ -155,7 +157,7 @@ impl Multiplexer {
         streams: bool,
     ) -> Result<PendingResponse, RpcError> {
         if message.method() == "initialize" {
-            // The process is shared, and a second handshake would affect all clients.
+            // A second handshake would affect all clients that share the process.
             let text = "the session has begun already";
             return Err(RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
         }
@@ -279,7 +281,7 @@ impl Multiplexer {
                 return Ok(());
             }
         }
-        // Boxed, since it is rare and large.
+        // Boxed, because it is rare and large.
         Box::pin(self.wait_until_reconnected()).await
     }
 
@@ -324,8 +326,8 @@ impl InFlightCall {
 }
 
 impl MuxState {
-    /// Checks the limits of calls. A known caller may not have more calls in flight than are left for all others,
-    /// which applies once half of them are used.
+    /// Checks the limits of calls. Once half of all calls are in use, an authenticated caller may not have more calls
+    /// in flight than are left for all others.
     fn check_call_limit(
         &self,
         limits: &MuxLimits,
@@ -367,7 +369,7 @@ impl MuxState {
         let id = self.new_id();
         self.last_call = Some(call.started_at);
         let number = id.to_string();
-        // Replacing nothing by nothing is no change.
+        // An empty replacement of an empty span changes nothing.
         let nothing = || (0..0, &b""[..]);
         let mut edits = [
             (message.id_span(), number.as_bytes()),
@@ -433,7 +435,7 @@ impl MuxState {
         self.respond_locally(id, message, result_response(&message.id(), b"{}"))
     }
 
-    /// Responds to a request of a session without the server.
+    /// Responds to a request of a session without sending it to the server.
     fn respond_locally(
         &mut self,
         id: &SessionId,
@@ -450,8 +452,8 @@ impl MuxState {
         Ok(PendingResponse { stream, guard: None })
     }
 
-    /// Records the log level that a session requests; returns where to put another one if some session wants a less
-    /// severe level.
+    /// Records the log level that a session requests. If another session has requested a less severe level, returns
+    /// that level and the span where it has to be inserted.
     fn set_level(
         &mut self,
         id: &SessionId,

@@ -1,4 +1,4 @@
-//! Server messages: responses, notifications and server requests, and the clients that they are for.
+//! Handles server messages (responses, notifications and server requests), and selects the clients that get them.
 
 use std::{sync::Arc, time::Instant};
 
@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// Most messages kept for a session that has no stream open for them.
+/// Maximum number of messages that are kept for a session without an open stream.
 const MAX_UNREAD_MESSAGES: usize = 1000;
 
 /// The parsed fields of the params of a notification or request.
@@ -69,7 +69,7 @@ impl Multiplexer {
         if !line.trim_ascii_start().starts_with(b"[") {
             return self.take_message(line);
         }
-        // Protocol version 2025-03-26 allowed several messages in one array, but no nested arrays.
+        // Protocol version 2025-03-26 allows several messages in one array, but no nested arrays.
         let text = std::str::from_utf8(&line).unwrap_or_default();
         match batch(text) {
             Ok(messages) => {
@@ -96,7 +96,7 @@ impl Multiplexer {
 impl Multiplexer {
     /// Handles a line that was skipped for the reason in `text`; `id` is the id of the message, if it could be found.
     ///
-    /// If it is a response, its call gets an error; if it is a request, the server does.
+    /// If the line is a response, its call gets an error; if it is a request, the server gets an error.
     pub(crate) fn take_skipped(
         &self,
         id: Option<&str>,
@@ -132,7 +132,7 @@ impl MuxState {
     fn handle_message(&mut self, message: Message) {
         match message.kind() {
             MessageKind::Response => self.handle_response(message),
-            // A copy, since clients that read slowly would keep the whole buffer of the line.
+            // A copy, because clients that read slowly would retain the whole buffer of the line.
             MessageKind::Notification => self.handle_notification(&message.into_owned()),
             MessageKind::Request => self.handle_request(&message),
         }
@@ -148,14 +148,14 @@ impl MuxState {
         if self.handle_listen_response(&message) {
             return;
         }
-        // A cancelled call may be answered all the same; that response is dropped.
+        // The server may still respond to a cancelled call; that response is dropped.
         let Some(call) = self.calls.remove(&id) else { return };
         self.track_task_progress(id, &call, &message);
         let answer = self
             .rewrite_task_response(&call, &message)
             .unwrap_or_else(|| splice(message.bytes(), &mut [(message.id_span(), &call.id)]).freeze());
         if matches!(call.purpose, Purpose::ListTools) {
-            // The client follows the cursor itself.
+            // The cursor is not needed, because the client itself requests the next page.
             let _ = self.tool_headers.update_from_list(message.result());
         }
         let mut shared = false;
@@ -299,7 +299,7 @@ impl MuxState {
         push_if_room(&stream, message.bytes());
     }
 
-    /// Returns the only call in flight that requested log messages: over stdio they do not name their call.
+    /// Returns the only call in flight that requested log messages: over stdio, log messages do not name their call.
     fn only_call_with_logs(&mut self) -> Option<&mut InFlightCall> {
         let mut calls = self.calls.values_mut().filter(|call| call.wants_logs && call.can_stream);
         calls.next().filter(|_| calls.next().is_none())
@@ -368,7 +368,7 @@ impl MuxState {
         &mut self,
         needs: Option<&str>,
     ) -> Result<(SessionId, Arc<MessageStream>), NoRecipient> {
-        // This applies even when all others are gone: the message may be about one of their calls.
+        // This applies even when all other owners are gone: the message may be about one of their calls.
         if self.owners.is_several() {
             return Err(NoRecipient::SharedByOwners);
         }

@@ -36,9 +36,9 @@ pub(crate) enum OwnRequestError {
 }
 
 impl Multiplexer {
-    /// Connects to the pipe of a new process; lines are held back until [`resume`](Self::resume).
+    /// Connects to the pipe of a new process. Lines are buffered until [`resume`](Self::resume).
     ///
-    /// `queued` is charged for the lines that were sent on `lines` and are not written to the pipe yet.
+    /// The account `queued` is charged for the lines that were sent on `lines` but are not written to the pipe yet.
     pub(crate) fn connect(&self, lines: mpsc::UnboundedSender<Bytes>, queued: Arc<Account>) {
         let mut state = self.lock();
         state.pipe = Some(Pipe { lines, queue_account: queued, buffered: Some(Vec::new()) });
@@ -47,7 +47,7 @@ impl Multiplexer {
         state.sessions.values().for_each(|session| served.add(session.owner.as_ref()));
         state.pending_handshake.iter().for_each(|greeting| served.add(greeting.owner.as_ref()));
         state.owners = served;
-        // A server that numbers its tasks begins again.
+        // A server that numbers its tasks starts again from the first number.
         state.tasks = TaskRegistry::default();
         state.tool_headers.forget();
     }
@@ -62,7 +62,7 @@ impl Multiplexer {
         self.lock().reset_for_era(era);
     }
 
-    /// Restores the sessions, and lets clients through.
+    /// Restores the sessions in the new process, and then forwards the messages of clients.
     ///
     /// # Errors
     /// `StartFailed` if the process does not respond within `patience`.
@@ -103,16 +103,15 @@ impl Multiplexer {
         self.disconnect(reason);
     }
 
-    /// Ends all sessions, because the process is gone for good and there are others.
+    /// Ends all sessions, because the process has ended for good while other processes remain.
     pub(crate) fn end_all_sessions(&self) {
         self.lock().end_sessions();
     }
 
-    /// Detects the era of a new process, and so whether it responds.
+    /// Detects the era of a new process, which also shows whether the process responds.
     ///
-    /// # Errors
-    /// `StartFailed` if it does not respond within `patience`. Returns `None` if it ended, as some older servers do
-    /// when the first request is not `initialize`.
+    /// # Errors `StartFailed` if the process does not respond within `patience`. Returns `None` if the process ended,
+    /// as some older servers do if the first request is not `initialize`.
     pub(crate) async fn detect_era(&self, patience: Duration) -> Result<Option<Era>> {
         let (discover, mut discovered) = self.start_own_request(era::discover_request);
         let first_wait = DISCOVER_TIMEOUT.min(patience / 2);
@@ -151,10 +150,11 @@ impl Multiplexer {
         let completed = {
             let mut state = self.lock();
             if state.sessions.is_empty() {
-                // No session is left; the next client brings its own handshake.
+                // No session is left; the next client sends its own handshake.
                 state.handshake = None;
             }
-            // It stays recorded meanwhile: another client's `initialize` must not become a second handshake.
+            // The handshake stays recorded during the replay, so that another client's `initialize` does not become a
+            // second handshake.
             if let Some(completed) = &mut state.handshake {
                 // `notifications/initialized` is sent below, not with the next call.
                 completed.initialized_sent = true;
@@ -182,7 +182,7 @@ impl Multiplexer {
         Ok(())
     }
 
-    /// Sends a request of the multiplexer past the lines that are held back, and waits for its response.
+    /// Sends a request of the multiplexer ahead of the buffered lines, and waits for its response.
     pub(crate) async fn send_own_request(
         &self,
         request: impl FnOnce(u64) -> BytesMut,
@@ -240,7 +240,7 @@ impl MuxState {
         }
     }
 
-    /// Sends the lines that were held back.
+    /// Sends the buffered lines.
     fn flush_buffered(&mut self) {
         let Some(pipe) = &mut self.pipe else { return };
         for line in pipe.buffered.take().unwrap_or_default() {
@@ -248,7 +248,7 @@ impl MuxState {
         }
     }
 
-    /// Restores the subscriptions and the log level. The responses are dropped.
+    /// Restores the subscriptions and the log level; the server's responses are dropped.
     fn restore_sessions(&mut self) {
         let uris: BTreeSet<String> = self
             .sessions
@@ -274,7 +274,8 @@ impl MuxState {
         }
     }
 
-    /// Raises the log level to that of the remaining sessions, after the one that requested `ended` has ended.
+    /// Raises the log level to that of the remaining sessions, after the session that requested the level `ended` has
+    /// ended.
     pub(super) fn raise_log_level(&mut self, ended: Option<LogLevel>) {
         if let (Some(ended), Some(least)) = (ended, self.min_log_level())
             && ended < least
@@ -284,7 +285,7 @@ impl MuxState {
         }
     }
 
-    /// Returns the least severe level that any session requested, which is the one that the server gets.
+    /// Returns the least severe level that any session requested; this is the level that the server gets.
     pub(super) fn min_log_level(&self) -> Option<LogLevel> {
         self.sessions.values().filter_map(|session| session.log_level).min()
     }

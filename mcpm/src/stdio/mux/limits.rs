@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Timeouts and limits of what clients can make mcpm hold.
+/// Timeouts, and limits of the resources that clients can use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MuxLimits {
     /// A call without any activity is cancelled after this time.
@@ -17,17 +17,17 @@ pub(crate) struct MuxLimits {
     pub(crate) handshake_timeout: Duration,
     /// How long a request waits for a process that is started for the first time.
     pub(crate) start_timeout: Duration,
-    /// An unused process ends after this time, unless it is the last.
+    /// An unused process ends after this time, unless it is the last one.
     pub(crate) process_idle_timeout: Duration,
     /// How long a request waits for a server that is restarting.
     pub(crate) restart_timeout: Duration,
-    /// Most calls in flight.
+    /// Maximum number of calls in flight.
     pub(crate) max_calls: usize,
-    /// Most sessions.
+    /// Maximum number of sessions.
     pub(crate) max_sessions: usize,
-    /// Most sessions of one caller, over all of its clients.
+    /// Maximum number of sessions of one caller, across all of its clients.
     pub(crate) max_sessions_per_caller: usize,
-    /// Most processes that serve only one caller.
+    /// Maximum number of processes that serve only one caller.
     pub(crate) max_processes_per_caller: usize,
 }
 

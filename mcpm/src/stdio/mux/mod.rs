@@ -1,12 +1,12 @@
 //! Multiplexes one stdio server process among the clients that share it.
 //!
-//! Each client gets its own responses and nothing else: every request is sent to the server with a fresh numeric id and
-//! progress token, and the response carries the client's own id again, with its JSON type. A message that the server
-//! initiates goes to the only session that it can concern; if several are possible, a request is rejected and a
-//! notification dropped. In a process that has served several owners, every such message is ambiguous. The multiplexer
-//! opens no socket: [`shared_handshake`] admits clients, [`from_client`] handles their messages, [`from_server`] the
-//! server's, [`subscriptions`] the subscriptions of the stateless era, and [`lifecycle`] the start, restart and end of
-//! the process while its clients stay.
+//! Each client gets only its own responses: every request is sent to the server with a fresh numeric id and progress
+//! token, and the response is delivered with the client's own id, with its JSON type. A message that the server
+//! initiates is delivered to the only session that it can concern; if several sessions are possible, a request is
+//! rejected and a notification is dropped. In a process that has served several owners, every such message is
+//! ambiguous. The multiplexer opens no socket: [`shared_handshake`] admits clients, [`from_client`] handles their
+//! messages, [`from_server`] the server's, [`subscriptions`] the subscriptions of the stateless era, and [`lifecycle`]
+//! the start, restart and end of the process while its clients stay.
 
 mod error;
 mod from_client;
@@ -53,10 +53,11 @@ use super::{
 };
 use crate::mcp::{era::Era, error_code, message::Message};
 
-/// Most requests of one process that wait for a client's response, and most that wait for one session's.
+/// Maximum number of requests of one process that wait for a client's response, and of those that wait for the same
+/// session.
 const MAX_PENDING_SERVER_REQUESTS: usize = 1000;
 const MAX_PENDING_SERVER_REQUESTS_PER_SESSION: usize = 100;
-/// Most URLs that the sessions of one process were sent and have not visited yet.
+/// Maximum number of URLs that were sent to the sessions of one process and that no user has visited yet.
 const MAX_ELICITATIONS: usize = 1000;
 
 /// Whether the server is available.
@@ -81,7 +82,7 @@ pub(crate) struct Multiplexer {
 #[derive(Debug)]
 struct MuxState {
     pipe: Option<Pipe>,
-    /// The era that the process is used for: a process cannot serve both.
+    /// The era that the process is used for: a process cannot serve both eras.
     era: Option<Era>,
     handshake: Option<CompletedHandshake>,
     /// A handshake in progress.
@@ -95,25 +96,25 @@ struct MuxState {
     sessions: HashMap<SessionId, Session>,
     /// The owners that the process has served.
     owners: ProcessOwners,
-    /// Requests of the server without a response of the client yet, by the id that the client sees.
+    /// Requests of the server that await a response of a client, by the id that the client sees.
     server_requests: BTreeMap<u64, PendingServerRequest>,
     /// Sessions that were sent a URL to visit, by elicitation id.
     elicitations: VecDeque<(String, SessionId)>,
     subscriptions: subscriptions::Subscriptions,
     tasks: task_owners::TaskRegistry,
     tool_headers: param_headers::ToolHeaders,
-    /// Whether the process was sent an `initialize` without a usable response: by the multiplexer, to check that it
-    /// responds, or by a client that did not wait.
+    /// Whether an `initialize` was sent to the process whose response cannot be used for a session. The multiplexer
+    /// sends one to check that the process responds; or a client sent one and did not wait for the response.
     handshake_spent: bool,
     /// The time of the last call of a client; `None` before the first.
     last_call: Option<Instant>,
-    /// Whether the process is about to be replaced: nothing is sent to it any more.
+    /// Whether the process is about to be replaced; then no more messages are sent to it.
     is_claimed: bool,
-    /// Whether the process, or one before it, was ever ready.
+    /// Whether this process, or a previous one, was ever ready.
     was_ready: bool,
 }
 
-/// A client's request without a response of the server yet.
+/// A client's request that awaits a response of the server.
 #[derive(Debug)]
 struct InFlightCall {
     /// `None` for a stateless request.
@@ -123,21 +124,21 @@ struct InFlightCall {
     id: Bytes,
     token: Option<Bytes>,
     stream: Arc<MessageStream>,
-    /// Whether messages may be sent before the response.
+    /// Whether other messages may be sent to the client before the response.
     can_stream: bool,
     /// Whether the request asked for log messages (stateless era).
     wants_logs: bool,
-    /// Whether it requests the list of tasks.
+    /// Whether the call requests the list of tasks.
     lists_tasks: bool,
     purpose: Purpose,
     started_at: Instant,
     last_activity: Instant,
 }
 
-/// What happens with the response, beside its delivery.
+/// What is done with the response in addition to its delivery.
 #[derive(Debug)]
 enum Purpose {
-    /// Nothing.
+    /// The response is only delivered.
     Plain,
     /// Records the subscription.
     Subscribe(Subscription),
@@ -215,7 +216,7 @@ impl Multiplexer {
         is_modern
     }
 
-    /// Whether no client uses the process, or is about to.
+    /// Whether no client uses the process or is about to use it.
     pub(crate) fn is_unused(&self) -> bool {
         let state = self.lock();
         state.sessions.is_empty() && state.pending_handshake.is_none() && !state.is_busy()
@@ -247,7 +248,7 @@ impl Multiplexer {
         for id in unanswered {
             state.reject_server_request(id, "the client did not answer in time");
         }
-        // A client with a server request may need time: a person decides.
+        // The calls of a client that has received a server request may take longer, because a user has to decide.
         let pending: HashSet<SessionId> =
             state.server_requests.values().map(|pending| pending.session.clone()).collect();
         let waits =
@@ -294,7 +295,7 @@ impl Multiplexer {
     }
 
     fn lock(&self) -> MutexGuard<'_, MuxState> {
-        // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+        // No code panics while it holds the lock, so the state of a poisoned lock is consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -311,7 +312,7 @@ impl MuxState {
         self.calls.values().filter_map(|call| call.session.clone()).collect()
     }
 
-    /// Queues a message for the server, or holds it back until the sessions are restored.
+    /// Queues a message for the server, or buffers it until the sessions are restored.
     fn send(&mut self, message: BytesMut) {
         let line = to_line(message);
         match &mut self.pipe {
@@ -320,7 +321,7 @@ impl MuxState {
         }
     }
 
-    /// Queues a message for the server past the lines that are held back.
+    /// Queues a message for the server ahead of the buffered lines.
     fn send_unbuffered(&mut self, message: BytesMut) {
         if let Some(pipe) = &self.pipe {
             let line = to_line(message);
@@ -329,7 +330,7 @@ impl MuxState {
         }
     }
 
-    /// Responds to a server request, past the lines that are held back. A server that does not read its input gets no
+    /// Responds to a server request, ahead of the buffered lines. A server that does not read its input gets no
     /// response.
     fn reply(&mut self, answer: BytesMut) {
         if self.pipe.as_ref().is_some_and(|pipe| pipe.queue_account.has_room(answer.len() + LINE_OVERHEAD)) {
@@ -339,7 +340,8 @@ impl MuxState {
         }
     }
 
-    /// Removes a server request that was answered, or will not be. The calls of its session may continue from now on.
+    /// Removes a server request that was answered or will not be answered. From now on, the calls of its session count
+    /// as active again.
     fn take_server_request(&mut self, id: u64) -> Option<PendingServerRequest> {
         let pending = self.server_requests.remove(&id)?;
         self.note_life(&pending.session);
@@ -354,14 +356,14 @@ impl MuxState {
         }
     }
 
-    /// Rejects a server request that no client will answer.
+    /// Rejects a server request to which no client will respond.
     fn reject_server_request(&mut self, id: u64, reason: &str) {
         if let Some(pending) = self.take_server_request(id) {
             self.reply(error_response(&pending.id, error_code::INTERNAL_ERROR, reason));
         }
     }
 
-    /// Cancels a call, at the server too.
+    /// Cancels a call, and notifies the server.
     fn cancel(&mut self, id: u64, end: StreamEnd, reason: &str) {
         let Some(call) = self.calls.remove(&id) else { return };
         self.send(cancelled_notification(id, reason));
@@ -386,7 +388,7 @@ impl MuxState {
         let mut subscriptions: BTreeSet<String> =
             session.subscriptions.iter().map(|wanted| wanted.uri().clone()).collect();
         for call in calls {
-            // The server may have subscribed it already.
+            // The server may already have subscribed the session.
             if let Some(Purpose::Subscribe(uri)) = self.calls.get(&call).map(|call| &call.purpose) {
                 subscriptions.insert(uri.uri().clone());
             }
@@ -420,13 +422,13 @@ impl MuxState {
     }
 }
 
-/// Whether a resource is the subscribed one or lies below it (MCP schema, `ResourceUpdatedNotification`).
+/// Whether a resource is the subscribed resource or is below it (MCP schema, `ResourceUpdatedNotification`).
 fn is_within(uri: &str, subscribed: &str) -> bool {
     uri.strip_prefix(subscribed)
         .is_some_and(|rest| rest.is_empty() || subscribed.ends_with('/') || rest.starts_with(['/', '#', '?']))
 }
 
-/// Creates a `notifications/cancelled` for an id of the multiplexer.
+/// Creates a `notifications/cancelled` for a request with an id of the multiplexer.
 fn cancelled_notification(id: u64, reason: &str) -> BytesMut {
     let reason = serde_json::Value::from(reason);
     let text = format!(

@@ -19,7 +19,7 @@ use crate::{
     testing::{TEST_TIMEOUT, with_timeout},
 };
 
-/// A process whose messages the test sends.
+/// A simulated server process, whose messages the test sends.
 pub(super) struct Server {
     pub(super) mux: Arc<Multiplexer>,
     pub(super) pipe: mpsc::UnboundedReceiver<Bytes>,

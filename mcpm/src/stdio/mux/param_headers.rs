@@ -17,7 +17,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time after which a list that could not be read is requested again.
 const LIST_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// The mirrored arguments of the tools seen so far, and whether these are all.
+/// The mirrored arguments of the tools seen so far, and whether these are all tools.
 #[derive(Debug)]
 pub(super) struct ToolHeaders {
     index: ParamHeaderIndex,
@@ -27,7 +27,7 @@ pub(super) struct ToolHeaders {
     generation: u64,
     /// When the list is requested again after a failure.
     retry_at: Option<Instant>,
-    /// Held by the call that reads the list for all.
+    /// Held by the call that reads the list on behalf of all calls.
     refresh_lock: Arc<Semaphore>,
 }
 
@@ -68,10 +68,10 @@ impl ToolHeaders {
 }
 
 impl Multiplexer {
-    /// Returns the mirrored arguments of a tool; reads the server's list first if that was not done yet.
+    /// Returns the mirrored arguments of a tool; reads the server's list of tools first, if it is not known yet.
     pub(crate) async fn param_headers(&self, tool: &str) -> Vec<ParamHeader> {
         if self.lock().tool_headers.needs_refresh() {
-            // Boxed, since it is rare and large.
+            // Boxed, because it is rare and large.
             Box::pin(self.refresh_tools()).await;
         }
         self.lock().tool_headers.index.get(tool)
@@ -107,7 +107,7 @@ impl Multiplexer {
             }
         }
         let tools = &mut self.lock().tool_headers;
-        // If it has changed meanwhile, it is read again.
+        // If the list has changed meanwhile, the next call reads it again.
         tools.complete = tools.generation == changes;
         tools.retry_at = None;
     }

@@ -7,21 +7,21 @@ use tokio::sync::mpsc;
 
 use crate::{mcp::message::replace_line_breaks, memory::Account};
 
-/// Bytes charged for a queued line beside its own.
+/// Bytes charged for a queued line in addition to its length.
 pub(super) const LINE_OVERHEAD: usize = 64;
 
 /// The queue of lines to the standard input of the process.
 #[derive(Debug)]
 pub(super) struct Pipe {
     pub(super) lines: mpsc::UnboundedSender<Bytes>,
-    /// Charged for the lines in the queue and those held back.
+    /// The account that is charged for the queued and the buffered lines.
     pub(super) queue_account: Arc<Account>,
-    /// Lines that are held back until the sessions are restored in a new process.
+    /// Lines that are buffered until the sessions are restored in a new process.
     pub(super) buffered: Option<Vec<Bytes>>,
 }
 
 impl Pipe {
-    /// Sends a line, or holds it back while sessions are being restored.
+    /// Sends a line, or buffers it while sessions are being restored.
     pub(super) fn send(&mut self, line: Bytes) {
         self.queue_account.reserve(line_cost(&line));
         match &mut self.buffered {
@@ -30,9 +30,9 @@ impl Pipe {
         }
     }
 
-    /// Queues a line that is charged already.
+    /// Queues a line that was already charged.
     pub(super) fn write(&self, line: Bytes) {
-        // The writer may just have ended; calls in flight then fail when the process is disconnected.
+        // Sending fails if the writer has just ended; calls in flight then fail when the process is disconnected.
         if let Err(mpsc::error::SendError(line)) = self.lines.send(line) {
             self.queue_account.release(line_cost(&line));
         }

@@ -1,4 +1,4 @@
-//! Tests of what clients and a server can make a multiplexer hold, and for how long.
+//! Tests of the limits of the memory that clients and a server can use in a multiplexer, and for how long.
 
 use std::{
     sync::Arc,
@@ -74,7 +74,7 @@ async fn the_queue_of_a_server_that_does_not_read_is_bounded() {
     assert_eq!((refused.status.as_u16(), refused.reason), (503, Some(Reason::QueueFull)));
     let refused = server.mux.call_in_session(&call, &id, true).await.expect_err("no room");
     assert_eq!(refused.reason, Some(Reason::QueueFull));
-    // There is no room for responses to server requests either.
+    // The queue has no room for responses to server requests either.
     server.send(&sampling(1));
     let answer = json!({ "jsonrpc": "2.0", "id": 2, "result": { "x": large } });
     let asked = *server.mux.lock().server_requests.first_key_value().expect("a request").0;
@@ -127,7 +127,7 @@ async fn requests_of_a_server_are_bounded_in_number_and_size() {
     let refused = try_recv(&mut server).expect("an answer");
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&Value::Null, &json!(-32600)));
     assert_eq!(server.mux.lock().server_requests.len(), MAX_PENDING_SERVER_REQUESTS_PER_SESSION);
-    // They time out without a response, and make room for others.
+    // The requests time out without a response, and free room for others.
     server.mux.sweep(Instant::now() + MuxLimits::default().call_timeout + Duration::from_secs(1));
     assert_eq!(server.mux.lock().server_requests.len(), 0);
     let answered = std::iter::from_fn(|| try_recv(&mut server)).filter(|heard| heard.get("error").is_some());
@@ -165,7 +165,7 @@ async fn a_call_ends_after_its_total_time_whatever_it_reports() {
     server.send(&report);
     next_message(&mut stream).await;
     {
-        // It has reported progress all the time.
+        // The call has reported progress all the time.
         let mut state = server.mux.lock();
         let call = state.calls.values_mut().next().expect("the call");
         call.last_activity = Instant::now() + total;
@@ -195,7 +195,7 @@ async fn a_call_does_not_time_out_while_its_user_is_prompted() {
     assert!(answered > before);
     mux.sweep(too_late(before));
     assert_eq!(step(&mut stream), None, "the server has as long after the answer");
-    // The same holds for a request that is cancelled.
+    // The same applies to a request that is cancelled.
     server.send(&sampling("t"));
     next_message(&mut stream).await;
     let asked_again = heard();
@@ -226,7 +226,7 @@ async fn a_subscription_is_booked_until_it_is_over() {
     let (one, other) = (server.open("a", &owner("a")).await, server.open("b", &owner("a")).await);
     let uri = format!("a://{}", "x".repeat(100 << 10));
     let (_, subscribed) = server.call(&one, "resources/subscribe", &json!({ "uri": uri })).await;
-    // The others get only what is left, also before the server responds.
+    // Other sessions can use only the room that is left, even before the server responds.
     let session = Session::new(None, false, Account::new(), Instant::now());
     let mut booked = Vec::new();
     while let Some(subscription) = session.book("x".repeat(200 << 10)) {

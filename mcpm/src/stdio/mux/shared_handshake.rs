@@ -1,7 +1,8 @@
 //! Admits clients to a process: one handshake for all clients with the same parameters.
 //!
-//! A task of its own makes the handshake, so that a client that disconnects neither breaks the process nor leaks one:
-//! the next client with the same parameters joins, and an unused process is ended in time.
+//! The handshake runs in a task of its own, so that a client that disconnects neither makes the process unusable nor
+//! leaks it: the next client with the same parameters joins the handshake, and an unused process is ended after some
+//! time.
 
 use std::{
     sync::Arc,
@@ -46,12 +47,13 @@ pub(super) struct PendingHandshake {
     request: Initialize,
     pub(super) owner: Option<Owner>,
     outcome: watch::Receiver<Option<HandshakeResult>>,
-    /// Whether it was sent to the server.
+    /// Whether the request was sent to the server.
     is_sent: bool,
     task: AbortHandle,
 }
 
-/// A client's part in a handshake. While it is held, the process is not given to other clients.
+/// A client's share in a handshake. While the client holds it, the process is not assigned to clients with other
+/// parameters.
 #[derive(Debug)]
 pub(crate) struct HandshakeLease {
     /// The outcome; `None` if the handshake was completed before.
@@ -59,10 +61,10 @@ pub(crate) struct HandshakeLease {
     _lease: Arc<()>,
 }
 
-/// How a process is available to a client with another handshake.
+/// When an unused process is available to a client with another handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Availability {
-    /// As it is.
+    /// Immediately.
     Now,
     /// After a restart.
     AfterRestart,
@@ -71,7 +73,7 @@ pub(crate) enum Availability {
 impl Multiplexer {
     /// Joins the handshake of the process, completed or in progress, if the client has the same parameters.
     ///
-    /// A client that supports server requests needs a process that has served its owner only: in another, the
+    /// A client that supports server requests needs a process that has served only its owner; in any other process, the
     /// recipient of a server request would be ambiguous.
     pub(crate) fn join_handshake(
         &self,
@@ -123,7 +125,7 @@ impl Multiplexer {
             return None;
         }
         if let Some(pending) = &state.pending_handshake {
-            // All clients that waited for it are gone.
+            // All clients that waited for the handshake are gone.
             return (!pending.is_sent).then_some(Availability::Now);
         }
         match state.era {
@@ -136,7 +138,7 @@ impl Multiplexer {
         }
     }
 
-    /// Takes the process from its clients if none of them has used it for a while: their sessions end.
+    /// Takes the process away from its clients, whose sessions end, if none of them has used it for a while.
     pub(crate) fn reclaim(&self, now: Instant, of: Option<&Owner>) -> bool {
         let mut state = self.lock();
         let is_left = |session: &Session| {
@@ -165,7 +167,7 @@ impl Multiplexer {
         state.reset_for_era(era);
         state.is_claimed = true;
         drop(state);
-        // A process that was given up meanwhile stays so: it would not be restarted.
+        // A process that has failed meanwhile stays failed, because it would not be restarted.
         self.readiness.send_if_modified(|now| {
             let is_alive = !matches!(now, Readiness::Failed(_));
             if is_alive {
@@ -175,7 +177,7 @@ impl Multiplexer {
         });
     }
 
-    /// Whether the process serves this caller only, with any clients.
+    /// Whether the process serves only this caller, through any of its clients.
     pub(crate) fn is_exclusive_to_caller(&self, owner: &Owner) -> bool {
         self.lock().is_exclusive_to_caller(owner)
     }
@@ -193,7 +195,7 @@ impl Multiplexer {
         let task = tokio::spawn(async move {
             let completed = mux.perform_handshake(&request).await;
             let mut state = mux.lock();
-            // Another one may have replaced it.
+            // Another handshake may have replaced this one.
             state.pending_handshake.take_if(|pending| pending.task.id() == tokio::task::id());
             drop(state);
             sender.send_replace(Some(completed));
@@ -243,7 +245,7 @@ impl Multiplexer {
         self.lock().open(initialize, id, session)
     }
 
-    /// Makes the first client's handshake with the server.
+    /// Performs the first client's handshake with the server.
     async fn perform_handshake(&self, initialize: &Initialize) -> HandshakeResult {
         self.wait_until_connected().await?;
         let rewrite = |id: u64| initialize.rewritten(&id.to_string(), initialize.version());
@@ -302,7 +304,7 @@ fn restarting_error() -> RpcError {
 }
 
 impl MuxState {
-    /// Whether the process has served, and serves, this caller only.
+    /// Whether the process has served, and serves, only this owner.
     fn is_exclusive_to(&self, owner: Option<&Owner>) -> bool {
         self.owners.is_exclusive_to(owner)
             && self.pending_handshake.as_ref().is_none_or(|pending| pending.owner.as_ref() == owner)

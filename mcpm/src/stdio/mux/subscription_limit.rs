@@ -1,17 +1,17 @@
-//! The limit of the resources that one client subscribes to.
+//! Limits the resources that one client subscribes to.
 
 use http::StatusCode;
 
 use super::error::RpcError;
 use crate::{explain::Reason, mcp::error_code};
 
-/// Most resources that a client subscribes to.
+/// Maximum number of resources that a client subscribes to.
 const MAX_SUBSCRIBED_URIS: usize = 1000;
-/// Most bytes of their URIs together.
+/// Maximum total size of their URIs in bytes.
 pub(super) const MAX_SUBSCRIBED_URI_BYTES: usize = 256 << 10;
 
-/// Checks the number and size of the URIs that one client subscribes to: they are kept, and sent again when a process
-/// is restarted or another client listens.
+/// Checks the number and size of the URIs that one client subscribes to. They are limited because they are kept in
+/// memory, and sent again when a process is restarted or another client listens.
 pub(super) fn check_uris<'a>(uris: impl Iterator<Item = &'a String>) -> Result<(), RpcError> {
     let (count, bytes) = uris.fold((0, 0), |(count, bytes), uri| (count + 1, bytes + uri.len()));
     if count <= MAX_SUBSCRIBED_URIS && bytes <= MAX_SUBSCRIBED_URI_BYTES {

@@ -1,8 +1,8 @@
 //! Merges the `subscriptions/listen` requests of many clients into one request to the server (MCP 2026-07-28,
 //! "Subscriptions").
 //!
-//! Servers keep one listener of each kind per connection, so the multiplexer sends one request
-//! for all lists and all requested resources. Each client receives only what it requested, with its own id.
+//! Servers keep only one listener of each kind per connection, so the multiplexer sends one request for all lists and
+//! all requested resources. Each client receives only the notifications that it requested, with its own id.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,12 +31,12 @@ use crate::{
     },
 };
 
-/// Largest `subscriptions/listen` in bytes.
+/// Maximum size of a `subscriptions/listen` request in bytes.
 const MAX_LISTEN_BYTES: usize = 512 << 10;
-/// Most resources of all listeners of a process, and most bytes of their URIs.
+/// Maximum number of resources of all listeners of a process, and maximum total size of their URIs in bytes.
 const MAX_LISTENED: usize = 4000;
 const MAX_LISTENED_BYTES: usize = 1 << 20;
-/// Bytes charged for a URI beside its own.
+/// Bytes charged for a URI in addition to its length.
 const URI_OVERHEAD: usize = 64;
 
 /// The kinds of lists: their names in the filter, and their notifications.
@@ -52,7 +52,8 @@ const RESOURCE_SUBSCRIPTIONS: &str = "resourceSubscriptions";
 pub(super) struct Subscriptions {
     subscribers: BTreeMap<u64, Subscriber>,
     upstream: Option<UpstreamSubscription>,
-    /// The `_meta` of a request that the server acknowledged: one that it rejects would end the streams of all.
+    /// The `_meta` of a request that the server acknowledged. It is used again, because a `_meta` that the server
+    /// rejects would end the streams of all listeners.
     proven: Option<Arc<str>>,
 }
 
@@ -61,7 +62,7 @@ impl Subscriptions {
         self.subscribers.len()
     }
 
-    /// The owners of the listeners, as far as they are known.
+    /// The owners of the listeners whose callers are authenticated.
     pub(super) fn owners(&self) -> impl Iterator<Item = &Owner> {
         self.subscribers.values().filter_map(|listener| listener.owner.as_ref())
     }
@@ -70,8 +71,8 @@ impl Subscriptions {
         self.subscribers.is_empty()
     }
 
-    /// Checks that the listeners of one caller request no more than is left for all others. All unauthenticated
-    /// callers count as one.
+    /// Checks that the listeners of one caller request no more than is left for all others. All unauthenticated callers
+    /// together count as one caller.
     fn check_share(&self, owner: Option<&Owner>, wanted: &Filter) -> Result<(), RpcError> {
         let person = owner.map(Owner::caller_key);
         let is_same = |one: &&Subscriber| one.owner.as_ref().map(Owner::caller_key) == person;
@@ -104,9 +105,9 @@ struct Subscriber {
 #[derive(Debug)]
 struct UpstreamSubscription {
     id: u64,
-    /// The request that this one replaced: notifications with its id still count.
+    /// The id of the request that this one has replaced; notifications with that id are still accepted.
     replaced_id: Option<u64>,
-    /// The listener that caused this request.
+    /// The new listener that caused this request.
     newcomer: Option<u64>,
     meta: Option<Arc<str>>,
     resources: BTreeSet<String>,
@@ -122,7 +123,7 @@ struct Filter {
 }
 
 impl Filter {
-    /// Parses a filter, with at most one resource more than the limit.
+    /// Parses a filter. It keeps at most one resource more than the limit, so that a check detects the excess.
     fn read(text: Option<&RawValue>) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
@@ -144,7 +145,7 @@ impl Filter {
             .zip(lists)
             .filter(|(_, value)| value.is_some_and(|value| value.get() == "true"));
         let mut resources = BTreeSet::new();
-        // An invalid or too long array is read as far as possible.
+        // An invalid array, or one that is too long, is read as far as possible.
         let _ = each_element(wanted.resource_subscriptions.map_or("[]", RawValue::get), |uri| {
             resources.extend(serde_json::from_str::<String>(uri.get()));
             if resources.len() > MAX_LISTENED { Err("too many resources".to_owned()) } else { Ok(()) }
@@ -190,8 +191,8 @@ impl<'a> ListenParams<'a> {
         serde_json::from_str(message.params()).unwrap_or_default()
     }
 
-    /// Returns the `_meta` without the progress token: it belongs to one of many listeners, and may equal the number
-    /// of another client's call.
+    /// Returns the `_meta` without the progress token, because the token belongs to one of many listeners, and may
+    /// equal the number of another client's call.
     fn meta(&self) -> Option<Arc<str>> {
         let mut meta: Map<String, Value> = serde_json::from_str(self.meta?.get()).ok()?;
         meta.remove("progressToken");
@@ -334,8 +335,8 @@ impl MuxState {
         true
     }
 
-    /// Extends the request for the first listener that needs it, once the server has acknowledged the previous
-    /// request, so that an error can be attributed to one listener.
+    /// Extends the request to the server for the first listener that needs more. It waits until the server has
+    /// acknowledged the previous request, so that an error can be attributed to one listener.
     fn listen_to_more(&mut self) {
         while self.subscriptions.upstream.as_ref().is_none_or(|upstream| upstream.accepted.is_some())
             && let Some((number, _)) =
@@ -382,7 +383,7 @@ impl MuxState {
             return;
         }
         if let Some(before) = self.subscriptions.upstream.take() {
-            // Servers drop all listeners of a pipe when one of them ends, so the old one ends first.
+            // Servers drop all listeners of a pipe when one of them ends, so the previous request is cancelled first.
             self.send(cancelled_notification(before.id, "replaced by a new subscription"));
         }
         self.subscriptions.upstream =
@@ -391,8 +392,8 @@ impl MuxState {
     }
 
     /// Notifies the older listeners of every change that may have been missed: between the end of one request and the
-    /// beginning of the next, the server had no listener. A needless notification costs one request; a missing one is
-    /// never made up for.
+    /// beginning of the next, the server had no listener. An unnecessary notification costs one request, but a missed
+    /// change would never be noticed.
     fn notify_missed_changes(&mut self) {
         self.tool_headers.invalidate();
         let Some(accepted) = self.subscriptions.upstream.as_ref().and_then(|up| up.accepted.as_ref()) else {

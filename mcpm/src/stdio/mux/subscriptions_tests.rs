@@ -61,7 +61,7 @@ async fn a_listener_whom_the_server_refuses_ends_no_other_stream() {
     server.send(&json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32602, "message": "no" } }));
     assert_eq!(next_message(&mut bad).await["error"]["message"], "no");
 
-    // The others continue, and the next one gets its turn.
+    // The other listeners continue, and the request is extended for the next one.
     let (id, asked, _) = hears_listen(&mut server).await;
     assert_eq!(asked, ["a://0"]);
     acknowledge(&server, &id, &asked);

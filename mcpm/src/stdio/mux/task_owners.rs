@@ -1,8 +1,8 @@
-//! The owners of tasks, if callers are authenticated (MCP 2025-11-25, "Tasks"; its extension of 2026-07-28).
+//! The owners of tasks, if callers are authenticated (MCP 2025-11-25, "Tasks"; the tasks extension of MCP 2026-07-28).
 //!
-//! A stdio server sees one client, and so gives every caller access to every task. Here a task belongs to the owner
-//! whose request became the task: to all others it is unknown. A task that is no longer recorded is unknown to
-//! everyone.
+//! A stdio server sees a single client, so it would give every caller access to every task. The multiplexer assigns a
+//! task to the owner whose request became the task, and treats it as unknown in requests of all other owners. A task
+//! that is no longer recorded is unknown to everyone.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -23,13 +23,13 @@ use crate::{
     stdio::{owner::Owner, session::SessionId},
 };
 
-/// Most recorded tasks of one process.
+/// Maximum number of recorded tasks of one process.
 const MAX_TASKS: usize = 10_000;
-/// Most recorded tasks of one caller, over all of its clients.
+/// Maximum number of recorded tasks of one caller, across all of its clients.
 const MAX_TASKS_PER_CALLER: usize = 1000;
-/// Longest recorded id in bytes.
+/// Maximum length of a recorded id in bytes.
 const MAX_TASK_ID_BYTES: usize = 1024;
-/// Most tasks of one process whose progress is forwarded, and most of one session.
+/// Maximum number of tasks whose progress is forwarded, for one process and for one session.
 const MAX_TRACKED_PROGRESS: usize = 1000;
 const MOST_PROGRESS_OF_SESSION: usize = 100;
 
@@ -46,7 +46,7 @@ pub(super) struct TaskRegistry {
 /// The recipient of the progress of a call that became a task.
 #[derive(Debug)]
 struct TaskProgress {
-    /// The number that the server got as the progress token.
+    /// The number that was sent to the server as the progress token.
     server_token: u64,
     task: String,
     session: SessionId,
@@ -84,14 +84,14 @@ impl TaskRegistry {
         }
     }
 
-    /// Returns the recipient of the progress with that number, and the recipient's own token.
+    /// Returns the recipient of progress with this number as its token, and the recipient's own token.
     pub(super) fn progress(&self, number: u64) -> Option<(&SessionId, &Bytes)> {
         let found = self.progress.iter().find(|progress| progress.server_token == number);
         found.map(|progress| (&progress.session, &progress.token))
     }
 
-    /// Records the recipient of a task's progress. If there are too many, the oldest of the same session is removed,
-    /// or of the session with the most.
+    /// Records the recipient of a task's progress. If a session has too many, its oldest recipient is removed; if the
+    /// process has too many, the oldest one of the session with the most is removed.
     fn note_progress(&mut self, progress: TaskProgress) {
         if progress.task.len() > MAX_TASK_ID_BYTES {
             return;
@@ -122,7 +122,7 @@ impl TaskRegistry {
         self.progress.retain(|progress| progress.session != *session);
     }
 
-    /// Removes the progress tokens of calls that became tasks too long ago.
+    /// Removes the progress tokens of calls that became tasks longer ago than `longest`.
     pub(super) fn sweep(&mut self, now: Instant, longest: Duration) {
         self.progress.retain(|progress| now.saturating_duration_since(progress.since) <= longest);
     }
@@ -136,7 +136,7 @@ impl MuxState {
     /// Returns the response to a request about a task that its sender does not own.
     pub(super) fn reject_foreign_task(&self, message: &Message, owner: Option<&Owner>) -> Option<Bytes> {
         let owner = owner.filter(|_| message.method().starts_with("tasks/"))?;
-        // Ambiguous params name no task.
+        // Ambiguous params do not name a task.
         let id = message.params_fields().map(|fields| fields.get_unique_string("taskId"));
         match id {
             Some(Ok(Some(id))) if self.tasks.is_owned_by(&id, owner) => None,
@@ -145,7 +145,7 @@ impl MuxState {
         }
     }
 
-    /// Keeps the progress token of a call that became a task (MCP 2025-11-25, "Task Progress").
+    /// Keeps the progress token of a call that became a task in use (MCP 2025-11-25, "Task Progress").
     pub(super) fn track_task_progress(&mut self, number: u64, call: &InFlightCall, answer: &Message) {
         let (Some(session), Some(token)) = (&call.session, &call.token) else { return };
         let Some(task) = created_task_id(answer.result()) else { return };
@@ -212,8 +212,8 @@ struct TaskRef {
     id: String,
 }
 
-/// Returns the id of the task that a request became: it is in an object of its own or, where results name their kind,
-/// in the result itself.
+/// Returns the id of the task that a request became. The id is in a separate object of the result or, in versions whose
+/// results name their type, in the result itself.
 fn created_task_id(result: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Created {
@@ -224,7 +224,7 @@ fn created_task_id(result: &str) -> Option<String> {
         #[serde(default, rename = "taskId")]
         id: Option<String>,
     }
-    // Few have one, and searching a large result is much faster than parsing it.
+    // Few results contain a task id, and searching a large result is much faster than parsing it.
     memchr::memmem::find(result.as_bytes(), b"\"taskId\"")?;
     let created: Created = serde_json::from_str(result).ok()?;
     let flat = created.id.filter(|_| created.kind.as_deref() == Some("task"));
