@@ -86,8 +86,9 @@ impl HttpClient {
 
     /// Sends a request and returns the head of the response, whose body the caller reads and bounds.
     ///
-    /// # Errors `Upstream` if the server cannot be reached or does not respond; the error of the address filter; `Io`
-    /// if the machine's certificates cannot be read.
+    /// # Errors
+    /// `Upstream` if the server cannot be reached or does not respond; the error of the address filter; `Io` if the
+    /// machine's certificates cannot be read.
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>> {
         let uri = request.uri().clone();
         let responding = match is_https(&uri) {
@@ -138,7 +139,8 @@ impl fmt::Debug for HttpClient {
 
 /// Creates a request for a URL, with the user agent of mcpm.
 ///
-/// # Errors `Upstream` for a URL that has no host or is not a URI (RFC 3986).
+/// # Errors
+/// `Upstream` for a URL that has no host or is not a URI (RFC 3986).
 pub(crate) fn request_for_url(
     method: Method,
     url: &Url,

@@ -59,8 +59,9 @@ pub(crate) fn is_reserved_header(name: &HeaderName) -> bool {
 
 /// The value of `Authorization` that carries a token (RFC 6750 section 2.1).
 ///
-/// # Errors `InvalidOption` for a token that is too long or contains characters that are not allowed in a header; the
-/// error does not contain the token.
+/// # Errors
+/// `InvalidOption` for a token that is too long or contains characters that are not allowed in a header; the error does
+/// not contain the token.
 pub(crate) fn bearer_value(token: &Secret) -> Result<HeaderValue> {
     let text = token.expose();
     let is_sound = text.len() <= MAX_TOKEN_BYTES && text.bytes().all(|byte| byte.is_ascii_graphic());

@@ -11,7 +11,8 @@ use crate::{Result, transport::tls::TrustStore};
 
 /// Opens an HTTP/2 connection, with TLS for an `https` URL.
 ///
-/// # Errors `Upstream` if the server cannot be reached; `Io` if the machine's certificates cannot be read.
+/// # Errors
+/// `Upstream` if the server cannot be reached; `Io` if the machine's certificates cannot be read.
 pub(crate) async fn connect_http2(
     trust: &TrustStore,
     uri: Uri,

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::{error_code, message::Message};
 
-/// An era, which is also what a server's process is used for.
+/// An era of the protocol. A server's process is used for one era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
     /// Handshake and sessions: 2025-11-25 and older.
@@ -17,7 +17,7 @@ pub(crate) enum Era {
 
 /// The first version without a handshake; versions are dates and compare as text.
 pub(crate) const FIRST_MODERN_VERSION: &str = "2026-07-28";
-/// The version of a legacy client that states none (MCP 2025-06-18, "Protocol Version Header").
+/// The assumed version of a legacy client that does not send one (MCP 2025-06-18, "Protocol Version Header").
 pub(crate) const DEFAULT_LEGACY_VERSION: &str = "2025-03-26";
 /// The last version that allowed several messages in one array.
 pub(crate) const LAST_BATCHING_VERSION: &str = "2025-03-26";
@@ -38,7 +38,7 @@ pub(crate) struct ModernMeta<'a> {
 }
 
 impl<'a> ModernMeta<'a> {
-    /// Parses them from a message's params, if `_meta` is an object.
+    /// Parses the fields from a message's params, if `_meta` is an object.
     pub(crate) fn of(message: &'a Message) -> Option<Self> {
         #[derive(Deserialize)]
         struct Params<'a> {
@@ -106,7 +106,8 @@ pub(crate) fn initialize_request(id: u64) -> BytesMut {
     request(id, "initialize", &params)
 }
 
-/// What an answer to `server/discover` says. Its list of versions is no evidence about the older era.
+/// Returns the era that a response to `server/discover` shows. Older versions in its list do not show that the server
+/// supports the older era.
 pub(crate) fn era_from_discover(answer: &Message) -> Era {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -123,7 +124,7 @@ pub(crate) fn era_from_discover(answer: &Message) -> Era {
     }
 }
 
-/// What an answer to `initialize` says, when `server/discover` was asked before and not answered.
+/// Returns the era that a response to `initialize` shows, if the server did not respond to `server/discover` before.
 pub(crate) fn era_from_initialize(answer: &Message) -> Era {
     if answer.error_code() == Some(error_code::UNSUPPORTED_VERSION) { Era::Modern } else { Era::Legacy }
 }

@@ -6,17 +6,17 @@ use bytes::{Bytes, BytesMut};
 
 use crate::memory::{Account, Reservation};
 
-/// Largest event in bytes: one message of a server.
+/// Maximum size of an event in bytes; an event contains one message of a server.
 const MAX_EVENT_BYTES: usize = 32 << 20;
-/// Longest id of an event in bytes; it is sent back in a header.
+/// Maximum length of the id of an event in bytes; the id is sent back in a header.
 const MAX_EVENT_ID_BYTES: usize = 4 << 10;
 
 /// An event that has data, or an id.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// Its type; empty for `message`.
+    /// The type of the event; empty for `message`.
     pub(crate) name: String,
-    /// Its data.
+    /// The data of the event.
     pub(crate) data: Bytes,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct EventReader {
     buffer: BytesMut,
     scan: EventScan,
     reservation: Reservation,
-    /// Whether bytes were read; a byte order mark may precede the first.
+    /// Whether bytes were read already; a byte order mark is only allowed before the first.
     has_begun: bool,
     last_id: Option<String>,
     retry: Option<Duration>,
@@ -67,7 +67,7 @@ impl EventReader {
     /// Appends a chunk of the stream.
     ///
     /// # Errors
-    /// An incomplete event that is too large.
+    /// The incomplete event is too large, or the memory budget has no room for it.
     pub(crate) fn push(&mut self, chunk: &[u8]) -> Result<(), EventError> {
         self.buffer.extend_from_slice(chunk);
         if self.buffer.len() > MAX_EVENT_BYTES + chunk.len() {
@@ -125,7 +125,7 @@ impl EventReader {
     }
 }
 
-/// How far the beginning of an event was searched for its end.
+/// How far an incomplete event was searched for its end.
 #[derive(Debug, Default)]
 pub(crate) struct EventScan {
     /// Start of the incomplete line.
@@ -166,7 +166,7 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(event_end(text.as_bytes(), &mut EventScan::default()), end, "{text:?}");
-            // In chunks of one byte each.
+            // The bytes arrive one at a time.
             let mut scan = EventScan::default();
             let mut ends =
                 (1..=text.len()).filter_map(|length| event_end(&text.as_bytes()[..length], &mut scan));

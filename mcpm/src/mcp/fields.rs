@@ -1,8 +1,8 @@
-//! The fields of a JSON object, for decisions that depend on one of them.
+//! The fields of a JSON object, for decisions that depend on a field.
 //!
-//! Readers differ: of two fields with one name some take the first and some the last, and some do not tell apart
-//! upper and lower case. What they could read in different ways is refused here, so that nobody is shown one
-//! name and acts on another.
+//! Parsers differ: of two fields with the same name, some use the first and some the last, and some do not distinguish
+//! upper and lower case. A field that parsers could read differently is rejected, so that a check never sees another
+//! value than the one that the server or the client uses.
 
 use std::{borrow::Cow, fmt, ops::Range, sync::OnceLock};
 
@@ -14,26 +14,27 @@ use serde_json::value::RawValue;
 
 use super::scan;
 
-/// The fields of an object, in their order.
+/// The fields of an object, in the order of the text.
 #[derive(Debug)]
 pub(crate) struct Fields<'a> {
     text: &'a str,
     spans: Cow<'a, FieldSpans>,
 }
 
-/// Most fields that are known of an object, since they take more memory than their text.
+/// Maximum number of fields of an object that are cached, because their positions take more memory than short fields
+/// themselves.
 const MAX_KNOWN_FIELDS: usize = 64;
 
-/// The fields of a value, set when it is first read; `None` if it is not an object.
+/// The cached fields of a value, set when it is first read; `None` if the value is not an object.
 pub(super) type KnownFields = OnceLock<Option<FieldSpans>>;
 
-/// Where the fields of an object are.
+/// The positions of an object's fields in its text.
 #[derive(Debug, Clone)]
 pub(super) struct FieldSpans(Vec<FieldSpan>);
 
 #[derive(Debug, Clone)]
 struct FieldSpan {
-    /// The name, if it is written with escapes.
+    /// The unescaped name, if it is written with escapes.
     unescaped: Option<Box<str>>,
     name: Range<usize>,
     is_ascii: bool,
@@ -61,11 +62,11 @@ impl<'a> FieldValue<'a> {
     }
 }
 
-/// A name or a value, where it stands if it is written without escapes.
+/// A name or a string value, borrowed from the text if it is written without escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// A field that can be read in different ways.
+/// The name of a field that parsers could read differently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AmbiguousField(String);
 
@@ -76,7 +77,7 @@ impl fmt::Display for AmbiguousField {
 }
 
 impl FieldSpans {
-    /// Parses an object; `None` when the text is none.
+    /// Parses an object with the fast scanner, or else with serde_json; `None` if the text is not an object.
     fn scan(text: &str) -> Option<Self> {
         let mut fields = Vec::new();
         let scanned = scan::each_field(text, |name, value| {
@@ -87,7 +88,7 @@ impl FieldSpans {
         if scanned.is_some() { Some(Self(fields)) } else { Self::read(text) }
     }
 
-    /// Parses an object of any form.
+    /// Parses an object with serde_json, which accepts any form.
     fn read(text: &str) -> Option<Self> {
         struct Reader<'a>(&'a str);
         impl<'de> Visitor<'de> for Reader<'_> {
@@ -116,19 +117,20 @@ impl FieldSpans {
         }
         let mut reader = serde_json::Deserializer::from_str(text);
         let fields = reader.deserialize_map(Reader(text)).ok()?;
-        // What goes on after its end is no object, and some would read on.
+        // Text after the end of the object is not allowed, because some parsers would continue to read.
         reader.end().ok()?;
         Some(Self(fields))
     }
 }
 
 impl<'a> Fields<'a> {
-    /// Reads an object; `None` when the text is none.
+    /// Reads an object; `None` if the text is not an object.
     pub(crate) fn read(text: &'a str) -> Option<Self> {
         FieldSpans::scan(text).map(|spans| Self { text, spans: Cow::Owned(spans) })
     }
 
-    /// Reads an object that is read several times; `known` are its fields after the first time, if they are few.
+    /// Reads an object that may be read several times. The fields are cached in `known` at the first time, unless there
+    /// are too many.
     pub(super) fn read_once(text: &'a str, known: &'a KnownFields) -> Option<Self> {
         if known.get().is_none() {
             match FieldSpans::scan(text) {
@@ -157,7 +159,7 @@ impl<'a> Fields<'a> {
         FieldValue(self.text.get(field.value.clone()).unwrap_or_default())
     }
 
-    /// The value of a field, if it is there.
+    /// The value of a field, if the object has it; an error if parsers could read the field differently.
     pub(crate) fn get_unique(&self, name: &str) -> Result<Option<FieldValue<'a>>, AmbiguousField> {
         let is_ascii = name.is_ascii();
         let collides = |field: &&FieldSpan| {
@@ -180,17 +182,17 @@ impl<'a> Fields<'a> {
         found.next().is_none().then_some(value)
     }
 
-    /// The value of a field, if it is there and a string.
+    /// The value of a field, if the object has it and it is a string.
     pub(crate) fn get_unique_string(&self, name: &str) -> Result<Option<Cow<'a, str>>, AmbiguousField> {
         Ok(self.get_unique(name)?.and_then(FieldValue::string))
     }
 
-    /// All fields, unless two of them can be taken for each other.
+    /// All fields; an error if some parsers would treat two of them as the same field.
     #[cfg(any(feature = "policy", test))]
     pub(crate) fn all_unique(&self) -> Result<Vec<(&str, FieldValue<'a>)>, AmbiguousField> {
         let all: Vec<_> = self.iter().collect();
         let repeated = match all.len() {
-            // Fewer comparisons than a set has to make.
+            // For so few fields, comparing each pair is faster than a set.
             0..=8 => {
                 (1..all.len()).find(|at| all[..*at].iter().any(|(name, _)| names_collide(name, all[*at].0)))
             }
@@ -204,7 +206,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Whether readers that do not tell apart upper and lower case take two names for one.
+/// Whether two names are equal for parsers that do not distinguish upper and lower case.
 pub(super) fn names_collide(one: &str, other: &str) -> bool {
     if one.eq_ignore_ascii_case(other) {
         return true;
@@ -215,7 +217,7 @@ pub(super) fn names_collide(one: &str, other: &str) -> bool {
     fold_case(one).eq(fold_case(other))
 }
 
-/// A name as those readers see it. The letters beyond ASCII are those that Unicode folds into it.
+/// A name in lower case, as such parsers compare it. The two non-ASCII letters are those that Unicode folds to ASCII.
 fn fold_case(name: &str) -> impl Iterator<Item = char> {
     name.chars().map(|letter| match letter {
         '\u{212a}' => 'k',

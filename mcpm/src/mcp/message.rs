@@ -21,13 +21,13 @@ use super::{
     outline::Outline,
 };
 
-/// Longest id of a request, and longest progress token, in bytes: they are kept until the response.
+/// Maximum length of the id of a request, and of a progress token, in bytes; both are kept until the response.
 pub(crate) const MAX_ID_BYTES: usize = 1024;
 /// The error for a longer id.
 pub(crate) const ID_TOO_LONG: &str = "`id` is longer than 1024 bytes";
-/// Most messages in one array.
+/// Maximum number of messages in one array.
 pub(crate) const MAX_BATCH: usize = 1000;
-/// Longest error text that is passed on, since it may quote the input.
+/// Maximum length of a parser's error text in messages, because it may quote the input.
 const MAX_REASON_BYTES: usize = 300;
 
 /// A range of a message's bytes.
@@ -36,11 +36,11 @@ pub(crate) type Span = Range<usize>;
 /// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MessageKind {
-    /// It has a method and an id.
+    /// A message with a method and an id.
     Request,
-    /// It has a method and no id.
+    /// A message with a method and no id.
     Notification,
-    /// It has an id and a result or an error.
+    /// A message with an id, and a result or an error.
     Response,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Message {
     text: ByteString,
     kind: MessageKind,
     method: Span,
-    /// The method, if it is written with escapes.
+    /// The unescaped method, if it is written with escapes.
     unescaped_method: Option<Box<str>>,
     id: Span,
     params: Span,
@@ -69,7 +69,7 @@ pub(crate) struct Malformed {
 }
 
 impl Malformed {
-    /// Creates the error for a text that is not `what`.
+    /// Creates the error for a text that is not what `what` describes.
     fn of(what: &str, error: &serde_json::Error) -> Self {
         use serde_json::error::Category;
         let code = match error.classify() {
@@ -83,14 +83,14 @@ impl Malformed {
 impl Message {
     /// Scans one JSON-RPC message.
     pub(crate) fn parse(bytes: Bytes) -> Result<Self, Malformed> {
-        // The scan skips strings that it does not keep, so it alone would let invalid bytes through to a server; and
-        // UTF-8 that is checked once here need not be checked again for each field.
+        // UTF-8 is checked once for the whole message: the scan skips strings that are not needed, so it would forward
+        // invalid bytes to a server, and fields need no check of their own.
         let text = ByteString::try_from(bytes).map_err(|error| Malformed {
             code: error_code::PARSE_ERROR,
             reason: format!("not UTF-8: {error}"),
         })?;
         let malformed = |error| Malformed::of("a JSON-RPC message", &error);
-        // An array would be accepted as the fields of a message in their order.
+        // The parser would accept an array as the values of the fields in their order.
         if text.trim_ascii_start().starts_with('[') {
             serde_json::from_str::<IgnoredAny>(&text).map_err(malformed)?;
             let reason = "not a JSON-RPC message: it is an array".to_owned();
@@ -116,7 +116,7 @@ impl Message {
             (Some(_), Some(id), None) if is_id(id) => MessageKind::Request,
             (Some(_), Some(_), None) => return Err(invalid("`id` is neither a string nor a number")),
             (None, Some(_), Some(_)) => MessageKind::Response,
-            // An error about a message whose id could not be read has no id, or a null one.
+            // An error about a message whose id could not be read has no id, or the id `null`.
             (None, None, Some(_)) if error.is_some() => MessageKind::Response,
             _ => return Err(invalid("neither a request, a notification nor a response")),
         };
@@ -146,12 +146,13 @@ impl Message {
         self.kind
     }
 
-    /// Whether it has a field whose name some readers take for one of those that say what a message is.
+    /// Whether the message has a field whose name some parsers treat as one of
+    /// [`MESSAGE_FIELDS`](super::outline::MESSAGE_FIELDS).
     pub(crate) fn has_look_alike(&self) -> bool {
         self.has_look_alike
     }
 
-    /// Copies the message to memory of its own.
+    /// Copies the message to its own memory.
     pub(crate) fn into_owned(self) -> Self {
         Self { text: ByteString::from(&*self.text), ..self }
     }
@@ -168,7 +169,7 @@ impl Message {
 
     /// Returns the id as JSON; empty if there is none.
     ///
-    /// A copy, since it outlives the message and would keep the buffer of the message.
+    /// The id is copied, because it outlives the message and would retain the buffer of the message.
     pub(crate) fn id(&self) -> Bytes {
         Bytes::copy_from_slice(self.id_text())
     }
@@ -183,7 +184,7 @@ impl Message {
         self.id.clone()
     }
 
-    /// Returns the id as a number that this proxy assigned, if it is one.
+    /// Returns the id as a number, if it can be one that this proxy assigned.
     pub(crate) fn numeric_id(&self) -> Option<u64> {
         self.part(&self.id).parse().ok()
     }
@@ -193,12 +194,12 @@ impl Message {
         self.part(&self.params)
     }
 
-    /// Returns the fields of the params; `None` if they are no object.
+    /// Returns the fields of the params; `None` if the params are not an object.
     pub(crate) fn params_fields(&self) -> Option<Fields<'_>> {
         Fields::read_once(self.params(), &self.params_fields)
     }
 
-    /// Returns the fields of the result; `None` if it is no object.
+    /// Returns the fields of the result; `None` if the result is not an object.
     pub(crate) fn result_fields(&self) -> Option<Fields<'_>> {
         Fields::read_once(self.result(), &self.result_fields)
     }
@@ -207,7 +208,7 @@ impl Message {
     pub(crate) fn may_have_meta(&self) -> bool {
         static META: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("_meta\""));
         let params = self.params().as_bytes();
-        // With an escape sequence, the name can be written in other ways.
+        // With escape sequences, the name can also be written in other ways.
         META.find(params).is_some() || memchr::memchr(b'\\', params).is_some()
     }
 
@@ -216,7 +217,7 @@ impl Message {
         self.part(&self.result)
     }
 
-    /// Whether these bytes are in the result. This is much cheaper than parsing it.
+    /// Whether the result contains these bytes. This is much cheaper than parsing the result.
     pub(crate) fn result_contains(&self, bytes: &Finder<'_>) -> bool {
         bytes.find(self.result().as_bytes()).is_some()
     }
@@ -254,13 +255,13 @@ impl Message {
     }
 
     fn part(&self, span: &Span) -> &str {
-        // Spans lie on token borders.
+        // Spans begin and end at JSON tokens, so this does not fail.
         self.text.get(span.clone()).unwrap_or_default()
     }
 }
 
-/// Passes the elements of an array one after the other to `take`, as JSON, until it returns an error. Unlike a
-/// vector, this needs no memory for each element of two bytes.
+/// Passes the elements of an array one after the other to `take`, as JSON, until it returns an error. A vector would
+/// need memory for each element, although elements can be as small as two bytes.
 pub(crate) fn each_element<'a>(
     array: &'a str,
     take: impl FnMut(&'a RawValue) -> Result<(), String>,
@@ -287,7 +288,7 @@ pub(crate) fn each_element<'a>(
     reader.end()
 }
 
-/// Parses the messages of an array, each as JSON, if they are not too many.
+/// Splits an array into its messages, each as JSON; an error if there are too many.
 pub(crate) fn batch(text: &str) -> Result<Vec<&RawValue>, Malformed> {
     let mut messages = Vec::new();
     let read = each_element(text, |message| {
@@ -300,7 +301,7 @@ pub(crate) fn batch(text: &str) -> Result<Vec<&RawValue>, Malformed> {
     read.map_err(|error| Malformed::of("an array of JSON-RPC messages", &error)).map(|()| messages)
 }
 
-/// Returns the text of an error, cut off, since it may quote the whole input.
+/// Returns the truncated text of an error, because it may quote the whole input.
 pub(crate) fn shortened(error: &serde_json::Error) -> String {
     let mut text = error.to_string();
     if text.len() > MAX_REASON_BYTES {
@@ -358,7 +359,7 @@ pub(crate) fn result_response(id: &[u8], result: &[u8]) -> Bytes {
     out.freeze()
 }
 
-/// Puts a message on one line: line breaks, which JSON allows only between tokens, become spaces.
+/// Puts a message on one line: replaces line breaks, which JSON allows only between tokens, by spaces.
 pub(crate) fn replace_line_breaks(bytes: &mut BytesMut) {
     let mut from = 0;
     while let Some(at) = memchr::memchr2(b'\n', b'\r', &bytes[from..]) {
@@ -420,7 +421,7 @@ mod tests {
         let many = batch(&array(MAX_BATCH + 1)).expect_err("too many");
         assert_eq!(many.code, error_code::INVALID_REQUEST);
         assert!(many.reason.contains("more than 1000 messages"), "{}", many.reason);
-        // Nothing is parsed after the first message beyond the limit.
+        // After the first message beyond the limit, nothing is parsed, so the error is that of the limit.
         assert_eq!(batch(&format!("[{}", "0,".repeat(MAX_BATCH + 1))).expect_err("cut").code, many.code);
         for (text, code) in [
             ("[1] 2", error_code::PARSE_ERROR),

@@ -1,6 +1,6 @@
 //! The methods of MCP.
 
-/// Methods of both eras, in order.
+/// Methods of both eras, sorted.
 const METHODS: [&str; 29] = [
     "completion/complete",
     "elicitation/create",
@@ -33,7 +33,7 @@ const METHODS: [&str; 29] = [
     "tools/list",
 ];
 
-/// Returns the method, if it is one of MCP.
+/// Returns the method, if MCP defines it.
 pub(crate) fn known_method(method: &str) -> Option<&'static str> {
     METHODS.binary_search(&method).ok().map(|place| METHODS[place])
 }

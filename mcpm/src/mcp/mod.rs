@@ -1,7 +1,7 @@
 //! The parts of MCP that a proxy needs: messages, request ids, SSE events and protocol eras.
 //!
-//! This module opens no sockets and knows neither HTTP nor processes. `stdio` multiplexes a server process among
-//! clients with these types; the proxy's layers use them to parse what they decide about.
+//! This module opens no sockets and depends neither on HTTP nor on processes. With these types, `stdio` multiplexes a
+//! server process among clients, and the proxy's layers parse the messages that they decide about.
 
 pub(crate) mod era;
 pub(crate) mod event_reader;
@@ -19,9 +19,9 @@ pub(crate) mod sse;
 pub(crate) mod error_code {
     /// The bytes are not JSON.
     pub(crate) const PARSE_ERROR: i64 = -32700;
-    /// The JSON is no valid request.
+    /// The JSON is not a valid request.
     pub(crate) const INVALID_REQUEST: i64 = -32600;
-    /// The method does not exist here.
+    /// The method does not exist.
     pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
     /// A parameter is missing or wrong.
     pub(crate) const INVALID_PARAMS: i64 = -32602;

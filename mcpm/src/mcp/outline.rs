@@ -10,15 +10,15 @@ use serde_json::value::RawValue;
 
 use super::{fields::names_collide, scan};
 
-/// The fields that say what a message is.
+/// The fields of JSON-RPC messages.
 pub(crate) const MESSAGE_FIELDS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
 /// The fields of a message, as JSON. An explicit `null` is a value.
 #[derive(Debug, Default)]
 pub(super) struct Outline<'a> {
-    /// In the order of [`MESSAGE_FIELDS`].
+    /// The values, in the order of [`MESSAGE_FIELDS`].
     pub(super) fields: [Option<&'a str>; MESSAGE_FIELDS.len()],
-    /// Whether another field has a name that some readers take for one of these.
+    /// Whether another field has a name that some parsers treat as one of these names.
     pub(super) has_look_alike: bool,
 }
 
@@ -26,7 +26,7 @@ impl<'a> Outline<'a> {
     /// Reads a message.
     ///
     /// # Errors
-    /// If it is no JSON object, or has one of the fields twice.
+    /// If the text is not a JSON object, or has one of the fields twice.
     pub(super) fn read(text: &'a str) -> serde_json::Result<Self> {
         Self::scan(text).map_or_else(|| serde_json::from_str(text), Ok)
     }
@@ -48,7 +48,7 @@ impl<'a> Outline<'a> {
 
 /// The name of a field.
 enum FieldName {
-    /// Its place in [`MESSAGE_FIELDS`].
+    /// The index in [`MESSAGE_FIELDS`].
     Known(usize),
     LookAlike,
     Other,

@@ -8,18 +8,19 @@ use serde_json::{Value, value::RawValue};
 
 use super::message::each_element;
 
-/// Most pages of a list that are read.
+/// Maximum number of pages of a list that are read.
 pub(crate) const MAX_LIST_PAGES: usize = 100;
-/// Most tools with mirrored arguments that are recorded. The headers of others are not checked.
+/// Maximum number of recorded tools with mirrored arguments. The headers of further tools are not checked.
 const MAX_TOOLS: usize = 10_000;
-/// Longest name of such a tool in bytes.
+/// Maximum length of the name of such a tool in bytes.
 const MAX_NAME_BYTES: usize = 1024;
-/// Most bytes of the paths and headers of one tool, and of all tools with their names.
+/// Maximum total size in bytes of the paths and headers of one tool, and of those of all tools together with their
+/// names.
 const MAX_TOOL_BYTES: usize = 64 << 10;
 const MAX_BYTES: usize = 4 << 20;
-/// Largest schema in bytes that is searched for mirrored arguments.
+/// Maximum size in bytes of a schema that is searched for mirrored arguments.
 const MAX_SCHEMA_BYTES: usize = 256 << 10;
-/// Longest cursor in bytes that is sent for the next page.
+/// Maximum length in bytes of a cursor that is sent for the next page.
 const MAX_CURSOR_BYTES: usize = 16 << 10;
 
 /// The mirrored arguments of the tools seen so far.
@@ -28,7 +29,7 @@ pub(crate) struct ParamHeaderIndex {
     by_tool: HashMap<String, Vec<ParamHeader>>,
     /// The part of [`MAX_BYTES`] in use.
     bytes: usize,
-    /// Whether a tool was left out because of the limits.
+    /// Whether a tool was omitted because of the limits.
     is_full: bool,
 }
 
@@ -37,12 +38,12 @@ pub(crate) struct ParamHeaderIndex {
 pub(crate) struct ParamHeader {
     /// Names of the properties on the path to the argument.
     pub(crate) path: Vec<String>,
-    /// Full name of the header, in lower case.
+    /// The full name of the header, in lower case.
     pub(crate) header: String,
 }
 
 impl ParamHeader {
-    /// Returns its part of [`MAX_BYTES`].
+    /// Returns the size that is counted for [`MAX_BYTES`].
     fn cost(&self) -> usize {
         let path: usize = self.path.iter().map(|name| name.len() + size_of::<String>()).sum();
         size_of::<Self>() + path + self.header.len()
@@ -82,7 +83,7 @@ impl ParamHeaderIndex {
         let listed: ToolListResult<'_> = serde_json::from_str(result).ok()?;
         if let Some(tools) = listed.tools {
             let read = each_element(tools.get(), |tool| {
-                // An invalid tool cannot be called either.
+                // An invalid tool is skipped, because clients cannot call it.
                 serde_json::from_str(tool.get()).into_iter().for_each(|tool| self.note(&tool));
                 Ok(())
             });
@@ -117,10 +118,10 @@ impl ParamHeaderIndex {
     }
 }
 
-/// Returns the mirrored arguments of a schema, given as JSON; few have any.
+/// Returns the mirrored arguments of a schema, given as JSON. Few schemas have any.
 fn headers_in(schema: &RawValue) -> Vec<ParamHeader> {
     let text = schema.get();
-    // With an escape sequence, the name can be written in other ways.
+    // With escape sequences, the name can also be written in other ways.
     let may_have = memchr::memmem::find(text.as_bytes(), b"x-mcp-header").is_some() || text.contains('\\');
     if !may_have || text.len() > MAX_SCHEMA_BYTES {
         return Vec::new();
@@ -142,7 +143,8 @@ fn param_headers(schema: &Value) -> Vec<ParamHeader> {
     if unique { found } else { Vec::new() }
 }
 
-/// Only walks `properties`: a schema behind `items`, `oneOf` or `$ref` has no fixed path in the arguments.
+/// Collects the mirrored arguments of a schema. Only `properties` are followed: an argument below `items`, `oneOf` or
+/// `$ref` has no fixed path.
 fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<ParamHeader>, room: &mut usize) -> bool {
     let Some(properties) = schema["properties"].as_object() else { return true };
     for (name, property) in properties {
@@ -215,7 +217,7 @@ mod tests {
         let many: Vec<Value> = (0..=MAX_TOOLS).map(|number| mirrored(&number.to_string())).collect();
         learn(&mut tools, &many);
         assert_eq!(tools.by_tool.len(), MAX_TOOLS);
-        // A tool that has none any more makes room for another.
+        // A tool without mirrored arguments frees its room for another tool.
         learn(&mut tools, &[json!({ "name": "a" }), mirrored("b")]);
         assert!(tools.by_tool.contains_key("b") && !tools.by_tool.contains_key("a"));
         tools.clear();

@@ -2,14 +2,14 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-/// The header with the protocol version, in either era.
+/// The header with the protocol version, in both eras.
 pub(crate) const MCP_PROTOCOL_VERSION: &str = "mcp-protocol-version";
 /// The header that repeats the method.
 pub(crate) const MCP_METHOD: &str = "mcp-method";
 /// The header that repeats the parameter of [`name_param`].
 pub(crate) const MCP_NAME: &str = "mcp-name";
 
-/// Marks of a value that is encoded, since it is not allowed in a header, or looks encoded.
+/// The start and the end of an encoded value. A value is encoded if it is not allowed in a header, or looks encoded.
 const ENCODED_START: &str = "=?base64?";
 const ENCODED_END: &str = "?=";
 

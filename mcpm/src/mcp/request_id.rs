@@ -42,7 +42,7 @@ impl<'de> Visitor<'de> for IdVisitor<'_> {
             let id: &RawValue = map.next_value()?;
             let id = id.get();
             self.found.clear();
-            // With two ids, neither is known to be meant.
+            // If there are two ids, it is unknown which one the client means.
             let one = !std::mem::replace(&mut seen, true);
             // A number at the very end may be incomplete.
             let whole =

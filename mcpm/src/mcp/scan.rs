@@ -1,16 +1,16 @@
 //! Finds the fields of a JSON object in one pass over its bytes.
 //!
-//! Every message is read this way, several times faster than by serde_json. Only what serde_json accepts is accepted
-//! here, with the same fields; a property test compares both. Callers let serde_json read again what is not accepted:
-//! malformed texts, for the error, and rare ones, such as names with escapes.
+//! Every message is scanned this way, several times faster than with serde_json. The scanner accepts only texts that
+//! serde_json accepts, with the same fields; a property test compares both. If the scanner does not accept a text,
+//! callers parse it with serde_json: malformed texts, to get the error, and rare forms, such as names with escapes.
 
 use std::ops::Range;
 
-/// Deepest nesting of a value; each level takes a bit of a word.
+/// Maximum nesting depth of a value; each level takes one bit of a word.
 const MAX_DEPTH: u32 = 64;
 
-/// Passes the spans of each name, without its quotes, and of its value to `take`, in their order. Returns `None` if the
-/// text is not accepted, or if `take` returns it.
+/// Calls `take` with the spans of each name, without its quotes, and of its value, in the order of the text. Returns
+/// `None` if the text is not accepted, or if `take` returns `None`.
 pub(super) fn each_field(
     text: &str,
     mut take: impl FnMut(Range<usize>, Range<usize>) -> Option<()>,
@@ -39,7 +39,8 @@ pub(super) fn each_field(
     (scanner.at == text.len()).then_some(())
 }
 
-/// A position in a JSON text (RFC 8259). A method returns `None` if the text has another form.
+/// A position in a JSON text (RFC 8259). Each method parses one part of the text, and returns `None` if the text has
+/// another form.
 struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
@@ -68,7 +69,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// The colon between a name and a value.
+    /// Parses the colon between a name and a value.
     fn colon(&mut self) -> Option<()> {
         self.skip_whitespace();
         self.expect(b':')?;
@@ -76,9 +77,9 @@ impl Scanner<'_> {
         Some(())
     }
 
-    /// One value, without recursion.
+    /// Parses one value, without recursion.
     fn value(&mut self) -> Option<()> {
-        // For each array and object around the position, a bit that says whether it is an object.
+        // For each array and object around the position, one bit that tells whether it is an object.
         let (mut objects, mut depth) = (0_u64, 0);
         loop {
             let opening = self.peek()?;
@@ -128,7 +129,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A name, and the colon behind it.
+    /// Parses a name and the colon after it.
     fn name(&mut self) -> Option<()> {
         self.string()?;
         self.colon()
@@ -145,7 +146,7 @@ impl Scanner<'_> {
         match self.next()? {
             b'0' => {}
             b'1'..=b'9' => {
-                // More of them, or none.
+                // Further digits are optional.
                 let _ = self.digits();
             }
             _ => return None,
@@ -175,7 +176,7 @@ impl Scanner<'_> {
         (!self.string()?).then_some(())
     }
 
-    /// A string. Returns whether it has escapes.
+    /// Parses a string. Returns whether it has escapes.
     fn string(&mut self) -> Option<bool> {
         self.expect(b'"')?;
         let mut has_escapes = false;
@@ -200,12 +201,13 @@ impl Scanner<'_> {
         }
     }
 
-    /// Goes on to the next quote, backslash or control character, eight bytes at a time.
+    /// Advances to the next quote, backslash or control character, eight bytes at a time.
     fn skip_plain_bytes(&mut self) {
         let ones = u64::MAX / 255;
         while let Some(bytes) = self.text.get(self.at..).and_then(<[u8]>::first_chunk) {
             let word = u64::from_le_bytes(*bytes);
-            // Where a byte is less than `limit`, its highest bit is set; above such a byte, others may have it set too.
+            // Sets the highest bit of each byte that is less than `limit`. Bytes after the first such byte may also be
+            // marked wrongly, but only the first one is used.
             let below = |word: u64, limit: u64| word.wrapping_sub(ones * limit) & !word & (ones << 7);
             let equal = |byte: u8| below(word ^ (ones * u64::from(byte)), 1);
             let found = below(word, 0x20) | equal(b'"') | equal(b'\\');
@@ -239,7 +241,7 @@ mod tests {
         Some(fields)
     }
 
-    /// What is accepted, serde_json accepts with the same fields.
+    /// Asserts that serde_json also accepts each accepted text, with the same fields.
     fn compare(text: &str) {
         let Some(scanned) = scanned(text) else { return };
         let read: BTreeMap<String, &RawValue> = serde_json::from_str(text).expect(text);

@@ -12,7 +12,7 @@ pub(crate) fn message(json: &[u8], id: Option<(u64, u64)>) -> Bytes {
         out.put_slice(format!("id: {stream}.{place}\n").as_bytes());
     }
     out.put_slice(b"event: message\ndata: ");
-    // JSON allows a carriage return between tokens; here it would end the line.
+    // JSON allows a carriage return between tokens, but in an event it would end the line.
     let start = out.len();
     out.put_slice(json);
     let mut from = start;
@@ -35,7 +35,7 @@ pub(crate) fn endpoint(uri: &str) -> Bytes {
     format!("event: endpoint\ndata: {uri}\n\n").into()
 }
 
-/// Parses an event id of [`message`].
+/// Parses an event id that [`message`] has written.
 pub(crate) fn parse_id(id: &str) -> Option<(u64, u64)> {
     let (stream, place) = id.split_once('.')?;
     Some((stream.parse().ok()?, place.parse().ok()?))

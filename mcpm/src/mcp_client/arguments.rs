@@ -50,7 +50,8 @@ pub fn parse(schema: &JsonObject, pairs: &[impl AsRef<str>]) -> Result<JsonObjec
 
 /// Checks that no required argument is missing.
 ///
-/// # Errors `InvalidOption` names the missing arguments.
+/// # Errors
+/// `InvalidOption` names the missing arguments.
 pub fn check_required(schema: &JsonObject, arguments: &JsonObject) -> Result<()> {
     let missing: Vec<String> = required(schema)
         .into_iter()

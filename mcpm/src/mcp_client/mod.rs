@@ -85,8 +85,9 @@ impl McpClient {
     /// # }
     /// ```
     ///
-    /// # Errors The errors of `connect`; `Upstream` if the server rejects the handshake, or the stream ends before the
-    /// handshake is complete.
+    /// # Errors
+    /// The errors of `connect`; `Upstream` if the server rejects the handshake, or the stream ends before the handshake
+    /// is complete.
     pub async fn connect<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         connect: impl AsyncFn() -> Result<S>,
         options: ClientOptions,
@@ -192,8 +193,9 @@ impl McpClient {
     /// Calls a tool, and returns the result as the server sends it (MCP 2025-11-25, `CallToolResult`). A result whose
     /// `isError` is true is returned as a result, and not as an error.
     ///
-    /// # Errors `Upstream` if the server or the proxy rejects the call; the hint of a denial contains the command that
-    /// explains it.
+    /// # Errors
+    /// `Upstream` if the server or the proxy rejects the call; the hint of a denial contains the command that explains
+    /// it.
     pub async fn call(&self, tool: &str, arguments: JsonObject) -> Result<JsonObject> {
         let mut request = CallToolRequestParams::new(tool.to_owned());
         request.arguments = Some(arguments);

@@ -162,7 +162,8 @@ impl ProxySpec {
 
     /// Checks everything that can be checked before anything is created for the proxy.
     ///
-    /// # Errors `InvalidOption` for configuration that cannot be used.
+    /// # Errors
+    /// `InvalidOption` for configuration that cannot be used.
     pub(crate) fn check(&self, secrets: &ProxySecrets) -> Result<()> {
         self.check_host()?;
         check_hosts(&self.more_hosts)?;

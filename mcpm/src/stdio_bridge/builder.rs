@@ -29,14 +29,14 @@ use crate::{
     },
 };
 
-/// How long the server may send nothing before a request is answered with an error, unless the program sets another.
+/// Default time without data from the server after which a request gets an error.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
-/// How long missing responses are waited for at the end of the input, unless the program sets another.
+/// Default time to wait for missing responses at the end of the input.
 const EXIT_GRACE: Duration = Duration::from_secs(30);
 
-/// Serves an HTTP server on a pair of byte streams, with one JSON-RPC message a line.
+/// Serves an HTTP server on a pair of byte streams, with one JSON-RPC message per line.
 ///
-/// It is for clients that only start commands. The opposite is [`StdioProxy`](crate::proxy::StdioProxy).
+/// The bridge is for clients that only start commands. The opposite is [`StdioProxy`](crate::proxy::StdioProxy).
 ///
 /// ```no_run
 /// # async fn run(input: tokio::net::UnixStream, output: tokio::net::UnixStream) -> mcpm::Result<()> {
@@ -68,7 +68,7 @@ pub struct StdioBridgeBuilder {
 }
 
 impl StdioBridge {
-    /// Starts to configure a bridge to the server at a URL. [`Workloads::stdio_bridge`] does it for a workload.
+    /// Starts to configure a bridge to the server at a URL. For a workload, use [`Workloads::stdio_bridge`].
     ///
     /// [`Workloads::stdio_bridge`]: crate::workload::Workloads::stdio_bridge
     pub fn builder(url: impl Into<String>) -> StdioBridgeBuilder {
@@ -111,14 +111,15 @@ impl StdioBridge {
         })
     }
 
-    /// Logs in if options require it, and serves until the input ends or the client closes the output.
+    /// Logs in if options require a login, and serves until the input ends or the client closes the output.
     ///
-    /// Each request is answered, if necessary with an error. At the end of the input, missing responses are waited for.
+    /// Each request gets a response, if necessary an error. At the end of the input, the bridge waits for missing
+    /// responses.
     ///
     /// # Errors
     /// `Io` if the input cannot be read; `Upstream` if the server has lost the session and the client has to start
-    /// again, and if the login fails; `LoginRequired` if the environment has no user prompt for it; `NotFound` and
-    /// `SecretsUnavailable` for secrets of headers.
+    /// again, or if the login fails; `LoginRequired` if a login is required and the environment has no user prompt;
+    /// `NotFound` and `SecretsUnavailable` for secrets of headers.
     pub async fn serve(
         self,
         input: impl AsyncRead + Send + Unpin,
@@ -127,7 +128,8 @@ impl StdioBridge {
         self.serve_until(input, output, std::future::pending()).await
     }
 
-    /// Serves until `stop` is ready as well. Requests that are not answered then get an error.
+    /// Serves like [`serve`](Self::serve), but ends also when `stop` completes. Requests without a response then get an
+    /// error.
     ///
     /// # Errors
     /// As [`serve`](Self::serve).
@@ -164,8 +166,8 @@ impl StdioBridgeBuilder {
         self
     }
 
-    /// Uses an environment: its secret store, in which logins are kept, its prompts, and its secrets of authentication to
-    /// remote servers. Without it, logins are not possible.
+    /// Uses an environment: its secret store, in which logins are stored, its prompts, and its secrets for
+    /// authentication to remote servers. Without an environment, logins are not possible.
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = Some(environment);
         self
@@ -196,19 +198,19 @@ impl StdioBridgeBuilder {
         self
     }
 
-    /// Sets how long the server may send nothing before a request is answered with an error; 10 min by default.
+    /// Sets the time without data from the server after which a request gets an error; 10 min by default.
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.response_timeout = timeout;
         self
     }
 
-    /// Sets how long missing responses are waited for at the end of the input; 30 s by default.
+    /// Sets how long to wait for missing responses at the end of the input; 30 s by default.
     pub fn exit_grace(mut self, grace: Duration) -> Self {
         self.exit_grace = grace;
         self
     }
 
-    /// Builds the bridge. Reads the files that options name; nothing is sent yet.
+    /// Builds the bridge. Reads the files that options name, but sends nothing yet.
     ///
     /// # Errors
     /// `InvalidOption` for invalid or contradictory options, an invalid URL, and headers or logins for a remote server

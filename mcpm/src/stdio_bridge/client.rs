@@ -26,13 +26,13 @@ use crate::{
     transport::http::RequestHead,
 };
 
-/// Largest body of a response in bytes: one message of a server.
+/// Maximum size of a response body in bytes, which is one message of a server.
 const MAX_BODY_BYTES: usize = 32 << 20;
-/// Largest body in bytes of a response that is an error.
+/// Maximum size of the body of an error response in bytes.
 const MAX_ERROR_BYTES: usize = 64 << 10;
-/// Most redirects of a request that are followed.
+/// Maximum number of redirects of a request that are followed.
 const MAX_REDIRECTS: usize = 3;
-/// Timeout for the body of a response that is an error.
+/// Timeout for the body of an error response.
 const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -41,11 +41,11 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 const JSON_OR_EVENT_STREAM: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
-/// Whether somebody waits for a response.
+/// Whether the client waits for the response to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Urgency {
     Awaited,
-    /// The user is never asked to log in.
+    /// The client does not wait; the user is never prompted to log in.
     Background,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct ServerClient {
     target: Target,
     uri: Uri,
     account: Arc<Account>,
-    /// How requests reach the server, if it is behind a proxy of this process.
+    /// The connection for requests, if the server is behind a proxy of this process.
     in_process: Option<InProcessConnection>,
 }
 
@@ -123,14 +123,14 @@ impl ServerClient {
         request
     }
 
-    /// Sends a request, and returns the head of the response. `limit` is the time for each exchange. If the server
-    /// requires another token, the user may be asked to log in.
+    /// Sends a request, and returns the head of the response. `limit` is the timeout of each exchange. If the server
+    /// requires another token, the user may be prompted to log in.
     pub(super) async fn send(&self, request: Request<Bytes>, limit: Duration) -> Result<Response, Failure> {
         self.send_authenticated(request, limit, None).await
     }
 
-    /// Sends a request of the client, and records when it is written to a connection. It is not sent again after it was
-    /// cancelled.
+    /// Sends a request of the client, and records when it is written to a connection. After a cancellation, the request
+    /// is not sent again.
     pub(super) async fn send_claimed(
         &self,
         request: Request<Bytes>,
@@ -140,7 +140,7 @@ impl ServerClient {
         self.send_authenticated(request, limit, Some(claim)).await
     }
 
-    /// Sends a request for which the user is asked to log in only if somebody waits for the response.
+    /// Sends a request. The user is prompted to log in only if `urgency` says that the client waits for the response.
     pub(super) async fn send_with_urgency(
         &self,
         request: Request<Bytes>,
@@ -204,7 +204,7 @@ impl ServerClient {
         self.target.set_headers(&mut parts.headers);
         parts.headers.extend(token.map(|token| (header::AUTHORIZATION, token.clone())));
         parts.headers.insert(header::HOST, instance.host.clone());
-        // Those of the protocol take precedence.
+        // The request's own headers, which the protocol defines, take precedence.
         parts.headers.extend(own);
         let exchanging = async {
             for _ in 0..=MAX_REDIRECTS {
@@ -244,8 +244,8 @@ impl ServerClient {
         }
     }
 
-    /// Reads the JSON-RPC error in the body of a response whose status says that the request failed; otherwise
-    /// returns what the status means.
+    /// Reads the JSON-RPC error in the body of an error response. If there is none, returns the failure that the status
+    /// means.
     pub(super) async fn read_error(&self, response: Response) -> Result<Message, Failure> {
         let status = response.status();
         let read = timeout(ERROR_TIMEOUT, self.read(response.into_body(), MAX_ERROR_BYTES)).await;
@@ -276,7 +276,7 @@ pub(super) fn is_event_stream(response: &Response) -> bool {
     response.status() == StatusCode::OK && kind.trim().eq_ignore_ascii_case("text/event-stream")
 }
 
-/// Returns where a response redirects its request to with the same method, if it is on the same server.
+/// Returns the target of a redirect that keeps the method, if the target is on the same server.
 fn redirected(instance: &TargetInstance, uri: &Uri, response: &Response) -> Option<Uri> {
     let is_redirect =
         matches!(response.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);

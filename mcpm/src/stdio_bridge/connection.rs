@@ -19,21 +19,21 @@ use crate::{
     proxy::RunningProxy,
 };
 
-/// Bytes that are buffered in each direction.
+/// Number of bytes that are buffered in each direction.
 const BUFFER_BYTES: usize = 64 << 10;
-/// How long missing responses are waited for after the program has closed the connection.
+/// How long to wait for missing responses after the program has closed the connection.
 const EXIT_GRACE: Duration = Duration::from_secs(2);
 
 /// A connection to the server behind a proxy of this process, which needs no port, or behind a [`StdioBridge`].
 ///
 /// It is a byte stream with one JSON-RPC message per line in each direction, as over the pipes of a stdio server, so
-/// MCP clients for stdio servers can use it. Requests pass the whole proxy, with authentication, tool filters, policies
-/// and the audit log, as if they came from a port. The stream ends when the proxy stops, and when the server has lost
-/// the session and cannot continue it. Dropping the connection closes it.
+/// MCP clients for stdio servers can use it. Requests pass through the whole proxy, with authentication, tool filters,
+/// policies and the audit log, as if they arrived at a port. The stream ends when the proxy stops, or when the server
+/// has lost the session and cannot continue it. Dropping the connection closes it.
 #[derive(Debug)]
 pub struct Connection {
     stream: DuplexStream,
-    /// Cancelled when nothing more is sent to the server.
+    /// Cancelled when the connection has ended, and nothing more is sent to the server.
     ended: CancellationToken,
 }
 
@@ -42,8 +42,8 @@ pub struct Connection {
 pub struct ConnectOptions {
     /// The access token of the caller, if the proxy authenticates callers; none by default.
     pub bearer_token: Option<Secret>,
-    /// The transport of the server, if its URL does not end in `/sse` although it uses SSE; by default, determined by
-    /// the URL.
+    /// The transport of the server; by default, it is determined by the URL: SSE if the path is `/sse`, otherwise
+    /// streamable HTTP.
     pub mode: Option<ProxyMode>,
 }
 
@@ -80,8 +80,8 @@ impl RunningProxy {
 }
 
 impl StdioBridge {
-    /// Serves on a connection within this process, until it is closed. A login that options require is made before the first
-    /// message is read; if it fails, the stream ends, and the log has the reason.
+    /// Serves on a connection within this process, until it is closed. If options require a login, the bridge logs in
+    /// before it reads the first message; if the login fails, the stream ends, and the log contains the reason.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -106,8 +106,8 @@ impl StdioBridge {
 }
 
 impl Connection {
-    /// Returns a future that is ready when the connection has ended, and its session on the server with it. It does not close
-    /// the connection, which dropping does.
+    /// Returns a future that completes when the connection has ended, and with it the session on the server. The future
+    /// does not close the connection; dropping the connection does.
     pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         self.ended.clone().cancelled_owned()
     }

@@ -1,8 +1,8 @@
 //! Reads the messages of the client, and sends each to the server in a task of its own.
 //!
-//! Notifications and `initialize` are sent one after the other, and a request waits for those before it: the client has
-//! sent them on one pipe, in this order. Responses to the server's requests wait for nothing. The input is read on
-//! meanwhile.
+//! Notifications and `initialize` are sent one after the other, and a request waits until those before it are sent,
+//! because the client has sent all of them on one pipe, in this order. Responses to the server's requests do not wait.
+//! Reading of the input continues meanwhile.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -43,11 +43,11 @@ use crate::{
     },
 };
 
-/// Messages that wait to be sent in their order.
+/// Maximum number of messages that wait to be sent in order.
 const MAX_ORDERED_MESSAGES: usize = 256;
-/// Responses to the server's requests that are being sent.
+/// Maximum number of responses to the server's requests that are being sent.
 const MAX_RESPONSES: usize = 64;
-/// Timeout of a call, however much its stream sends.
+/// Timeout of a call, even if its stream still sends data.
 const CALL_TIMEOUT: Duration = Duration::from_secs(6 * 60 * 60);
 /// Timeout for writing the last messages.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -90,9 +90,9 @@ impl Server {
     }
 }
 
-/// A message that is sent after those before it.
+/// A message that is sent in the order of the input.
 enum Ordered {
-    /// It gets no response.
+    /// A message that gets no response.
     Notify(Message),
     Initialize(Message, Registration),
 }
@@ -134,12 +134,12 @@ struct Dispatcher {
     output: Output,
     in_flight: Arc<InFlight>,
     ordered: Option<mpsc::Sender<Ordered>>,
-    /// Number of messages that were queued in their order, and of those that were sent.
+    /// Number of ordered messages that were queued, and number of those that were sent.
     queued: u64,
     sent: watch::Receiver<u64>,
-    /// Has a permit for each response that is not being sent.
+    /// Limits the responses that are being sent: it has a permit for each further one.
     responses: Arc<Semaphore>,
-    /// What lines of the input are charged to.
+    /// The account that lines of the input are charged to.
     account: Arc<Account>,
     tasks: JoinSet<()>,
 }
@@ -163,7 +163,7 @@ impl Dispatcher {
         }
     }
 
-    /// Reads the input to its end, and waits up to `exit_grace` for the responses that are missing.
+    /// Reads the input to its end, and then waits up to `exit_grace` for missing responses.
     async fn run(&mut self, mut input: impl AsyncRead + Unpin, exit_grace: Duration) -> Result<()> {
         let mut lines = LineSplitter::charged_to(Arc::clone(&self.account));
         let mut complete = Vec::new();
@@ -184,7 +184,8 @@ impl Dispatcher {
         self.ordered = None;
         let mut sent = self.sent.clone();
         let answered = async {
-            // The last messages may be notifications or responses, which nobody waits for otherwise.
+            // The last messages may be notifications or responses, so the wait for missing responses does not include
+            // them.
             let _ = sent.wait_for(|sent| *sent >= self.queued).await;
             let _ = self.responses.acquire_many(MAX_RESPONSES as u32).await;
             self.in_flight.wait_until_answered().await;
@@ -193,7 +194,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Ends all tasks, after an error for each request that is not answered.
+    /// Sends an error for each request without a response, and then ends all tasks.
     async fn finish(mut self, failure: &Failure, writer: &tokio::task::JoinHandle<io::Result<()>>) {
         if !writer.is_finished() {
             let ids = self.in_flight.cancel_all();
@@ -222,7 +223,8 @@ impl Dispatcher {
         }
     }
 
-    /// Answers a message that cannot be sent. Without a method, its id is that of a request of the server.
+    /// Rejects a message that cannot be sent. A message without a method is a response, and its id is that of a request
+    /// of the server.
     async fn reject(&mut self, id: &[u8], has_method: bool, failure: &Failure) {
         if has_method {
             return self.output.fail(id, failure).await;
@@ -240,7 +242,7 @@ impl Dispatcher {
             Ok(message) => return self.take_message(message).await,
             Err(malformed) => malformed,
         };
-        // MCP 2025-03-26 allows arrays. Each message is sent, and answered, by itself.
+        // MCP 2025-03-26 allows arrays. Each of their messages is sent separately, and gets a separate response.
         let text = std::str::from_utf8(&bytes).unwrap_or_default();
         let array = text.trim_ascii_start().starts_with('[').then(|| batch(text)).and_then(Result::ok);
         let messages = array.unwrap_or_default().into_iter();
@@ -265,7 +267,8 @@ impl Dispatcher {
     async fn take_message(&mut self, message: Message) {
         match message.kind() {
             MessageKind::Request => self.take_request(message).await,
-            // The response may have crossed a cancellation.
+            // A cancellation is not forwarded if the server does not need it, for example because the response has
+            // already arrived.
             MessageKind::Notification
                 if message.method() == CANCELLED
                     && !cancelled_id(&message).is_some_and(|id| self.in_flight.cancel(&id)) => {}
@@ -295,7 +298,7 @@ impl Dispatcher {
             tokio::select! {
                 biased;
                 () = registration.abandoned() => return,
-                // Those before it are sent within their timeouts.
+                // This does not take forever, because each message before it has a timeout.
                 _ = sent.wait_for(|sent| *sent >= before) => {}
             }
             answer(&server, &output, &message, registration).await;
@@ -311,7 +314,7 @@ impl Dispatcher {
         }
     }
 
-    /// Queues a message to be sent after those before it; returns it if too many are waiting.
+    /// Queues a message that is sent after the previous ones; returns the message if too many are waiting.
     fn send_next(&mut self, message: Ordered) -> Option<Ordered> {
         let unsent = self.ordered.as_ref()?.try_send(message).map_err(TrySendError::into_inner).err();
         self.queued += u64::from(unsent.is_none());
@@ -355,12 +358,12 @@ async fn notify(server: &Server, message: &Message) {
     }
 }
 
-/// Sends a request, and answers it with an error if the server does not.
+/// Sends a request, and responds with an error if the server does not respond.
 async fn answer(server: &Server, output: &Output, message: &Message, registration: Registration) {
     let limit = if message.method() == LISTEN { Duration::MAX } else { CALL_TIMEOUT };
     let outcome = tokio::select! {
         biased;
-        // Nobody waits for the response any more.
+        // The client no longer waits for the response.
         () = registration.abandoned() => return,
         outcome = timeout(limit, server.request(message, &registration.claim)) => outcome,
     };

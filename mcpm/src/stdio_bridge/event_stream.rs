@@ -1,4 +1,4 @@
-//! A response of the server that is a stream of events.
+//! An HTTP response of the server that is an event stream.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,10 +19,10 @@ pub(super) struct EventStream {
     reader: EventReader,
 }
 
-/// What a GET gave.
+/// The outcome of a GET request for a stream.
 pub(super) enum Opened {
     Stream(EventStream),
-    /// The server has no such stream.
+    /// The server does not offer such a stream.
     Absent,
     /// The server does not know the session.
     SessionLost,

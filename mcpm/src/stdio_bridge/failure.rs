@@ -8,7 +8,7 @@ use crate::{Error, auth::outgoing::TokenUnavailable, mcp::error_code, stdio::mux
 /// The error for a message that the memory budget has no room for.
 pub(super) const NO_ROOM: &str = "out of buffer memory; retry later";
 
-/// Why a message was not answered by the server.
+/// Why the server did not respond to a message.
 #[derive(Debug, Clone)]
 pub(super) struct Failure {
     code: i64,
@@ -30,7 +30,7 @@ impl Failure {
         Self::server("the request was cancelled")
     }
 
-    /// A response whose status says that the request failed, and whose body is not a JSON-RPC error.
+    /// An error status in a response whose body is not a JSON-RPC error.
     pub(super) fn status(status: StatusCode) -> Self {
         let hint = match status {
             StatusCode::UNAUTHORIZED => {
@@ -46,7 +46,7 @@ impl Failure {
         Self::server(format!("the server responded with HTTP {status}{hint}"))
     }
 
-    /// The JSON-RPC response to the request with an id, which is JSON.
+    /// The JSON-RPC response to the request with this id, which is given as JSON.
     pub(super) fn response(&self, id: &[u8]) -> Bytes {
         error_response(id, self.code, &self.text).freeze()
     }

@@ -1,4 +1,4 @@
-//! The requests of the client that are not answered yet.
+//! The requests of the client that have no response yet.
 
 use std::{
     collections::HashMap,
@@ -18,20 +18,21 @@ use crate::mcp::{
     message::{Message, same_id},
 };
 
-/// Most requests in flight; each has a connection of its own.
+/// Maximum number of requests in flight; each has its own connection.
 const MAX_REQUESTS: usize = 256;
-/// How long a request of the older era may still be answered after it was cancelled.
+/// How long the server may still respond to a request of the older era after its cancellation.
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
-/// A request that is answered only when its subscription ends, so nobody waits for it.
+/// A request whose response arrives only when its subscription ends, so the bridge does not wait for it at the end of
+/// the input.
 pub(super) const LISTEN: &str = "subscriptions/listen";
 
-/// The requests of the client that are not answered yet.
+/// The requests of the client that have no response yet.
 #[derive(Debug)]
 pub(super) struct InFlight {
     requests: Mutex<HashMap<u64, InFlightRequest>>,
     /// Number of requests so far.
     registered: AtomicU64,
-    /// Number of requests whose responses are waited for when the input ends.
+    /// Number of requests whose responses the bridge waits for when the input ends.
     awaited: watch::Sender<usize>,
 }
 
@@ -39,7 +40,7 @@ pub(super) struct InFlight {
 struct InFlightRequest {
     id: Bytes,
     era: Era,
-    /// Whether it was written to a connection, so that the server may execute it.
+    /// Whether the request was written to a connection, so that the server may execute it.
     is_sent: bool,
     cancel: CancellationToken,
 }
@@ -53,7 +54,7 @@ pub(super) struct Registration {
     cancel: CancellationToken,
 }
 
-/// The right to answer a request.
+/// The right to respond to a request, which only one task can use.
 #[derive(Debug, Clone)]
 pub(super) struct Claim {
     in_flight: Arc<InFlight>,
@@ -108,7 +109,7 @@ impl InFlight {
         requests.into_values().map(|request| request.id).collect()
     }
 
-    /// Waits until all requests are answered, except for subscriptions.
+    /// Waits until all requests except subscriptions have a response.
     pub(super) async fn wait_until_answered(&self) {
         // The sender is in `self`, so the channel cannot be closed.
         let _ = self.awaited.subscribe().wait_for(|count| *count == 0).await;
@@ -121,8 +122,8 @@ impl InFlight {
 }
 
 impl Registration {
-    /// Waits until nobody waits for the response any more. The server may still respond to a request with a session for
-    /// a while after it was cancelled.
+    /// Waits until the response is no longer needed, because the request was cancelled. In a session, the server may
+    /// still respond for a while after the cancellation.
     pub(super) async fn abandoned(&self) {
         self.cancel.cancelled().await;
         if self.era == Era::Legacy && self.claim.is_sent() {
@@ -132,7 +133,7 @@ impl Registration {
 }
 
 impl Claim {
-    /// Removes the request. Returns `false` if it was removed before, so that each request is answered once.
+    /// Removes the request. Returns `false` if it was removed before, so that each request gets only one response.
     pub(super) fn take(&self) -> bool {
         self.in_flight.lock().remove(&self.key).is_some()
     }
@@ -144,8 +145,8 @@ impl Claim {
         }
     }
 
-    /// Records that the server has not executed the request, so that it may be sent again. Returns whether it may: it must
-    /// not if it was cancelled meanwhile, and is removed then.
+    /// Records that the server has not executed the request. Returns whether the request may be sent again: a request
+    /// that was cancelled meanwhile must not be sent again, and is removed.
     pub(super) fn mark_unsent(&self) -> bool {
         let mut requests = self.in_flight.lock();
         let Some(request) = requests.get_mut(&self.key) else { return false };

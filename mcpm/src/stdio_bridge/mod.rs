@@ -1,10 +1,10 @@
 //! Serves an HTTP server on standard input and output, for clients that only start commands.
 //!
 //! This is the opposite of [`StdioProxy`](crate::proxy::StdioProxy), which serves a stdio server over HTTP. Messages
-//! are forwarded byte for byte: each line of the input is sent in a POST of its own, and each message of the server is
-//! written on one line. [`dispatch`] reads the input, [`streamable`] is the transport in both eras, and [`sse`] the
-//! deprecated one. [`session`] contains the session of the older era, which may have to be opened again. [`connection`]
-//! connects a program to a proxy in its own process in the same way.
+//! are forwarded byte for byte: each line of the input is sent in a separate POST, and each message of the server is
+//! written on one line. [`dispatch`] reads the input. [`streamable`] implements the streamable HTTP transport in both
+//! eras, and [`sse`] the deprecated transport. [`session`] contains the session of the older era, which may have to be
+//! opened again. [`connection`] uses the same code to connect a program to a proxy in its own process.
 
 mod builder;
 mod client;

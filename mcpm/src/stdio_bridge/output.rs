@@ -12,9 +12,9 @@ use tokio::{
 use super::{failure::Failure, in_flight::Claim};
 use crate::mcp::message::replace_line_breaks;
 
-/// Messages that wait to be written; the streams that they are from wait too.
+/// Maximum number of messages that wait to be written. If the queue is full, reading from the server waits too.
 const MAX_QUEUED_MESSAGES: usize = 64;
-/// Bytes of messages that are written together.
+/// Number of bytes of messages that are written together.
 const MAX_BATCH_BYTES: usize = 64 << 10;
 
 /// The queue of messages for the client.
@@ -35,10 +35,10 @@ impl Output {
         let _ = self.0.send(message).await;
     }
 
-    /// Queues the response to a request, unless the request was answered or cancelled before.
+    /// Queues the response to a request, unless the request has a response already or was cancelled.
     pub(super) async fn respond(&self, claim: &Claim, response: Bytes) {
         let Ok(permit) = self.0.reserve().await else { return };
-        // Nothing is awaited after the claim, so that the response cannot be lost.
+        // There is no await after the claim, so the response cannot be lost.
         if claim.take() {
             permit.send(response);
         }

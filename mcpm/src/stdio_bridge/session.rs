@@ -1,8 +1,8 @@
-//! The session of a client of the older era, and what it takes to open it again.
+//! The session of a client of the older era, and the messages that are needed to open it again.
 //!
-//! Servers keep sessions in memory, so a restart loses them, and a client on a pipe has no means to open a new one. So
-//! the bridge repeats the client's handshake, its log level and its subscriptions. The client must not notice a
-//! difference: if the server chooses another version or has other capabilities, the session is lost.
+//! Servers keep sessions in memory, so a restart loses them, and a client on a pipe cannot open a new one. So the
+//! bridge repeats the client's handshake, its log level and its subscriptions. The client must not notice a difference:
+//! if the server chooses another version or has other capabilities, the session cannot be recovered.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::client::MCP_SESSION_ID;
 use crate::mcp::{message::Message, request_headers::MCP_PROTOCOL_VERSION};
 
-/// Most resources that are subscribed to again, and the size of the requests for it.
+/// Maximum number of resources that are subscribed to again, and maximum total size of these requests.
 const MAX_SUBSCRIPTIONS: usize = 1000;
 const MAX_SUBSCRIPTION_BYTES: usize = 256 << 10;
 
@@ -26,7 +26,7 @@ pub(super) struct SessionHeaders {
     /// The session id, if the server assigned one.
     pub(super) id: Option<HeaderValue>,
     version: Option<HeaderValue>,
-    /// Changes when the session is opened again.
+    /// A number that changes when the session is opened again.
     pub(super) generation: u64,
 }
 
@@ -45,7 +45,7 @@ impl SessionHeaders {
     }
 }
 
-/// The part of the response to `initialize` that must stay the same.
+/// The part of the response to `initialize` that must be the same when the session is opened again.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct InitializeResult {
@@ -58,7 +58,7 @@ struct InitializeResult {
 #[derive(Debug, Default)]
 pub(super) struct Session {
     state: Mutex<SessionState>,
-    /// Held by the request that opens the session again for all.
+    /// Held by the request that opens the session again on behalf of all requests.
     pub(super) reopening: tokio::sync::Mutex<()>,
 }
 
@@ -71,7 +71,7 @@ struct SessionState {
     log_level: Option<Message>,
     subscriptions: BTreeMap<String, Message>,
     subscription_bytes: usize,
-    /// Set when there are more subscriptions than are recorded.
+    /// Set if there are more subscriptions than can be recorded.
     is_unrecoverable: bool,
 }
 
@@ -81,7 +81,7 @@ impl Session {
         self.lock().headers.clone()
     }
 
-    /// Whether the handshake was made.
+    /// Whether the handshake is complete.
     pub(super) fn is_open(&self) -> bool {
         self.lock().handshake.is_some()
     }
@@ -105,7 +105,8 @@ impl Session {
         state.handshake.as_ref().filter(|_| !state.is_unrecoverable).map(|(initialize, _)| initialize.clone())
     }
 
-    /// Returns the headers of a session that was opened with the same `initialize`; `None` if the client would notice.
+    /// Returns the headers of a session that was opened with the same `initialize`; `None` if the client would notice a
+    /// difference.
     pub(super) fn replacement(&self, response: &Message, id: Option<HeaderValue>) -> Option<SessionHeaders> {
         let state = self.lock();
         let result = serde_json::from_str::<InitializeResult>(response.result()).ok()?;
@@ -114,12 +115,12 @@ impl Session {
         (result == *former).then(|| SessionHeaders { id, generation, ..state.headers.clone() })
     }
 
-    /// Continues in another session.
+    /// Replaces the session by a new one.
     pub(super) fn replace(&self, headers: SessionHeaders) {
         self.lock().headers = headers;
     }
 
-    /// Returns the messages that bring a new session to the state of the old one, in their order.
+    /// Returns the messages that bring a new session to the state of the old one, in order.
     pub(super) fn saved_messages(&self) -> Vec<Message> {
         let state = self.lock();
         let first = state.initialized.iter().chain(&state.log_level);

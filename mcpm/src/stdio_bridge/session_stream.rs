@@ -1,4 +1,4 @@
-//! The stream of the server's own messages, and opening a session again that the server has lost.
+//! Reads the stream of the server's own messages, and opens a session again that the server has lost.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ impl StreamableServer {
                     last_id = stream.last_id().map(str::to_owned).or(last_id);
                     sleep(stream.retry().unwrap_or(delay).clamp(MIN_RETRY_DELAY, MAX_RETRY_DELAY)).await;
                 }
-                // It may only be unable to resume one.
+                // The server may only be unable to resume the stream, so a new one is tried.
                 Ok(Opened::Absent) if last_id.is_some() => last_id = None,
                 Ok(Opened::Absent) => return,
                 Ok(Opened::SessionLost) => match self.reopen(generation, Urgency::Background).await {
@@ -86,7 +86,7 @@ impl StreamableServer {
         }
     }
 
-    /// Opens a session again that the server has lost, unless that was done meanwhile.
+    /// Opens a session again that the server has lost, unless another request has done that meanwhile.
     pub(super) async fn reopen(&self, generation: u64, urgency: Urgency) -> Result<(), Failure> {
         let _turn = self.session.reopening.lock().await;
         if self.session.headers().generation != generation {
@@ -133,7 +133,7 @@ impl StreamableServer {
     }
 }
 
-/// Returns a response that is of the server, rather than of a server that is away for a while.
+/// Returns a response, unless its status shows that the server is temporarily unavailable.
 fn available(response: Response) -> Result<Response, Failure> {
     let status = response.status();
     match status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {

@@ -1,6 +1,7 @@
-//! The deprecated HTTP+SSE transport as a client (MCP 2024-11-05, transports).
+//! The client side of the deprecated HTTP+SSE transport (MCP 2024-11-05, transports).
 //!
-//! The session is the stream: when it breaks, it cannot be opened again without the client noticing.
+//! The session ends with its stream: when the stream breaks, the session cannot be opened again without the client
+//! noticing it.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -31,14 +32,14 @@ use crate::{
     proxy::respond::Response,
 };
 
-/// Timeout for the `endpoint` event, with which a stream begins.
+/// Timeout for the `endpoint` event at the beginning of a stream.
 const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Timeout for the response to a POST, which says only that the message was received.
+/// Timeout for the response to a POST, which only confirms that the message was received.
 const POST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time without data after which the stream is given up.
 const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// A request whose response is waited for.
+/// A request that waits for its response.
 #[derive(Debug)]
 struct Waiter {
     id: Bytes,
@@ -52,7 +53,7 @@ pub(super) struct SseServer {
     client: ServerClient,
     output: Output,
     response_timeout: Duration,
-    /// Where messages are posted, and the task that reads the stream.
+    /// The URI to which messages are posted, and the task that reads the stream.
     stream: OnceCell<(Uri, AbortHandle)>,
     waiting: Mutex<Vec<Waiter>>,
     lost: watch::Sender<Option<Error>>,
@@ -73,7 +74,7 @@ impl SseServer {
         let waiter = Waiter { id: message.id(), claim: claim.clone(), responded: sender };
         {
             let mut waiting = self.lock();
-            // Those of requests that were cancelled or have failed.
+            // Removes requests that were cancelled or have failed.
             waiting.retain(|waiter| !waiter.responded.is_closed());
             waiting.push(waiter);
         }
@@ -93,7 +94,7 @@ impl SseServer {
     /// Posts a message that gets no response.
     ///
     /// # Errors
-    /// The server does not accept it.
+    /// The server does not accept the message.
     pub(super) async fn notify(self: &Arc<Self>, message: &Message) -> Result<(), Failure> {
         let (endpoint, _) = self.stream.get_or_try_init(|| self.open()).await?;
         let request = self.client.post(endpoint, message.bytes().clone());
@@ -126,7 +127,7 @@ impl SseServer {
         }
     }
 
-    /// Opens the stream, and returns where messages are posted.
+    /// Opens the stream, and returns the URI to which messages are posted.
     async fn open(self: &Arc<Self>) -> Result<(Uri, AbortHandle), Failure> {
         let response = self.client.send(self.client.get(), ENDPOINT_TIMEOUT).await?;
         if !is_event_stream(&response) {
@@ -142,7 +143,7 @@ impl SseServer {
         Ok((endpoint, reader.abort_handle()))
     }
 
-    /// Returns the URI in an `endpoint` event, which must be on the same server, since credentials are sent there.
+    /// Returns the URI in an `endpoint` event. It must be on the same server, because credentials are sent there.
     fn endpoint(&self, text: &[u8]) -> Result<Uri, Failure> {
         let instance = self.client.instance()?;
         let endpoint = str::from_utf8(text).ok();

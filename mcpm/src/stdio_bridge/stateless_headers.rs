@@ -28,7 +28,7 @@ pub(super) fn called_tool(message: &Message) -> Option<String> {
     params["name"].as_str().map(str::to_owned)
 }
 
-/// Returns the headers of a message in a version, with those of mirrored arguments.
+/// Returns the headers of a message of this protocol version, including those of mirrored arguments.
 ///
 /// # Errors
 /// A method or version that is not a valid header value.
@@ -65,7 +65,7 @@ pub(super) fn stateless_headers(
             Value::String(text) => encode_value(text),
             Value::Bool(value) => value.to_string(),
             Value::Number(number) => number.to_string(),
-            // Such a value has no header form.
+            // These values cannot be written in a header.
             Value::Null | Value::Array(_) | Value::Object(_) => continue,
         };
         put(header, &text)?;

@@ -1,4 +1,4 @@
-//! Streamable HTTP as a client, in both eras (MCP 2025-11-25 and 2026-07-28, transports).
+//! The client side of streamable HTTP, in both eras (MCP 2025-11-25 and 2026-07-28, transports).
 
 use std::{
     sync::{Arc, OnceLock},
@@ -40,15 +40,15 @@ pub(super) const NOTIFY_TIMEOUT: Duration = Duration::from_secs(30);
 const DELETE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a call waits for the list of tools; without it, the call has no headers of mirrored arguments.
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
-/// Delay before a stream is opened again, unless the server sets another, and its bounds.
+/// Default delay before a stream is opened again, and the bounds for a delay that the server sets.
 pub(super) const RETRY_DELAY: Duration = Duration::from_secs(1);
 pub(super) const MIN_RETRY_DELAY: Duration = Duration::from_millis(10);
 pub(super) const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
-/// Attempts in a row to resume the stream of a response.
+/// Maximum number of consecutive attempts to resume the stream of a response.
 const MAX_RESUME_ATTEMPTS: usize = 5;
-/// Time without data after which a subscription is given up; it may be silent for long.
+/// Time without data after which a subscription is given up; subscriptions may be silent for a long time.
 const SUBSCRIPTION_IDLE_TIMEOUT: Duration = Duration::from_secs(6 * 60 * 60);
-/// How long the end of a stream is waited for after its response, so that the connection can be used again.
+/// How long to wait for the end of a stream after its response, so that the connection can be reused.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A server that speaks streamable HTTP.
@@ -61,9 +61,9 @@ pub(super) struct StreamableServer {
     response_timeout: Duration,
     /// The version of the client's last stateless request.
     stateless_version: watch::Sender<Option<String>>,
-    /// Reads the server's own messages.
+    /// The task that reads the server's own messages.
     listener: OnceLock<AbortHandle>,
-    /// Why the session cannot be continued, once it cannot.
+    /// Why the session cannot be continued; `None` as long as it can.
     pub(super) lost: watch::Sender<Option<Error>>,
 }
 
@@ -75,9 +75,9 @@ enum Reply {
 
 /// How a stream of events ended.
 enum StreamEnd {
-    /// With the response.
+    /// The stream ended with the response.
     Answered,
-    /// Before it.
+    /// The stream ended before the response.
     Broken(Failure),
 }
 
@@ -95,7 +95,7 @@ impl StreamableServer {
         }
     }
 
-    /// Sends a request, and forwards what the server sends for it.
+    /// Sends a request, and forwards the messages that the server sends for it.
     ///
     /// # Errors
     /// Why there is no response.
@@ -190,7 +190,7 @@ impl StreamableServer {
         }
     }
 
-    /// Returns the mirrored arguments of a tool; reads the list of tools first if it was not seen yet.
+    /// Returns the mirrored arguments of a tool; reads the list of tools first, if it is not known yet.
     async fn mirrored(&self, tool: &str) -> Vec<ParamHeader> {
         if self.tools.needs_reading() {
             let _turn = self.tools.reading.lock().await;
@@ -334,7 +334,7 @@ impl StreamableServer {
         }
     }
 
-    /// Forwards a stream, and resumes it until the response has come.
+    /// Forwards the messages of a stream, and resumes the stream until the response has arrived.
     async fn follow(
         &self,
         request: &Message,
@@ -343,7 +343,7 @@ impl StreamableServer {
         session: SessionHeaders,
         opened: Option<HeaderValue>,
     ) -> Result<(), Failure> {
-        // `initialize` was sent without a session, and opened it.
+        // `initialize` was sent without a session, and its response has opened one.
         let session = if opened.is_some() { session.with_id(opened.clone()) } else { session };
         let (mut last_id, mut delay, mut attempts) = (None, RETRY_DELAY, 0);
         loop {
@@ -423,7 +423,7 @@ impl StreamableServer {
         None
     }
 
-    /// Forwards the response to a request, after its effects on the bridge.
+    /// Applies the effects of a response on the bridge, and then forwards the response.
     async fn deliver(
         &self,
         request: &Message,
@@ -448,7 +448,8 @@ fn is_response_to(request: &Message, message: &Message) -> bool {
     message.kind() == MessageKind::Response && same_id(message.id_text(), request.id_text())
 }
 
-/// An error response with the id of the request: a server that rejects a request may not have read the id.
+/// Returns an error response with the id of the request, because a server that rejects a request may not have read its
+/// id.
 fn with_id(rejection: &Message, request: &Message) -> Result<Message, Failure> {
     if same_id(rejection.id_text(), request.id_text()) {
         return Ok(rejection.clone());

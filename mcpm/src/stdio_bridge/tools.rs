@@ -16,14 +16,14 @@ const LIST_RETRY_DELAY: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub(super) struct ToolList {
     state: Mutex<ToolListState>,
-    /// Held by the call that reads the list for all.
+    /// Held by the call that reads the list on behalf of all calls.
     pub(super) reading: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct ToolListState {
     index: ParamHeaderIndex,
-    /// Whether the last page was seen since the list last changed.
+    /// Whether the last page was read since the last change of the list.
     is_complete: bool,
     retry_at: Option<Instant>,
 }

@@ -1,4 +1,4 @@
-//! TLS connections to servers, and the certificate authorities that are trusted.
+//! TLS connections to servers, and the trusted certificate authorities.
 
 use std::{
     io,
@@ -18,8 +18,8 @@ use crate::{Error, ErrorKind, Result};
 
 /// The certificate authorities that a TLS client trusts: those of this machine, and those of an additional bundle.
 ///
-/// Clones share one configuration, which is loaded at the first connection, since reading the machine's roots takes
-/// some milliseconds.
+/// Clones share one configuration. It is loaded for the first connection, because reading the machine's root
+/// certificates takes some milliseconds.
 #[derive(Clone, Default)]
 pub(crate) struct TrustStore(Arc<TrustConfig>);
 
@@ -88,7 +88,7 @@ pub(crate) fn is_untrusted_issuer(error: &Error) -> bool {
 
 /// Whether a handshake failed because no trusted authority issued the server's certificate.
 pub(crate) fn is_untrusted_issuer_failure(error: &io::Error) -> bool {
-    // The signature is invalid if an authority of the same name has another key.
+    // The signature is invalid if a trusted authority has the issuer's name but another key.
     matches!(
         handshake_error(error),
         Some(rustls::Error::InvalidCertificate(
@@ -105,7 +105,7 @@ pub(crate) fn is_handshake_failure(error: &io::Error) -> bool {
 
 fn handshake_error(error: &io::Error) -> Option<&rustls::Error> {
     let mut cause = error.get_ref();
-    // Clients wrap the error of a handshake once more.
+    // Clients wrap the error of a handshake in further errors.
     while let Some(wrapped) = cause.and_then(|cause| cause.downcast_ref::<io::Error>()) {
         cause = wrapped.get_ref();
     }
@@ -133,7 +133,7 @@ fn invalid_bundle(path: &Path, why: &str) -> Error {
         .hint("set `mcpm_ca_bundle` to a PEM file with the certificates of authorities")
 }
 
-/// Makes the TLS handshake with `host` on a connection.
+/// Performs the TLS handshake with `host` on a connection.
 pub(super) async fn connect(
     tls: &TlsConnector,
     host: &str,

@@ -17,12 +17,12 @@ use crate::{Environment, Error, ErrorKind, Result, options::Secret, secrets};
 /// The names of the providers.
 pub const PROVIDERS: [&str; 3] = ["ssh", "ngrok", "command"];
 
-/// A provider as it was described in text.
+/// A provider that was read from its name and arguments.
 #[derive(Debug, Clone)]
 pub struct ProviderConfig {
     /// The provider.
     pub provider: Arc<dyn TunnelProvider>,
-    /// Whether only its command line is wanted.
+    /// Whether only the command line of the provider is to be shown.
     pub dry_run: bool,
 }
 
@@ -30,7 +30,7 @@ impl ProviderConfig {
     /// Reads the arguments of a provider, a JSON object, and the secrets that they name.
     ///
     /// # Errors
-    /// `InvalidOption` for an unknown provider or invalid arguments; those of [`secrets::read`].
+    /// `InvalidOption` for an unknown provider or invalid arguments; the errors of [`secrets::read`].
     pub async fn read(provider: &str, args: &str, environment: &Environment) -> Result<Self> {
         let (provider, dry_run): (Arc<dyn TunnelProvider>, bool) = match provider {
             "ssh" => {
@@ -89,7 +89,7 @@ async fn read_command(args: CommandArgs, environment: &Environment) -> Result<Co
 /// Returns the values of secrets in the order of their names.
 async fn read_secrets(names: Vec<String>, environment: &Environment) -> Result<Vec<Secret>> {
     let values = secrets::read(&names, environment).await?;
-    // Missing ones are an error already.
+    // A missing secret has already caused an error.
     Ok(names.iter().filter_map(|name| values.get(name).cloned()).collect())
 }
 
@@ -103,7 +103,7 @@ fn parse<T: DeserializeOwned>(args: &str) -> Result<T> {
 /// Names the invalid field, without its value, which could be a token.
 fn invalid_field<T: DeserializeOwned>(error: &serde_json::Error, fields: &Map<String, Value>) -> String {
     let error = error.to_string();
-    // These name the field, and quote no value.
+    // These error texts name the field, and do not quote its value.
     if ["missing field `", "unknown field `", "duplicate "].iter().any(|start| error.starts_with(start)) {
         return error.split(" at line ").next().unwrap_or_default().to_owned();
     }

@@ -17,32 +17,32 @@ use crate::{
     redact::{Redactor, is_secret_name, truncate},
 };
 
-/// How long a program may take to connect.
+/// Timeout for a program to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
-/// Longest line of output in bytes; the rest of a longer one is a line of its own.
+/// Maximum length of a line of output in bytes; the rest of a longer line is treated as another line.
 const MAX_LINE_BYTES: u64 = 16 << 10;
-/// Lines that wait to be read.
+/// Maximum number of lines that wait to be read.
 const MAX_QUEUED_LINES: usize = 64;
-/// Last lines that an error shows.
+/// Number of last lines that an error shows.
 const MAX_SHOWN_LINES: usize = 5;
-/// Longest line of output in bytes that is shown.
+/// Maximum length of a shown line of output in bytes.
 const MAX_SHOWN_BYTES: usize = 500;
-/// Time between checks whether processes of the group remain.
+/// Interval of the checks whether processes of the group remain.
 const GROUP_INTERVAL: Duration = Duration::from_millis(50);
-/// How long the rest of the output is waited for after the program has ended.
+/// How long to wait for the rest of the output after the program has ended.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A program with its arguments, none of which is a secret.
 #[derive(Debug, Clone)]
 pub(super) struct ChildCommand {
     pub(super) argv: Vec<String>,
-    /// Variables of this process.
+    /// Variables that the program inherits from this process.
     pub(super) inherited: Variables,
     /// Variables whose values are secret.
     pub(super) variables: Vec<(String, Secret)>,
 }
 
-/// What a line of output says.
+/// The information in a line of output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Progress {
     /// Nothing of interest.
@@ -55,7 +55,7 @@ pub(super) enum Progress {
 }
 
 impl Progress {
-    /// A line that is a URL.
+    /// Reads a line that is a URL.
     pub(super) fn of_url(line: &str) -> Self {
         let is_url = line.starts_with("https://") || line.starts_with("http://");
         match is_url && !line.contains(|c: char| c.is_whitespace() || c.is_control()) {
@@ -67,7 +67,8 @@ impl Progress {
 
 /// A running program with the processes that it started. Dropping it kills them.
 ///
-/// They are a process group: a wrapper such as `sh -c` or `npx` would otherwise leave the tunnel open when it ends.
+/// They form a process group, which is killed as a whole: otherwise, a wrapper such as `sh -c` or `npx` would leave the
+/// tunnel open when it ends.
 #[derive(Debug)]
 pub(super) struct ChildTunnel {
     program: String,
@@ -79,7 +80,7 @@ pub(super) struct ChildTunnel {
     last_lines: VecDeque<String>,
 }
 
-/// What a program has said while it connected.
+/// The output of a program while it connected.
 #[derive(Debug, Default)]
 pub(super) struct Connected {
     pub(super) url: Option<String>,
@@ -129,10 +130,10 @@ impl ChildTunnel {
         })
     }
 
-    /// Reads the output until `parse` says that the tunnel is up.
+    /// Reads the output until `parse` finds that the tunnel is up.
     ///
     /// # Errors
-    /// `Upstream` if the program ends before, or takes too long.
+    /// `Upstream` if the program ends before that, or takes too long.
     pub(super) async fn wait_until_up(
         &mut self,
         parse: impl Fn(&str) -> Progress + Send,
@@ -170,18 +171,18 @@ impl ChildTunnel {
         }
     }
 
-    /// Waits until the program has ended, and says how.
+    /// Waits until the program has ended, and describes how it ended.
     pub(super) async fn wait(&mut self) -> String {
         while self.next_line().await.is_some() {}
         self.ended().await
     }
 
-    /// Asks the processes to end, and kills those that remain after `grace`.
+    /// Sends a termination signal to the processes, and kills those that remain after `grace`.
     pub(super) async fn stop(&mut self, grace: Duration) {
         self.signal_group(Signal::TERM);
         let ended = async {
             let _ = self.child.wait().await;
-            // The pid of the leader is not used again while its group has processes.
+            // The system does not reuse the pid of the leader while its group has processes.
             while self.group.is_some_and(ProcessGroup::remains) {
                 sleep(GROUP_INTERVAL).await;
             }
@@ -208,7 +209,7 @@ impl ChildTunnel {
         let line = tokio::select! {
             biased;
             line = self.lines.recv() => line,
-            // Programs that it started may keep the pipes open.
+            // Programs that the program has started may keep the pipes open.
             _ = self.child.wait() => timeout(OUTPUT_TIMEOUT, self.lines.recv()).await.ok().flatten(),
         }?;
         let shown = self.redactor.redact_with_urls(&line).replace(char::is_control, " ");
@@ -261,7 +262,8 @@ async fn read_lines(pipe: impl AsyncRead + Unpin, lines: mpsc::Sender<String>) {
 mod tests {
     use super::*;
 
-    /// A program that starts another one, which ignores TERM, and that one's pid.
+    /// Starts a program that starts another program, which ignores SIGTERM. Returns the first program and the pid of
+    /// the other one.
     async fn nested() -> (ChildTunnel, String) {
         let script = "trap '' TERM; sleep 1000 & echo $!; trap - TERM; wait";
         let command = ChildCommand {

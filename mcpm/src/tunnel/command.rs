@@ -1,4 +1,4 @@
-//! The tunnel provider that runs a given command.
+//! The tunnel provider that runs a command of the user.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -21,26 +21,26 @@ use crate::{
 
 const PORT: &str = "{port}";
 const HOST: &str = "{host}";
-/// How long the URL may take to respond.
+/// Timeout for a response at the URL.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time between requests to the URL until it responds.
+/// Interval of requests to the URL until a server responds.
 const READY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs a program, without a shell, for as long as the tunnel exists.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CommandTunnel {
-    /// The program and its arguments; `{port}` and `{host}` are replaced by those of the target.
+    /// The program and its arguments; `{port}` and `{host}` are replaced by the port and the host of the target.
     pub command: Vec<String>,
-    /// Variables for the program, beside those of this process.
+    /// Variables for the program, in addition to those of this process.
     pub variables: Vec<(String, Secret)>,
-    /// The URL for clients. The tunnel counts as up when an MCP server responds there, or after 30 s with a warning,
-    /// because this machine may not reach the URL. Without one, it is the first line of the output that is a URL,
-    /// which also says that the tunnel is up.
+    /// The URL for clients. The tunnel counts as up when an MCP server responds there, or else after 30 s, with a
+    /// warning, because this machine may be unable to reach the URL. If `None`, the URL is the first line of the output
+    /// that is a URL; the tunnel counts as up when that line appears.
     pub url: Option<String>,
 }
 
-/// The fields of `--provider-args`; `secrets` has names of secrets of the store by names of variables.
+/// The fields of `--provider-args`; `secrets` maps names of variables to names of secrets in the store.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct CommandArgs {
@@ -52,7 +52,7 @@ pub(super) struct CommandArgs {
 }
 
 impl CommandTunnel {
-    /// Creates it for a program and its arguments.
+    /// Creates a provider that runs a program with its arguments.
     pub fn new(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let command = command.into_iter().map(Into::into).collect();
         Self { command, variables: Vec::new(), url: None }
@@ -128,7 +128,7 @@ async fn wait_until_ready(child: &mut ChildTunnel, public: &TunnelTarget) -> Res
     }
 }
 
-/// Rejects a variable that is given twice, of which a map would keep the last.
+/// Rejects a variable that is given twice; a map would silently keep the last value.
 fn distinct_variables<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> std::result::Result<BTreeMap<String, String>, D::Error> {

@@ -1,6 +1,6 @@
-//! Makes an MCP endpoint of this machine reachable from elsewhere, through a program that holds a tunnel.
+//! Makes an MCP endpoint of this machine reachable from other machines, through a program that keeps a tunnel open.
 //!
-//! [`Tunnel`] checks that the endpoint requires authentication, has a [`TunnelProvider`] connect, and connects again
+//! [`Tunnel`] checks that the endpoint requires authentication, connects with a [`TunnelProvider`], and connects again
 //! when the tunnel ends. The providers are [`ssh`] (OpenSSH), [`ngrok`], and [`command`] (any program); all of them run
 //! a child process ([`child`]).
 

@@ -13,13 +13,13 @@ use super::{
 };
 use crate::{Result, environment::Variables, options::Secret};
 
-/// Listens at ngrok's service, with `ngrok http`.
+/// Connects through ngrok's service, with `ngrok http`.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct NgrokTunnel {
-    /// The token of the account; otherwise the agent finds it in `NGROK_AUTHTOKEN` or its configuration.
+    /// The token of the account; if `None`, the agent reads it from `NGROK_AUTHTOKEN` or its configuration.
     pub auth_token: Option<Secret>,
-    /// The URL for clients; otherwise ngrok assigns one.
+    /// The URL for clients; if `None`, ngrok assigns one.
     pub url: Option<String>,
     /// Whether other agents may serve the same URL.
     pub pooling: bool,
@@ -27,7 +27,7 @@ pub struct NgrokTunnel {
     pub traffic_policy_file: Option<PathBuf>,
 }
 
-/// The fields of `--provider-args`; `auth-token-secret` names a secret of the store.
+/// The fields of `--provider-args`; `auth-token-secret` is the name of a secret in the store.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct NgrokArgs {
@@ -51,7 +51,7 @@ impl NgrokTunnel {
     }
 
     fn argv(&self, target: &TunnelTarget) -> Vec<String> {
-        // The agent's local inspector would keep requests, with their access tokens, for anyone on this machine.
+        // The agent's local inspector would show requests, including their access tokens, to anyone on this machine.
         let fixed = ["ngrok", "http", "--inspect=false", "--log", "stdout", "--log-format", "json"];
         let mut argv: Vec<String> = fixed.map(str::to_owned).into();
         if let Some(url) = &self.url {
@@ -93,7 +93,7 @@ impl TunnelProvider for NgrokTunnel {
     }
 }
 
-/// What a line of the agent's log says.
+/// Reads a line of the agent's log.
 fn progress(line: &str) -> Progress {
     #[derive(Deserialize)]
     struct LogLine {

@@ -10,14 +10,14 @@ use crate::{Result, environment::Variables};
 /// Connects tunnels to an endpoint of this machine.
 #[async_trait]
 pub trait TunnelProvider: Send + Sync + fmt::Debug {
-    /// Connects, and waits until the tunnel is up. A child process gets `variables` as its environment.
+    /// Connects a tunnel, and waits until it is up. A child process gets `variables` as its environment.
     async fn connect(
         &self,
         target: &TunnelTarget,
         variables: &Variables,
     ) -> Result<Box<dyn TunnelConnection>>;
 
-    /// Returns the command line that [`connect`](Self::connect) runs, for display; `None` if it runs none.
+    /// Returns the command line that [`connect`](Self::connect) runs, for display; `None` if it runs no command.
     fn command_line(&self, target: &TunnelTarget) -> Option<Vec<String>> {
         let _ = target;
         None
@@ -33,6 +33,6 @@ pub trait TunnelConnection: Send {
     /// Waits until the tunnel has ended, and returns the reason, as a clause: ``` `ssh` ended (exit status: 255) ```.
     async fn wait(&mut self) -> String;
 
-    /// Ends the tunnel, if necessary by force after `grace`.
+    /// Ends the tunnel; kills its processes if they remain after `grace`.
     async fn stop(&mut self, grace: Duration);
 }

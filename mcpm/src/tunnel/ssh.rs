@@ -13,17 +13,17 @@ use super::{
 };
 use crate::{Result, environment::Variables};
 
-/// Listens on an SSH server, with `ssh -R`.
+/// Connects through an SSH server that listens for clients, with `ssh -R`.
 ///
-/// The keys of the server and of the user are those of OpenSSH's configuration, unless they are set. Nothing is
-/// prompted for, so both must be known.
+/// The keys of the server and of the user are those of OpenSSH's configuration, unless they are set here. OpenSSH
+/// cannot prompt the user, so both keys must be known.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SshTunnel {
     /// The SSH server.
     pub host: String,
-    /// The user there; that of OpenSSH's configuration by default.
+    /// The user on the SSH server; by default, that of OpenSSH's configuration.
     #[serde(default)]
     pub user: Option<String>,
     /// The port of the SSH server.
@@ -32,13 +32,13 @@ pub struct SshTunnel {
     /// A file with the private key.
     #[serde(default)]
     pub identity_file: Option<PathBuf>,
-    /// A file with the keys of servers.
+    /// A file with the known keys of servers.
     #[serde(default)]
     pub known_hosts_file: Option<PathBuf>,
-    /// The address that the server listens on; most servers only allow loopback.
+    /// The address that the SSH server listens on; most servers allow only loopback.
     #[serde(default)]
     pub bind_address: Option<String>,
-    /// The port that the server listens on; 0, which is the default, for a free one.
+    /// The port that the SSH server listens on; 0, the default, selects a free one.
     #[serde(default)]
     pub remote_port: u16,
     /// The URL for clients; by default the scheme and path of the target at `HOST:REMOTE_PORT`.
@@ -47,7 +47,7 @@ pub struct SshTunnel {
 }
 
 impl SshTunnel {
-    /// Creates it for an SSH server.
+    /// Creates a provider for an SSH server.
     pub fn new(host: impl Into<String>) -> Self {
         Self {
             host: host.into(),
@@ -77,7 +77,7 @@ impl SshTunnel {
         option("ExitOnForwardFailure=yes".to_owned());
         option("ServerAliveInterval=15".to_owned());
         option("ServerAliveCountMax=3".to_owned());
-        // A connection that OpenSSH shares would outlive this one.
+        // A connection that OpenSSH shares with other processes would outlive this process.
         option("ControlPath=none".to_owned());
         if let Some(file) = &self.known_hosts_file {
             option(format!("UserKnownHostsFile=\"{}\"", file.display()));
@@ -99,7 +99,8 @@ impl SshTunnel {
         argv
     }
 
-    /// Returns the URL for clients. The forward leaves TLS to the target.
+    /// Returns the URL for clients. By default, it has the scheme of the target, because the forward does not terminate
+    /// TLS.
     fn public_url(&self, target: &TunnelTarget, port: u16) -> String {
         let default = || {
             let host = bracketed(&self.host);
@@ -132,7 +133,7 @@ impl TunnelProvider for SshTunnel {
     }
 }
 
-/// Returns a host as URLs and forwards have it: an IPv6 address in brackets.
+/// Returns a host in the form for URLs and forwards: an IPv6 address is in brackets.
 fn bracketed(host: &str) -> Cow<'_, str> {
     let address = unbracketed(host);
     if address.contains(':') { format!("[{address}]").into() } else { host.into() }
@@ -142,7 +143,7 @@ fn unbracketed(host: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
-/// What a line of `ssh -v` says.
+/// Reads a line of the output of `ssh -v`.
 fn progress(line: &str) -> Progress {
     if let Some(rest) = line.strip_prefix("Allocated port ") {
         let port = rest.split(' ').next().and_then(|port| port.parse().ok());

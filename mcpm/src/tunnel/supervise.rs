@@ -1,4 +1,4 @@
-//! Keeps a tunnel up while its target requires authentication, if that is demanded.
+//! Keeps a tunnel up, as long as its target requires authentication (unless that check is waived).
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,15 +10,15 @@ use super::{
 };
 use crate::{Error, ErrorKind, Result, environment::Variables};
 
-/// Delay before the first reconnection; doubles with each failed one.
+/// Delay before the first reconnection; doubles after each failed one.
 const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
 /// Maximum delay before a reconnection.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// Time between checks that the target still requires authentication.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
-/// Uptime after which the delay starts anew.
+/// Uptime after which the delay begins again at the initial value.
 const STABLE_UPTIME: Duration = Duration::from_secs(60);
-/// How long a tunnel may take to end.
+/// Grace period for a tunnel to end.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// A change of a tunnel.
@@ -29,11 +29,11 @@ pub enum TunnelEvent {
         /// The URL for clients, if the provider knows it.
         url: Option<String>,
     },
-    /// The tunnel is down, and is connected again.
+    /// The tunnel is down, and will be connected again.
     Down {
-        /// Why, as a clause.
+        /// The reason, as a clause.
         reason: String,
-        /// After what time.
+        /// The time until the reconnection.
         delay: Duration,
     },
 }
@@ -76,20 +76,20 @@ impl Tunnel {
         self
     }
 
-    /// Sets whether the target may serve anyone without authentication; not by default.
+    /// Sets whether the target may serve callers without authentication; by default, it may not.
     pub fn allow_unauthenticated(mut self, allow: bool) -> Self {
         self.allow_unauthenticated = allow;
         self
     }
 
-    /// Keeps the tunnel up until `stop` is ready. Dropping the future ends the tunnel.
+    /// Keeps the tunnel up until `stop` completes. Dropping the future ends the tunnel.
     ///
-    /// Before each connection, and every minute while the tunnel is up, it checks that the target requires
+    /// It checks before each connection, and every minute while the tunnel is up, that the target requires
     /// authentication.
     ///
     /// # Errors
-    /// `InvalidOption` as soon as the target does not require authentication; what prevents the first connection.
-    /// Later failures are events.
+    /// `InvalidOption` as soon as the target does not require authentication; the error that prevents the first
+    /// connection. Later failures are reported as events.
     pub async fn run_until(
         self,
         mut on_event: impl FnMut(TunnelEvent),
@@ -125,7 +125,8 @@ impl Tunnel {
                     if since.elapsed() >= STABLE_UPTIME {
                         backoff = INITIAL_BACKOFF;
                     }
-                    // A failed check leaves it open, and processes may outlive the program that started them.
+                    // After a failed check, the tunnel is still open, and processes may outlive the program that
+                    // started them.
                     connection.stop(STOP_GRACE).await;
                     *up = None;
                     reason
@@ -161,7 +162,7 @@ impl Tunnel {
         if self.allow_unauthenticated { Ok(()) } else { self.target.check_authentication().await }
     }
 
-    /// Checks the target from time to time, until a check fails.
+    /// Checks the target at intervals, until a check fails.
     async fn failed_check(&self) -> Error {
         loop {
             sleep(CHECK_INTERVAL).await;
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
     use crate::tunnel::CommandTunnel;
 
-    /// A server that answers with a status that changes, and its URL.
+    /// Starts a server that responds with the current value of `status`, and returns its URL.
     async fn server(status: Arc<AtomicU16>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -208,7 +209,7 @@ mod tests {
         format!("http://{address}/mcp")
     }
 
-    /// Moves the clock, and lets it run again for requests.
+    /// Advances the paused clock, and then resumes it, so that requests are not affected.
     async fn pass(time: Duration) {
         pause();
         advance(time).await;

@@ -21,12 +21,13 @@ pub struct TunnelTarget {
 }
 
 impl TunnelTarget {
-    /// Names the MCP server at a URL. Whether it requires authentication is checked by requests without a token.
+    /// Creates the target for the MCP server at a URL. Requests without a token check whether it requires
+    /// authentication.
     ///
     /// # Errors
     /// `InvalidOption` for an invalid URL.
     pub fn url(url: &str) -> Result<Self> {
-        // It says what is wrong with the URL.
+        // This fails with an error that describes what is wrong with the URL.
         Target::parse(url)?;
         let invalid =
             |error| Error::new(ErrorKind::InvalidOption, "the URL of the target is invalid").source(error);
@@ -34,7 +35,7 @@ impl TunnelTarget {
         Ok(Self { url, transport: Transport::StreamableHttp })
     }
 
-    /// Names the endpoint of a workload's proxy.
+    /// Creates the target for the endpoint of a workload's proxy.
     pub(crate) fn workload(url: &str, mode: ProxyMode) -> Result<Self> {
         let transport = match mode {
             ProxyMode::StreamableHttp => Transport::StreamableHttp,
@@ -56,7 +57,7 @@ impl TunnelTarget {
         self.url.scheme()
     }
 
-    /// Returns the host, as in a URL.
+    /// Returns the host, in the form for URLs.
     pub fn host(&self) -> &str {
         self.url.host_str().unwrap_or_default()
     }
@@ -79,7 +80,8 @@ impl TunnelTarget {
     /// Checks that the endpoint requires authentication: a request without a token must get 401.
     ///
     /// # Errors
-    /// `InvalidOption` if it does not; what was found instead of an MCP server.
+    /// `InvalidOption` if the endpoint does not require authentication; an error that describes what was found, if it
+    /// is not an MCP server.
     pub(super) async fn check_authentication(&self) -> Result<()> {
         let not_checked = |finding: Finding| {
             finding
@@ -88,7 +90,7 @@ impl TunnelTarget {
         };
         let mut passed = self.probe(&self.url).await?.map_err(not_checked)?;
         if let Passed::Redirects(path) = &passed {
-            // What serves clients is at that path.
+            // The endpoint for clients is at this path.
             let mut url = self.url.clone();
             url.set_path(path);
             passed = self.probe(&url).await?.map_err(not_checked)?;

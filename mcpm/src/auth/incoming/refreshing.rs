@@ -121,8 +121,9 @@ impl<T: Send + Sync + 'static> RefreshingDocument<T> {
     /// Fetches a document newer than `old`, which does not contain the key of a token; `None` if the last forced fetch
     /// was too recent.
     ///
-    /// # Errors `Upstream` if the fetch fails, or has failed within the retry interval; it is then unknown whether the
-    /// key exists.
+    /// # Errors
+    /// `Upstream` if the fetch fails, or has failed within the retry interval; it is then unknown whether the key
+    /// exists.
     pub(super) async fn force_refresh(
         &self,
         old: &Arc<T>,

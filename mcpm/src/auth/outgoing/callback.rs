@@ -54,7 +54,8 @@ pub(super) struct AuthorizationResponse {
 impl CallbackServer {
     /// Listens on `port` of 127.0.0.1 and, if the machine has IPv6, of ::1.
     ///
-    /// # Errors `PortTaken` if the port is in use; `Io` if the server cannot listen for another reason.
+    /// # Errors
+    /// `PortTaken` if the port is in use; `Io` if the server cannot listen for another reason.
     pub(super) async fn bind(port: u16) -> Result<Self> {
         let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
         let first = bound.map_err(|error| match error.kind() {

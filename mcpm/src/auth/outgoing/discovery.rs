@@ -115,8 +115,9 @@ impl AuthorizationServer {
 
 /// Finds the authorization server of the remote server at `target`.
 ///
-/// # Errors `Upstream` if no authorization server can be used: its metadata is missing, belongs to another issuer or
-/// resource, or is denied by the client's guards.
+/// # Errors
+/// `Upstream` if no authorization server can be used: its metadata is missing, belongs to another issuer or resource,
+/// or is denied by the client's guards.
 pub(super) async fn discover(
     http: &GuardedClient,
     target: &Url,

@@ -78,8 +78,9 @@ impl Login<'_> {
     /// Logs in, and waits for the user as long as the spec allows. If the authorization server issues tokens only to
     /// clients, the configured client requests a token for itself.
     ///
-    /// # Errors `Upstream` if the authorization server cannot be used or denies access, or if the user does not log in
-    /// in time; `LoginRequired` without a prompt; `PortTaken` for the callback port; `InvalidOption` if the user has to
+    /// # Errors
+    /// `Upstream` if the authorization server cannot be used or denies access, or if the user does not log in in time;
+    /// `LoginRequired` without a prompt; `PortTaken` for the callback port; `InvalidOption` if the user has to
     /// configure a client; errors of the prompt.
     pub(super) async fn run(&self) -> Result<KeptLogin> {
         let server = self.server().await?;

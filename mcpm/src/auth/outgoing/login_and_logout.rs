@@ -32,7 +32,8 @@ impl OutgoingAuth {
     /// Gets a token for a server that requires a login: from the stored login, from a renewal, or from a new login. The
     /// store is opened only here, because the user may be prompted for its password.
     ///
-    /// # Errors `NotFound` if the server names no authorization server; other errors as for [`log_in`](Self::log_in).
+    /// # Errors
+    /// `NotFound` if the server names no authorization server; other errors as for [`log_in`](Self::log_in).
     pub(crate) async fn obtain_login(&self) -> Result<()> {
         if self.current().is_none() {
             self.restore(None).await?;
@@ -80,7 +81,8 @@ impl OutgoingAuth {
 
     /// Logs in, and replaces the existing login.
     ///
-    /// # Errors The errors of the login.
+    /// # Errors
+    /// The errors of the login.
     pub(crate) async fn log_in(&self) -> Result<()> {
         let mut renewal = self.renewal.lock().await;
         self.log_in_with(&mut renewal, None, true).await.map(drop)
@@ -88,7 +90,8 @@ impl OutgoingAuth {
 
     /// Logs in for another process, which reads the login from the secret store.
     ///
-    /// # Errors `SecretsUnavailable` if the login is not stored; other errors as for [`log_in`](Self::log_in).
+    /// # Errors
+    /// `SecretsUnavailable` if the login is not stored; other errors as for [`log_in`](Self::log_in).
     pub(crate) async fn log_in_and_keep(&self) -> Result<()> {
         let mut renewal = self.renewal.lock().await;
         self.log_in_with(&mut renewal, None, true).await?;
@@ -108,7 +111,8 @@ impl OutgoingAuth {
 
     /// Removes the stored login, and revokes it (RFC 7009).
     ///
-    /// # Errors `NotFound` if no login is stored; errors of the secret store.
+    /// # Errors
+    /// `NotFound` if no login is stored; errors of the secret store.
     pub(crate) async fn log_out(&self) -> Result<()> {
         let name = self.login_name();
         let none = || {

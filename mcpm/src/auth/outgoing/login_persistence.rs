@@ -18,8 +18,9 @@ impl OutgoingAuth {
 
     /// Takes over the stored login, if its token is not `used`, and returns that token if it is valid.
     ///
-    /// # Errors `LoginRequired` if there is no such login, or if it has to be renewed first; `renewal.login` is then
-    /// the login to renew.
+    /// # Errors
+    /// `LoginRequired` if there is no such login, or if it has to be renewed first; `renewal.login` is then the login
+    /// to renew.
     pub(super) async fn take_kept(
         &self,
         renewal: &mut Renewal,

@@ -129,7 +129,8 @@ pub(super) fn oauth_client(
 
 /// Requests a token for the client itself (RFC 6749 section 4.4).
 ///
-/// # Errors `Rejected` if the server denies the client a token, `Unavailable` if the server cannot be reached.
+/// # Errors
+/// `Rejected` if the server denies the client a token, `Unavailable` if the server cannot be reached.
 pub(super) async fn client_token(
     http: &GuardedClient,
     client: &ClientRegistration,

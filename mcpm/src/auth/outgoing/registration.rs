@@ -71,8 +71,9 @@ struct RegistrationResponse {
 
 /// Registers a client with the authorization server.
 ///
-/// # Errors `InvalidOption` if the server does not register clients, so that the user has to configure one; `Upstream`
-/// if it rejects the registration.
+/// # Errors
+/// `InvalidOption` if the server does not register clients, so that the user has to configure one; `Upstream` if it
+/// rejects the registration.
 pub(super) async fn register(
     http: &GuardedClient,
     server: &AuthorizationServer,

@@ -240,8 +240,9 @@ impl OutgoingAuth {
     /// Returns a token with which to repeat a request that the server rejected. If the request has already been
     /// repeated (`is_repeat`), a renewed token is not renewed again, and no second login is made for the same scopes.
     ///
-    /// # Errors Why there is no other token; `None` if the client should get the server's response, because mcpm has no
-    /// login to this server.
+    /// # Errors
+    /// Why there is no other token; `None` if the client should get the server's response, because mcpm has no login to
+    /// this server.
     pub(crate) async fn after_rejection(
         self: &Arc<Self>,
         used: Option<HeaderValue>,

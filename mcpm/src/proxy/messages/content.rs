@@ -83,7 +83,8 @@ pub(super) fn declared(headers: &HeaderMap) -> ContentKind {
 
 /// Determines the kind of a response by its first bytes, if its headers declare none.
 ///
-/// # Errors The response was interrupted.
+/// # Errors
+/// The response was interrupted.
 pub(super) async fn sniff(
     mut body: Body,
     account: &LazyAccount,

@@ -159,7 +159,8 @@ impl RequestAudit {
 
     /// Writes an event that the request is about to be forwarded.
     ///
-    /// # Errors The denial of a request that cannot be recorded, with the request's `id`.
+    /// # Errors
+    /// The denial of a request that cannot be recorded, with the request's `id`.
     pub(super) async fn record_pending(&self, id: &[u8]) -> Result<(), Box<Response>> {
         for event in self.pending_events() {
             self.audit.write(&event).await.map_err(|error| cannot_record(id, &error.to_string()))?;
@@ -178,7 +179,8 @@ impl RequestAudit {
 
     /// Writes the events whose outcome is known by the head of the response.
     ///
-    /// # Errors The denial that replaces a response that must be recorded but cannot be.
+    /// # Errors
+    /// The denial that replaces a response that must be recorded but cannot be.
     pub(super) async fn on_response(&self, head: &Arc<ResponseHead>) -> Result<(), Box<Response>> {
         let events = self.settle_by_head(head);
         let limited = self.limited_cause(head.denial.as_ref());

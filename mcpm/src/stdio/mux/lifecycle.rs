@@ -110,8 +110,9 @@ impl Multiplexer {
 
     /// Detects the era of a new process, which also shows whether the process responds.
     ///
-    /// # Errors `StartFailed` if the process does not respond within `patience`. Returns `None` if the process ended,
-    /// as some older servers do if the first request is not `initialize`.
+    /// # Errors
+    /// `StartFailed` if the process does not respond within `patience`. Returns `None` if the process ended, as some
+    /// older servers do if the first request is not `initialize`.
     pub(crate) async fn detect_era(&self, patience: Duration) -> Result<Option<Era>> {
         let (discover, mut discovered) = self.start_own_request(era::discover_request);
         let first_wait = DISCOVER_TIMEOUT.min(patience / 2);

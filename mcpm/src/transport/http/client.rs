@@ -1,8 +1,8 @@
 //! The HTTP/1.1 client for one server.
 //!
-//! A connection is used by one request at a time; an idle one is kept for the next request for a short time. If the
-//! server has closed it, a request of which nothing was sent is sent on another connection, and so is one without a body
-//! whose method is idempotent (RFC 9110 section 9.2.2 forbids more).
+//! One request at a time uses a connection, and an idle connection is kept for a short time for the next request. If
+//! the server has closed the connection, the request is sent on another one, but only if nothing of it was sent before,
+//! or if it has no body and its method is idempotent (RFC 9110 section 9.2.2 forbids other retries).
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ use crate::{
 /// Timeout of connecting, including the TLS handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connects to a server that has no network address.
+/// Opens connections to a server that has no network address.
 #[async_trait]
 pub(crate) trait Dial: Send + Sync + std::fmt::Debug {
     /// Opens one connection.
@@ -40,7 +40,7 @@ pub(crate) trait Dial: Send + Sync + std::fmt::Debug {
 /// Sends requests to one server.
 pub(crate) struct Http1Client {
     address: Address,
-    /// Opens connections in place of connecting to the address.
+    /// Opens connections, instead of connecting to the address.
     dial: Option<Arc<dyn Dial>>,
     pool: Arc<ConnectionPool>,
     trust: TrustStore,
@@ -78,7 +78,7 @@ impl Http1Client {
         self.send_with_head(&head, body).await
     }
 
-    /// Sends a request whose head is serialized already, for the size of `body`.
+    /// Sends a request whose head was already serialized, for the size of `body`.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -90,8 +90,9 @@ impl Http1Client {
         self.send_with_callback(head, body, HeaderMap::new(), || {}).await
     }
 
-    /// Does the same, and calls `on_connected` each time just before the request is written to a connection. `spare`
-    /// is an empty map, whose memory is reused for the headers of the response.
+    /// Sends a request like [`send_with_head`](Self::send_with_head), and calls `on_connected` each time just before
+    /// the request is written to a connection. `spare` is an empty map, whose memory is reused for the headers of the
+    /// response.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -106,7 +107,7 @@ impl Http1Client {
         loop {
             let (mut connection, is_new) = match self.pool.take() {
                 Some(connection) => (connection, false),
-                // Boxed, since it is rare and large.
+                // Boxed, because it is rare and large.
                 None => (Box::pin(self.connect()).await?, true),
             };
             on_connected();
@@ -126,12 +127,13 @@ impl Http1Client {
                     if is_new {
                         return Err(self.interrupted_error(error));
                     }
-                    // The server closes idle connections without notice, so none of them is known to be open.
+                    // The server closes idle connections without notice, so no idle connection is known to be open.
                     self.pool.close();
                     if !is_repeatable {
                         return Err(self.interrupted_error(error));
                     }
-                    // It may have been sent already, and may be sent twice (RFC 9110 section 9.2.2).
+                    // The server may have received the request, but an idempotent request may be sent twice (RFC 9110
+                    // section 9.2.2).
                     body = UnsentBody::Full(Bytes::new());
                 }
                 Err(SendError::Interrupted(error)) => return Err(self.interrupted_error(error)),

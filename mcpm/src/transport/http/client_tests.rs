@@ -73,7 +73,7 @@ async fn a_connection_is_used_again_until_the_server_closes_it() {
         assert_eq!(exchange(&client, Bytes::from_static(b"{}")).await, "ok");
     }
     closed.await.expect("closed");
-    // The runtime has to hear of it from the system, which it asks now and then.
+    // The runtime polls the system only now and then, and has to notice that the connection was closed.
     for _ in 0..1000 {
         tokio::task::yield_now().await;
     }
@@ -89,7 +89,8 @@ async fn a_get_is_sent_again_to_a_server_that_closes_without_notice() {
         loop {
             let (mut stream, _) = listener.accept().await.expect("a connection");
             for answers in [true, false] {
-                // It closes the connection only when the next request has come: nobody can see that before.
+                // The server closes the connection only when the next request has arrived, so the client cannot notice
+                // it earlier.
                 if stream.read(&mut [0; 4096]).await.expect("a request") == 0 || !answers {
                     break;
                 }
@@ -103,7 +104,8 @@ async fn a_get_is_sent_again_to_a_server_that_closes_without_notice() {
     });
     let get = || Request::get("/mcp").header("host", "server").body(Bytes::new()).expect("a request");
     assert_eq!(exchange(&client, Bytes::from_static(b"{}")).await, "ok");
-    // This one comes to the connection that the server is about to close, and no later one does.
+    // The first of these requests arrives on the connection that the server is about to close; later requests use new
+    // connections.
     for request in [get(), post(Bytes::new()), post(Bytes::from_static(b"{}"))] {
         let response = client.send(request).await.expect("an answer");
         assert_eq!(response.into_body().collect().await.expect("a body").to_bytes(), "ok");
@@ -127,15 +129,15 @@ async fn a_malformed_chunk_behind_the_head_fails_before_the_status_is_passed_on(
     }
 }
 
-/// What a client makes of an answer: its body, and whether its connection is kept.
+/// Returns the body that a client reads from a response, and whether the connection is kept.
 async fn exchange_result(answer: &str) -> Result<(String, bool), String> {
     let (listener, client) = listener().await;
     let server = async {
         let (mut stream, _) = listener.accept().await.expect("a connection");
         assert!(stream.read(&mut [0; 4096]).await.expect("a request") > 0);
-        // The client may have seen enough before all is written.
+        // The client may close the connection before the whole response is written.
         let _ = stream.write_all(answer.as_bytes()).await;
-        // Open until the client has seen all of it, unless the body ends so.
+        // The connection stays open until the client has read the response, unless closing it ends the body.
         (!answer.contains("closed")).then_some(stream)
     };
     let asked = async {
@@ -145,12 +147,12 @@ async fn exchange_result(answer: &str) -> Result<(String, bool), String> {
         let body = response.into_body().collect().await.map_err(|error| error.to_string())?;
         Ok((String::from_utf8(body.to_bytes().to_vec()).expect("text"), client.pool.take().is_some()))
     };
-    // The stream lives until both are done.
+    // The stream stays open until both futures have completed.
     let (_stream, outcome) = tokio::join!(server, asked);
     outcome
 }
 
-/// A server that has closed a connection as soon as it is there.
+/// A server that closes each connection immediately.
 #[derive(Debug)]
 struct ClosingServer;
 
@@ -235,7 +237,7 @@ async fn an_answer_that_comes_before_the_body_has_gone_out_is_passed_on() {
         stream
     });
     let chunks = futures_util::stream::once(async { Bytes::from_static(&[0; 1000]) });
-    // It never ends.
+    // The body never ends.
     let body = ChunkedBody(Box::pin(chunks.chain(futures_util::stream::pending())));
     let response = client.send(post(body)).await.expect("an answer");
     assert_eq!(response.status(), 413);
@@ -266,11 +268,11 @@ async fn large_bodies_stream_both_ways_at_once() {
     let (listener, client) = listener().await;
     let server = tokio::spawn(async move {
         let (stream, _) = listener.accept().await.expect("a connection");
-        // The answer is the request's own body, so it begins before that has ended.
+        // The response is the request's own body, so it begins before the request has ended.
         let echo = service_fn(|request: Request<hyper::body::Incoming>| async move {
             Ok::<_, Infallible>(Response::new(request.into_body()))
         });
-        // The client closes it.
+        // The connection ends when the client closes it.
         let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), echo).await;
     });
     let chunk = |number: usize| Bytes::from(vec![u8::try_from(number).expect("a small number"); 50_000]);

@@ -20,24 +20,25 @@ use super::{
     upload::Upload,
 };
 
-/// Bytes that are read at a time.
+/// Size of the read buffer in bytes.
 const READ_BUFFER_BYTES: usize = 16 << 10;
 
 /// A connection to a server.
 #[derive(Debug)]
 pub(super) struct HttpConnection {
     stream: Stream,
-    /// What is still to be sent. Nearly always a request is sent whole with one call.
+    /// The part of the request that is still to be sent. It is rarely needed, because most requests are sent completely
+    /// with one call.
     upload: Option<Box<Upload>>,
 }
 
 /// Why a request got no response.
 pub(super) enum SendError<B> {
-    /// Nothing of it was sent; this is its body.
+    /// Nothing of the request was sent; contains its body.
     Unsent(UnsentBody<B>, io::Error),
-    /// It was sent, whole or in part, and nothing was received. The server may have processed it.
+    /// The request was sent, completely or in part, and nothing was received. The server may have processed it.
     NoResponse(ConnectionError),
-    /// The server may have processed it.
+    /// The exchange failed later, or it is unknown how much was sent. The server may have processed the request.
     Interrupted(ConnectionError),
 }
 
@@ -82,7 +83,8 @@ impl HttpConnection {
                 if let Some(mut response) =
                     ResponseHead::read(&mut read, head.method(), spare).map_err(SendError::Interrupted)?
                 {
-                    // A malformed body is found here, if possible, because the client's status is not sent yet.
+                    // A malformed body should be detected here, if possible, because the status was not sent to the
+                    // client yet.
                     response.framing.check(&response.rest).map_err(SendError::Interrupted)?;
                     response.keep_alive &= failed.is_none();
                     return Poll::Ready(Ok(response));
@@ -110,14 +112,14 @@ impl HttpConnection {
                 return Ok(());
             }
             Ok(_) => io::ErrorKind::WriteZero.into(),
-            // TLS may have sent some of it before it failed.
+            // TLS may have sent a part of the request before it failed.
             Err(error) if self.stream.buffers() => return Err(SendError::Interrupted(error.into())),
             Err(error) => error,
         };
         Err(SendError::Unsent(stream.map_or(UnsentBody::Full(full), UnsentBody::Stream), error))
     }
 
-    /// Queues what was not written yet: of the head, of the body in memory, and the streamed body.
+    /// Queues the unwritten rest of the head and of the body in memory, and the streamed body.
     fn queue_remainder<B: RequestBody>(
         &mut self,
         head: &RequestHead,
@@ -137,7 +139,7 @@ impl HttpConnection {
         }
     }
 
-    /// Continues to send the request, if it is not sent yet.
+    /// Continues to send the request, if it is not completely sent yet.
     pub(super) fn drive_upload(&mut self, cx: &mut Context<'_>) -> Result<(), ConnectionError> {
         let Some(upload) = &mut self.upload else { return Ok(()) };
         match upload.poll(&mut self.stream, cx) {
@@ -159,14 +161,14 @@ impl HttpConnection {
         read.map_ok(|()| Bytes::copy_from_slice(buffer.filled()))
     }
 
-    /// Whether the request is sent.
+    /// Whether the request was completely sent.
     pub(super) fn is_request_sent(&self) -> bool {
         self.upload.is_none()
     }
 
     /// Whether the server keeps the connection open and has sent nothing on it.
     pub(super) fn is_open_and_idle(&mut self) -> bool {
-        // With its coop budget used up, the task would get `Pending` even from a closed connection.
+        // If the task's coop budget is used up, tokio would return `Pending` even for a closed connection.
         let read = pin!(tokio::task::unconstrained(poll_fn(|cx| self.poll_read(cx))));
         read.poll(&mut Context::from_waker(Waker::noop())).is_pending()
     }

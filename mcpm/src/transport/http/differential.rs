@@ -22,8 +22,8 @@ use tokio::{
 
 use super::{Address, Dial, Http1Client, head::MAX_HEADERS};
 
-/// A response as a client received it. The headers that describe the framing are left out: they belong to the
-/// connection, and this client removes some of them.
+/// A response as a client received it. Headers that describe the framing are omitted: they belong to the connection,
+/// and this client removes some of them.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Received {
     pub(super) status: u16,
@@ -32,10 +32,11 @@ pub(super) struct Received {
     pub(super) body: Vec<u8>,
 }
 
-/// What one client made of a response; an error is its text, with the texts of its causes.
+/// The outcome of one client for a response. An error is represented by its text, including the texts of its causes.
 pub(super) type Outcome = Result<Received, String>;
 
-/// Returns what this client and hyper's make of `response`, after which the server closes the connection.
+/// Returns the outcomes of this client and of hyper's client for `response`. The server closes the connection after the
+/// response.
 pub(super) fn outcomes(method: &Method, response: &[u8]) -> io::Result<(Outcome, Outcome)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     runtime.block_on(async {
@@ -47,7 +48,7 @@ pub(super) fn outcomes(method: &Method, response: &[u8]) -> io::Result<(Outcome,
     })
 }
 
-/// Returns why the outcomes differ, unless they are the same or the difference is deliberate.
+/// Describes the difference of the outcomes; `None` if they are the same or the difference is deliberate.
 pub(crate) fn disagreement(method: &Method, response: &[u8]) -> Option<String> {
     let difference = match outcomes(method, response) {
         Ok((Ok(ours), Ok(hypers))) => (ours != hypers).then(|| format!("{ours:?}, but hyper: {hypers:?}")),
@@ -61,21 +62,23 @@ pub(crate) fn disagreement(method: &Method, response: &[u8]) -> Option<String> {
     difference.map(|difference| format!("{method} {:?}: {difference}", String::from_utf8_lossy(response)))
 }
 
-/// Whether this client rejects on purpose what hyper accepts.
+/// Whether this client deliberately rejects a response that hyper accepts.
 fn is_deliberately_stricter(error: &str, response: &[u8]) -> bool {
-    // The body of a response with another coding would end with the connection, or for other readers elsewhere.
+    // The body of a response with another coding would end with the connection, but other parsers could find another
+    // end.
     error.contains("the transfer coding is not `chunked`")
-        // No request asks for another protocol.
+        // No request asks to switch to another protocol.
         || error.contains("the server switches the protocol without a request")
         || error.contains("invalid chunk")
             // hyper accepts trailer lines that end in a line feed alone, and skips any number of leading zeros.
             && (has_bare_line_feed(response)
                 || has_long_number(response)
-                // hyper's limits for chunk extensions and trailers are 16 KiB, ours 8 KiB.
+                // hyper's limit for chunk extensions and trailers is 16 KiB, that of this client is 8 KiB.
                 || response.len() > 8 << 10)
 }
 
-/// Whether this client accepts on purpose what hyper rejects: trailers are dropped, so their fields are not parsed.
+/// Whether this client deliberately accepts a response that hyper rejects: it drops trailers, so it does not parse
+/// their fields.
 fn is_deliberately_more_lenient(error: &str) -> bool {
     let error = error.to_ascii_lowercase();
     let reasons = ["invalid header name", "invalid header value", "invalid new line", "partial header"];
@@ -111,7 +114,7 @@ fn request<B>(method: &Method, body: B) -> Request<B> {
     request
 }
 
-/// Hands out one connection.
+/// Returns one connection.
 #[derive(Debug)]
 struct OneConnection(Mutex<Option<UnixStream>>);
 

@@ -113,7 +113,7 @@ fn one_of(texts: &'static [&'static str]) -> impl Strategy<Value = String> {
     select(texts).prop_map(str::to_owned)
 }
 
-/// The end of a line, which is nearly always valid.
+/// A line end, which is nearly always valid.
 fn line_end() -> impl Strategy<Value = String> {
     prop_oneof![20 => Just("\r\n".to_owned()), 1 => one_of(&["\n", "\r", "", "\r\r\n", "\n\r\n"])]
 }
@@ -201,7 +201,7 @@ proptest! {
         method in select(&[Method::GET, Method::POST, Method::HEAD][..]),
     ) {
         let response = [informational, status_line, headers.concat(), framing.concat(), head_end, body].concat();
-        // A connection that is lost in the middle.
+        // Simulates a connection that is lost in the middle of the response.
         let kept = kept.map_or(response.len(), |kept| kept.index(response.len() + 1));
         prop_assert_eq!(disagreement(&method, &response.as_bytes()[..kept]), None);
     }

@@ -4,13 +4,13 @@ use bytes::{Buf as _, Bytes};
 
 use super::error::ConnectionError;
 
-/// Longest chunk-size line, and longest trailer section, in bytes.
+/// Maximum length of a chunk-size line, and of a trailer section, in bytes.
 const MAX_CHUNK_METADATA_BYTES: u16 = 8 << 10;
 
-/// The rest of a body.
+/// The framing of the rest of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// That many bytes.
+    /// This number of bytes.
     Sized(u64),
     /// All bytes until the connection is closed.
     UntilClosed,
@@ -23,7 +23,7 @@ pub(super) enum Framing {
 pub(super) enum Chunk {
     /// In the digits of a chunk size.
     Size { size: u64, digits: u8 },
-    /// In the whitespace after them.
+    /// In the whitespace after a chunk size.
     SizeWhitespace { size: u64, length: u16 },
     /// In a chunk extension.
     Extension { size: u64, length: u16 },
@@ -77,7 +77,7 @@ impl Framing {
     }
 }
 
-/// Takes all bytes, but not more than `left`.
+/// Takes all received bytes, but not more than `left`.
 fn take(left: &mut u64, read: &mut Bytes) -> Option<Bytes> {
     let size = usize::try_from(*left).map_or(read.len(), |left| left.min(read.len()));
     *left -= size as u64;
@@ -149,7 +149,7 @@ impl Chunk {
             (Self::Trailer { length, line, .. }, _) => {
                 Self::Trailer { length: longer(length)?, line: line + 1, returned: false }
             }
-            // Data is not parsed byte by byte.
+            // Data is taken in one piece, and not parsed byte by byte.
             (Self::SizeWhitespace { .. } | Self::SizeEnd { .. } | Self::DataEnd { .. }, _) => return None,
             (Self::Data { .. } | Self::Done, _) => return None,
         })

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::Framing;
 
-/// Reads a body that comes in chunks; `None` when it is none, with what is left behind it.
+/// Reads a body that arrives in pieces, and the bytes that are left after it; `None` if the body is malformed.
 fn read(mut framing: Framing, chunks: &[&[u8]]) -> Option<(Vec<u8>, bool, Vec<u8>)> {
     let mut body = Vec::new();
     let mut behind = Vec::new();

@@ -8,9 +8,9 @@ use hyper::ext::ReasonPhrase;
 
 use super::{error::ConnectionError, framing::Framing};
 
-/// Most headers of a response.
+/// Maximum number of headers of a response.
 pub(super) const MAX_HEADERS: usize = 128;
-/// Largest head of a response in bytes.
+/// Maximum size of the head of a response in bytes.
 pub(super) const MAX_HEAD_BYTES: usize = 64 << 10;
 const VERSION: &str = " HTTP/1.1\r\n";
 const LINE: &str = "\r\n";
@@ -21,13 +21,13 @@ const CHUNKED: &str = "transfer-encoding: chunked\r\n";
 pub(crate) struct RequestHead {
     method: Method,
     text: Bytes,
-    /// Whether its body is chunked.
+    /// Whether the body of the request is chunked.
     chunked: bool,
 }
 
 impl RequestHead {
-    /// Serializes the head of a request whose body has a size, or, with `None`, is chunked. Headers that say
-    /// otherwise are left out.
+    /// Serializes the head of a request whose body has this size, or is chunked if `size` is `None`. Other framing
+    /// headers of the request are omitted.
     pub(crate) fn new(parts: &request::Parts, size: Option<u64>) -> Self {
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let length =
@@ -41,7 +41,7 @@ impl RequestHead {
         let size_of = |words: [&str; 4]| words.iter().map(|word| word.len()).sum::<usize>();
         let headers = || parts.headers.iter().filter(|(name, _)| !is_framing(name));
         let lines: usize = headers().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
-        // The exact size, so that the text needs no second allocation.
+        // The capacity is the exact size, so that the text needs no second allocation.
         let mut text = Vec::with_capacity(size_of(first) + lines + size_of(framing) + LINE.len());
         let mut put = |words: &[&[u8]]| words.iter().for_each(|word| text.extend_from_slice(word));
         put(&first.map(str::as_bytes));
@@ -58,7 +58,7 @@ impl RequestHead {
         &self.method
     }
 
-    /// Parses the head; `None` for one that this crate would not have serialized.
+    /// Parses the head; `None` for a head that this crate would not have serialized.
     pub(crate) fn parts(&self) -> Option<request::Parts> {
         let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
         let mut read = httparse::Request::new(&mut []);
@@ -89,7 +89,7 @@ impl std::fmt::Debug for RequestHead {
     }
 }
 
-/// Whether a length of 0 has to be stated (RFC 9110 section 8.6).
+/// Whether an empty body needs the header `Content-Length: 0` (RFC 9110 section 8.6).
 fn needs_content_length(parts: &request::Parts) -> bool {
     matches!(parts.method, Method::POST | Method::PUT | Method::PATCH)
         || parts.headers.contains_key(header::CONTENT_LENGTH)
@@ -155,8 +155,8 @@ impl ResponseHead {
             let bodiless = matches!(*method, Method::HEAD | Method::CONNECT)
                 || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
             if bodiless {
-                // Such a response ends with its head, whatever its headers say (RFC 9112 section 6.3). If the server
-                // sends the body that it announces, the connection cannot be reused.
+                // Such a response ends with its head, regardless of its headers (RFC 9112 section 6.3). If the headers
+                // announce a body, the connection cannot be reused, because the server may send that body.
                 keep_alive &= framing.as_ref().is_ok_and(|framing| {
                     framing.is_done() || *framing == Framing::UntilClosed && *method != Method::CONNECT
                 });
@@ -185,13 +185,14 @@ fn parse_error_message(error: httparse::Error) -> &'static str {
     }
 }
 
-/// Adds headers to an empty map. Copies no values: they are slices of `text`.
+/// Adds headers to an empty map. The values are slices of `text`, and are not copied.
 fn headers(
     text: &Bytes,
     read: &[httparse::Header<'_>],
     mut headers: HeaderMap,
 ) -> Result<HeaderMap, ConnectionError> {
-    // With capacity for one more, since the client's side adds `Date`; growing costs a call to the allocator.
+    // Reserves capacity for one more header, because the proxy's server side adds `Date`, and growing the map would
+    // take another allocation.
     headers.reserve(read.len() + 1);
     for line in read {
         let name = HeaderName::from_bytes(line.name.as_bytes());
@@ -233,7 +234,7 @@ fn framing(headers: &mut HeaderMap, is_old: bool, keep_alive: &mut bool) -> Resu
         None => Ok(Framing::UntilClosed),
         Some(Some(size)) if std::iter::from_fn(&mut next).all(|other| other == Some(size)) => {
             if said > 1 {
-                // The length is stated once from here on (RFC 9110 section 8.6).
+                // A repeated length is replaced by a single one (RFC 9110 section 8.6).
                 headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
             }
             Ok(Framing::Sized(size))

@@ -1,6 +1,7 @@
 //! The HTTP/1.1 client of the data path, with a pool of idle connections.
 //!
-//! HTTP/1.1 is parsed and written here, since this is most of what a forwarded call costs (decision 0024).
+//! This crate parses and writes HTTP/1.1 itself, because that accounts for most of the cost of a forwarded call
+//! (decision 0024).
 
 mod address;
 mod client;

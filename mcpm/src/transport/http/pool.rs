@@ -9,11 +9,11 @@ use tokio::{task::AbortHandle, time::Instant};
 
 use super::connection::HttpConnection;
 
-/// Idle time after which a connection is closed: common servers close theirs after 5 s.
+/// Idle time after which a connection is closed: common servers close idle connections after 5 s.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// How long connections are not reused after the server has closed one without a response.
 const CLOSED_FOR: Duration = Duration::from_secs(60);
-/// Most idle connections.
+/// Maximum number of idle connections.
 const MAX_IDLE_CONNECTIONS: usize = 256;
 
 /// The idle connections to one server, newest last.
@@ -25,9 +25,9 @@ pub(super) struct ConnectionPool {
 #[derive(Debug, Default)]
 struct IdleConnections {
     connections: Vec<(Box<HttpConnection>, Instant)>,
-    /// Connections are not reused before that time.
+    /// Connections are not reused before this time.
     closed_until: Option<Instant>,
-    /// Closes connections that are idle for too long; it runs while there are any.
+    /// The task that closes connections that were idle for too long; it runs as long as there are idle connections.
     sweeper: Option<AbortHandle>,
 }
 
@@ -37,11 +37,11 @@ impl ConnectionPool {
         loop {
             let (mut connection, since) = self.lock().connections.pop()?;
             if since.elapsed() > IDLE_TIMEOUT {
-                // The others are older still.
+                // The other connections are even older.
                 self.lock().connections.clear();
                 return None;
             }
-            // The server may have closed it.
+            // The server may have closed the connection.
             if connection.is_open_and_idle() {
                 return Some(connection);
             }
@@ -75,7 +75,8 @@ impl ConnectionPool {
         idle.connections.clear();
     }
 
-    /// Idle connections are not polled, so one that its server closes stays in the pool until then.
+    /// Starts the task that closes connections that were idle for too long. Idle connections are not polled, so a
+    /// connection that the server has closed stays in the pool until then.
     fn sweep(self: &Arc<Self>) -> AbortHandle {
         let pool = Arc::downgrade(self);
         let sweeper = async move {
@@ -94,7 +95,7 @@ impl ConnectionPool {
     }
 
     fn lock(&self) -> MutexGuard<'_, IdleConnections> {
-        // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+        // No code panics while it holds the lock, so the state of a poisoned lock is consistent.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

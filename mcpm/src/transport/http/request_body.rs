@@ -8,7 +8,7 @@ use super::error::BodyError;
 
 /// A request body.
 pub(crate) trait RequestBody: Send + 'static {
-    /// Returns its exact length, if that is known.
+    /// Returns the exact length of the body, if it is known.
     fn size(&self) -> Option<u64>;
 
     /// Takes the whole body, if all of it is in memory. Such a body is sent together with the head.
@@ -34,7 +34,7 @@ impl RequestBody for Bytes {
 
 /// A request body of which nothing was sent yet.
 pub(super) enum UnsentBody<B> {
-    /// All of its bytes.
+    /// All bytes of the body.
     Full(Bytes),
     /// Bytes that are sent as they arrive.
     Stream(B),

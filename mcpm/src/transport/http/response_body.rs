@@ -15,7 +15,7 @@ use super::{connection::HttpConnection, error::ConnectionError, framing::Framing
 #[derive(Debug)]
 pub(crate) struct ResponseBody {
     framing: Framing,
-    /// Bytes that were received and not consumed yet.
+    /// Bytes that were received but not consumed yet.
     buffered: Bytes,
     connection: Option<Box<HttpConnection>>,
     /// Whether the connection can be reused.

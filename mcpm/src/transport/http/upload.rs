@@ -35,7 +35,7 @@ impl<B: RequestBody> Upload<B> {
 }
 
 impl Upload {
-    /// Writes until the request is sent, or the server or the client has to be waited for.
+    /// Writes until the request is completely sent, or until it has to wait for the server or for the client.
     pub(super) fn poll(
         &mut self,
         stream: &mut Stream,
@@ -54,7 +54,7 @@ impl Upload {
                 return stream.poll_flush(cx).map_err(ConnectionError::Io);
             }
             let Poll::Ready(chunk) = self.body.poll_chunk(cx) else {
-                // The server may need what was written before it continues.
+                // Written bytes are flushed before waiting for more, because the server may need them to continue.
                 ready!(stream.poll_flush(cx))?;
                 return Poll::Pending;
             };
