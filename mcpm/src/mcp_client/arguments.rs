@@ -8,8 +8,8 @@ use crate::{Error, ErrorKind, Result};
 /// Maximum number of consecutive references (`$ref`) in a schema that are followed.
 const MAX_REFERENCES: usize = 8;
 
-/// Converts `KEY=VALUE` pairs to the arguments of a tool. A value is converted to the type that the input schema has for
-/// its key; the values of a repeated key are the items of an array.
+/// Converts `KEY=VALUE` pairs to the arguments of a tool. A value is converted to the type that the input schema has
+/// for its key; the values of a repeated key are the items of an array.
 ///
 /// # Errors
 /// `InvalidOption` names the argument that is unknown, missing, or of another type.

@@ -125,8 +125,8 @@ impl McpClient {
         }
     }
 
-    /// Returns the tools that the caller may see, as the server describes them (MCP 2025-11-25, `Tool`). A server without
-    /// tools has none.
+    /// Returns the tools that the caller may see, as the server describes them (MCP 2025-11-25, `Tool`). A server
+    /// without tools has none.
     ///
     /// # Errors
     /// `Upstream` if the server rejects the request, or lists more than 100 pages or 10 000 items.

@@ -1,4 +1,4 @@
-//! The cases in `tests/data`, and properties that hold for all names.
+//! Tests with the cases in `tests/data`, and of properties that hold for all names.
 
 use proptest::prelude::*;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! Rewriting of the `endpoint` event of the deprecated SSE transport.
+//! Rewrites the `endpoint` event of the deprecated SSE transport.
 //!
 //! The event names the URL for posting messages. It must be on the proxy, below its public prefix; a URL on the
 //! server's own host would lead clients past the proxy.

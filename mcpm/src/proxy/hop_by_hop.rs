@@ -1,11 +1,11 @@
-//! Removal of hop-by-hop headers (RFC 9110 section 7.6.1).
+//! Removes hop-by-hop headers (RFC 9110 section 7.6.1).
 //!
-//! `Connection` names additional ones. Code that sets a header for the server must remove what the client names
-//! there first; otherwise the client could suppress the header.
+//! The header `Connection` names additional hop-by-hop headers. Code that sets a header for the server must first
+//! remove the headers that the client names there; otherwise, the client could cause the new header to be removed.
 
 use http::{HeaderMap, HeaderName, header};
 
-/// Removes hop-by-hop headers, and others that `drops` selects.
+/// Removes hop-by-hop headers, and further headers that `drops` selects.
 pub(super) fn strip(headers: &mut HeaderMap, drops: impl Fn(&str) -> bool) {
     // Iterating over the existing names is cheaper than looking up all possible ones.
     while let Some(name) = headers.keys().find(|name| is_hop_by_hop(name.as_str()) || drops(name.as_str())) {
@@ -22,8 +22,8 @@ pub(super) fn strip(headers: &mut HeaderMap, drops: impl Fn(&str) -> bool) {
     }
 }
 
-/// Whether some servers treat a header's name as equal to one that matters: servers that pass headers as variables
-/// (CGI, WSGI) do not distinguish `_` and `-`, so a checked header could be shadowed by an unchecked one.
+/// Whether some servers treat a header's name as equal to a name that `counts` selects: servers that pass headers as
+/// variables (CGI, WSGI) do not distinguish `_` and `-`, so an unchecked header could replace a checked one.
 pub(super) fn is_underscore_variant(name: &str, counts: impl Fn(&str) -> bool) -> bool {
     name.contains('_') && counts(&name.replace('_', "-"))
 }

@@ -1,4 +1,4 @@
-//! Calls of a proxy from its own process, without a port.
+//! Passes requests to a proxy from its own process, without a port.
 
 use std::sync::{Arc, Weak};
 

@@ -1,8 +1,9 @@
 //! The HTTP proxy in front of one MCP server.
 //!
-//! A [`ProxySpec`] describes the protection of the server; [`service`] builds it, for workloads, for [`Proxy`] and for
-//! [`StdioProxy`]. [`listener`] accepts connections, and [`stack`] runs each request through the [`layers`], which report
-//! to [`observe`]. The endpoint is [`forward`] for a server that speaks HTTP, and [`bridge`] for a stdio server.
+//! A [`ProxySpec`] configures the protection of the server; [`service`] builds the proxy from it, for workloads, for
+//! [`Proxy`] and for [`StdioProxy`]. [`listener`] accepts connections, and [`stack`] runs each request through the
+//! [`layers`], which report to [`observe`]. The endpoint is [`forward`] for a server that speaks HTTP, and [`bridge`]
+//! for a stdio server.
 
 pub(crate) mod added_headers;
 mod admission;

@@ -1,4 +1,4 @@
-//! The remote server that options name, with the headers of its requests and its login.
+//! Resolves the remote server that options name, with the headers of requests to it and its login.
 
 use std::{path::Path, sync::Arc};
 

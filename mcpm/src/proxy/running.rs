@@ -1,4 +1,4 @@
-//! A running proxy, and stopping it.
+//! The handle of a running proxy.
 
 use std::{
     net::SocketAddr,

@@ -1,7 +1,7 @@
 //! The proxy service of a workload, of [`Proxy`](super::Proxy) and of [`StdioProxy`](super::StdioProxy).
 //!
-//! [`ProxySetup`] checks a [`ProxySpec`] and has no side effects. Opening it gives a [`ProxyService`], with an
-//! open audit log and running telemetry; serving that gives a [`RunningProxy`] in front of an endpoint.
+//! [`ProxySetup`] checks a [`ProxySpec`] and has no side effects. Opening the setup returns a [`ProxyService`], with an
+//! open audit log and running telemetry. Serving an endpoint with the service returns a [`RunningProxy`].
 
 use std::{
     net::{IpAddr, SocketAddr},

@@ -196,7 +196,7 @@ impl ProcessSupervisor {
                         }
                         (self.on_event)(ProcessEvent::Ready);
                     }
-                    // The process ended because of the probe; the next process is not probed.
+                    // The process ends by itself, presumably because of the probe, so the next process is not probed.
                     Ok(StartupOutcome::Ended) => started = true,
                     Err(error) => {
                         mux.disconnect("the server does not answer");

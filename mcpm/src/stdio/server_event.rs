@@ -1,4 +1,4 @@
-//! Events in the life of a server.
+//! Lifecycle events of a server.
 
 use std::{sync::Arc, time::Duration};
 

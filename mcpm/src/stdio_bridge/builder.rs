@@ -102,7 +102,8 @@ impl StdioBridge {
         }
     }
 
-    /// Returns the options of [`StdioBridgeBuilder::set`]: those of a [`Proxy`](crate::Proxy) for requests to its server.
+    /// Returns the options of [`StdioBridgeBuilder::set`]: those of a [`Proxy`](crate::Proxy) for requests to its
+    /// server.
     pub fn option_specs() -> impl Iterator<Item = &'static OptionSpec> {
         ProxyOptions::SPECS.iter().filter(|spec| {
             spec.name.starts_with("remote_auth")

@@ -62,7 +62,8 @@ impl RunningProxy {
     /// Connects to the server with options.
     ///
     /// # Errors
-    /// `Upstream` if the proxy has stopped, or if 256 connections are open; `InvalidOption` for a token that is not valid in a header.
+    /// `Upstream` if the proxy has stopped, or if 256 connections are open; `InvalidOption` for a token that is not
+    /// valid in a header.
     ///
     /// # Panics
     /// Outside of a tokio runtime.

@@ -88,8 +88,8 @@ impl InFlight {
         Some(Registration { claim, is_awaited, era, cancel })
     }
 
-    /// Cancels a request. Returns whether the server must be notified: closing the connection cancels a stateless request,
-    /// and a request that was not sent needs no cancellation.
+    /// Cancels a request. Returns whether the server must be notified: closing the connection cancels a stateless
+    /// request, and a request that was not sent needs no cancellation.
     pub(super) fn cancel(&self, id: &[u8]) -> bool {
         let mut requests = self.lock();
         let found = requests.iter().find(|(_, request)| same_id(&request.id, id));

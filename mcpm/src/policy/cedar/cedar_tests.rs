@@ -1,4 +1,4 @@
-//! The cases in `tests/data/policy`, and invalid configurations.
+//! Tests with the cases in `tests/data/policy`, and of invalid configurations.
 
 use std::path::PathBuf;
 

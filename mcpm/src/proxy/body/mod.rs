@@ -89,8 +89,8 @@ impl Body {
             return Ok((all.clone().unwrap_or_default(), self));
         }
         let mut chunk = match self.next_chunk().await {
-            // Most responses are one small chunk, which needs no copy. The bytes of a request would retain the read buffer
-            // of their connection until the response.
+            // Most responses are one small chunk, which needs no copy. The bytes of a request would retain the read
+            // buffer of their connection until the response.
             Ok(Some(only))
                 if matches!(self, Self::Upstream(_)) && self.is_end_stream() && is_small(&only) =>
             {

@@ -1,4 +1,4 @@
-//! Authorization in all forms of messages, filtering of lists, and failing closed.
+//! Tests of authorization in all forms of messages, of filtered lists, and of failing closed.
 
 use serde_json::json;
 

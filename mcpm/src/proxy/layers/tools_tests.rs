@@ -1,4 +1,4 @@
-//! Lists, calls, batches and headers, in both eras.
+//! Tests of tool filters: lists, calls, batches and headers, in both eras.
 
 use std::collections::BTreeMap;
 

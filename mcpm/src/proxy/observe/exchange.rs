@@ -1,4 +1,4 @@
-//! The lifecycle of one request: everything that the audit log, metrics and traces learn passes through here.
+//! The lifecycle of one request: all data for the audit log, metrics and traces passes through this module.
 
 use std::{
     pin::Pin,

@@ -1,9 +1,9 @@
 //! Observes requests for the audit log, metrics and traces.
 //!
-//! [`ObserveLayer`] is the outermost layer, present only when something is observed. It reads the head of a request once
-//! ([`facts`]) and puts an [`Exchange`] into the request's extensions. Layers and endpoints report to the exchange; the
-//! exchange passes each event of the request's lifecycle to its two sinks, [`request_audit`] and [`spans`]. A response that
-//! arrives on another stream is matched in [`sse_pending`].
+//! [`ObserveLayer`] is the outermost layer, present only when something is observed. It reads the head of a request
+//! once ([`facts`]) and puts an [`Exchange`] into the request's extensions. Layers and endpoints report to the
+//! exchange; the exchange passes each event of the request's lifecycle to its two sinks, [`request_audit`] and
+//! [`spans`]. A response that arrives on another stream is matched in [`sse_pending`].
 
 mod audit_message;
 mod audit_source;

@@ -1,4 +1,4 @@
-//! Start, restart and end of the process, while its clients stay.
+//! Handles the start, the restart and the end of a process, while its clients stay connected.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
