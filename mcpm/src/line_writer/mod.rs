@@ -223,7 +223,7 @@ impl BackgroundLineWriter {
     /// # Errors
     /// If it cannot be written, or not in time.
     pub(crate) async fn write_and_wait(&self, line: Vec<u8>) -> Result<(), WriteError> {
-        // The waiting caller holds the line anyway, so it is counted and never rejected.
+        // The waiting caller keeps the line in memory anyway, so the line is counted, but never rejected.
         let (written, outcome) = oneshot::channel();
         let gone = || WriteError("the line writer has stopped".to_owned());
         let writing = async {

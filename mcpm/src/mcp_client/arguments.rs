@@ -12,7 +12,7 @@ const MAX_REFERENCES: usize = 8;
 /// for its key; the values of a repeated key are the items of an array.
 ///
 /// # Errors
-/// `InvalidOption` names the argument that is unknown, missing, or of another type.
+/// `InvalidOption` names an argument that is unknown, is missing, or has another type.
 pub fn parse(schema: &JsonObject, pairs: &[impl AsRef<str>]) -> Result<JsonObject> {
     let root = Value::Object(schema.clone());
     let mut texts: Vec<(&str, Vec<&str>)> = Vec::new();

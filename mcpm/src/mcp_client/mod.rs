@@ -56,7 +56,7 @@ pub struct ServerSummary {
     pub version: Option<String>,
     /// The version of the protocol that client and server agreed on.
     pub protocol_version: String,
-    /// Whether requests need no session, as since version 2026-07-28 of the protocol.
+    /// Whether requests need no session, which is the case since protocol version 2026-07-28.
     pub is_stateless: bool,
     /// The capabilities of the server, as it sends them.
     pub capabilities: JsonObject,
@@ -141,7 +141,7 @@ impl McpClient {
     /// Returns the prompts, as the server describes them (MCP 2025-11-25, `Prompt`).
     ///
     /// # Errors
-    /// As [`tools`](Self::tools).
+    /// As for [`tools`](Self::tools).
     pub async fn prompts(&self) -> Result<Vec<JsonObject>> {
         let peer = self.service.peer();
         self.list("prompts", async |cursor| {
@@ -153,7 +153,7 @@ impl McpClient {
     /// Returns the resources, as the server describes them (MCP 2025-11-25, `Resource`).
     ///
     /// # Errors
-    /// As [`tools`](Self::tools).
+    /// As for [`tools`](Self::tools).
     pub async fn resources(&self) -> Result<Vec<JsonObject>> {
         let peer = self.service.peer();
         self.list("resources", async |cursor| {

@@ -250,7 +250,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut index) = (0, 0);
-    // Position of the last `*`, and the end of the text that it is currently tried to match.
+    // The position of the last `*`, and the end of the text that this `*` is currently assumed to match.
     let mut star: Option<(usize, usize)> = None;
     while index < name.len() {
         match pattern.get(at) {

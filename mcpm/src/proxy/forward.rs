@@ -42,12 +42,11 @@ use crate::{
 const RESPONSE_HEAD_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// Timeout of a health probe of the server.
 const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
-/// A body up to this size is buffered before it is sent, which takes one write and provides the id for error
-/// responses; of a larger body, this much is read for the id.
+/// Maximum size of a body that is buffered before it is sent, so that it is sent with one write and provides the id for
+/// error responses. Of a larger body, this many bytes are read for the id.
 const MAX_BUFFERED_BYTES: usize = 64 << 10;
 
-/// Largest capacity of a header map whose memory is reused for a response, and then for the client's next
-/// request.
+/// Maximum capacity of a header map whose memory is reused for a response, and then for the client's next request.
 const MAX_REUSED_HEADERS: usize = 32;
 /// How often a request is repeated with another token.
 pub(crate) const MAX_AUTHENTICATED_REPEATS: usize = 3;

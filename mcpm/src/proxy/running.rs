@@ -64,10 +64,10 @@ impl RunningProxy {
         &self.warnings
     }
 
-    /// Checks with one MCP exchange whether the target is an MCP server, and returns a remark about one that
-    /// passes, for example that it requires a login.
+    /// Checks with one MCP exchange whether the target is an MCP server. If the target passes, returns a remark about
+    /// it, if there is one, for example that it requires a login.
     ///
-    /// The target need not be up when the proxy starts, so this is not part of the start.
+    /// The target does not have to be up when the proxy starts, so the start does not include this check.
     ///
     /// # Errors
     /// `StartFailed` describes what was found instead.

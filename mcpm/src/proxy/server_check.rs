@@ -90,7 +90,7 @@ impl TargetInstance {
     /// Checks that the server speaks MCP at the expected location.
     ///
     /// # Errors
-    /// What was found instead.
+    /// The finding, which describes what was found instead.
     pub(crate) async fn check(
         &self,
         expected: &ExpectedServer,

@@ -76,7 +76,7 @@ impl Files {
 }
 
 impl ProxySetup {
-    /// Checks a spec. `name` is the server's, for messages; `transport` is how it is reached.
+    /// Checks a spec. `name` is the server's name, for messages; `transport` is the transport to the server.
     ///
     /// # Errors
     /// `InvalidOption` for invalid values, and for a missing client secret.

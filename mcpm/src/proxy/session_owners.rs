@@ -80,7 +80,7 @@ pub(crate) struct EndpointRegistrar {
     owner: Owner,
 }
 
-/// A registered endpoint. The stream that named it holds this, so that they end together.
+/// A registered endpoint. The stream that named the endpoint owns this value, so that both end together.
 #[derive(Debug)]
 pub(crate) struct EndpointRegistration {
     opening: EndpointRegistrar,

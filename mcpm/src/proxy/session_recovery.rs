@@ -123,8 +123,8 @@ pub(super) enum RecoveryOutcome {
     Retry(RequestHead, Body),
 }
 
-/// Inspects a response in a session: if it says that the session is lost, the session is opened again. `body` is
-/// that of the request, if it can be sent again.
+/// Inspects a response in a session: if the response shows that the session is lost, the session is opened again.
+/// `body` is the body of the request, if it can be sent again.
 pub(super) async fn handle_response(
     sessions: &RecoverableSessions,
     reached: &TargetInstance,

@@ -133,7 +133,7 @@ impl Stack {
         }
         if let Some(authorization) = authorization {
             mark(&mut layers, "authorize");
-            // Last of the policy layers: what it permits reaches the server.
+            // Last of the policy layers, so that the permitted requests are those that the server gets.
             layers.push(Box::new(Authorize::new(authorization)));
         }
         if let Some(unknown_tools) = unknown_tools {
@@ -142,8 +142,8 @@ impl Stack {
         }
         if let (Some(exchange), Some(gate)) = (exchange, gate) {
             mark(&mut layers, "exchange");
-            // Innermost of the layers that deny: no token is requested for denied requests, and no other layer but the
-            // next, which does not read tokens, sees the exchanged one.
+            // Innermost of the layers that deny: no token is requested for denied requests, and only the last layer,
+            // which does not read tokens, sees the exchanged token.
             layers.push(Box::new(TokenExchange::new(exchange, gate)));
         }
         if measured {

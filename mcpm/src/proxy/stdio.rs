@@ -92,7 +92,7 @@ impl StdioServer {
 impl Drop for StdioServer {
     fn drop(&mut self) {
         self.sweeper.abort();
-        // Connections of clients may outlive this briefly and hold the process pool.
+        // Connections of clients may outlive this value briefly and keep the process pool alive.
         self.pool.abort();
     }
 }

@@ -17,7 +17,7 @@ pub enum ServerEvent {
     Restarting {
         /// How it ended.
         ended: ProcessExit,
-        /// The number of this restart in a row, from 1.
+        /// The number of this consecutive restart, from 1.
         attempt: u32,
         /// The time until the restart.
         delay: Duration,
@@ -37,7 +37,7 @@ pub enum ServerEvent {
         process: u32,
         /// How it ended.
         ended: ProcessExit,
-        /// The number of this restart in a row, from 1.
+        /// The number of this consecutive restart, from 1.
         attempt: u32,
         /// The time until the restart.
         delay: Duration,

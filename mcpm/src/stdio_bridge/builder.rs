@@ -133,7 +133,7 @@ impl StdioBridge {
     /// error.
     ///
     /// # Errors
-    /// As [`serve`](Self::serve).
+    /// As for [`serve`](Self::serve).
     pub async fn serve_until(
         self,
         input: impl AsyncRead + Send + Unpin,

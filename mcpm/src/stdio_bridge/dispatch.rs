@@ -121,7 +121,7 @@ pub(super) async fn serve(
     };
     dispatcher.finish(&failure, &writer).await;
     server.close().await;
-    // The writer ends when nobody can queue messages any more.
+    // The writer ends when no task can queue messages any more.
     drop(server);
     if !writer.is_finished() {
         let _ = timeout(FLUSH_TIMEOUT, writer).await;

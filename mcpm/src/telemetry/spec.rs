@@ -55,7 +55,7 @@ pub struct OtlpSpec {
     pub tracing: bool,
     /// Whether metrics are exported.
     pub metrics: bool,
-    /// The fraction of traces started here whose spans are exported, from 0 to 1.
+    /// The fraction of traces started by this proxy whose spans are exported, from 0 to 1.
     pub sampling_rate: f64,
     /// Names of environment variables that each span includes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -115,7 +115,7 @@ impl Introspection {
 }
 
 impl IntrospectionRequest<'_> {
-    /// Introspects a token and says how long the result may be cached.
+    /// Introspects a token. Returns the result, and how long it may be cached.
     async fn resolve(self, token: &str, last: &Last) -> CachedToken<IntrospectionResult> {
         let answered = self.send(token).await;
         last.note(&answered);

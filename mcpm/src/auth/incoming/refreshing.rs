@@ -23,7 +23,7 @@ const DUE: Duration = Duration::from_secs(10 * 60);
 const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
 /// Retry interval after a failure while there is a document to use.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
-/// Retry interval after a failure while there is none. Callers get 503 until then, so it is short.
+/// Retry interval after a failure while there is no document. It is short, because callers get 503 until the retry.
 const INITIAL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Minimum interval between fetches that tokens with an unknown key cause; any caller can send such tokens.
 const FORCED_REFRESH_INTERVAL: Duration = Duration::from_secs(30);

@@ -259,7 +259,7 @@ impl OutgoingAuth {
         renewed.map_err(|failure| if is_detected { None } else { Some(failure) })
     }
 
-    /// Whether a response says that the token is not sufficient.
+    /// Whether a response rejects the token, or reports that its scopes are insufficient.
     pub(crate) fn is_rejection(status: StatusCode, headers: &HeaderMap) -> bool {
         status == StatusCode::UNAUTHORIZED
             || status == StatusCode::FORBIDDEN

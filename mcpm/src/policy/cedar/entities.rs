@@ -64,7 +64,7 @@ impl<'a> AccessedEntity<'a> {
     /// The alternative forms of the entity's URI, for which policies are evaluated as well.
     ///
     /// # Errors
-    /// Why no decision is possible.
+    /// Why no decision about the entity is possible.
     pub(super) fn uri_forms(&self) -> Result<UriForms, String> {
         if self.id().len() > MAX_NAME_BYTES {
             return Err(format!("the name is longer than {MAX_NAME_BYTES} bytes"));

@@ -45,7 +45,7 @@ impl ArgumentsError {
     }
 }
 
-/// The arguments of a call: the names of all, and the values of those that policies read.
+/// The arguments of a call: all names, and the values that policies read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arguments {
     names: Vec<String>,
@@ -53,8 +53,8 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Parses an object. Duplicate names are rejected, among the arguments and at any depth of those that policies
-    /// read.
+    /// Parses an object. Duplicate names are rejected, both among the arguments and, at any depth, in the values that
+    /// policies read.
     pub(super) fn read(text: &str, read: &ContextAttributes) -> Result<Self, ArgumentsError> {
         let fields = Fields::read(text).ok_or_else(|| unreadable("they are not an object"))?;
         let fields = fields.all_unique().map_err(|ambiguous| unreadable(&ambiguous.to_string()))?;

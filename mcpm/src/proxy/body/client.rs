@@ -27,7 +27,8 @@ const MIN_BYTES_PER_SECOND: u64 = 8 << 10;
 pub(crate) struct ClientBody<B = Incoming> {
     body: B,
     timers: CoarseTimers,
-    /// Set at the first wait for the client; boxed, since nearly always the body arrives with its head.
+    /// Set at the first wait for the client. Boxed, because it is rarely needed: nearly always the body arrives with
+    /// its head.
     stall: Option<Box<StallTimer>>,
 }
 

@@ -147,7 +147,7 @@ impl Drop for SseBody {
     }
 }
 
-/// The error for a stream that ended without the response; `None` if there is none to send.
+/// The error for a stream that ended without the response; `None` if no error is sent.
 fn failure(end: &StreamEnd) -> Option<RpcError> {
     let failed = |status, text: &str| RpcError::new(status, error_code::INTERNAL_ERROR, text);
     let no_room = |status, text| failed(status, text).reason(Reason::NoMemory);
@@ -166,12 +166,12 @@ fn failure(end: &StreamEnd) -> Option<RpcError> {
     })
 }
 
-/// The error response on a stream that ended without one; `None` if there is none to send.
+/// The error response on a stream that ended without a response; `None` if no error is sent.
 pub(super) fn failure_response_message(end: &StreamEnd, request: &[u8]) -> Option<Bytes> {
     failure(end).map(|error| error.answer(request))
 }
 
-/// The HTTP response to a request whose stream ended without one.
+/// The HTTP response to a request whose stream ended without a response.
 pub(super) fn failure_http_response(end: &StreamEnd, request: &[u8]) -> Response {
     match failure(end) {
         Some(refusal) => respond::message_error(&refusal, request),

@@ -254,7 +254,7 @@ pub(super) enum NoToken {
 /// Returns the token of a request.
 ///
 /// # Errors
-/// Why there is none.
+/// Why the request has no usable token.
 pub(super) fn token_of(request: &Request) -> Result<&str, NoToken> {
     let in_query = request.uri().query().is_some_and(|query| {
         url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token")

@@ -17,7 +17,7 @@ use crate::{
 pub(super) const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
-/// The other end of a connection, in the extensions of requests that are observed.
+/// The peer of a connection, in the extensions of observed requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Peer {
     Address(SocketAddr),
@@ -34,7 +34,7 @@ impl Peer {
     }
 }
 
-/// What is known of a request from its head.
+/// The data about a request that its head contains.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "telemetry"), expect(dead_code, reason = "the audit log reads a part of it"))]
 pub(super) struct RequestFacts {
@@ -45,7 +45,7 @@ pub(super) struct RequestFacts {
     /// The scheme as clients see it, in front of trusted reverse proxies.
     pub(super) scheme: &'static str,
     pub(super) version: &'static str,
-    /// The other end of the connection, if it is known.
+    /// The peer of the connection, if it is known.
     pub(super) peer: Option<Peer>,
     /// The client that a trusted reverse proxy names.
     pub(super) forwarded: Option<IpAddr>,

@@ -55,7 +55,7 @@ struct TelemetryState {
     is_parsed: bool,
     /// Phases, and when each began.
     phases: [Option<(&'static str, Instant)>; MAX_PHASES],
-    /// The span of the whole request, if it is sampled. Boxed, since it is large and most are not.
+    /// The span of the whole request, if it is sampled. Boxed, because it is large and most requests are not sampled.
     span: Option<Box<Span>>,
     /// The context of that span, once the request has one.
     span_context: Option<SpanContext>,

@@ -259,7 +259,7 @@ async fn subscriptions_of_one_client_are_bounded() {
     for number in 0..1000 {
         subscribe(format!("a://{number}")).await.expect("room");
     }
-    // The same holds before the server has responded.
+    // The same limit applies before the server has responded.
     assert_eq!(subscribe("a://1000".to_owned()).await.expect_err("no room").status, 429);
     let mut calls = Vec::new();
     while calls.len() < 1000 {

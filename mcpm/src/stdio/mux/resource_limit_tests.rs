@@ -389,7 +389,7 @@ async fn after_a_restart_a_request_of_a_server_with_two_owners_is_refused() {
     let handshake = server.recv().await["id"].clone();
     server.send(&result(&handshake, &json!({ "protocolVersion": "2025-11-25" })));
     resumed.await.expect("no panic").expect("a process");
-    // Only one of them has a call in flight.
+    // Only one of the sessions has a call in flight.
     let (mut stream, _) = server.call(&one, "tools/call", &json!({})).await;
     server.send(&sampling(7));
     let refused = try_recv_after_handshake(&mut server).expect("an answer");

@@ -81,7 +81,7 @@ impl Http1Client {
     /// Sends a request whose head was already serialized, for the size of `body`.
     ///
     /// # Errors
-    /// As [`Self::send`].
+    /// As for [`Self::send`].
     pub(crate) async fn send_with_head(
         &self,
         head: &RequestHead,
@@ -95,7 +95,7 @@ impl Http1Client {
     /// response.
     ///
     /// # Errors
-    /// As [`Self::send`].
+    /// As for [`Self::send`].
     pub(crate) async fn send_with_callback(
         &self,
         head: &RequestHead,
