@@ -1,5 +1,5 @@
-//! A DNS server for addresses of names: responds with the loopback address that stands for an allowed name, and with
-//! "no such name" to all others. It queries no other server.
+//! Answers DNS queries for the addresses of names: an allowed name has the address that stands for it in the container
+//! (`names.rs`), and every other name gets "no such name". No other DNS server is queried.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! A failed step of starting a sandbox: printed for people, and reported to mcpm.
+//! Reports how the start of a sandbox goes: a step that failed is printed for people and sent to mcpm.
 
 use alloc::vec::Vec;
 
@@ -36,7 +36,7 @@ impl Failure {
         }
     }
 
-    /// Reports it to mcpm.
+    /// Reports the failed step to mcpm.
     pub(crate) fn report(&self, control: &Fd) {
         send(control, FAILED, [self.step as u32, self.errno.0 as u32], &self.operand);
     }
@@ -52,7 +52,7 @@ pub(crate) fn report_ready(control: &Fd, landlock: u32) {
     send(control, READY, [landlock, 0], &[]);
 }
 
-/// mcpm may be gone, and the lifeline says so.
+/// Sends a report. A failure is ignored: if mcpm is gone, the lifeline shows that.
 fn send(control: &Fd, letter: u8, numbers: [u32; 2], operand: &[u8]) {
     let length = (operand.len() as u32).to_le_bytes();
     let [first, second] = numbers.map(u32::to_le_bytes);

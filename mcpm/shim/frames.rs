@@ -1,9 +1,9 @@
-//! Multiplexes many connections over one stream: a frame is a letter, the connection's number and a length of four
-//! bytes each, and that many bytes.
+//! Multiplexes many connections over one stream: a frame consists of a letter, the connection's number, a length (four
+//! bytes each for the number and the length), and as many bytes as the length says.
 //!
 //! The container opens connections and numbers them; a number is free again once both ends have closed it. A
-//! flow-control window limits the unprocessed bytes of each connection, so that one without a reader does not block
-//! the others. The shim and mcpm both use this file.
+//! flow-control window limits the unprocessed bytes of each connection, so that a connection whose data nobody reads
+//! does not block the others. The shim and mcpm both use this file.
 
 use alloc::vec::Vec;
 

@@ -1,15 +1,15 @@
 //! The first process of an isolated container: it relays connections on the container's loopback to mcpm's socket,
 //! and starts the server. With `sandbox` it also makes the container, without an engine.
 //!
-//! The container has no network. mcpm's socket is mounted at `/.mcpm/link.sock` or, where engines share no sockets, a
-//! second process of this program (`carry`) relays to mcpm. The first line of each connection states its purpose:
-//! `start SLOT` (answered with the configuration), `proxy` (an HTTP proxy follows), `open PORT NAME` (a stream to
-//! that host follows), `inbound` (waits until mcpm connects to the server), `looked-up NAME` (an allowed name was
-//! looked up) or `refused ...` (an attempt that bypassed the proxy). Only mcpm decides what is allowed, because any
-//! program in the container can use the socket itself.
+//! The container has no network. mcpm's socket is mounted at `/.mcpm/link.sock` or, where the engine cannot share
+//! sockets with mcpm's machine, a second process of this program (`carry`) relays the connections to mcpm. The first
+//! line of each connection states its purpose: `start SLOT` (answered with the configuration), `proxy` (an HTTP proxy
+//! follows), `open PORT NAME` (a stream to that host follows), `inbound` (waits until mcpm connects to the server),
+//! `looked-up NAME` (an allowed name was looked up) or `refused ...` (an attempt that bypassed the proxy). Only mcpm
+//! decides what is allowed, because any program in the container can use the socket itself.
 //!
-//! The shim has one thread, needs no C library and no other file, and copies nothing of the server's standard
-//! streams, which the server inherits.
+//! The shim has one thread, needs no C library and no other file, and does not touch the server's standard streams: the
+//! server inherits them from the container.
 
 #![no_std]
 #![no_main]

@@ -1,7 +1,8 @@
 //! Builds the file system of a sandbox and makes it the root.
 //!
-//! What is in the root folder is untrusted: each path is resolved by the kernel with that folder as its root, so that
-//! no symbolic link and no `..` leads out of it, and mounts are attached to the file that this found.
+//! The content of the root folder is untrusted. The kernel therefore resolves each path with that folder as its root,
+//! so that no symbolic link and no `..` leads out of it, and mounts are attached to the open file or folder that was
+//! found in this way.
 
 use alloc::vec::Vec;
 

@@ -1,9 +1,10 @@
 //! The addresses that stand for host names in the container.
 //!
-//! The name with number 0 has 127.77.0.1, the next 127.77.0.2, and so on: loopback addresses, on which the shim can
-//! listen. Where the shim can redirect connections, programs get 25.77.0.1 and so on instead, since many refuse to
-//! connect to addresses that are not public. The container has no route out for either network. Names that are
-//! allowed one by one keep their address; of the others, the oldest are replaced when there are too many.
+//! The first name has the address 127.77.0.1, the next 127.77.0.2, and so on: loopback addresses, on which the shim can
+//! listen. Where the shim can redirect connections, programs get 25.77.0.1 and so on instead, since many programs
+//! refuse to connect to addresses that are not public. The container has no route to the outside for either network.
+//! Names that the configuration lists keep their addresses. Names that get an address when they are looked up lose it,
+//! oldest first, when there are too many.
 
 use alloc::vec::Vec;
 

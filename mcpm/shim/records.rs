@@ -1,4 +1,5 @@
-//! Records of a letter, a length in four bytes, and that many bytes, in which mcpm sends configurations.
+//! Parses the records in which mcpm sends configurations: a letter, a length of four bytes, and as many bytes as the
+//! length says.
 
 use alloc::vec::Vec;
 

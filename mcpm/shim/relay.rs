@@ -1,8 +1,8 @@
-//! Relays connections between the container and mcpm over standard input and output, where an engine shares no
+//! Relays connections between the container and mcpm over standard input and output, where the engine cannot share
 //! sockets with mcpm's machine.
 //!
-//! mcpm runs it in the container beside the first process, for which it takes the place of mcpm. It makes no
-//! decisions either: mcpm checks relayed connections like those of a socket.
+//! mcpm runs the relay in the container beside the first process, which connects to the relay instead of mcpm. The
+//! relay makes no decisions either: mcpm checks relayed connections like those of a mounted socket.
 
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 

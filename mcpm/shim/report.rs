@@ -1,5 +1,5 @@
-//! The steps of starting a sandbox, and the reports about them: a letter, two numbers of four bytes each, and the
-//! operand of the step after its length. The shim and mcpm both use this file.
+//! The steps of starting a sandbox, and the format of the reports about them: a letter, two numbers of four bytes each,
+//! the length of the step's operand, and the operand. The shim and mcpm both use this file.
 
 /// The shim sent the process id of the sandbox's first process, as a process of the machine.
 pub(crate) const PROCESS: u8 = b'p';

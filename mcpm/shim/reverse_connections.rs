@@ -1,4 +1,5 @@
-//! Connections that wait until mcpm connects to the server: how many are missing, and when they are opened again.
+//! Decides how many connections the shim keeps open to mcpm, on which mcpm can connect to the server, and when missing
+//! ones are opened.
 //!
 //! A connection that mcpm uses is replaced at once. After one that fails there is a delay, which grows with each
 //! failure: mcpm may be restarting, or out of resources.

@@ -1,5 +1,5 @@
-//! Runs a server in a sandbox, as an ordinary program of the machine (`sandbox`, with a socket to mcpm as standard
-//! input).
+//! Runs a server in a sandbox: the command `sandbox` of the shim, a process outside of any container, with a socket to
+//! mcpm as standard input.
 //!
 //! This process stays outside as the monitor: it forwards signals, ends the sandbox when mcpm is gone, and records
 //! the exit code. Its child is the first process of new namespaces. It builds the file system, drops all privileges,

@@ -1,4 +1,4 @@
-//! Work that blocks, such as that on files and locks, kept off the threads that run asynchronous tasks.
+//! Runs blocking work, such as access to files and locks, outside the threads that run asynchronous tasks.
 
 use crate::{Error, ErrorKind, Result};
 

@@ -1,4 +1,4 @@
-//! Reading of configuration files that options name, in JSON or YAML, with a size limit.
+//! Reads configuration files that options name, in JSON or YAML, with a size limit.
 
 use std::{fs::File, io::Read as _, path::Path};
 

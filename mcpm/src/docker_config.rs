@@ -1,4 +1,4 @@
-//! Reading of the configuration files of Docker's and Podman's tools.
+//! Reads the configuration files of the command-line tools of Docker and Podman.
 
 use std::{fs, io, path::Path};
 

@@ -1,4 +1,4 @@
-//! The Cargo features of the library, and the error for what needs one that is off.
+//! The Cargo features of the library, and the error for a function that needs a disabled feature.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
-//! Properties that parsers of untrusted input must have: they return, and what they accept keeps its meaning when it is
-//! serialized and parsed again.
+//! Properties that parsers of untrusted input must have: they return without a panic, and input that they accept keeps
+//! its meaning when it is serialized and parsed again.
 //!
-//! A fuzzer can feed these functions, with `--cfg fuzzing`. Each test run tries the inputs in `fuzz/samples/`,
-//! which failed once, and random mutations of them.
+//! A fuzzer can feed these functions, with `--cfg fuzzing`. Each test run tries the inputs in `fuzz/samples/`, which
+//! once made a parser fail, and random mutations of them.
 
 #![expect(
     clippy::panic,

@@ -1,9 +1,9 @@
 //! The HTTP client of the control plane: registries, identity providers and collectors of telemetry.
 //!
-//! It is `hyper-util`'s pooling client over `hyper-rustls`, with HTTP/1.1 and HTTP/2. It trusts the certificate
-//! authorities of a [`TrustStore`], and uses the proxy of `HTTPS_PROXY` or `ALL_PROXY` for `https` URLs, unless
-//! `NO_PROXY` lists the host. It follows no redirects and reads no bodies: callers decide about both, and limit them.
-//! Requests of MCP clients use another client, that of the data path (`transport::http`).
+//! It is `hyper-util`'s pooling client over `hyper-rustls`: HTTP/1.1 and HTTP/2, the certificate authorities of a
+//! [`TrustStore`], and for `https` URLs the proxy of `HTTPS_PROXY` or `ALL_PROXY`, unless `NO_PROXY` lists the host. It
+//! follows no redirects and reads no bodies: callers do both, within their own limits. Requests of MCP clients are sent
+//! by another client instead (`transport::http`).
 
 #[cfg(feature = "telemetry")]
 pub(crate) mod http2;

@@ -1,4 +1,4 @@
-//! Random numbers of the operating system.
+//! Random numbers from the operating system.
 
 use crate::{Error, ErrorKind, Result, redact::hex};
 

@@ -1,4 +1,4 @@
-//! Limits the rate of events that peers can cause in any number.
+//! Token buckets that limit work for each event, such as log lines, where peers can cause any number of events.
 
 use std::{
     collections::BTreeMap,

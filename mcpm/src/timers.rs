@@ -1,8 +1,9 @@
 //! Coarse shared timers for timeouts that rarely fire.
 //!
-//! A timer of the runtime for each request costs an entry in its wheel, and a system call if it is the next one due.
-//! Timers of one length are due in about the order in which they are set, and nearly all of them are dropped before:
-//! so one runtime timer serves all, and only has to be set again when it fires.
+//! A tokio timer for each request would cost an entry in tokio's timer wheel, and a system call if the timer is the
+//! next one due. Timers of the same length are due in about the order in which they are set, and nearly all of them are
+//! dropped before they fire. So one tokio timer serves all timers of one length, and only has to be set again when it
+//! fires.
 
 use std::{
     pin::Pin,

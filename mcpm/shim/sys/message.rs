@@ -1,4 +1,4 @@
-//! Messages on Unix sockets with open files in them.
+//! Messages on Unix sockets that pass open files.
 
 use super::{Errno, Fd, Result, call, number};
 

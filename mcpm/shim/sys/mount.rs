@@ -1,4 +1,4 @@
-//! Mounts, made detached and attached to open folders, so that no path is followed twice.
+//! Mounts, which are created detached and then attached to open folders, so that no path is resolved twice.
 
 use super::{Fd, Result, call, files::HERE, files::terminated, number, opened};
 

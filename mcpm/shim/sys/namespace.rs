@@ -1,4 +1,4 @@
-//! Namespaces, and what is set in new ones.
+//! New namespaces, and their settings: host name, session, loopback interface and signals.
 
 use super::{Result, SIGCHLD, call, exit, number};
 

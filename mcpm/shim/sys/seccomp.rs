@@ -1,10 +1,10 @@
 //! Redirects connections to addresses that stand for host names, and reports connections that bypass the shim.
 //!
-//! A seccomp filter on the server's system calls notifies the shim before each `connect`, and before each `sendto`
-//! with an address. The response is always to continue. Programs get public addresses for allowed names, to which the
+//! A seccomp filter on the server's system calls notifies the shim before each `connect`, and before each `sendto` with
+//! an address. The response is always to continue. Programs get public addresses for allowed names, to which the
 //! container has no route; when a program connects to one of them, the shim replaces the address in the program's
-//! memory by the loopback address on which the shim listens. Other connections out of the container fail in any case,
-//! but a failure that is not reported is hard to explain.
+//! memory with the loopback address on which the shim listens. Other connections out of the container fail anyway; they
+//! are reported because their failure would otherwise be hard to explain.
 
 use alloc::vec::Vec;
 use core::cell::Cell;

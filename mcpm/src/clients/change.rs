@@ -1,4 +1,4 @@
-//! One change of a client's file and of the record of entries, under the lock of both.
+//! Changes a client's file together with the record of entries, under the lock that protects both.
 
 use std::path::{Path, PathBuf};
 

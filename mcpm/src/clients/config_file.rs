@@ -1,8 +1,8 @@
 //! Reads one configuration file of an MCP client, and replaces it. If another program has changed the file since it was
 //! read, the write fails, so that no change is lost.
 //!
-//! It must be a regular file of the same user. A symbolic link is refused: the file that it leads to is often under
-//! version control, or shared with other machines. The file keeps its group, its mode and its ACL.
+//! The file must be a regular file that belongs to the user. A symbolic link is rejected: the file that it leads to is
+//! often under version control, or shared with other machines. The file keeps its group, its mode and its ACL.
 
 use std::{
     fs::{self, File},

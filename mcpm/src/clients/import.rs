@@ -1,4 +1,4 @@
-//! Turns entries that a user has into options for workloads.
+//! Converts a user's existing entries into options for workloads.
 
 use std::{collections::BTreeMap, path::Path};
 

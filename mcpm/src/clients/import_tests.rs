@@ -1,4 +1,4 @@
-//! Tests of imports: what becomes of entries, and how they are replaced and put back.
+//! Tests of imports: the options that entries are converted into, and how entries are replaced and put back.
 
 use std::fs;
 

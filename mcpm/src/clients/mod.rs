@@ -2,8 +2,8 @@
 //!
 //! [`Clients::add`] writes the entry of a workload into the file of a client, in the form that the client documents: a
 //! URL where the client speaks streamable HTTP, otherwise the command `mcpm proxy stdio NAME`. All other bytes of the
-//! file stay as they are. What was written is recorded in the state folder, so that a removed workload is removed from
-//! the files, and a new URL is written to them.
+//! file stay as they are. What was written is recorded in the state folder, so that mcpm can delete the entry when the
+//! workload is removed, and update it when the URL changes.
 //!
 //! Entries contain no tokens. A client can be told to read one from an environment variable.
 

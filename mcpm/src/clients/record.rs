@@ -1,4 +1,4 @@
-//! What mcpm has written into the files of clients, so that it is found again.
+//! Records which entries mcpm has written into the files of clients, so that it can find them later.
 //!
 //! ```text
 //! STATE/clients/entries.json     the files and their entries

@@ -1,4 +1,4 @@
-//! Replaces entries that a user has by those of workloads, and puts them back.
+//! Replaces a user's existing entries with entries of workloads, and puts them back.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! What is said of clients and their entries.
+//! The types that describe clients and their entries.
 
 use std::{collections::BTreeMap, path::PathBuf};
 

@@ -1,8 +1,8 @@
 //! Finds the login for a registry that `docker login` or `podman login` stored.
 //!
-//! In this order, as the Docker command line does: a credential helper for that registry (`credHelpers`), the
-//! general credential store (`credsStore`), the login written in the file itself (`auths`). Talking to a helper
-//! program is in `credential_helper.rs`.
+//! It looks in the same order as the Docker command line: a credential helper for that registry (`credHelpers`), the
+//! general credential store (`credsStore`), the login in the file itself (`auths`). `credential_helper.rs` runs the
+//! helper programs.
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! Decisions about connections, and their descriptions.
+//! Decisions about connections, and the description of a denied connection.
 
 use std::{fmt, net::IpAddr};
 

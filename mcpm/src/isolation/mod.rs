@@ -2,9 +2,10 @@
 //!
 //! The container has no network. Its first process is the shim (`mcpm/shim/`), which relays connections on the
 //! container's loopback to a socket of this process; all data from that socket is untrusted. [`shim_connections`]
-//! accepts the connections and reads the purpose of each, [`relay`] carries them over one stream where engines share no
-//! sockets, [`proxy`] serves clients that use an HTTP proxy, [`policy`] decides about hosts, ports and addresses,
-//! [`tunnel`] copies bytes, and [`reverse_connections`] connects to a server that speaks HTTP.
+//! accepts the connections and reads the purpose of each, [`relay`] carries them over one stream where the engine
+//! cannot share sockets with this machine, [`proxy`] serves clients that use an HTTP proxy, [`policy`] decides about
+//! hosts, ports and addresses, [`tunnel`] copies bytes, and [`reverse_connections`] connects to a server that speaks
+//! HTTP.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -1,9 +1,8 @@
-//! Demultiplexes the connections of a container whose engine shares no sockets with this machine: they share one
-//! stream to a process in the container (`mcpm/shim/relay.rs`).
+//! Demultiplexes the connections of a container whose engine cannot share sockets with this machine: the connections
+//! share one stream to a process in the container (`mcpm/shim/relay.rs`).
 //!
-//! What the stream carries is as untrusted as what comes from a socket of the container. The bytes of each connection are
-//! copied to and from one end of a socket pair. The other modules get the other end, and treat it like a direct
-//! connection.
+//! Data from the stream is as untrusted as data from a socket of the container. The bytes of each connection are copied
+//! to and from one end of a socket pair. The other modules get the other end, and treat it like a direct connection.
 
 use std::{
     io,

@@ -1,7 +1,7 @@
 //! Connects to a server in an isolated container.
 //!
-//! The container opens the connections, a few in advance; mcpm connects to nothing in the container, so a socket that
-//! was replaced there is never connected to.
+//! The container opens the connections, a few in advance. mcpm never connects to a socket in the container, since the
+//! server could have replaced it.
 
 use std::{io, sync::Arc, time::Duration};
 

@@ -1,7 +1,7 @@
 //! The folder that is mounted into an isolated container: the shim, and the socket that it connects to.
 //!
-//! The folder is inside the workload's own folder, which other users of the machine cannot access; the container
-//! mounts it read-only, and all users there may connect.
+//! The folder is inside the workload's own folder, which other users of the machine cannot access; the container mounts
+//! it read-only, and all users in the container may connect to the socket.
 
 use std::{
     fs::{self, File},

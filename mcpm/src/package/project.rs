@@ -1,6 +1,6 @@
 //! Local projects and scripts: finds the files for a build.
 //!
-//! Links that lead out of the project are excluded, and what `exclusions` says.
+//! Links that lead out of the project are excluded, and so are the files that `exclusions` selects.
 
 use std::{
     fs, io,

@@ -1,7 +1,8 @@
 //! Rules for outbound connections, by host and port.
 //!
 //! The semantics are those of ToolHive: `insecure_allow_all` allows everything; otherwise two empty lists allow
-//! nothing; otherwise an empty list does not limit. `allow_port` does not apply to a host with ports of its own.
+//! nothing; otherwise an empty list does not restrict connections. `allow_port` does not apply to a host with ports of
+//! its own.
 
 use serde::{Deserialize, Serialize};
 

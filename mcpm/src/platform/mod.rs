@@ -1,7 +1,7 @@
-//! What differs between operating systems, behind the same functions on each.
+//! Functions that differ between operating systems, with the same interface on each.
 //!
-//! Unix is complete. On Windows, there are no sockets with paths, so no isolation and no engine but by TCP, and files have
-//! no modes: those of the state folder are as private as the user's profile.
+//! Unix is complete. On Windows, there are no sockets with paths, so servers cannot be isolated and engines can only be
+//! reached by TCP. Files have no modes there: the files of the state folder are as private as the user's profile.
 
 #[cfg(unix)]
 mod unix;

@@ -1,4 +1,4 @@
-//! Caches fetched documents on disk. Stale ones are revalidated, and used with a notice if the registry cannot be
+//! Caches fetched documents on disk. Stale documents are revalidated, and used with a notice if the registry cannot be
 //! reached.
 
 use std::{

@@ -1,4 +1,4 @@
-//! The source of a registry: given, from the settings, or the embedded catalogue.
+//! The source of a registry: given by an option, from the settings, or the embedded catalogue.
 
 use std::{
     fmt, fs, io,

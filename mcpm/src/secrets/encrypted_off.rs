@@ -1,6 +1,7 @@
 //! The encrypted file in a build without the Cargo feature `secrets`: it cannot be opened.
 //!
-//! It is an error only once a secret is needed that no variable gives, since the file is the default store.
+//! Since the file is the default store, this is an error only when a workload needs a secret that no environment
+//! variable provides.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,5 +1,5 @@
-//! Selection of the secret store: the injected one, the environment's, the configured one, or else the encrypted
-//! file.
+//! Selects the secret store: the injected one, else the one that the environment names, else the configured one, else
+//! the encrypted file.
 
 use std::{fmt, fs, io, path::PathBuf, str::FromStr, sync::Arc};
 

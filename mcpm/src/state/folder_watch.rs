@@ -1,4 +1,4 @@
-//! Waits for changes of files: the kernel reports them on Linux, elsewhere they are looked for at intervals.
+//! Waits for changes of files: on Linux the kernel reports them, elsewhere the files are checked at intervals.
 
 #[cfg(target_os = "linux")]
 use std::{io, os::fd::OwnedFd};

@@ -1,7 +1,7 @@
 //! Identification of processes by more than their pid.
 //!
-//! A pid is reused after its process has ended. The start time distinguishes the two where the kernel provides it
-//! (Linux); elsewhere only the pid is compared, and only the [`Lock`](super::Lock) is reliable.
+//! A pid can be reused after its process has ended. The start time distinguishes the old process from the new one where
+//! the kernel provides it (Linux); elsewhere only the pid is compared, and only the [`Lock`](super::Lock) is reliable.
 
 #[cfg(target_os = "linux")]
 use std::{io, os::fd::OwnedFd};

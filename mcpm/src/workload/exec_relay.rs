@@ -2,8 +2,8 @@
 //! this machine, since it runs in a virtual machine or remotely.
 //!
 //! The shim is copied into a volume of the container. Once the container runs, a second shim is started in it, and all
-//! connections are relayed over the streams of that process. When it exits, another one is started, while the
-//! container runs.
+//! connections are relayed over the streams of that process. If that process exits while the container runs, another
+//! one is started.
 
 use std::{
     sync::Arc,

@@ -1,8 +1,8 @@
 //! Passes the values of secrets into containers.
 //!
-//! A spec has only references. The values are added to the request that creates a container: as variables of the
-//! engine, or as mounted files in a private folder in memory. The engine stores the variables and shows them to
-//! everybody who may query it; those of isolated servers are passed by the shim instead.
+//! A spec contains only references to secrets. The values are added to the request that creates a container: as
+//! environment variables, or as mounted files in a private folder in memory. The engine stores these variables and
+//! shows them to everybody who may query it, so isolated servers get their variables from the shim instead.
 
 use std::{
     collections::BTreeMap,

@@ -1,5 +1,5 @@
-//! The output of a workload's server, which the process that runs it records, over restarts of the server and of its
-//! containers, and any process of the user reads.
+//! The recorded output of a workload's server. The process that runs the server records it, across restarts of the
+//! server and its containers; any process of the user can read it.
 //!
 //! The messages of a stdio server are data of its users. They are written to a file only while somebody reads it.
 

@@ -1,11 +1,11 @@
-//! What a supervisor is told when it is stopped, and whether a workload has ended.
+//! The request that tells a supervisor how to stop, and which process runs a workload.
 
 use serde::{Deserialize, Serialize};
 
 use super::WorkloadName;
 use crate::state::{Document, Lock, Phase, ProcessId, Status, Store};
 
-/// What a supervisor is told beside the signal to stop.
+/// The details that a supervisor reads when it receives the signal to stop.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StopRequest {
@@ -33,7 +33,8 @@ pub(super) fn supervisor(store: &Store, name: &WorkloadName) -> Option<ProcessId
     })
 }
 
-/// Returns the same as [`supervisor`] while the workload has not ended: a program may keep it longer.
+/// Returns the same as [`supervisor`] while the workload has not ended. After its end, a program may still hold the
+/// lock.
 pub(super) fn runner(store: &Store, name: &WorkloadName) -> Option<ProcessId> {
     let status = store.load::<Status>(name, Document::Status);
     let has_ended = status.is_ok_and(|status| matches!(status.phase, Phase::Stopped | Phase::Failed));

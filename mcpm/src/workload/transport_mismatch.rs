@@ -1,4 +1,4 @@
-//! Detects a server that speaks HTTP although stdio was expected.
+//! Detects that a server speaks HTTP although stdio was expected.
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //!
 //! A parser says where an entry is or belongs, and the text there is inserted, replaced or deleted. The text is never
 //! written from a data model, so that comments, order, indentation and line endings of everything else cannot change.
-//! The result is parsed again and compared with the file before: it differs in the entry only.
+//! The result is parsed again and compared with the original text: they may only differ in the entry.
 
 mod json;
 mod model;

@@ -1,4 +1,4 @@
-//! Positions in a text, and changes of it.
+//! Finds positions in a text, and changes parts of it.
 
 use std::ops::Range;
 

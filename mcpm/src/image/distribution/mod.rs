@@ -1,9 +1,9 @@
-//! A client of the OCI distribution API. It reads digests and signatures, because engines do not, and pulls images when
-//! there is no engine.
+//! A client of the OCI distribution API. It fetches digests and signatures, which engines do not fetch, and pulls
+//! images when there is no engine.
 //!
 //! It sends read requests with the engine's logins, over HTTPS; HTTP is only used for a registry on this machine that
-//! has no TLS. Content that is requested by its digest is verified against it, so the sender of the response is
-//! irrelevant. Registry mirrors of the engine are not used.
+//! has no TLS. Content that is requested by its digest is verified against that digest, so it does not matter who sent
+//! it. Registry mirrors of the engine are not used.
 
 use std::{fmt, io, time::Duration};
 

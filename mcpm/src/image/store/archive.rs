@@ -1,4 +1,4 @@
-//! The files of an archive of images, or of a folder with an OCI layout.
+//! Reads the files of an image archive, or of a folder with an OCI layout.
 //!
 //! Files of an archive are extracted to `file-0`, `file-1` and so on; their names in it are only keys, never paths.
 

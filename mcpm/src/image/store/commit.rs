@@ -1,4 +1,4 @@
-//! Adding images that were built on this machine.
+//! Adds images that were built on this machine to a store.
 
 use std::{
     fs::{self, File},

@@ -1,7 +1,7 @@
-//! Streams of gzip, Zstandard or no compression, and the measuring of what they contain.
+//! Decompresses streams (gzip, Zstandard or uncompressed), and measures their content.
 //!
-//! The compression is recognized by the first bytes, as engines do, since media types are often wrong. What a stream
-//! may expand to is limited while it is read.
+//! The compression is recognized by the first bytes, as engines do, since media types are often wrong. The decompressed
+//! size of a stream is limited while it is read.
 
 use std::{
     io::{self, BufRead, BufReader, Cursor, Read},

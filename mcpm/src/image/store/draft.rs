@@ -1,4 +1,4 @@
-//! Folders for what is not complete yet.
+//! Temporary folders for layers and images that are not complete yet.
 
 use std::{
     fs::{self, DirEntry},

@@ -1,4 +1,4 @@
-//! Copies of images for machines that cannot mount overlays as an ordinary user.
+//! Copies the layers of an image into one folder, for machines on which ordinary users cannot mount overlays.
 //!
 //! The layers are copied over each other, lowest first. File systems that share data between files do so, and holes of
 //! sparse files stay holes.

@@ -1,8 +1,9 @@
-//! Removing images, and the layers and blobs that no image needs any more.
+//! Removes images, and the layers and blobs that no image needs any more.
 //!
 //! The callback `in_use` tells what must stay: it is called with the id of an image, with each of its names and with
 //! its names by digest. It runs while the store is locked against new images. A runtime records the image that it is
-//! going to use before it looks for it here, so either `in_use` knows of it, or the image is not found and pulled again.
+//! going to use before it looks for the image here. So either `in_use` reports the image, or the image is not found and
+//! is pulled again.
 
 use std::{collections::BTreeSet, fs};
 

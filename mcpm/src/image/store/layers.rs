@@ -1,8 +1,8 @@
 //! The unpacked layers of a store.
 //!
 //! A layer is stored by its chain id, the digest of its own content and of all layers below it, since folders that its
-//! archive does not mention are like those below. A layer's folder appears by a rename when it is complete; what is
-//! known of it is in a file beside it, which is written before.
+//! archive does not mention are like those below. A layer is unpacked elsewhere, and its folder is renamed to its final
+//! name when it is complete. The record of the layer is a file beside that folder, which is written before the rename.
 
 use std::{
     fs, io,

@@ -1,4 +1,4 @@
-//! Limits of images, which their publishers choose and nobody has checked before.
+//! Limits for images: publishers choose their content, and nobody has checked it before.
 //!
 //! All of them are enforced while data is streamed, so they also hold for content whose size is not known in advance.
 

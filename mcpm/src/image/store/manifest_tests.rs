@@ -1,4 +1,4 @@
-//! Tests of what manifests and indexes are accepted.
+//! Tests of which manifests and indexes are accepted.
 
 use serde_json::{Value, json};
 

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! In a layer, a character device with the number 0 hides a file of the layers below, and the attribute
-//! `user.overlay.opaque` a folder; overlayfs mounts it with the option `userxattr`. Layers are hostile until they are
-//! unpacked (`unpack.rs`), and all that an image may take is bounded (`limits.rs`).
+//! `user.overlay.opaque` a folder; overlayfs mounts it with the option `userxattr`. Archives of layers are untrusted
+//! (`unpack.rs`), and the resources that an image may use are limited (`limits.rs`).
 
 mod archive;
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The image store in a build without the Cargo feature `builtin`, and on other systems than Linux: none can be opened.
+//! The image store in a build without the Cargo feature `builtin`, and on systems other than Linux: no store can be
+//! opened.
 
 use std::{
     convert::Infallible,

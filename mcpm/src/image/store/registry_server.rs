@@ -1,4 +1,4 @@
-//! A small image registry on loopback for tests, which can break off, lie and demand a login.
+//! A small image registry on loopback for tests, which can break off responses, send wrong content and demand a login.
 
 use std::{
     collections::{HashMap, VecDeque},

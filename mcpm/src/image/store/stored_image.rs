@@ -1,4 +1,4 @@
-//! What a store says about images, and about their removal.
+//! The types that describe images in a store, and the result of removing images.
 
 use std::{collections::BTreeMap, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! Tests of reading archives, with those of GNU tar among them.
+//! Tests of reading archives, some of which GNU tar has written.
 
 use std::{fs, process::Command};
 

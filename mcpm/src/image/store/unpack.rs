@@ -1,9 +1,9 @@
 //! Unpacks a layer into a folder in the form of overlayfs.
 //!
-//! Archives are hostile. An entry is created only beneath the folder, by the descriptor of its parent, and never through
-//! a link of an earlier entry. Devices and named pipes are skipped and counted. Removed files become whiteouts, and
-//! replaced folders are marked as opaque; both can only come from the names that the image specification has for them,
-//! not from devices or attributes in the archive.
+//! Archives are hostile. An entry is created only beneath the folder, by the descriptor of its parent, and never
+//! through a link of an earlier entry. Devices and named pipes are skipped and counted. Removed files become whiteouts,
+//! and replaced folders are marked as opaque. Both are created only for entries with the names that the image
+//! specification reserves for them, never from devices or attributes in the archive.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! Converts cosign's annotations of a signature to a Sigstore bundle, so that both are verified alike.
+//! Converts cosign's annotations of a signature to a Sigstore bundle, so that both forms are verified by the same code.
 
 use std::collections::BTreeMap;
 

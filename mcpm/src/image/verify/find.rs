@@ -1,8 +1,8 @@
 //! Finds the signatures of an image in its registry.
 //!
-//! - The tag `sha256-DIGEST.sig`: a manifest with one layer for each signature, which is in its annotations.
-//! - What refers to the image (OCI 1.1): manifests with a Sigstore bundle as their layer. A registry that does not know
-//!   that question has a list of them under the tag `sha256-DIGEST`.
+//! - The tag `sha256-DIGEST.sig`: a manifest with one layer for each signature, which is in the layer's annotations.
+//! - The referrers of the image (OCI 1.1): manifests with a Sigstore bundle as their layer. In a registry without the
+//!   referrers API, the tag `sha256-DIGEST` lists them.
 
 use std::collections::BTreeMap;
 

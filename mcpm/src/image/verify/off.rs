@@ -1,6 +1,7 @@
 //! Stub for builds without the Cargo feature `verify`: image signatures cannot be verified.
 //!
-//! Signers are still told apart from no signer, so that an image that would be verified is not run without a word.
+//! Whether a signer is expected is still known, so that an image that needs verification is not run unverified without
+//! a message.
 
 use std::{convert::Infallible, fmt, path::Path};
 

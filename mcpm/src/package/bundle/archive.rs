@@ -1,4 +1,4 @@
-//! Reads the ZIP archive of a bundle, which anybody may have written, within limits.
+//! Reads the ZIP archive of a bundle within limits, since the archive is untrusted.
 
 use std::{
     collections::BTreeSet,

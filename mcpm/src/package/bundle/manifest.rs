@@ -1,7 +1,7 @@
 //! The manifest of a bundle: what is started, and which values the user supplies.
 //!
-//! Variables that do not depend on the user are replaced here. `${user_config.KEY}` stays in [`Template`]s, since a
-//! workload has its own values. Unknown fields are ignored, since the format may grow.
+//! Variables that do not depend on the user are replaced here. `${user_config.KEY}` stays in [`Template`]s, since each
+//! workload has its own values for these keys. Unknown fields are ignored, since the format may grow.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The records of containers: a folder for each, with its spec, its process, its exit code and its output.
 //!
-//! Any process of the user can read them. Only the process that starts a container writes to its folder, and the
-//! kernel ends the container with that process, so a record without a living process is that of an exited container.
+//! Any process of the user can read them. Only the process that starts a container writes to its folder, and the kernel
+//! ends the container with that process, so a record whose process has ended belongs to an exited container.
 //!
 //! ```text
 //! STATE/containers/NAME/               a container

@@ -1,10 +1,11 @@
 //! Control groups of containers and builds: limits of memory, processor time and processes.
 //!
-//! Each of them gets a group below `mcpm`, in the version of control groups that the machine has, where [`Hierarchy`]
-//! lets this user make one. Ordinary users may make none in groups that were not delegated to them, and root neither
-//! where the groups are mounted read-only, as in most containers. Then nothing limits memory and processor time, and
-//! the kernel limits processes by `RLIMIT_NPROC`, which it counts for each user in each sandbox. It exempts root of the
-//! machine from that limit, so what would run as such without a group is rejected.
+//! Each container and each build gets a group below `mcpm`, in the version of control groups that the machine has,
+//! where [`Hierarchy`] allows this user to create one. Ordinary users cannot create groups below those that were not
+//! delegated to them, and nobody can where the groups are mounted read-only, as in most containers. Without a group,
+//! memory and processor time are not limited, and `RLIMIT_NPROC`, which the kernel counts for each user in each
+//! sandbox, limits the processes. The kernel exempts root of the machine from `RLIMIT_NPROC`, so containers and builds
+//! that would run as root of the machine without a group are rejected.
 
 use std::{
     fs, io,

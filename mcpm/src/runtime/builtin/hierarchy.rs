@@ -1,7 +1,7 @@
-//! Where this user may make control groups: anywhere as root; as an ordinary user, below the group of this process, if
-//! it was delegated, as with `systemd-run --user --scope --property=Delegate=yes`. That a group is writable is not
-//! enough: systemd makes all groups below that of a user writable for it, and goes on to manage those that it has not
-//! delegated (systemd.resource-control(5), "Delegate").
+//! Finds where this user may create control groups: root anywhere; an ordinary user below the group of this process, if
+//! that group was delegated, as with `systemd-run --user --scope --property=Delegate=yes`. It is not sufficient that a
+//! group is writable: systemd makes all groups below a user's group writable for that user, but still manages those
+//! that it has not delegated (systemd.resource-control(5), "Delegate").
 
 use std::{
     fs, io,

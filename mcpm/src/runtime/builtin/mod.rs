@@ -1,4 +1,4 @@
-//! Containers of mcpm itself, without an engine, on Linux.
+//! Containers that mcpm runs itself, without an engine, on Linux.
 //!
 //! A container is a [`sandbox`] on the layers of an image: namespaces of its own, without capabilities, as the user
 //! that runs mcpm. `container` records it on disk, `plan` makes its sandbox from the record and the image, `processes`

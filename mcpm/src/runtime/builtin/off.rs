@@ -1,4 +1,4 @@
-//! Stub for other operating systems than Linux, and for builds without the Cargo feature `builtin`.
+//! Stub for operating systems other than Linux, and for builds without the Cargo feature `builtin`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What an administrator can give to an ordinary user: control groups, and ids for containers.
+//! Tests of the rights that an administrator can give to an ordinary user: control groups, and ids for containers.
 
 use std::{
     fs,

@@ -1,8 +1,8 @@
 //! Finds a container engine.
 //!
-//! The user's settings come first: `DOCKER_HOST`, the Docker context, `CONTAINER_HOST`. If the engine that is set
-//! does not respond, that is an error: nothing may end up in another engine. Without a setting, the usual sockets are
-//! tried in turn.
+//! The user's settings come first: `DOCKER_HOST`, the Docker context, `CONTAINER_HOST`. If the engine that they select
+//! does not respond, that is an error: no container may end up in another engine. Without a setting, the usual sockets
+//! are tried in turn.
 
 use std::{
     fs,

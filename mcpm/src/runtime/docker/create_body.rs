@@ -1,7 +1,7 @@
 //! Creates the request for a new container.
 //!
-//! The restrictions are the same for every container: no capabilities, no new privileges, an init process, a limit of
-//! processes and of the size of the log, and no restart by the engine (mcpm restarts servers itself).
+//! The restrictions are the same for every container: no capabilities, no new privileges, an init process, limits on
+//! the number of processes and the size of the log, and no restart by the engine (mcpm restarts servers itself).
 
 use std::{collections::HashMap, path::Path};
 

@@ -1,4 +1,4 @@
-//! The keyring in a build without the Cargo feature `keyring`: there is none.
+//! The keyring in a build without the Cargo feature `keyring`: no keyring can be opened.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a check has found.
+//! The findings of checks.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Looks for what would keep workloads from running on this machine.
+//! Checks for problems that would prevent workloads from running on this machine.
 
 mod finding;
 mod network;

@@ -1,4 +1,4 @@
-//! Checks of the network, the clock, and what a server in a container sees of the network.
+//! Checks the network, the clock, and what a server in a container can reach on the network.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,10 +1,10 @@
 //! Hides ignored files and folders of mounted folders from servers.
 //!
 //! Files and folders that match a pattern are covered in the container by an empty read-only file or folder. Folders
-//! are covered by a mounted folder and not by a tmpfs, since one engine copies the covered content into a tmpfs. A
-//! file that cannot be read, or an invalid pattern, fails the start. The ignore files are mounted over themselves,
-//! read-only, since a server that could change them would choose what it sees after the next start. Moving folders and
-//! adding files uncovers nothing either (`baseline`).
+//! are covered by a mounted folder and not by a tmpfs, since one engine copies the covered content into a tmpfs. A file
+//! that cannot be read, or an invalid pattern, fails the start. The ignore files are mounted over themselves,
+//! read-only, since a server that could change them would choose what it sees after the next start. A server cannot
+//! uncover files by moving folders or adding files either (`baseline`).
 
 use std::{
     collections::BTreeMap,

@@ -1,6 +1,6 @@
 //! Ignore files and the precedence of their patterns: the last match in the innermost file decides. Files that the
-//! global ignore file ignores stay ignored, since a mounted folder may come from others. In a file that a server may
-//! have written, only patterns that ignore apply.
+//! global ignore file ignores stay ignored, since a mounted folder may have been written by somebody else. In an ignore
+//! file that a server may have written, negated patterns (`!`) have no effect.
 
 use std::{fs, io, path::Path, rc::Rc};
 

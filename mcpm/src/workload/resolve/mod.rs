@@ -1,8 +1,9 @@
 //! Resolves a request to a spec.
 //!
-//! Given values take precedence over those of the exported file, then come the registry entry, the image, and the
-//! declared defaults. [`request::WorkloadRequest::load`] reads the files that the options name; [`check`] and
-//! [`resolve`] use their content, and look only at the folders that are to be mounted. Nothing is changed.
+//! Values given as options take precedence over those of the exported file, then come those of the registry entry, the
+//! image, and the declared defaults. [`request::WorkloadRequest::load`] reads the files that the options name;
+//! [`check`] and [`resolve`] use their content, and look only at the folders that are to be mounted. Nothing is
+//! changed.
 
 use std::{
     collections::BTreeMap,

@@ -1,7 +1,7 @@
 //! Resolves the permissions of a workload from its permission profile and its options.
 //!
-//! A profile that allows no connection leaves the container without a network. A profile that allows some is enforced
-//! if isolation was requested, or if the user gave the profile as a file; otherwise there is a warning.
+//! A profile that allows no connection leaves the container without a network. A profile that allows some connections
+//! is enforced if isolation was requested, or if the user gave the profile as a file; otherwise there is a warning.
 
 use std::{collections::BTreeMap, path::Path};
 

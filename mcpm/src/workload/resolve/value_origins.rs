@@ -1,6 +1,6 @@
 //! The origins of a container's ports, mounts and labels.
 //!
-//! A spec maps the name of each value to its origin.
+//! A spec stores the origin of each value under the value's name.
 
 use std::collections::BTreeMap;
 

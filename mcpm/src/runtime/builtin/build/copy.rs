@@ -1,6 +1,6 @@
 //! Copies files into layers: from the context of a build, and from the layers of earlier stages.
 //!
-//! Programs of a build may have written anything into a layer, links that lead out of it among them, so every copy is
+//! Programs of a build may have written anything into a layer, including links that lead out of it. So every copy is
 //! unpacked by the code that unpacks layers of images.
 
 use std::{

@@ -1,4 +1,4 @@
-//! What a server can try to get out of its sandbox, and how each attempt fails.
+//! Tests of attempts of a server to escape from its sandbox, each of which must fail.
 
 use std::{
     fs::File,

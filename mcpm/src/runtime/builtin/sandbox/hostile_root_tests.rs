@@ -1,4 +1,4 @@
-//! Root folders whose content leads elsewhere: no target of a mount and no created file is outside of them.
+//! Tests with root folders whose links lead elsewhere: no mount and no created file may be outside of the root folder.
 
 use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path};
 

@@ -1,4 +1,4 @@
-//! Which users and groups of this machine those of a sandbox are.
+//! Maps the users and groups of a sandbox to users and groups of this machine.
 
 use std::{fs, io, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! The isolation of a server in a sandbox, as in a container of an engine.
+//! Tests that a server in a sandbox is isolated as in a container of an engine.
 
 use std::{env, sync::Arc};
 

@@ -6,8 +6,8 @@
 //! process of the shim stays outside as the monitor; its child is the first process of the sandbox.
 //!
 //! The server runs with the user id that the plan gives, in a user namespace in which nobody has privileges, under a
-//! filter of system calls ([`syscall_filter`]), and, if the kernel supports it, under Landlock. The content of the
-//! root folder is not trusted. What a plan mounts is.
+//! filter of system calls ([`syscall_filter`]), and, if the kernel supports it, under Landlock. The content of the root
+//! folder is not trusted; the plan, with the files and folders that it mounts, is.
 
 mod encode;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Starting a sandbox, and waiting for its end.
+//! Starts a sandbox, and waits for its end.
 
 use std::{
     fs::File,

@@ -1,4 +1,4 @@
-//! What the shim reports while it starts a sandbox, and the error for a step that failed.
+//! Reads the shim's reports about the start of a sandbox, and creates the error for a step that failed.
 
 use std::{fs, io};
 
