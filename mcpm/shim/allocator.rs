@@ -40,23 +40,24 @@ fn class(layout: Layout) -> Option<usize> {
     (class < SIZE_CLASSES).then_some(class)
 }
 
-// SAFETY: a block is handed out once until it is given back, is at least as large as asked for, and is aligned to
-// its size, which is a power of two that no alignment exceeds: regions begin at a page, and blocks are cut so.
+// SAFETY: a block is handed out to one owner until it is freed, and is at least as large as requested. Its size is a
+// power of two, to which it is aligned: regions begin at a page, and blocks are cut at multiples of their size. No
+// requested alignment exceeds that size.
 unsafe impl GlobalAlloc for BlockAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: one thread, and nothing here calls itself.
+        // SAFETY: the program has one thread, and this function does not call itself.
         let state = unsafe { &mut *self.0.get() };
         let Some(class) = class(layout) else { return sys::map_memory(layout.size()) };
         let block = state.free[class];
         if !block.is_null() {
-            // SAFETY: a block in the list begins with a pointer to the next.
+            // SAFETY: a block in the list begins with a pointer to the next block.
             state.free[class] = unsafe { block.cast::<*mut u8>().read() };
             return block;
         }
         let size = 1_usize << (class as u32 + MIN_BLOCK_SHIFT);
         let skipped = state.region.align_offset(size.min(4096));
         if state.region.is_null() || state.left < skipped + size {
-            // What is left of the old region is lost: less than a block of this size.
+            // The rest of the old region, which is smaller than a block of this size, is lost.
             state.region = sys::map_memory(REGION_BYTES);
             state.left = REGION_BYTES;
             if state.region.is_null() {
@@ -80,18 +81,18 @@ unsafe impl GlobalAlloc for BlockAllocator {
 fn carve_block(state: &mut AllocatorState, skipped: usize, size: usize) -> *mut u8 {
     // SAFETY: the caller has seen that this much is left of the region.
     let block = unsafe { state.region.add(skipped) };
-    // SAFETY: the same.
+    // SAFETY: as for `block`.
     state.region = unsafe { block.add(size) };
     state.left -= skipped + size;
     block
 }
 
 /// # Safety
-/// As C has it.
+/// As for the C function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller's; the instruction copies that many bytes, upwards.
+    // SAFETY: as the caller promises; the instruction copies that many bytes, upwards.
     unsafe {
         core::arch::asm!(
             "rep movsb",
@@ -101,33 +102,33 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut 
     }
     #[cfg(not(target_arch = "x86_64"))]
     for at in 0..count {
-        // SAFETY: the caller's.
+        // SAFETY: as the caller promises.
         unsafe { to.add(at).write(from.add(at).read()) };
     }
     to
 }
 
 /// # Safety
-/// As C has it.
+/// As for the C function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
     if (to as usize) < from as usize {
-        // SAFETY: the caller's; going up reads each byte before it is written over.
+        // SAFETY: as the caller promises; copying upwards reads each byte before it is overwritten.
         return unsafe { memcpy(to, from, count) };
     }
     for at in (0..count).rev() {
-        // SAFETY: the caller's.
+        // SAFETY: as the caller promises.
         unsafe { to.add(at).write(from.add(at).read()) };
     }
     to
 }
 
 /// # Safety
-/// As C has it.
+/// As for the C function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset(to: *mut u8, byte: i32, count: usize) -> *mut u8 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller's; the instruction writes that many bytes.
+    // SAFETY: as the caller promises; the instruction writes that many bytes.
     unsafe {
         core::arch::asm!(
             "rep stosb",
@@ -137,18 +138,18 @@ unsafe extern "C" fn memset(to: *mut u8, byte: i32, count: usize) -> *mut u8 {
     }
     #[cfg(not(target_arch = "x86_64"))]
     for at in 0..count {
-        // SAFETY: the caller's.
+        // SAFETY: as the caller promises.
         unsafe { to.add(at).write(byte as u8) };
     }
     to
 }
 
 /// # Safety
-/// As C has it.
+/// As for the C function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
     for at in 0..count {
-        // SAFETY: the caller's.
+        // SAFETY: as the caller promises.
         let (a, b) = unsafe { (a.add(at).read(), b.add(at).read()) };
         if a != b {
             return i32::from(a) - i32::from(b);
@@ -158,25 +159,25 @@ unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
 }
 
 /// # Safety
-/// As C has it.
+/// As for the C function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
-    // SAFETY: the caller's.
+    // SAFETY: as the caller promises.
     unsafe { memcmp(a, b, count) }
 }
 
 /// # Safety
-/// As C has it.
+/// As for the C function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn strlen(text: *const u8) -> usize {
     let mut length = 0;
-    // SAFETY: the caller's.
+    // SAFETY: as the caller promises.
     while unsafe { text.add(length).read() } != 0 {
         length += 1;
     }
     length
 }
 
-/// The standard library was compiled to unwind and names this; nothing here unwinds.
+/// The standard library was compiled to unwind and refers to this symbol; nothing here unwinds.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}

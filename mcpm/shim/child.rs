@@ -16,7 +16,7 @@ pub(crate) fn environment<'a>(engine: &'a [&'a [u8]], given: &'a [Vec<u8>]) -> V
     engine.iter().filter(replaced).copied().chain(given.iter().map(Vec::as_slice)).collect()
 }
 
-/// Starts the program; `prepare` runs in its process first.
+/// Starts the program; `prepare` runs first, in the new process.
 pub(crate) fn start(args: &[Vec<u8>], env: &[&[u8]], prepare: impl FnOnce()) -> sys::Result<i32> {
     sys::fork(|| {
         prepare();
@@ -24,7 +24,7 @@ pub(crate) fn start(args: &[Vec<u8>], env: &[&[u8]], prepare: impl FnOnce()) -> 
     })
 }
 
-/// Replaces this process by the program, which is looked up in `PATH`; returns why that fails.
+/// Replaces this process with the program, which is looked up in `PATH`; returns the error if that fails.
 pub(crate) fn execute(args: &[Vec<u8>], env: &[&[u8]]) -> Errno {
     let Some(program) = args.first() else { return Errno::NOT_FOUND };
     let mut failure = Errno::NOT_FOUND;
@@ -38,7 +38,7 @@ pub(crate) fn execute(args: &[Vec<u8>], env: &[&[u8]]) -> Errno {
             let place = [folder, b"/", program].concat();
             match sys::execute(&place, args, env) {
                 Errno::NOT_FOUND | Errno::NOT_A_FOLDER => {}
-                // A later one may be executable.
+                // A file in a later folder may be executable.
                 Errno::ACCESS => failure = Errno::ACCESS,
                 other => {
                     failure = other;
@@ -69,7 +69,7 @@ pub(crate) fn handle_signals(signals: &Fd, child: i32) -> Option<i32> {
             sys::signal(child, signal);
         }
     }
-    // One signal may stand for several processes, and orphans are reaped here too.
+    // One SIGCHLD may stand for several processes that have ended, and orphaned processes are reaped here too.
     let mut ended = None;
     while let Some((process, code)) = sys::reap() {
         if process == child {

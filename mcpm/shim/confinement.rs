@@ -30,7 +30,8 @@ impl<'a> Confinement<'a> {
 
     /// Restricts this process. If that fails, the server must not run.
     pub(crate) fn install(&self) -> Result<()> {
-        // The shim, whose memory this is a copy of, cannot be inspected; it redirects the server's connections.
+        // This process is a copy of the shim, which cannot be inspected. It must be inspectable, so that the shim can
+        // redirect the server's connections.
         sys::set_inspectable(true).map_err(failed(Step::Start, b""))?;
         if let Some(landlock) = self.landlock {
             self.restrict_files(landlock)?;

@@ -93,7 +93,7 @@ fn read_name(packet: &[u8]) -> Option<(Vec<u8>, usize)> {
         }
         for byte in label {
             let byte = byte.to_ascii_lowercase();
-            // A name that is sent to mcpm in a line has no other characters.
+            // The name is sent to mcpm in a line, so only these characters are accepted.
             if !(byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_') {
                 return None;
             }

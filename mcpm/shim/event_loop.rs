@@ -21,7 +21,7 @@ const MAX_SPLICED_PAIRS: usize = 400;
 /// Datagrams that are answered before others get their turn.
 const MAX_DATAGRAMS_PER_EVENT: usize = 32;
 
-/// The consequence if connections cannot be redirected.
+/// The message about the consequences if connections cannot be redirected.
 const NOT_REDIRECTED: &[u8] =
     b"allowed names have loopback addresses, to which some servers do not connect, and no denied address is recorded";
 
@@ -89,7 +89,7 @@ pub(crate) fn run(
     let watcher = if watch { sys::SeccompSetup::prepare() } else { None };
     let started = child::start(&args, &variables, || {
         confine();
-        // Last, so that other filters can deny a call before it is reported.
+        // Installed last, so that other filters can deny a call before it is reported.
         if let Some(watcher) = &watcher {
             watcher.install_filter();
         }
@@ -230,7 +230,7 @@ impl Shim {
         if let Some(place) = self.connections.get_mut(at) {
             *place = Some(Box::new(link));
         }
-        // Earlier events are reported again, but the first words are sent at once.
+        // Events from before the registration are reported again, but the first line is sent at once.
         self.drive(token);
         true
     }
@@ -292,7 +292,7 @@ impl Shim {
                 address
             });
             let Some(reply) = reply else { continue };
-            // A client without a response asks again.
+            // A client that gets no response repeats its query.
             let _ = sys::send_to(socket, &reply.bytes, from);
             if let Some(name) = reply.refused {
                 notify_mcpm(self.uplink, &[b"refused dns ", &name]);
@@ -311,7 +311,7 @@ impl Shim {
     }
 }
 
-/// Reports to mcpm what was denied before it got there.
+/// Reports to mcpm what the shim itself denied.
 fn notify_mcpm(way: Uplink, words: &[&[u8]]) {
     if let Ok(link) = way.connect() {
         let line = [words, &[b"\n" as &[u8]]].concat().concat();

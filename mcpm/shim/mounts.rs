@@ -32,7 +32,7 @@ pub(crate) fn build(root: &[u8], operations: &[MountOperation]) -> Result<()> {
 }
 
 impl<'a> Root<'a> {
-    /// Mounts the folder at its own place, because only a mount can become the root.
+    /// Mounts the folder onto itself, because only a mount can become the root.
     fn prepare(path: &'a [u8]) -> sys::Result<Self> {
         let mount = sys::copy_mount(path)?;
         sys::restrict_mount(&mount, USUAL, Depth::All)?;
@@ -108,7 +108,7 @@ impl<'a> Root<'a> {
         sys::mount_overlay(&path, &options).and_then(|()| self.reopen()).map_err(failed(Step::Mount, target))
     }
 
-    /// A link as the place of the process files could make another folder look like them.
+    /// The target must not be a symbolic link: it could make another folder look like the process files.
     fn mount_proc(&mut self, target: &[u8]) -> sys::Result<()> {
         let mount = sys::new_mount(b"proc\0", &[], USUAL | sys::NO_EXEC)?;
         let place = match sys::open_folder_below(&self.folder, target, Lookup::InRootWithoutLinks) {
@@ -136,14 +136,15 @@ impl<'a> Root<'a> {
         Ok(())
     }
 
-    /// Makes a mount read-only, or a file or folder by a mount of its own. What is missing needs no protection.
+    /// Makes a mount read-only; a file or folder that is not a mount becomes one first. A missing path needs no
+    /// protection.
     fn protect(&mut self, target: &[u8]) -> sys::Result<()> {
         let place = match sys::open_below(&self.folder, target, Lookup::InRoot) {
             Err(Errno::NOT_FOUND) => return Ok(()),
             found => found?,
         };
         match sys::restrict_mount(&place, sys::READ_ONLY, Depth::One) {
-            // It is not the root of a mount.
+            // The path is not the root of a mount.
             Err(Errno::INVALID) => {}
             result => return result,
         }
@@ -152,7 +153,7 @@ impl<'a> Root<'a> {
         self.attach(&copy, &place)
     }
 
-    /// Covers a folder by an empty one, and a file by the null device. What is missing needs no cover.
+    /// Covers a folder with an empty one, and a file with the null device. A missing path needs no cover.
     fn hide(&mut self, path: &[u8]) -> sys::Result<()> {
         let place = match sys::open_below(&self.folder, path, Lookup::InRoot) {
             Err(Errno::NOT_FOUND) => return Ok(()),
@@ -176,7 +177,7 @@ impl<'a> Root<'a> {
         let (parent, name) = split(path)?;
         let parent = self.folder(&parent, 0o755)?;
         sys::create_folder(&parent, name, mode)?;
-        // The kernel follows no link here, should the name have become one meanwhile.
+        // If the name has become a link meanwhile, the kernel does not follow it.
         sys::open_folder_below(&parent, name, Lookup::InRootWithoutLinks)
     }
 

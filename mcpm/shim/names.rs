@@ -20,9 +20,9 @@ const MAX_NAMES: usize = 16_384;
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     names: Vec<Vec<u8>>,
-    /// Number of names that stay.
+    /// Number of names that keep their addresses.
     fixed: usize,
-    /// The next one to be replaced, once all addresses are in use.
+    /// The index of the name that is replaced next, once all addresses are in use.
     oldest: usize,
     parent_domains: Vec<Vec<u8>>,
     any: bool,
@@ -76,12 +76,12 @@ impl Names {
     }
 }
 
-/// Whether programs get that address for a name.
+/// Whether an address is one of those that programs get for names.
 pub(crate) fn is_public(address: &[u8]) -> bool {
     address.starts_with(&ADVERTISED)
 }
 
-/// The first byte of the loopback address in its place.
+/// The first byte of the loopback addresses that replace the public addresses.
 pub(crate) const LOOPBACK_FIRST_BYTE: u8 = LOOPBACK[0];
 
 fn is_below(name: &[u8], top: &[u8]) -> bool {

@@ -13,12 +13,13 @@ pub(crate) struct Plan {
     /// The content of `uid_map` and `gid_map`, without a zero byte.
     pub(crate) uid_map: Vec<u8>,
     pub(crate) gid_map: Vec<u8>,
-    /// The programs that set larger maps, each with the numbers of its map; they are tried first, if there are any.
+    /// The arguments of the programs that set larger maps, with the numbers of the maps; these programs are tried
+    /// first, if there are any.
     pub(crate) uid_mapper: Vec<Vec<u8>>,
     pub(crate) gid_mapper: Vec<Vec<u8>>,
     /// Whether the sandbox uses the machine's network.
     pub(crate) shares_network: bool,
-    /// Without a zero byte.
+    /// The host name, without a zero byte.
     pub(crate) host_name: Vec<u8>,
     /// The folder that becomes the root, as a path of the machine.
     pub(crate) root: Vec<u8>,
@@ -60,7 +61,7 @@ pub(crate) enum MountOperation {
         attributes: u64,
         source: Vec<u8>,
     },
-    /// Folders of the machine on top of each other, and one for changes and one for work, if it is writable.
+    /// An overlay of folders of the machine; if it is writable, with a folder for changes and a work folder.
     Overlay {
         target: Vec<u8>,
         lower: Vec<Vec<u8>>,
@@ -157,7 +158,7 @@ impl MountOperation {
             b't' => Self::Tmpfs { target: path, attributes, options: texts(&fields)? },
             b'b' => Self::Bind { target: path, attributes, source: text(0)? },
             b'o' => {
-                // The number is how many of the folders are for changes and work.
+                // The number says how many of the folders are for changes and work.
                 let (upper, lower) = fields.split_at_checked(mode? as usize)?;
                 Self::Overlay { target: path, lower: texts(lower)?, upper: texts(upper)? }
             }

@@ -35,9 +35,9 @@ struct Relay {
 
 struct ContainerConnection {
     number: u32,
-    /// `None` once this end has closed it.
+    /// The connection; `None` once this end has closed it.
     fd: Option<Fd>,
-    /// Data from mcpm that is not written yet; the first chunk from `start` on.
+    /// Data from mcpm that is not written yet; of the first chunk, only the part from `start` on.
     pending: VecDeque<Vec<u8>>,
     start: usize,
     buffered_bytes: usize,

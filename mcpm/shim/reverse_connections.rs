@@ -10,7 +10,7 @@ const IDLE_CONNECTIONS: usize = 4;
 const INITIAL_BACKOFF_MS: u64 = 10;
 const MAX_BACKOFF_MS: u64 = 2000;
 
-/// When to open how many connections.
+/// How many connections to open, and when.
 #[derive(Debug)]
 pub(crate) struct ReverseConnections {
     missing: usize,
@@ -20,7 +20,7 @@ pub(crate) struct ReverseConnections {
 }
 
 impl ReverseConnections {
-    /// Opens none if the server does not speak HTTP.
+    /// `wanted` is whether the server speaks HTTP; if it does not, no connections are opened.
     pub(crate) fn new(wanted: bool) -> Self {
         Self { missing: if wanted { IDLE_CONNECTIONS } else { 0 }, pause: INITIAL_BACKOFF_MS, next: 0 }
     }

@@ -32,16 +32,17 @@ const GROUPS_DENIED: u8 = b'd';
 /// The open files that mcpm sends.
 struct Files {
     stdin: Fd,
-    /// A pipe whose other end only mcpm has, and mcpm's process. One can be read when mcpm is gone.
+    /// A pipe whose other end only mcpm has, and mcpm's process as a file descriptor. If mcpm is gone, at least one of
+    /// them becomes readable.
     lifelines: [Fd; 2],
     exit_code: Fd,
 }
 
 /// Runs a sandbox until it ends; returns its exit code.
 pub(crate) fn run() -> i32 {
-    // Without that, a program that ignores the ends of its children would hide them from the monitor, too.
+    // A parent that ignores SIGCHLD passes that setting on, and the monitor would not learn that its child has ended.
     sys::reset_signals();
-    // The program that contains mcpm may have left any files open.
+    // The program that contains mcpm may have left other files open.
     match sys::close_files_from(3).and_then(|()| sys::copy_standard_stream(0)) {
         Ok(control) => monitor(control),
         Err(error) => {
@@ -59,7 +60,7 @@ fn monitor(control: Fd) -> i32 {
     let Files { stdin, lifelines, exit_code } = files;
     let [pipe, mcpm] = &lifelines;
     let started = start(&control, &stdin, &[pipe, mcpm, &exit_code], &plan);
-    // Otherwise mcpm would not notice when the server closes its streams.
+    // If this process kept the stream open, mcpm would not notice that the server closes it.
     drop(stdin);
     sys::close_standard_stream(0);
     sys::close_standard_stream(1);
@@ -98,10 +99,11 @@ struct Sandbox {
     signals: Fd,
 }
 
-/// Starts the sandbox's first process, which waits until its ids are mapped. It has no use for `unused`.
+/// Starts the sandbox's first process, which waits until its ids are mapped, and closes `unused`.
 fn start(control: &Fd, stdin: &Fd, unused: &[&Fd], plan: &Plan) -> Result<Sandbox> {
     sys::set_process_name(c"mcpm-monitor");
-    // Signals of mcpm's terminal are mcpm's to handle. It fails for the leader of a group, which needs no session.
+    // mcpm itself handles signals of its terminal. The call fails for the leader of a process group, which needs no new
+    // session.
     let _ = sys::start_session();
     let signals = sys::signals().map_err(failed(Step::Start, b""))?;
     let (link, childs) = sys::socket_pair().map_err(failed(Step::Start, b""))?;
@@ -122,7 +124,7 @@ fn supervise(control: Fd, plan: &Plan, sandbox: &Sandbox, lifelines: &[Fd; 2]) -
         sys::signal(sandbox.process, KILL);
         give_up(&control, &failure)
     });
-    // mcpm waits until nobody has it.
+    // mcpm waits until no process has this socket.
     drop(control);
     let ended = watch(sandbox, lifelines).unwrap_or_else(|error| {
         failed(Step::Start, b"")(error).print();
@@ -156,7 +158,7 @@ fn watch(sandbox: &Sandbox, lifelines: &[Fd; 2]) -> sys::Result<i32> {
     }
 }
 
-/// Adds the sandbox to its control groups and maps its ids; returns the answer for it.
+/// Adds the sandbox to its control groups and maps its ids; returns the answer for its first process.
 fn admit(plan: &Plan, process: i32) -> Result<u8> {
     let mut digits = Vec::new();
     decimal(&mut digits, process as u32);
@@ -175,7 +177,7 @@ fn admit(plan: &Plan, process: i32) -> Result<u8> {
     }
     match map(b"gid_map", &plan.gid_map) {
         Ok(()) => Ok(GROUPS_ALLOWED),
-        // Without privileges groups cannot be mapped as long as they can be left.
+        // A process without privileges may map groups only after it has disabled `setgroups`.
         Err(Errno::NOT_PERMITTED) => {
             map(b"setgroups", b"deny").map_err(step(b"setgroups"))?;
             map(b"gid_map", &plan.gid_map).map_err(step(&plan.gid_map))?;
@@ -185,16 +187,17 @@ fn admit(plan: &Plan, process: i32) -> Result<u8> {
     }
 }
 
-/// How long a program may take that sets a map of ids.
+/// Seconds that a program may take to set a map of ids.
 const MAPPING_SECONDS: u64 = 10;
 
-/// Has a program set a map of a process, whose number ends with a zero byte; returns whether it did.
+/// Runs a program that sets a map of a process; returns whether it succeeded. `process` is the process id as text that
+/// ends with a zero byte.
 fn is_mapped_by(mapper: &[Vec<u8>], process: &[u8]) -> bool {
     let Some((program, numbers)) = mapper.split_first() else { return false };
     let run = || {
-        // What it writes about a map that it rejects would be in the log of the server.
+        // Otherwise its message about a map that it rejects would appear in the log of the server.
         sys::close_standard_stream(2);
-        // It may ask a directory service that does not answer.
+        // The program may query a directory service that does not respond.
         if sys::end_after(MAPPING_SECONDS).is_err() {
             return START_FAILED;
         }
@@ -274,7 +277,7 @@ fn set_up(stdin: Fd, link: &Fd, plan: &Plan) -> Result<()> {
     change_user(plan, groups_allowed)?;
     sys::change_folder(&plan.working_dir).map_err(failed(Step::EnterFolder, &plan.working_dir))?;
     sys::set_inspectable(false).map_err(failed(Step::DropPrivileges, b""))?;
-    // The change of the user has reset it.
+    // The change of the user has reset this setting.
     stay_with_monitor(link)
 }
 
@@ -285,7 +288,7 @@ fn wait_for_monitor(link: &Fd) -> Result<bool> {
     loop {
         match sys::read(link, &mut answer) {
             Ok(1) => return Ok(answer == [GROUPS_ALLOWED]),
-            // The monitor has failed, has reported why, and is gone.
+            // The monitor has failed, and has reported why.
             Ok(_) => sys::exit(START_FAILED),
             Err(Errno::INTERRUPTED) => {}
             Err(error) => return Err(failed(Step::Start, b"")(error)),
@@ -293,7 +296,7 @@ fn wait_for_monitor(link: &Fd) -> Result<bool> {
     }
 }
 
-/// Lets this process die with the monitor, which may be gone already.
+/// Makes the kernel kill this process when the monitor ends, which may have happened already.
 fn stay_with_monitor(link: &Fd) -> Result<()> {
     sys::die_with_parent().map_err(failed(Step::Start, b""))?;
     if sys::is_closed_by_peer(link) {
@@ -344,7 +347,7 @@ fn run_program(
         failed(Step::Run, program)(errno).report(&control);
         child::explain_failure(program, errno)
     })?;
-    // mcpm waits until nobody has it: until the program has started.
+    // mcpm waits until no process has this socket, that is, until the program has started.
     drop(control);
     // Only the server uses its streams.
     sys::close_standard_stream(0);

@@ -12,7 +12,8 @@ const MAX_STEPS_PER_EVENT: usize = 8;
 /// One direction.
 #[derive(Default)]
 struct Direction {
-    /// Allocated at the first data, and kept: clearing it each time would cost more than copying its content.
+    /// Allocated when the first data arrives, and then reused: clearing a new buffer each time would cost more than
+    /// copying its content.
     buffer: Vec<u8>,
     /// The range of buffered bytes.
     waiting: core::ops::Range<usize>,
@@ -33,7 +34,7 @@ pub(crate) enum SpliceState {
 pub(crate) struct SplicedPair {
     sides: [Fd; 2],
     flows: [Direction; 2],
-    /// Whether the second is still connecting; the first gets the result.
+    /// Whether the second connection is still being opened; the first one gets the result.
     connecting: bool,
 }
 

@@ -64,8 +64,8 @@ pub(crate) fn read_error_kind(error: &std::io::Error) -> ErrorKind {
     }
 }
 
-/// Refuses what is wrong in an option or a file.
+/// Creates the error for an invalid option or file.
 pub(crate) fn invalid(message: String) -> Error {
-    // Messages have one line.
+    // Messages consist of one line.
     Error::new(ErrorKind::InvalidOption, message.replace(['\n', '\r'], " "))
 }

@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Pieces that mean something to one parser or another.
+    /// Pieces of text that have a meaning to one of the parsers.
     const MUTATION_FRAGMENTS: &[&str] = &[
         "\"",
         "\\",
@@ -251,7 +251,7 @@ mod tests {
         data
     }
 
-    /// Without knowing what the code does with it, as a fuzzer does: for what is easily found.
+    /// Finds errors that random mutations find quickly; unlike a fuzzer, the test does not observe which code runs.
     #[test]
     fn mutated_samples_pass() {
         let nightly = std::env::var_os("MCPM_NIGHTLY").is_some_and(|value| !value.is_empty());

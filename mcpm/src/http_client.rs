@@ -78,8 +78,8 @@ impl HttpClient {
         Self(Arc::new(ClientState { trust, ..ClientState::default() }))
     }
 
-    /// A client that connects only to addresses that `filter` accepts. A proxy from the environment may have any
-    /// address, and resolves names itself, without the filter.
+    /// A client that connects only to addresses that `filter` accepts. A proxy of the environment may have any address,
+    /// and it resolves names itself, without the filter.
     pub(crate) fn with_address_filter(trust: TrustStore, filter: AddressFilter) -> Self {
         Self(Arc::new(ClientState { trust, filter: Some(filter), ..ClientState::default() }))
     }
@@ -87,7 +87,7 @@ impl HttpClient {
     /// Sends a request and returns the head of the response, whose body the caller reads and bounds.
     ///
     /// # Errors
-    /// `Upstream` if the server cannot be reached or does not respond; the error of the address filter; `Io` if the
+    /// `Upstream` when the server cannot be reached or does not answer; the error of the address filter; `Io` when the
     /// machine's certificates cannot be read.
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>> {
         let uri = request.uri().clone();
@@ -197,7 +197,7 @@ impl RootCause {
 
 impl fmt::Display for RootCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // An error of this crate already includes its causes.
+        // An error of this library already contains its causes.
         let ours = self.chain().find_map(|error| error.downcast_ref::<Error>());
         match ours {
             Some(error) => fmt::Display::fmt(error, f),
@@ -250,7 +250,7 @@ impl Connector {
     }
 
     async fn connect(mut self, uri: Uri) -> Result<TokioIo<TcpStream>, BoxError> {
-        // The resolver, which applies the filter, is not called for IP addresses.
+        // The resolver, which applies the filter, is not called for literal addresses.
         if let (Some(filter), Some(ip)) = (&self.filter, literal_address(&uri)) {
             filter(ip)?;
         }

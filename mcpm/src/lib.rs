@@ -1,7 +1,7 @@
 //! Runs MCP servers as container workloads and puts one HTTP proxy in front of each.
 //!
-//! A **workload** is an MCP server in a container, or a remote one, with a proxy that authenticates and authorizes
-//! callers, and records and measures their requests. The proxy is also available without a workload.
+//! A **workload** is an MCP server in a container, or a remote MCP server, together with a proxy that authenticates and
+//! authorizes callers, and records and measures their requests. The proxy is also available without a workload.
 //!
 //! # First steps
 //!
@@ -37,8 +37,8 @@
 //! ```
 //!
 //! A program that is the only client needs no port. [`RunningWorkload::connect`] and [`RunningProxy::connect`] return a
-//! byte stream with one JSON-RPC message a line, which MCP clients for stdio servers accept. Its requests pass the
-//! whole proxy. With `in_process_only`, the proxy has no port:
+//! byte stream with one JSON-RPC message per line, which MCP clients for stdio servers accept. Requests on this stream
+//! pass all layers of the proxy. With `in_process_only`, the proxy has no port:
 //!
 //! ```no_run
 //! # async fn run() -> mcpm::Result<()> {
@@ -51,8 +51,8 @@
 //!
 //! [`StdioBridge`] serves an HTTP server on standard input and output, for clients that only start commands.
 //!
-//! [`Workload::plan`] returns what a start would do. [`Workloads`](workload::Workloads) lists, stops and removes
-//! recorded workloads, including those of the command line. [`explain()`] explains a denial by its id.
+//! [`Workload::plan`] returns what a start would do, without doing it. [`Workloads`](workload::Workloads) lists, stops
+//! and removes recorded workloads, including those of the command line. [`explain()`] explains a denial by its id.
 //!
 //! # Runtime and threads
 //!
@@ -64,45 +64,45 @@
 //! # Dropping handles
 //!
 //! - A start that is cancelled or fails is rolled back.
-//! - Dropping a [`RunningWorkload`] kills its containers and blocks meanwhile; prefer [`RunningWorkload::stop`],
-//!   which gives the server time to exit. The record and the stopped container remain, until
-//!   [`Workloads::remove`](workload::Workloads::remove). [`RunningWorkload::detach`] lets the workload run without
-//!   its handle, its proxy as long as the process.
+//! - Dropping a [`RunningWorkload`] kills its containers, and blocks until the engine has done so; prefer
+//!   [`RunningWorkload::stop`], which gives the server time to exit. The record and the stopped container remain until
+//!   [`Workloads::remove`](workload::Workloads::remove) is called. [`RunningWorkload::detach`] lets the workload run
+//!   without its handle; its proxy then runs until the process ends.
 //! - Dropping a [`RunningProxy`] stops it.
 //!
 //! # Environment, secrets
 //!
-//! Only [`Environment::from_process`], which is the default of workloads, reads environment variables: fill in an
-//! [`Environment`] to set folders, the engine, secret stores and prompts. A [`Proxy`] has no environment by default.
+//! Only [`Environment::from_process`] reads environment variables; it is the default for workloads. To set folders, the
+//! engine, secret stores and prompts yourself, fill in an [`Environment`]. A [`Proxy`] has no environment by default.
 //!
-//! Options contain references to secrets ([`SecretRef`](options::SecretRef)), whose values are read from a
+//! Options contain only references to secrets ([`SecretRef`](options::SecretRef)). The values are read from a
 //! [`SecretStore`](secrets::SecretStore) at each start: an encrypted file, the desktop's keyring, a program,
-//! environment variables, or a store of your own. Values ([`Secret`](options::Secret)) are not printed by `Debug` and
-//! not serialized, and known ones are redacted in denials and audit logs.
+//! environment variables, or a store of your own. Values ([`Secret`](options::Secret)) are neither printed by `Debug`
+//! nor serialized, and known values are redacted in denials and audit logs.
 //!
 //! # Cargo features
 //!
-//! All are on by default, except `clients`, `keyring` and `mcp-client`. Without any, the library is the proxy, with the
-//! tool filter, authentication and the audit log. An option whose feature is off is rejected with
-//! [`ErrorKind::Unsupported`].
+//! All features are on by default, except `clients`, `keyring` and `mcp-client`. Without any feature, the library
+//! contains only the proxy, with the tool filter, authentication and the audit log. `builtin` and `docker` each include
+//! images of packages and ignore files. An option whose feature is off is rejected with [`ErrorKind::Unsupported`].
 //!
 //! - `builtin`: containers and images without an engine, on Linux
 //! - `clients`: entries of workloads in the configuration files of MCP clients
 //! - `mcp-client`: a client of MCP servers, in the module `mcp_client`
-//! - `docker`: containers, images of packages, ignore files
+//! - `docker`: containers of Docker and Podman
 //! - `login`: logins to remote servers, and bearer tokens for them
 //! - `policy`: authorization by Cedar policies
 //! - `secrets`: the encrypted file as a store of secrets
 //! - `keyring`: the desktop's keyring as a store of secrets
 //! - `telemetry`: traces and metrics
-//! - `verify`: image signatures
+//! - `verify`: verification of image signatures
 //!
 //! # Errors, events, logs
 //!
-//! All functions return [`Error`], whose [`ErrorKind`] is stable; the message names the input, and
-//! [`Error::next_step`] says what to do. [`WorkloadEvent`](workload::WorkloadEvent)s report progress, restarts and
-//! the end of a workload; a subscriber that is more than 256 events behind loses the oldest. Logs are `tracing`
-//! events, without a subscriber of the library's own; the targets are the paths of the modules, and `mcpm::audit` for
+//! All functions that can fail return [`Error`], whose [`ErrorKind`] is stable; the message names the input, and
+//! [`Error::next_step`] says what to do. [`WorkloadEvent`](workload::WorkloadEvent)s report progress, restarts and the
+//! end of a workload; a subscriber that is more than 256 events behind loses the oldest. The library logs with
+//! `tracing` and installs no subscriber. The targets of its events are the paths of the modules, and `mcpm::audit` for
 //! audit events with the sink `log`.
 
 #![forbid(unsafe_code)]

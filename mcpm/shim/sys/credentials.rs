@@ -40,26 +40,28 @@ pub(crate) fn set_groups(groups: &[u32]) -> Result<()> {
 /// Changes to a group.
 pub(crate) fn set_group(group: u32) -> Result<()> {
     let group = group as usize;
-    // SAFETY: it names no memory.
+    // SAFETY: the call takes no pointer.
     unsafe { call(number::SETRESGID, [group, group, group, 0, 0, 0]) }.map(drop)
 }
 
 /// Changes to a user.
 pub(crate) fn set_user(user: u32) -> Result<()> {
     let user = user as usize;
-    // SAFETY: it names no memory.
+    // SAFETY: the call takes no pointer.
     unsafe { call(number::SETRESUID, [user, user, user, 0, 0, 0]) }.map(drop)
 }
 
-/// Removes all capabilities from the bounding set, and lets root have none by itself. This needs privileges.
+/// Removes all capabilities from the bounding set, so that even root gets none when it runs a program. This needs
+/// privileges.
 pub(crate) fn bound_capabilities() -> Result<()> {
     const LAST: usize = 63;
-    /// Root gets no capabilities, a change of the user gives and takes none, none become ambient; all locked.
+    /// Root gets no capabilities, a change of the user neither adds nor removes any, and none become ambient; all of
+    /// these settings are locked.
     const SECURE_BITS: usize = 0x01 | 0x02 | 0x04 | 0x08 | 0x40 | 0x80;
     for capability in 0..=LAST {
         match control(PRCTL_DROP_BOUNDING, capability, 0) {
             Ok(()) => {}
-            // The kernel knows no further ones.
+            // The kernel has no further capabilities.
             Err(Errno::INVALID) if capability > 0 => break,
             Err(error) => return Err(error),
         }
@@ -67,7 +69,7 @@ pub(crate) fn bound_capabilities() -> Result<()> {
     control(PRCTL_SECURE_BITS, SECURE_BITS, 0)
 }
 
-/// Drops all capabilities, and gains none from programs any more.
+/// Drops all capabilities, and makes sure that this process gains none from programs that it runs.
 pub(crate) fn drop_capabilities() -> Result<()> {
     const CLEAR_AMBIENT: usize = 4;
     const VERSION_3: u32 = 0x2008_0522;
@@ -79,7 +81,7 @@ pub(crate) fn drop_capabilities() -> Result<()> {
     control(PRCTL_NO_NEW_PRIVILEGES, 1, 0)
 }
 
-/// Sets both limits of a resource, but does not raise the present one, which needs privileges.
+/// Sets the soft and the hard limit of a resource, but not above the present hard limit, since that needs privileges.
 pub(crate) fn limit_resource(resource: u32, limit: u64) -> Result<()> {
     let (resource, mut present) = (resource as usize, [0_u64; 2]);
     // SAFETY: the kernel writes two numbers there.

@@ -12,7 +12,7 @@ const CLOEXEC: u64 = 0x8_0000;
 const PATH_ONLY: u64 = 0x20_0000;
 const WRITE: u64 = 1;
 const CREATE_NEW: u64 = 0x40 | 0x80;
-/// The current folder, in place of an open one.
+/// Stands for the current folder in place of an open folder (`AT_FDCWD`).
 pub(super) const HERE: usize = -100_isize as usize;
 
 /// How a path is followed.
@@ -20,7 +20,7 @@ pub(super) const HERE: usize = -100_isize as usize;
 pub(crate) enum Lookup {
     /// The folder is the root: absolute links and `..` stay in it.
     InRoot,
-    /// The same, and a symbolic link is an error.
+    /// Like [`InRoot`](Self::InRoot), but a symbolic link is an error.
     InRootWithoutLinks,
 }
 
@@ -89,7 +89,7 @@ fn open_with(root: &Fd, path: &[u8], flags: u64, mode: u64, lookup: Lookup) -> R
         let args = [root.arg(), path, &raw const how as usize, size_of::<OpenHow>(), 0, 0];
         // SAFETY: the kernel reads a path that ends with a zero byte, and a structure of that size.
         match unsafe { call(number::OPENAT2, args) } {
-            // Something was renamed while the kernel followed `..`.
+            // A folder was renamed while the kernel followed `..`.
             Err(Errno::AGAIN | Errno::INTERRUPTED) => {}
             result => return result.map(opened),
         }
@@ -117,13 +117,13 @@ pub(crate) fn remove_file(folder: &Fd, name: &[u8]) -> Result<()> {
 
 /// Sets the mode of an open file.
 pub(crate) fn set_mode(file: &Fd, mode: u32) -> Result<()> {
-    // SAFETY: it names no memory.
+    // SAFETY: the call takes no pointer.
     unsafe { call(number::FCHMOD, [file.arg(), mode as usize, 0, 0, 0, 0]) }.map(drop)
 }
 
 /// Sets the mode bits that new files do not get.
 pub(crate) fn set_umask(mask: u32) {
-    // SAFETY: it names no memory, and always succeeds.
+    // SAFETY: the call takes no pointer, and always succeeds.
     let _ = unsafe { call(number::UMASK, [mask as usize, 0, 0, 0, 0, 0]) };
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn is_folder(file: &Fd) -> Result<bool> {
 
 /// Changes the current folder to an open one.
 pub(crate) fn enter_folder(folder: &Fd) -> Result<()> {
-    // SAFETY: it names no memory.
+    // SAFETY: the call takes no pointer.
     unsafe { call(number::FCHDIR, [folder.arg(), 0, 0, 0, 0, 0]) }.map(drop)
 }
 
@@ -181,13 +181,13 @@ pub(crate) fn write_all(file: &Fd, mut bytes: &[u8]) -> Result<()> {
 
 /// Closes all files of the process from that number on.
 pub(crate) fn close_files_from(first: u32) -> Result<()> {
-    // SAFETY: it names no memory; the caller holds no such file.
+    // SAFETY: the call takes no pointer; the caller holds no such file.
     unsafe { call(number::CLOSE_RANGE, [first as usize, u32::MAX as usize, 0, 0, 0, 0]) }.map(drop)
 }
 
 /// Makes a standard stream a copy of an open file, which programs inherit.
 pub(crate) fn set_standard_stream(number: i32, file: &Fd) -> Result<()> {
-    // SAFETY: it names no memory.
+    // SAFETY: the call takes no pointer.
     unsafe { call(number::DUP3, [file.arg(), number as usize, 0, 0, 0, 0]) }.map(drop)
 }
 
@@ -195,7 +195,7 @@ pub(crate) fn set_standard_stream(number: i32, file: &Fd) -> Result<()> {
 pub(crate) fn copy_standard_stream(number: i32) -> Result<Fd> {
     const DUPLICATE_CLOEXEC: usize = 1030;
     const FIRST: usize = 3;
-    // SAFETY: it names no memory.
+    // SAFETY: the call takes no pointer.
     unsafe { call(number::FCNTL, [number as usize, DUPLICATE_CLOEXEC, FIRST, 0, 0, 0]) }.map(opened)
 }
 

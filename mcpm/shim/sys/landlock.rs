@@ -18,7 +18,7 @@ pub(crate) struct Landlock {
 }
 
 impl Landlock {
-    /// The first version that allows to rename files between folders, which programs need.
+    /// The first version that can allow programs to move files between folders, which they need.
     const MIN_VERSION: u32 = 2;
 
     /// Returns what the kernel supports, if that is sufficient.
@@ -45,7 +45,8 @@ impl Landlock {
         (1 << count) - 1
     }
 
-    /// Returns a set without rules, which also keeps signals and abstract sockets within it, on kernels that can.
+    /// Returns a set without rules. On kernels that support it, the set also confines signals and connections to
+    /// abstract sockets to its processes.
     pub(crate) fn create(self) -> Result<Ruleset> {
         const ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 0x1 | 0x2;
         let scoped = if self.version >= 6 { ABSTRACT_SOCKETS_AND_SIGNALS } else { 0 };
@@ -77,7 +78,7 @@ impl Ruleset {
     /// Allows everything at and below a file.
     pub(crate) fn allow_writing(&self, place: &Fd) -> Result<()> {
         match self.allow(place, self.rights) {
-            // It is no folder.
+            // `place` is not a folder.
             Err(Errno::INVALID) => self.allow(place, self.rights & ON_FILES),
             result => result,
         }
@@ -98,7 +99,7 @@ impl Ruleset {
 
     /// Restricts this process and its future children, which gain no privileges from programs.
     pub(crate) fn restrict_process(self) -> Result<()> {
-        // SAFETY: it names no memory.
+        // SAFETY: the call takes no pointer.
         unsafe { call(number::LANDLOCK_RESTRICT_SELF, [self.file.arg(), 0, 0, 0, 0, 0]) }.map(drop)
     }
 }

@@ -46,7 +46,7 @@ impl Errno {
     pub(crate) const INVALID: Self = Self(22);
     pub(crate) const IN_PROGRESS: Self = Self(115);
 
-    /// Returns the usual text of the errors that the setup of a sandbox can meet.
+    /// Returns the usual text of an error, for the errors that the setup of a sandbox can meet.
     pub(crate) fn text(self) -> &'static [u8] {
         match self.0 {
             1 => b"operation not permitted",
@@ -79,7 +79,7 @@ pub(crate) struct Fd(pub(crate) i32);
 
 impl Drop for Fd {
     fn drop(&mut self) {
-        // SAFETY: the number was open and is used no more.
+        // SAFETY: the file was open, and its number is not used any more.
         unsafe { syscall(number::CLOSE, [self.arg(), 0, 0, 0, 0, 0]) };
     }
 }
@@ -126,7 +126,7 @@ pub(crate) fn wait_to_write(fd: &Fd) -> Result<()> {
         happened: i16,
     }
     let mut watched = Watched { fd: fd.0, events: WRITABLE as i16, happened: 0 };
-    // SAFETY: the kernel reads and writes one of them there; without a time it waits for ever.
+    // SAFETY: the kernel reads and writes one such structure there; without a timeout it waits for ever.
     unsafe { call(number::PPOLL, [&raw mut watched as usize, 1, 0, 0, 0, 0]) }.map(drop)
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn now() -> u64 {
 /// Ends the process.
 pub(crate) fn exit(code: i32) -> ! {
     loop {
-        // SAFETY: it names no memory, and does not return.
+        // SAFETY: the call takes no pointer, and does not return.
         unsafe { syscall(number::EXIT_GROUP, [code as usize, 0, 0, 0, 0, 0]) };
     }
 }
@@ -202,7 +202,7 @@ pub(crate) struct Epoll(Fd);
 impl Epoll {
     pub(crate) fn new() -> Result<Self> {
         const CLOEXEC: usize = 0x8_0000;
-        // SAFETY: it names no memory.
+        // SAFETY: the call takes no pointer.
         unsafe { call(number::EPOLL_CREATE1, [CLOEXEC, 0, 0, 0, 0, 0]) }.map(opened).map(Self)
     }
 

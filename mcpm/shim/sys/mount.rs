@@ -85,7 +85,7 @@ pub(crate) fn new_mount(kind: &[u8], options: &[(&[u8], &[u8])], attributes: u64
     }
     // SAFETY: no text is read.
     unsafe { call(number::FSCONFIG, [context.arg(), CREATE, 0, 0, 0, 0]) }?;
-    // SAFETY: it names no memory.
+    // SAFETY: the call takes no pointer.
     unsafe { call(number::FSMOUNT, [context.arg(), OPEN_CLOEXEC, attributes as usize, 0, 0, 0]) }.map(opened)
 }
 

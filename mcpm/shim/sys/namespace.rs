@@ -10,21 +10,21 @@ const NEW_USERS: usize = 0x1000_0000;
 const NEW_PROCESSES: usize = 0x2000_0000;
 const NEW_NETWORK: usize = 0x4000_0000;
 
-/// Forks a process that runs `work` in namespaces of its own, apart from the one of control groups, and returns its
-/// process id here; `work` returns its exit code.
+/// Forks a process that runs `work` in namespaces of its own, except for the control group namespace, and returns the
+/// id of that process; `work` returns its exit code.
 pub(crate) fn fork_into_namespaces(with_network: bool, work: impl FnOnce() -> i32) -> Result<i32> {
     let network = if with_network { NEW_NETWORK } else { 0 };
     let flags = NEW_USERS | NEW_MOUNTS | NEW_PROCESSES | NEW_IPC | NEW_HOST_NAME | network;
-    // SAFETY: without a stack of its own, and without sharing memory, the child goes on with a copy of everything.
+    // SAFETY: the call passes no stack and shares no memory, so the child continues with a copy of this process.
     match unsafe { call(number::CLONE, [flags | SIGCHLD as usize, 0, 0, 0, 0, 0]) }? {
         0 => exit(work()),
         process => Ok(process as i32),
     }
 }
 
-/// Makes the current control groups the roots of what this process sees of them.
+/// Makes the current control groups the roots of the hierarchies that this process sees.
 pub(crate) fn unshare_cgroups() -> Result<()> {
-    // SAFETY: it names no memory.
+    // SAFETY: the call takes no pointer.
     unsafe { call(number::UNSHARE, [NEW_CGROUPS, 0, 0, 0, 0, 0]) }.map(drop)
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn set_host_name(name: &[u8]) -> Result<()> {
 
 /// Starts a new session, without a terminal. It fails for a process that leads one already.
 pub(crate) fn start_session() -> Result<()> {
-    // SAFETY: it names no memory.
+    // SAFETY: the call takes no pointer.
     unsafe { call(number::SETSID, [0; 6]) }.map(drop)
 }
 
@@ -54,20 +54,20 @@ pub(crate) fn start_loopback() -> Result<()> {
     }
     let mut request = InterfaceRequest { name: [0; 16], flags: UP_AND_RUNNING, rest: [0; 22] };
     request.name[..2].copy_from_slice(b"lo");
-    // SAFETY: it names no memory.
+    // SAFETY: the call takes no pointer.
     let socket = unsafe { call(number::SOCKET, [IPV4, DATAGRAM_CLOEXEC, 0, 0, 0, 0]) }.map(super::opened)?;
     // SAFETY: the kernel reads a structure of that size there.
     unsafe { call(number::IOCTL, [socket.arg(), SET_FLAGS, &raw const request as usize, 0, 0, 0]) }.map(drop)
 }
 
-/// Sets all signals to their defaults; programs inherit which ones are ignored.
+/// Sets all signals to their defaults, because a program inherits which signals are ignored.
 pub(crate) fn reset_signals() {
     const LAST: usize = 64;
     const MASK_SIZE: usize = 8;
     // No handler, flags, restorer and mask.
     let default = [0_u64; 4];
     for signal in 1..=LAST {
-        // SAFETY: the kernel reads a structure of that size there. It refuses two signals, which nobody can ignore.
+        // SAFETY: the kernel reads a structure of that size there. It rejects the two signals that cannot be ignored.
         let _ =
             unsafe { call(number::RT_SIGACTION, [signal, &raw const default as usize, 0, MASK_SIZE, 0, 0]) };
     }

@@ -43,15 +43,15 @@ pub(crate) fn end_after(seconds: u64) -> Result<()> {
 
 /// Reads a signal.
 pub(crate) fn read_signal(fd: &Fd) -> Result<u32> {
-    // The size of what the kernel says of a signal, whose number comes first.
+    // The size of the kernel's description of a signal, which begins with the signal's number.
     let mut info = [0_u8; 128];
     super::read(fd, &mut info)?;
     Ok(u32::from_ne_bytes([info[0], info[1], info[2], info[3]]))
 }
 
-/// Sends a signal; a process that is gone needs none.
+/// Sends a signal, and ignores that the process may be gone.
 pub(crate) fn signal(process: i32, signal: u32) {
-    // SAFETY: it names no memory.
+    // SAFETY: the call takes no pointer.
     let _ = unsafe { call(number::KILL, [process as usize, signal as usize, 0, 0, 0, 0]) };
 }
 
@@ -82,22 +82,22 @@ fn wait4(process: usize, options: usize) -> Result<(i32, i32)> {
 
 /// Forks a process that runs `work`, which returns its exit code.
 pub(crate) fn fork(work: impl FnOnce() -> i32) -> Result<i32> {
-    // SAFETY: without a stack of its own, and without sharing memory, the child goes on with a copy of everything.
+    // SAFETY: the call passes no stack and shares no memory, so the child continues with a copy of this process.
     match unsafe { call(number::CLONE, [SIGCHLD as usize, 0, 0, 0, 0, 0]) }? {
         0 => exit(work()),
         process => Ok(process as i32),
     }
 }
 
-/// Replaces this process by a program, with all signals unblocked. Texts end with a zero byte.
+/// Replaces this process with a program, with all signals unblocked. Texts end with a zero byte.
 pub(crate) fn execute(program: &[u8], args: &[Vec<u8>], env: &[&[u8]]) -> Errno {
     let args = pointers(args.iter().map(Vec::as_slice));
     let env = pointers(env.iter().copied());
     if let Err(error) = block(0) {
         return error;
     }
-    // SAFETY: all texts end with a zero byte and the lists with a null pointer; `pointers` sees to both, and the
-    // caller to the program's name.
+    // SAFETY: all texts end with a zero byte and the lists with a null pointer; `pointers` ensures both, and the caller
+    // ensures it for the program's name.
     let outcome = unsafe {
         call(
             number::EXECVE,
@@ -118,7 +118,7 @@ pub(crate) fn close_standard_stream(number: i32) {
     drop(Fd(number));
 }
 
-/// Takes over a file from the process that forked this one. Only that process drops its own.
+/// Returns a file that this process inherited when it was forked. Only the parent drops the original.
 pub(crate) fn take_copy(file: &Fd) -> Fd {
     Fd(file.0)
 }

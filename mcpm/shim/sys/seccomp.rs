@@ -56,7 +56,7 @@ const fn ret(value: u32) -> Instruction {
 
 static FILTER: [Instruction; 11] = [
     load(ARCH),
-    // Programs of another architecture number their calls otherwise, and are not watched.
+    // Programs of another architecture have other call numbers, and are not watched.
     skip_if_equal(AUDIT_ARCH, 0, 7),
     load(NUMBER),
     skip_if_equal(CONNECT as u32, 6, 0),
@@ -137,7 +137,7 @@ impl SeccompSetup {
         const SET_FILTER: usize = 1;
         const NEW_LISTENER: usize = 8;
         let program = FilterProgram { length: FILTER.len() as u16, filter: FILTER.as_ptr() as usize };
-        // SAFETY: it names no memory. Where it fails the filter does, too.
+        // SAFETY: the call takes no pointer. If it fails, installing the filter fails, too.
         let _ = unsafe { call(PRCTL, [NO_NEW_PRIVILEGES, 1, 0, 0, 0, 0]) };
         // SAFETY: the kernel reads that many instructions there.
         let made = unsafe { call(SECCOMP, [SET_FILTER, NEW_LISTENER, &raw const program as usize, 0, 0, 0]) };
@@ -153,7 +153,7 @@ impl SeccompSetup {
     pub(crate) fn into_listener(self, process: i32) -> Option<SeccompListener> {
         const CLOEXEC: usize = 0x4000_0000;
         let Self { ours, childs } = self;
-        // Otherwise the end of the stream would never arrive.
+        // If this process kept that end open, it would never see the end of the stream.
         drop(childs);
         let (mut byte, mut control) = (0, ControlMessage::of(-1));
         with_message(&mut byte, &mut control, |message| {
@@ -161,8 +161,8 @@ impl SeccompSetup {
             unsafe { call(RECVMSG, [ours.arg(), message, CLOEXEC, 0, 0, 0]) }.ok()
         })
         .filter(|count| *count == 1 && control.file >= 0)?;
-        // Restrictions of a single process show later. Security modules restrict every process, as Yama's
-        // `ptrace_scope` does.
+        // Whether the memory of processes can be opened at all: security modules, such as Yama with `ptrace_scope`, may
+        // forbid it for every process. A restriction of a single process is found later.
         let redirects = matches!(ProcessMemory::open(process as u32), Ok(_) | Err(Errno::NO_PROCESS));
         Some(SeccompListener { file: Fd(control.file), redirects, complained: Cell::new(!redirects) })
     }
@@ -218,7 +218,7 @@ impl SeccompListener {
         unsafe { call(IOCTL, [self.file.arg(), RECEIVE, &raw mut notice as usize, 0, 0, 0]) }.ok()?;
         let attempt = self.inspect_call(&notice);
         let answer = SeccompResponse { id: notice.id, value: 0, error: 0, flags: CONTINUE };
-        // SAFETY: the kernel reads an answer of that size there. A process that is gone needs none.
+        // SAFETY: the kernel reads an answer of that size there. A process that is gone needs no answer.
         let _ = unsafe { call(IOCTL, [self.file.arg(), SEND, &raw const answer as usize, 0, 0, 0]) };
         attempt
     }
@@ -274,7 +274,7 @@ impl SeccompListener {
 struct ProcessMemory(Fd);
 
 impl ProcessMemory {
-    /// Opens it for reading and writing; both need the same permission.
+    /// Opens the memory of a process for reading and writing; both need the same permission.
     fn open(process: u32) -> Result<Self> {
         const READ_WRITE: usize = 2;
         const HERE: usize = -100_isize as usize;
@@ -341,7 +341,7 @@ fn format_address(address: &[u8]) -> Option<Vec<u8>> {
     match u16::from_ne_bytes(*family) {
         IPV4 => {
             let bytes: &[u8; 4] = rest.first_chunk()?;
-            // Of the machine's own network there is loopback.
+            // Loopback addresses and the unspecified address are inside the container.
             if bytes[0] == 127 || bytes == &[0; 4] {
                 return None;
             }

@@ -54,7 +54,7 @@ struct UnixAddress {
 }
 
 fn socket(family: usize, kind: usize) -> Result<Fd> {
-    // SAFETY: it names no memory.
+    // SAFETY: the call takes no pointer.
     unsafe { call(number::SOCKET, [family, kind | CLOEXEC, 0, 0, 0, 0]) }.map(opened)
 }
 
@@ -76,7 +76,7 @@ fn bound(kind: usize, place: SocketAddress) -> Result<Fd> {
 /// Listens for connections.
 pub(crate) fn listen(place: SocketAddress) -> Result<Fd> {
     let fd = bound(STREAM, place)?;
-    // SAFETY: it names no memory.
+    // SAFETY: the call takes no pointer.
     unsafe { call(number::LISTEN, [fd.arg(), BACKLOG, 0, 0, 0, 0]) }?;
     Ok(fd)
 }
@@ -88,10 +88,10 @@ pub(crate) fn bind_udp(place: SocketAddress) -> Result<Fd> {
 
 /// Accepts a connection, and returns its local address.
 pub(crate) fn accept(listener: &Fd) -> Result<(Fd, SocketAddress)> {
-    // SAFETY: no address is asked for.
+    // SAFETY: no address is requested.
     let fd =
         unsafe { call(number::ACCEPT4, [listener.arg(), 0, 0, CLOEXEC | NONBLOCK, 0, 0]) }.map(opened)?;
-    // Without it bytes are only late.
+    // Without this option, bytes are only delayed.
     let _ = set(&fd, SOL_TCP, NO_DELAY);
     let mut address = InetAddress::NONE;
     let mut size = InetAddress::SIZE as u32;
@@ -102,7 +102,7 @@ pub(crate) fn accept(listener: &Fd) -> Result<(Fd, SocketAddress)> {
     Ok((fd, address.place()))
 }
 
-/// Begins to connect in this container; the connection is writable when that is decided.
+/// Begins to connect within this container; the connection becomes writable when it has succeeded or failed.
 pub(crate) fn connect(place: SocketAddress) -> Result<Fd> {
     let fd = socket(IPV4, STREAM | NONBLOCK)?;
     let _ = set(&fd, SOL_TCP, NO_DELAY);
@@ -173,14 +173,14 @@ fn bound_unix(kind: usize, place: &[u8]) -> Result<Fd> {
 /// Listens on an unused Unix address.
 pub(crate) fn listen_unix(place: &[u8]) -> Result<Fd> {
     let fd = bound_unix(STREAM | NONBLOCK, place)?;
-    // SAFETY: it names no memory.
+    // SAFETY: the call takes no pointer.
     unsafe { call(number::LISTEN, [fd.arg(), BACKLOG, 0, 0, 0, 0]) }?;
     Ok(fd)
 }
 
 /// Accepts a connection to a Unix socket.
 pub(crate) fn accept_unix(listener: &Fd) -> Result<Fd> {
-    // SAFETY: no address is asked for.
+    // SAFETY: no address is requested.
     unsafe { call(number::ACCEPT4, [listener.arg(), 0, 0, CLOEXEC | NONBLOCK, 0, 0]) }.map(opened)
 }
 
@@ -272,6 +272,6 @@ pub(crate) fn is_closed_by_peer(socket: &Fd) -> bool {
 
 /// Ends the sending direction.
 pub(crate) fn shutdown_write(fd: &Fd) {
-    // SAFETY: it names no memory. A connection that is gone needs no end.
+    // SAFETY: the call takes no pointer. If the connection is gone, there is nothing to end.
     let _ = unsafe { call(number::SHUTDOWN, [fd.arg(), 1, 0, 0, 0, 0]) };
 }

@@ -2,7 +2,7 @@
 
 use core::arch::{asm, global_asm};
 
-// The kernel leaves the count of arguments on the stack and expects nothing of its alignment.
+// The kernel leaves the number of arguments on the stack; the code makes no assumption about its alignment.
 global_asm!(
     ".globl _start",
     "_start:",
@@ -99,11 +99,11 @@ pub(super) const AUDIT_ARCH: u32 = 0xc000_003e;
 /// Makes a system call.
 ///
 /// # Safety
-/// The arguments must be what that call expects; memory it is pointed to must be valid for it.
+/// The arguments must be those that the call expects; memory that they point to must be valid for the call.
 pub(super) unsafe fn syscall(number: usize, args: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: the instruction changes these registers and the memory that the arguments name, which the caller
-    // answers for.
+    // SAFETY: the instruction changes these registers and the memory that the arguments point to, which the caller
+    // guarantees to be valid.
     unsafe {
         asm!(
             "syscall",

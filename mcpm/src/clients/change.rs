@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// A file of a client and the record, which nobody else changes.
+/// A client's file and the record of entries, both locked against changes by other processes.
 #[derive(Debug)]
 pub(super) struct FileChange {
     client: &'static ClientFormat,
@@ -28,9 +28,9 @@ pub(super) struct FileChange {
 pub(super) struct NewEntry<'a> {
     pub(super) workload: &'a str,
     pub(super) url: Option<&'a str>,
-    /// The folder of the project whose file it is.
+    /// The folder of the project that the file belongs to; `None` for the user's file.
     pub(super) project: Option<PathBuf>,
-    /// What was at the place of the entry.
+    /// How the place of the entry looked before.
     pub(super) origin: Option<Origin>,
     /// The entry that it replaces.
     pub(super) import: Option<ImportRecord>,
@@ -98,14 +98,14 @@ impl FileChange {
         let recorded = &mut self.record.files[at];
         let earlier = recorded.entries.insert(entry.workload.to_owned(), entry.url.map(str::to_owned));
         recorded.imported.extend(entry.import.map(|import| (entry.workload.to_owned(), import)));
-        // A new entry is recorded first: one that is recorded and missing does no harm. One that changes is written
-        // first: it is known by its new URL, too.
+        // A new entry is recorded before it is written: a recorded entry that is missing does no harm. A changed entry
+        // is written before it is recorded: mcpm recognizes it by its new URL, too.
         if earlier.is_none() {
             self.locked.save(&self.record)?;
         }
         if self.text() != Some(text) {
             self.file.write(text, is_shared).inspect_err(|_| {
-                // The file may have been replaced before the error.
+                // The file may have been replaced although an error was returned.
                 if earlier.is_none() && !self.file.has_become(text) {
                     // The first error is the one to report.
                     let _ = self.locked.save(&before);
@@ -125,7 +125,8 @@ impl FileChange {
         })
     }
 
-    /// Writes a file from which the entry of a workload is gone, and forgets the entry. Returns the path of the file.
+    /// Writes the text of a file without the entry of a workload, and removes the entry from the record. Returns the
+    /// path of the file.
     pub(super) fn forget(mut self, text: &str, workload: &str) -> Result<PathBuf> {
         if self.text() != Some(text) {
             self.file.write(text, false)?;
@@ -149,8 +150,8 @@ pub(super) fn map_of(client: &ClientFormat, text: &str) -> &'static [&'static st
     client.other_map.filter(|map| has(map).is_some()).unwrap_or(client.map)
 }
 
-/// Whether a file has the entry that a workload should have replaced: mcpm ended after it had recorded this, and before
-/// it wrote the file.
+/// Whether a file still has the entry that a workload should have replaced, because mcpm ended after it had recorded
+/// the replacement and before it wrote the file.
 pub(super) fn is_in_file(
     client: &ClientFormat,
     text: &str,
@@ -161,7 +162,7 @@ pub(super) fn is_in_file(
     edit::entry_text(client.syntax, text, place).is_some_and(|found| is_text_of(found, &import.text))
 }
 
-/// Whether a text is a recorded one, whatever its secrets are.
+/// Whether a text equals a recorded text, whatever values its secrets have.
 fn is_text_of(text: &str, recorded: &str) -> bool {
     let (before, after) = REFERENCE;
     let mut parts = recorded.split(before);

@@ -31,7 +31,7 @@ impl ConfigFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// `InvalidOption` for what cannot be edited; `Io`.
+    /// `InvalidOption` for a file that cannot be edited; `Io`.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let found = match fs::symlink_metadata(path) {
             Ok(found) => found,
@@ -69,7 +69,7 @@ impl ConfigFile {
         self.text.as_deref()
     }
 
-    /// Writes the file. `shared` is for a new file that is not the user's alone.
+    /// Writes the file. `shared` is whether a new file is readable for others, too.
     ///
     /// # Errors
     /// `Io`, also if the file has changed since it was read.

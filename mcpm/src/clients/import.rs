@@ -11,7 +11,7 @@ use crate::{
     redact::is_secret_name,
 };
 
-/// What makes an entry impossible to import.
+/// A result whose error says why an entry cannot be imported.
 type Refusal<T> = Result<T, String>;
 
 /// Converts an entry.
@@ -204,7 +204,7 @@ impl Import<'_> {
             };
             let mut value = || value.clone().or_else(|| args.next().cloned()).unwrap_or_default();
             let Some(name) = flag.strip_prefix("--").or_else(|| flag.strip_prefix('-')) else {
-                // Not a server of the registry with that name.
+                // The prefix prevents that the name is looked up in the registry.
                 self.options.push(("server", format!("image:{}", plain(arg)?)));
                 for arg in args {
                     self.options.push(("args", plain(arg)?));
@@ -290,7 +290,7 @@ impl Import<'_> {
     }
 }
 
-/// Fields that are converted, and those that say nothing of what runs.
+/// Fields that are converted, and fields that do not affect what runs.
 const KNOWN_FIELDS: [&str; 13] = [
     "url",
     "httpUrl",
@@ -307,7 +307,7 @@ const KNOWN_FIELDS: [&str; 13] = [
     "displayName",
 ];
 
-/// Whether a field might as well be left out.
+/// Whether a field has an empty value, so that it has no effect.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -324,7 +324,7 @@ fn changes_source(name: &str) -> bool {
     ["NPM_CONFIG_", "UV_", "PIP_", "DOCKER_", "CONTAINER_HOST"].iter().any(|start| name.starts_with(start))
 }
 
-/// A text that refers to no variable: arguments and URLs are shown and stored in plain text.
+/// Returns a text if it refers to no variable: arguments and URLs are shown and stored in plain text.
 fn plain(text: &str) -> Refusal<String> {
     if text.contains("${") || text.contains("{env:") || text.contains("{file:") || is_bare_reference(text) {
         let shown = "it refers to a variable in an argument or a URL, where mcpm stores values in plain text";

@@ -134,9 +134,10 @@ impl Clients {
 
     /// Writes the entry of a workload, or brings it up to date.
     ///
-    /// # Errors `InvalidOption` for an unknown client, and for a file that cannot be edited, which is left as it is;
-    /// `NotFound` when the client is not installed; `NameTaken` when the file has an entry of that name which mcpm has
-    /// not written; `Unsupported` when the client cannot read a token from a variable; `Io`, also when another program
+    /// # Errors
+    /// `InvalidOption` for an unknown client, and for a file that cannot be edited, which is left as it is; `NotFound`
+    /// when the client is not installed; `NameTaken` when the file has an entry of that name which mcpm has not
+    /// written; `Unsupported` when the client cannot read a token from a variable; `Io`, also when another program
     /// changes the file meanwhile.
     pub fn add(&self, client: &str, target: &ClientTarget, options: &EntryOptions) -> Result<WrittenEntry> {
         let client = locate::client(client)?;
@@ -181,8 +182,9 @@ impl Clients {
     /// Removes the entry of a workload, which need not exist any more. An entry that somebody else has changed stays in
     /// the file. Returns the file.
     ///
-    /// # Errors `InvalidOption` for an unknown client, and for a file that cannot be edited, which is left as it is;
-    /// `NotFound` when mcpm has written no such entry; `Io`, also when another program changes the file meanwhile.
+    /// # Errors
+    /// `InvalidOption` for an unknown client, and for a file that cannot be edited, which is left as it is; `NotFound`
+    /// when mcpm has written no such entry; `Io`, also when another program changes the file meanwhile.
     pub fn remove(&self, client: &str, workload: &str, project: Option<&Path>) -> Result<PathBuf> {
         let client = locate::client(client)?;
         let path = self.file(client, project)?;
@@ -229,7 +231,7 @@ impl Clients {
             }
             let fields = vec![(http.url, FieldValue::Text(url.to_owned()))];
             let new = edit::update(client.syntax, text, place, &fields).map_err(problem)?;
-            // First the file: an entry with the new URL is known by that, too.
+            // The file is written before the record: mcpm recognizes an entry with the new URL, too.
             if text != new {
                 config.write(&new, false)?;
             }

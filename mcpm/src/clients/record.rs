@@ -114,7 +114,7 @@ impl LockedRecord {
     /// Waits until no other process changes files of clients, which takes milliseconds.
     ///
     /// # Errors
-    /// `Io`, also when one does not come to an end.
+    /// `Io`, also when another process holds the lock for too long.
     pub(super) fn lock(state_dir: &Path) -> Result<Self> {
         let folder = state_dir.join("clients");
         create_folders(&folder).map_err(|error| file_error("make", &folder, error))?;
@@ -135,7 +135,7 @@ impl LockedRecord {
         replace(&path, &encode(record, FORMAT_VERSION)?).map_err(|error| file_error("write", &path, error))
     }
 
-    /// Keeps a copy of a file that is about to be changed, and removes the oldest ones.
+    /// Keeps a copy of a file that is about to be changed, and removes its oldest copies.
     pub(super) fn back_up(&self, client: &str, path: &Path, text: &str) -> Result<PathBuf> {
         let folder = self.folder.join("backups");
         let failed = |error| file_error("write", &folder, error);

@@ -27,7 +27,7 @@ pub(super) struct ClientFormat {
     pub(super) project: &'static [&'static str],
     /// Folders and files that show that the client is installed, besides the folder of its file.
     pub(super) signs: &'static [&'static str],
-    /// Programs that show the same.
+    /// Programs that show that the client is installed.
     pub(super) programs: &'static [&'static str],
     /// The form of an entry with a URL, for servers that speak streamable HTTP; `None` if the client starts commands only.
     pub(super) http: Option<HttpFormat>,
@@ -72,7 +72,7 @@ pub(super) enum TokenReference {
     Unsupported,
 }
 
-/// The form that most clients have taken over from Claude Desktop.
+/// The format that most clients have adopted from Claude Desktop.
 const COMMAND: CommandFormat =
     CommandFormat { fixed: &[], program: "command", args: Some("args"), env: "env" };
 const TYPED_COMMAND: CommandFormat = CommandFormat { fixed: &[("type", Fixed::Text("stdio"))], ..COMMAND };

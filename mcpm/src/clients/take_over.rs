@@ -38,7 +38,7 @@ impl Clients {
             .collect())
     }
 
-    /// Replaces an entry by that of a workload, which was started from the entry.
+    /// Replaces an entry with that of a workload which was started from the entry.
     ///
     /// # Errors
     /// Those of [`add`](Self::add); `Io` also when the entry is not the one that the workload was started from.
@@ -120,8 +120,9 @@ impl Clients {
     /// Puts an entry back that was replaced by that of a workload. `secrets` has the values of its secrets. Returns the
     /// file.
     ///
-    /// # Errors `NotFound` when the workload has replaced no entry, or a secret is missing; `InvalidOption` for a file
-    /// that cannot be edited, or when somebody else has changed the entry of the workload.
+    /// # Errors
+    /// `NotFound` when the workload has replaced no entry, or a secret is missing; `InvalidOption` for a file that
+    /// cannot be edited, or when somebody else has changed the entry of the workload.
     pub fn put_back(
         &self,
         client: &str,
@@ -163,20 +164,21 @@ fn reference(name: &str) -> String {
     format!("{}{name}{}", REFERENCE.0, REFERENCE.1)
 }
 
-/// A secret as it is written in a string with escapes.
+/// A secret, escaped as in a quoted string.
 fn escaped(value: &str) -> String {
     let quoted = Value::from(value).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Replaces secrets by references.
+/// Replaces secrets with references.
 fn hide(text: &str, secrets: &BTreeMap<String, Secret>) -> String {
     secrets.iter().fold(text.to_owned(), |text, (name, secret)| {
         text.replace(&escaped(secret.expose()), &reference(name))
     })
 }
 
-/// Replaces references by secrets, in the opposite order: a reference may contain the value of a later one.
+/// Replaces references with secrets, in the opposite order of [`hide`]: a reference may contain the value of a later
+/// secret.
 fn reveal(text: &str, secrets: &BTreeMap<String, Secret>) -> String {
     secrets.iter().rev().fold(text.to_owned(), |text, (name, secret)| {
         text.replace(&reference(name), &escaped(secret.expose()))

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::options::{ProxyMode, Secret};
 
-/// A workload, as clients reach it.
+/// A workload, with what an entry says about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientTarget {
     /// Its name, which becomes the name of the entry.

@@ -14,7 +14,7 @@ use crate::{
 pub enum EgressDecision {
     /// The connection was opened.
     Allowed {
-        /// The host as the server named it.
+        /// The host, as the server named it.
         host: Host,
         /// The port.
         port: u16,
@@ -48,7 +48,7 @@ pub enum Rule {
     LoopbackAddress,
     /// The address belongs to this machine.
     OwnAddress,
-    /// The address is connection-local.
+    /// The address is link-local.
     LinkLocalAddress,
     /// The address belongs to a private network.
     PrivateAddress,
@@ -87,7 +87,7 @@ impl Rule {
 }
 
 impl Rule {
-    /// Returns the reason in the catalogue with that name.
+    /// Returns the reason with that name in the catalogue of reasons.
     pub const fn reason(self) -> Reason {
         match self {
             Self::NoNetwork => Reason::NoNetwork,
@@ -117,15 +117,15 @@ impl fmt::Display for Rule {
 /// A denied connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EgressDenial {
-    /// The host as the server named it.
+    /// The host, as the server named it.
     pub host: Host,
     /// The port; `None` for a lookup.
     pub port: Option<u16>,
     /// The address that caused the denial.
     pub address: Option<IpAddr>,
-    /// The rule that denied it.
+    /// The rule that denied the connection.
     pub rule: Rule,
-    /// The smallest change that would allow it.
+    /// The smallest change that would allow the connection.
     pub fix: String,
     /// The id for `mcpm explain`.
     pub id: String,
@@ -147,7 +147,7 @@ impl EgressDenial {
         denial
     }
 
-    /// Returns what is stored of it.
+    /// Returns the record that is stored for `mcpm explain`.
     pub(crate) fn to_record(&self, recent: &DenialLog) -> Option<DenialRecord> {
         let id = DenialId::parse(&self.id)?;
         let mut refused = recent

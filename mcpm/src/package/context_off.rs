@@ -1,4 +1,5 @@
-//! Stub for builds without the Cargo feature `docker`: build contexts cannot be written.
+//! Stub for builds without a container runtime (Cargo features `builtin` and `docker`): build contexts cannot be
+//! written.
 
 use std::path::Path;
 

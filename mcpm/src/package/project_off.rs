@@ -1,4 +1,4 @@
-//! Stub for builds without the Cargo feature `docker`: local projects cannot be read.
+//! Stub for builds without a container runtime (Cargo features `builtin` and `docker`): local projects cannot be read.
 
 use std::{convert::Infallible, path::Path};
 

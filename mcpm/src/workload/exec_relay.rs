@@ -20,13 +20,13 @@ use crate::{
 
 /// The command-line argument of a relaying shim.
 const RELAY_COMMAND: &str = "carry";
-/// Pauses before the relaying process is restarted.
+/// The shortest pause before the relaying process is restarted; it grows up to `MAX_BACKOFF`.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(50);
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
 /// A process that ran for this long resets the pause.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// The folder of the shim in the copied archive.
+/// Returns the folder of the container into which the shim is copied; `None` if the shim is mounted.
 fn shim_volume(spec: &ContainerSpec) -> Option<&str> {
     spec.entry.as_ref().and_then(|entry| entry.volume.as_deref())
 }

@@ -132,7 +132,7 @@ pub(super) fn remove(text: &str, path: EntryPath<'_>, origin: Option<&Origin>) -
     let Some(root) = root(text)? else { return Ok(text.to_owned()) };
     let objects = chain(&root, path.map)?;
     let keys: Vec<&str> = path.map.iter().copied().chain([path.name]).collect();
-    // The outermost object that nothing else is in was made for the entry.
+    // An object that was created for the entry is removed with it, unless it contains something else by now.
     let (made, inside) = match origin {
         Some(Origin::Blank(_)) => (0, None),
         Some(Origin::Object { depth, inside }) => (*depth, inside.as_deref()),
@@ -180,7 +180,7 @@ struct Style {
     lines: bool,
 }
 
-/// The text of a property whose value is the entry, inside of objects for the outer keys.
+/// The text of a property whose value is the entry, inside objects for the outer keys.
 fn property(outer: &[&str], name: &str, fields: &Fields, style: &Style, indent: &str) -> String {
     let deeper = format!("{indent}{}", style.unit);
     match outer.split_first() {

@@ -80,7 +80,7 @@ pub(super) fn update(syntax: Syntax, text: &str, path: EntryPath<'_>, fields: &F
     Ok(format!("{bom}{new}"))
 }
 
-/// A value with the other pairs of the map that is found in its place.
+/// A value, completed with the other pairs of the map that the file has in its place.
 fn with_pairs(found: Option<&Value>, name: &str, value: &FieldValue) -> EditResult<FieldValue> {
     let (FieldValue::Map(map), Some(Value::Object(found))) = (value, found) else { return Ok(value.clone()) };
     let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
@@ -120,8 +120,8 @@ pub(super) fn swap_back(
     exchange(syntax, text, current, earlier, &Fields::new(), Some(earlier_text)).map(|(text, _)| text)
 }
 
-/// Puts an entry in the place of another one: that of `fields`, or one whose text is given. Returns the text, and that
-/// of the other entry.
+/// Puts an entry, given as fields or as text, in the place of another one. Returns the text of the file, and that of
+/// the replaced entry.
 fn exchange(
     syntax: Syntax,
     text: &str,
@@ -210,7 +210,7 @@ pub(super) fn entry(syntax: Syntax, text: &str, path: EntryPath<'_>) -> EditResu
     Ok(entries(syntax, text, path.map)?.remove(path.name))
 }
 
-/// Whether nothing is left in a file but the text around values.
+/// Whether a file contains no value: only white space, or an empty JSON object.
 pub(super) fn is_blank(syntax: Syntax, text: &str) -> bool {
     match syntax {
         Syntax::Json => text.trim().is_empty() || text.trim() == "{}",

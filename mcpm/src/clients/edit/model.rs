@@ -16,7 +16,7 @@ pub(in crate::clients) enum FieldValue {
 /// The fields of an entry, in the order in which they are written.
 pub(in crate::clients) type Fields = Vec<(&'static str, FieldValue)>;
 
-/// What an edit found that it cannot handle, as a part of a sentence about the file.
+/// A result whose error says what an edit cannot handle, as a part of a sentence about the file.
 pub(in crate::clients) type EditResult<T> = Result<T, String>;
 
 /// How the place of the first entry looked before, so that removing the last one restores it.

@@ -35,7 +35,7 @@ pub(super) fn quote(text: &str) -> String {
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
-/// A value on one line. JSON, TOML and YAML differ only in how a map has its keys and what follows them.
+/// A value on one line. JSON, TOML and YAML differ only in how keys are written and what follows a key.
 pub(super) fn inline(value: &FieldValue, key: impl Fn(&str) -> String, assign: &str) -> String {
     match value {
         FieldValue::Text(text) => quote(text),

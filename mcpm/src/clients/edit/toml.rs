@@ -203,7 +203,7 @@ fn block(text: &str, header: Range<usize>, table: &Table) -> Range<usize> {
     let mut start = line_start(text, header.start);
     let newline = newline(text);
     let before = |start: usize| text[..start].strip_suffix(newline);
-    // `add` has separated it by an empty line, and from a last line without an ending by another line ending.
+    // `add` has separated the entry by an empty line, and has added a line ending if the last line had none.
     let has_no_ending = line_end(text, last) == text.len();
     for _ in 0..=usize::from(has_no_ending) {
         start = match before(start) {

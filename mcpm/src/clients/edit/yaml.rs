@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
         let node = self.node(event, range, depth + 1)?;
         match &node {
             Some(node) if !node.range.is_empty() => *end = node.range.end.max(*end),
-            // The end of a block is where the next token begins, that of `{` and `[` is a bracket.
+            // A block collection ends where the next token begins; a collection in `{}` or `[]` ends with its bracket.
             None if at.len() == 1 => *end = at.end,
             _ => {}
         }
@@ -240,7 +240,7 @@ fn key(name: &str) -> String {
     scalar(name)
 }
 
-/// A string, in quotes unless it is a word that can be nothing else.
+/// A string, in quotes unless it is a word that YAML can only read as a string.
 fn scalar(text: &str) -> String {
     let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));

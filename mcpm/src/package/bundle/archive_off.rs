@@ -1,4 +1,4 @@
-//! Stub for builds without a container runtime: bundles cannot be read.
+//! Stub for builds without a container runtime (Cargo features `builtin` and `docker`): bundles cannot be read.
 
 use std::{convert::Infallible, path::Path};
 

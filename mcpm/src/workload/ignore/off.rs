@@ -1,4 +1,5 @@
-//! Stub for builds without the Cargo feature `docker`: ignored files in mounts cannot be hidden.
+//! Stub for builds without a container runtime (Cargo features `builtin` and `docker`): ignored files in mounts cannot
+//! be hidden.
 
 use std::path::{Path, PathBuf};
 

@@ -46,7 +46,7 @@ pub(in crate::workload) fn check(request: &WorkloadRequest) -> Result<()> {
     check_proxy(request)
 }
 
-/// Resolves a workload in a container.
+/// Resolves a workload with a remote server.
 pub(in crate::workload) fn resolve(
     request: &WorkloadRequest,
     url: &RemoteUrl,

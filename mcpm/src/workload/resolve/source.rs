@@ -10,7 +10,7 @@ use crate::{
     workload::WorkloadName,
 };
 
-/// The reference of the image.
+/// What the server argument names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::workload) enum ServerSource {
     /// A container image.
