@@ -26,8 +26,8 @@ use crate::rate_limit::LogLimit;
 pub(crate) const MEMORY_BUDGET_BYTES: usize = 48 << 20;
 /// Most bytes by which small accounts may exceed the budget, together.
 const RESERVE: usize = 16 << 20;
-/// An account may hold this fraction of the rest of the reserve: 64 KiB at first, and less when hundreds of accounts
-/// do so.
+/// An account may hold one part in this many of the rest of the reserve: 64 KiB at first, and less when hundreds of
+/// accounts use the reserve.
 const PARTS: usize = 256;
 /// A message or body up to this size is not charged: connections and calls are limited in number.
 const MAX_UNRESERVED_BYTES: usize = 16 << 10;
@@ -35,7 +35,7 @@ const MAX_UNRESERVED_BYTES: usize = 16 << 10;
 /// The budget of this process: it protects the memory of the process, however many proxies run in it.
 static BUDGET: Budget = Budget::new(MEMORY_BUDGET_BYTES);
 
-/// Whether bytes are too few to be charged while they are written.
+/// Whether bytes are so few that they are not charged while they are written.
 pub(crate) fn is_small(bytes: &Bytes) -> bool {
     bytes.len() <= MAX_UNRESERVED_BYTES
 }
@@ -136,7 +136,7 @@ impl Account {
         self.budget.used.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Charges bytes on their way to a client until the connection has written them. They were charged before in
+    /// Charges bytes on their way to a client until the connection has written them. They were already charged in
     /// another form, so there is room.
     pub(crate) fn reserve_until_dropped(self: &Arc<Self>, bytes: Bytes) -> Bytes {
         if is_small(&bytes) {

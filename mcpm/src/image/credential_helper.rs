@@ -20,9 +20,9 @@ use tokio::{
 use super::login::Credentials;
 use crate::{Error, ErrorKind, Result};
 
-/// Long enough for a key store that asks the user to unlock it.
+/// How long a helper may run: long enough for a key store that asks the user to unlock it.
 const HELPER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Larger than any login.
+/// Most bytes that are read from a helper, more than any login has.
 const MAX_OUTPUT_BYTES: u64 = 64 * 1024;
 /// The output of every helper that has no login for the server.
 const NOT_FOUND: &[u8] = b"credentials not found in native keychain";
@@ -32,14 +32,14 @@ const TOKEN_USER: &str = "<token>";
 /// Where helper programs are.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HelperFolders {
-    /// Folders written as in `PATH`, and used instead of it.
+    /// Folders in the format of `PATH`, which are searched instead of `PATH`.
     pub(super) path: Option<OsString>,
-    /// Folders that are searched after those of `PATH`.
+    /// Folders that are searched afterwards.
     pub(super) others: Vec<PathBuf>,
 }
 
 impl HelperFolders {
-    /// Starts a program that is in one of the folders.
+    /// Starts a program from one of the folders.
     fn start(&self, program: &str) -> io::Result<Child> {
         let missing = match self.spawn(Path::new(program)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => error,
@@ -78,7 +78,7 @@ pub(super) async fn get(name: &str, server: &str, folders: &HelperFolders) -> Re
     let mut child = folders.start(&program).map_err(|error| failed("cannot be started").source(error))?;
     let talk = async {
         if let Some(mut stdin) = child.stdin.take() {
-            // A helper that does not read fails by its output.
+            // If the helper does not read its input, its output shows the failure.
             let _ = stdin.write_all(server.as_bytes()).await;
         }
         let mut output = Vec::new();

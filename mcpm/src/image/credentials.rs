@@ -31,8 +31,8 @@ pub struct CredentialStore {
 }
 
 impl CredentialStore {
-    /// Looks in Docker's `config.json`, then in Podman's `auth.json`, which is below the runtime folder on Linux, and
-    /// below the configuration folder on macOS and for logins that outlive a session.
+    /// Looks in Docker's `config.json`, then in Podman's `auth.json`. That file is below the runtime folder on Linux;
+    /// on macOS, and for logins that outlive a session, it is below the configuration folder.
     pub fn new(settings: &EngineSettings) -> Self {
         let docker = settings.docker_config_dir.iter().map(|dir| dir.join("config.json"));
         let podman = settings.runtime_dir.iter().chain(&settings.config_home);

@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-/// The first part is a domain when it could not be a namespace, or is `localhost`.
+/// Splits off the domain: the first part of a name is a domain if it cannot be a namespace, or is `localhost`.
 pub(super) fn split_domain(name: &str) -> (Option<&str>, &str) {
     match name.split_once('/') {
         Some((first, path))
@@ -16,7 +16,7 @@ pub(super) fn split_domain(name: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Tells whether it is a host name or address, with an optional port.
+/// Tells whether a text is a host name or an address, with an optional port.
 pub(super) fn is_domain(domain: &str) -> bool {
     let (host, port) = match domain.rsplit_once(':') {
         // The last colon of `[::1]` is not followed by a port.
@@ -64,7 +64,7 @@ fn is_path_component(part: &str) -> bool {
         })
 }
 
-/// Tells whether it is a valid tag.
+/// Tells whether a text is a valid tag.
 pub(super) fn is_tag(tag: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     tag.len() <= 128
@@ -72,7 +72,7 @@ pub(super) fn is_tag(tag: &str) -> bool {
         && tag.bytes().all(|byte| is_word(byte) || byte == b'.' || byte == b'-')
 }
 
-/// Tells whether it is a valid digest.
+/// Tells whether a text is a valid digest.
 pub(super) fn is_digest(digest: &str) -> bool {
     let Some((algorithm, hex)) = digest.split_once(':') else { return false };
     let long_enough = match algorithm {
@@ -87,7 +87,7 @@ pub(super) fn is_digest(digest: &str) -> bool {
         && hex.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-/// Errors are one line, whatever was typed.
+/// Makes a text one line for an error, whatever the user typed.
 pub(super) fn one_line(text: &str) -> String {
     text.chars().take(300).flat_map(char::escape_debug).collect()
 }

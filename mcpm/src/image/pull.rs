@@ -46,8 +46,8 @@ pub async fn ensure(
     }
 }
 
-/// Whether an image cannot be had because its registry cannot be reached or does not have it, and not because of what was
-/// received, such as content with another digest.
+/// Whether an image is unavailable because its registry cannot be reached or does not have the image, and not because
+/// the registry sent something invalid, such as content with another digest.
 pub(crate) fn is_unavailable(error: &Error) -> bool {
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
     error.kind() == ErrorKind::ImageUnavailable

@@ -14,7 +14,7 @@ use crate::runtime::{
     LogChunk, LogOptions, UntaggedImage,
 };
 
-/// A runtime that only knows images: one here, perhaps, and one in the registry, perhaps.
+/// A runtime that only has images: optionally one on this machine, and optionally one in the registry.
 #[derive(Debug)]
 struct Images {
     here: bool,
@@ -114,7 +114,7 @@ impl Runtime for Images {
     }
 }
 
-/// Returns the image that is used, whether there is a warning, and how often was pulled.
+/// Returns the image that is used, whether there is a warning, and how often the image was pulled.
 async fn run_ensure(
     text: &str,
     here: bool,

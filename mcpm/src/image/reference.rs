@@ -127,7 +127,7 @@ impl ImageReference {
     /// `ghcr.io/org/server`.
     pub fn familiar_name(&self) -> String {
         let short = self.familiar_path();
-        // A path on Docker Hub may look like one on another registry.
+        // The shortened path may look like a name on another registry.
         let is_same = || Self::parse(short).is_ok_and(|again| again.same_repository(self));
         if self.registry == DEFAULT_REGISTRY && is_same() {
             short.to_owned()
@@ -149,7 +149,7 @@ impl ImageReference {
             Some(namespace) => format!("{namespace}-{repository}"),
             None => repository.to_owned(),
         };
-        // Every character of a path is valid in a workload name; only the length may not be.
+        // Every character of a path is valid in a workload name; only the length may be too large.
         name.truncate(MAX_WORKLOAD_NAME_LENGTH);
         name
     }

@@ -95,7 +95,7 @@ fn familiar_names_leave_out_what_is_implied() {
     assert_eq!(parse("docker.io/o/s").familiar_name(), "o/s");
     assert_eq!(parse("ghcr.io/o/s:1").familiar_name(), "ghcr.io/o/s");
     assert_eq!(parse("localhost/library/s").familiar_name(), "localhost/library/s");
-    // Read again, each of these would be of another registry, or no name.
+    // If these were shortened and parsed again, they would name another registry, or be invalid.
     assert_eq!(parse("docker.io/ghcr.io/o/s").familiar_name(), "docker.io/ghcr.io/o/s");
     assert_eq!(parse("docker.io/localhost/s").familiar_name(), "docker.io/localhost/s");
     let id = "0".repeat(64);

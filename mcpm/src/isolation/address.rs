@@ -92,17 +92,18 @@ pub(super) fn is_local_address(address: IpAddr) -> bool {
     is_local_address_by(address, UdpSocket::bind((any, 0)))
 }
 
-/// Checks it with an unused socket, or the error of creating one.
+/// Checks an address with an unused socket. `socket` may be the error of creating it.
 fn is_local_address_by(address: IpAddr, socket: io::Result<UdpSocket>) -> bool {
     let socket = match socket {
         Ok(socket) => socket,
-        // Without the address family, it is not local. After any other error, such as too many open files, it may be.
+        // If the machine does not support the address family, the address is not local. After any other error, such as
+        // too many open files, it may be.
         Err(error) => {
             let errno = error.raw_os_error().map(Errno::from_raw_os_error);
             return !matches!(errno, Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL));
         }
     };
-    // The kernel returns the source address for it; a local address is its own source.
+    // The kernel chooses the source address for this destination; a local address is its own source.
     let from = socket.connect(SocketAddr::new(address, 9)).and_then(|()| socket.local_addr());
     from.is_ok_and(|from| from.ip() == address)
 }

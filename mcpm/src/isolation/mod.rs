@@ -83,7 +83,8 @@ impl std::fmt::Debug for Isolation {
 
 impl Isolation {
     /// Puts the shim for that architecture and the socket into `folder`, and serves its connections. Without a folder,
-    /// connections come through an [`ExecRelay`]. Allowed hosts are connected to through `upstream`, if it leads to them.
+    /// connections come through an [`ExecRelay`]. Connections to allowed hosts go through `upstream`, where it provides
+    /// one.
     pub(crate) fn start(
         folder: Option<(&Path, &str)>,
         spec: &IsolationSpec,
@@ -131,7 +132,8 @@ impl Isolation {
     }
 
     /// Sets the configuration of the next container of a slot: its server gets these variables, which the engine never
-    /// sees. The first container that requests them gets them, so no older one may be left.
+    /// sees. The first container that requests the configuration of the slot gets it, so no older container of the slot
+    /// may be left.
     pub(crate) fn set_config(&self, slot: usize, env: &BTreeMap<String, String>) -> Result<()> {
         let config = config::encode(&self.host_map, &self.command, env, self.recorder.is_some())?;
         // No code panics while it holds the lock.
@@ -170,7 +172,7 @@ impl Isolation {
     }
 }
 
-/// Accepts the connections of a container whose engine shares no sockets.
+/// Accepts the connections of a container whose engine cannot share sockets with this machine.
 #[derive(Clone)]
 pub(crate) struct ExecRelay(Arc<IsolationState>);
 

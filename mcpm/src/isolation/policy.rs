@@ -39,8 +39,8 @@ pub(super) struct EgressPolicy {
 struct LookupLimiter(Arc<Semaphore>);
 
 impl LookupLimiter {
-    /// Runs a lookup on a blocking thread. It cannot be cancelled there, so it counts until it ends, even if its
-    /// caller is gone.
+    /// Runs a lookup on a blocking thread. The lookup cannot be cancelled there, so it counts against the limit until
+    /// it ends, even if its caller is gone.
     async fn run_limited<T: Send + 'static>(
         &self,
         lookup: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -58,9 +58,9 @@ impl LookupLimiter {
 /// Why there is no connection.
 #[derive(Debug)]
 pub(super) enum EgressError {
-    /// It is denied.
+    /// The connection is denied.
     Denied(Box<EgressDenial>),
-    /// It is allowed, but failed.
+    /// The connection is allowed, but failed.
     Failed(String),
 }
 
@@ -172,7 +172,8 @@ impl EgressPolicy {
         }
     }
 
-    /// Only its own flag allows the gateway: other rules are about the network, and this is the machine.
+    /// Returns the addresses of the gateway, if the flag for the gateway allows them. No other rule allows the gateway,
+    /// since it leads to the machine itself and not to the network.
     fn gateway_addresses(&self, host: &Host, port: u16) -> Result<Vec<SocketAddr>, EgressDenial> {
         if !self.runtime_gateway {
             return Err(EgressDenial::new(host, Some(port), Rule::RuntimeGateway));
@@ -191,7 +192,7 @@ impl EgressPolicy {
             return if self.runtime_gateway { Ok(()) } else { denied(Rule::RuntimeGateway) };
         }
         if let Some((network, rule)) = address::special_purpose_network(address) {
-            // A rule for a wider network does not include this one.
+            // A rule for a network that is larger than this special network does not allow it.
             let vouches = |found: &HostRule| {
                 found
                     .network()

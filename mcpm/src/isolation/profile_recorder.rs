@@ -49,7 +49,8 @@ struct RecordedAccess {
 }
 
 impl ProfileRecorder {
-    /// Begins with `base`, a profile that allows no connections, so that a path that cannot be written fails at once.
+    /// Creates the file with `base`, a profile that allows no connections, so that an error in writing it is found at
+    /// once.
     ///
     /// # Errors
     /// `InvalidOption` if the file exists, because somebody may have edited it. `Io` if it cannot be written.
@@ -58,7 +59,7 @@ impl ProfileRecorder {
         match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(file.cannot_write(error)),
-            // A start that failed has recorded nothing, and may be repeated.
+            // An unchanged file is that of a failed start, which may be repeated.
             Ok(found) if found == file.text(&RecordedAccess::default())?.as_bytes() => {
                 return Ok(Self(Arc::new(file)));
             }

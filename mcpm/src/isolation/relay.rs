@@ -167,7 +167,7 @@ impl Demultiplexer {
     }
 }
 
-/// Serves a connection like one of a socket; one beyond the limit is closed.
+/// Serves a connection like one of a socket. A connection beyond the limit is closed.
 fn open_connection(
     state: &Arc<IsolationState>,
     number: u32,

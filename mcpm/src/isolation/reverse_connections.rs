@@ -42,7 +42,7 @@ impl Dial for ReverseDialer {
                 match claim(&mut connection).await {
                     Ok(b'+') => return Ok(connection),
                     Ok(_) => return Err(io::ErrorKind::ConnectionRefused.into()),
-                    // Its container has ended.
+                    // The container of this connection has ended.
                     Err(_) => {}
                 }
             }

@@ -40,8 +40,8 @@ pub(super) enum SniffedProtocol {
 
 /// Reads as many bytes as it takes to detect the protocol; the caller limits the time.
 ///
-/// The beginning of a line that may become a request line is forwarded to `server` at once, since other protocols may
-/// wait for a response to it; no server acts on it before the line ends.
+/// The beginning of a line that may become a request line is forwarded to `server` at once, since the client of another
+/// protocol may wait for a response to it. An HTTP server does not act on it before the line ends.
 pub(super) async fn sniff(
     client: &mut (impl AsyncRead + Unpin),
     server: &mut (impl AsyncWrite + Unpin),
@@ -98,7 +98,7 @@ async fn read_client_hello(client: &mut (impl AsyncRead + Unpin), mut bytes: Vec
     Ok(Sniffed { bytes, kind })
 }
 
-/// What bytes are that do not begin a handshake.
+/// The result of parsing bytes that do not begin a TLS handshake.
 #[derive(Debug, PartialEq, Eq)]
 enum HttpSniff {
     Decided(SniffedProtocol),
@@ -129,7 +129,7 @@ fn sniff_http(bytes: &[u8]) -> HttpSniff {
     let (target, version) = (words.next().unwrap_or_default(), words.next_back());
     match version.and_then(http_version) {
         Some(b"1.0" | b"1.1") => {}
-        // The name is in a part that is not parsed, such as with HTTP/2 without TLS.
+        // The name is in a part that is not parsed, for example in HTTP/2 without TLS.
         Some(_) => return HttpSniff::Decided(SniffedProtocol::Http(Vec::new())),
         // The first version of HTTP had no headers.
         None if version.is_none()

@@ -21,7 +21,7 @@ use crate::permission::Host;
 /// A callback for each decision about a connection.
 pub(crate) type OnDecision = Arc<dyn Fn(EgressDecision) + Send + Sync>;
 
-/// Connects to a host and a port by other means than directly, such as a proxy; `None` if there are none.
+/// Connects to a host and a port through a proxy; returns `None` if the connection should be direct.
 pub(crate) type Upstream =
     Arc<dyn Fn(&Host, u16) -> Option<BoxFuture<'static, io::Result<TcpStream>>> + Send + Sync>;
 

@@ -149,8 +149,8 @@ pub(super) async fn splice(
     responded.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Returns why a handshake, or the first request, does not match the connection, if so. Later data is not checked, as
-/// that is impossible within TLS.
+/// Returns the reason if a handshake, or the first request, does not match the connection. Later data is not checked,
+/// since that is impossible within TLS.
 fn server_name_denial(
     state: &IsolationState,
     host: &Host,
@@ -158,7 +158,7 @@ fn server_name_denial(
     address: SocketAddr,
     protocol: &SniffedProtocol,
 ) -> Option<EgressDenial> {
-    // A client that may connect to an address may use any name there.
+    // A client that is allowed to connect to an address may use any name with it.
     let Host::Name(name) = host else {
         return (*protocol == SniffedProtocol::Malformed)
             .then(|| EgressDenial::new(host, Some(port), Rule::ServerNameMismatch));

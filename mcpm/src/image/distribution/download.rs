@@ -21,9 +21,9 @@ use crate::{Error, ErrorKind, Result, image::Digest};
 
 /// How often a blob is requested before its download fails.
 const MAX_DOWNLOAD_ATTEMPTS: u32 = 6;
-/// The wait before the second attempt, which doubles for each further one.
+/// The wait before the second attempt; it doubles for each further attempt.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
-/// How many received chunks, of 16 KiB or less, wait to be written.
+/// Most received chunks, of 16 KiB or less, that wait to be written.
 const MAX_QUEUED_CHUNKS: usize = 64;
 
 /// A blob as its manifest describes it.
@@ -33,7 +33,7 @@ pub(crate) struct BlobDescriptor {
     pub(crate) size: u64,
 }
 
-/// What the writing thread is told.
+/// A message to the thread that writes the file.
 enum Step {
     Append(Bytes),
     /// The registry sends the blob from its beginning again.
@@ -48,10 +48,11 @@ enum Break {
 }
 
 impl ImageRepository {
-    /// Downloads a blob into an empty file, and verifies it. `received` is told how many bytes of it are there.
+    /// Downloads a blob into an empty file, and verifies it. `received` is called with the number of bytes received so
+    /// far.
     ///
     /// # Errors
-    /// `ImageUnavailable` when the registry does not have the blob, sends another one, or breaks off too often; `Io`
+    /// `ImageUnavailable` when the registry does not have the blob, sends other content, or breaks off too often; `Io`
     /// when the file cannot be written.
     pub(crate) async fn download(
         &self,
@@ -66,7 +67,7 @@ impl ImageRepository {
         let written = writing.await;
         let written =
             written.map_err(|error| Error::new(ErrorKind::Internal, "a download failed").source(error))?;
-        // A file that cannot be written ends the transfer, too, and is the cause.
+        // An error in writing the file also ends the transfer, and is then the cause to report.
         let digest = written.map_err(|error| {
             Error::new(ErrorKind::Io, format!("cannot store the blob `{}`", blob.digest)).source(error)
         })?;
@@ -118,7 +119,7 @@ impl ImageRepository {
         let opening = tokio::time::timeout(REQUEST_TIMEOUT, self.open(&path, "*/*", range.as_ref())).await;
         let response = match opening.map_err(|_| stalled())? {
             Ok(response) => response,
-            // Only a registry that cannot be reached may be reached later.
+            // An error without a next step is that of an unreachable registry, which may be reachable later.
             Err(error) if error.next_step().is_none() => return Err(Break::Temporary(error)),
             Err(error) => return Err(Break::Final(error)),
         };

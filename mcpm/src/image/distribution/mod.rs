@@ -97,7 +97,7 @@ impl ImageRepository {
         if is_loopback_url(&found.base) && !found.speaks_tls().await {
             found = repository(address("http")?);
         }
-        // Most images need no login, so the request is made without it.
+        // Most images need no login. If the login cannot be read, the request is made without it.
         match logins.lookup(registry).await {
             Ok(login) => found.login = login,
             Err(problem) => found.login_problem = Some(problem),
@@ -167,7 +167,7 @@ impl ImageRepository {
         }
     }
 
-    /// Tells whether a redirect is allowed: only with TLS, unless both hosts are this machine.
+    /// Tells whether a redirect is allowed: only to a URL with TLS, unless both hosts are this machine.
     fn may_send_to(&self, url: &Url) -> bool {
         let here = self.base.scheme() == "http" && is_loopback_url(url);
         url.scheme() == "https" || here && url.scheme() == "http"
@@ -178,7 +178,8 @@ impl ImageRepository {
             .source(why.to_string())
     }
 
-    /// The error for a registry that cannot be reached now, or does not respond: nothing that it sent is wrong.
+    /// The error for a registry that cannot be reached or does not respond, in contrast to one that sends invalid
+    /// content.
     fn unreachable(&self, why: impl fmt::Display) -> Error {
         self.failed("").source(io::Error::new(io::ErrorKind::HostUnreachable, why.to_string()))
     }

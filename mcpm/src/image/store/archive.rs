@@ -33,10 +33,10 @@ pub(super) enum ArchivedFile {
 }
 
 impl ImageArchive {
-    /// Stores the files of an archive, compressed or not, in a folder.
+    /// Extracts the files of an archive, compressed or not, into a folder.
     ///
     /// # Errors
-    /// `InvalidData` for what is not an archive or is too large; errors of the disk.
+    /// `InvalidData` for a file that is not an archive or is too large; errors of the disk.
     pub(super) fn extract(archive: impl Read, folder: &Path) -> io::Result<Self> {
         let mut budget = Budget::of_archive();
         let measured = MeasuredReader::new(decompressed(archive)?, &budget, StopFlag::default());
@@ -75,7 +75,7 @@ impl ImageArchive {
             Self::Folder(folder) => Some(folder.join(name)),
             Self::Extracted(files) => {
                 let mut found = files.get(&normalized(name.as_bytes()));
-                // One link leads to a file; chains of them have no use.
+                // One link is followed; archives do not need chains of links.
                 if let Some(ArchivedFile::Link(target)) = found {
                     found = files.get(target);
                 }
@@ -95,7 +95,7 @@ impl ImageArchive {
     /// Reads a small file; `None` if there is none with that name.
     ///
     /// # Errors
-    /// `InvalidData` for one that is too large.
+    /// `InvalidData` for a file that is too large.
     pub(super) fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         let Some(file) = self.open(name)? else { return Ok(None) };
         let mut bytes = Vec::new();
@@ -109,7 +109,7 @@ impl ImageArchive {
     /// Reads a small blob, and verifies it.
     ///
     /// # Errors
-    /// `InvalidData` if it is not there or is another one.
+    /// `InvalidData` if the blob is missing or has another digest.
     pub(super) fn read_blob(&self, digest: &Digest) -> io::Result<Vec<u8>> {
         let bytes = self.read(&blob_name(digest))?;
         let bytes = bytes.ok_or_else(|| invalid(format!("the blob `{digest}` is missing")))?;
@@ -130,7 +130,7 @@ pub(super) fn is_layout(folder: &Path) -> bool {
     fs::metadata(folder.join("index.json")).is_ok_and(|found| found.is_file())
 }
 
-/// Names are compared without `./`.
+/// Returns a name without `./`, to compare it with others.
 fn normalized(name: &[u8]) -> Vec<u8> {
     let parts = name.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
     parts.collect::<Vec<_>>().join(&b'/')

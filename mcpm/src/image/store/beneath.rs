@@ -26,18 +26,18 @@ const OPAQUE: &[u8] = b"y";
 const FOLDER_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// What has a name in a folder.
+/// The kind of an entry of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     Nothing,
     Folder,
-    /// The mark of a file that lower layers have and this one has not: a character device with the number 0.
+    /// The mark of a file that lower layers have and this layer removes: a character device with the number 0.
     Whiteout,
     /// A file or a link.
     Other,
 }
 
-/// Opens a folder of this program's own, whose path may contain links.
+/// Opens a folder of mcpm itself, whose path may contain links.
 pub(super) fn open_root(path: &Path) -> io::Result<OwnedFd> {
     Ok(fs::openat(CWD, path, FOLDER_FLAGS, Mode::empty())?)
 }
@@ -47,13 +47,13 @@ pub(super) fn open_folder(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<Own
     Ok(fs::openat(parent, name, FOLDER_FLAGS, Mode::empty())?)
 }
 
-/// Creates an empty file that did not exist, and opens it for writing.
+/// Creates an empty file and opens it for writing. Fails if the name exists.
 pub(super) fn create_file(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<std::fs::File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(fs::openat(parent, name, flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
-/// Creates a folder that did not exist, and opens it.
+/// Creates a folder and opens it. Fails if the name exists.
 pub(super) fn create_folder(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<OwnedFd> {
     fs::mkdirat(parent, name, Mode::RWXU)?;
     open_folder(parent, name)
@@ -89,7 +89,7 @@ pub(super) fn is_opaque(folder: BorrowedFd<'_>) -> bool {
     fs::fgetxattr(folder, OPAQUE_ATTRIBUTE, &mut value[..]) == Ok(1) && value == OPAQUE
 }
 
-/// Returns what is known of a name in a folder, without following a link.
+/// Returns the metadata of an entry of a folder, without following a link; `None` if it does not exist.
 pub(super) fn stat(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<Option<Stat>> {
     match fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(stat)),
@@ -98,12 +98,12 @@ pub(super) fn stat(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<Option<Sta
     }
 }
 
-/// Returns what has a name in a folder.
+/// Returns the kind of an entry of a folder.
 pub(super) fn find(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<Found> {
     Ok(stat(parent, name)?.map_or(Found::Nothing, |stat| kind_of(&stat)))
 }
 
-/// Returns what a description is of.
+/// Returns the kind of the file that some metadata describes.
 pub(super) fn kind_of(stat: &Stat) -> Found {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => Found::Folder,
@@ -159,7 +159,7 @@ pub(super) fn set_link_modified(parent: BorrowedFd<'_>, name: &[u8], time: (i64,
     Ok(fs::utimensat(parent, name, &timestamps(time), AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-/// Times that no file system has are moved to those that all have.
+/// Clamps a time to the range that all file systems support.
 fn timestamps((seconds, nanos): (i64, u32)) -> Timestamps {
     let time =
         Timespec { tv_sec: seconds.clamp(0, i64::from(u32::MAX)), tv_nsec: nanos.min(999_999_999).into() };

@@ -30,7 +30,7 @@ pub(super) struct Catalog {
 pub(super) struct ImageRecord {
     /// The digest of its configuration.
     pub(super) id: Digest,
-    /// The digests of its index and its manifest, if it was pulled.
+    /// The digests of its index and its manifest; empty if it was not pulled.
     pub(super) digests: Vec<Digest>,
     pub(super) references: Vec<ImageReference>,
     /// The digests of its uncompressed layers, lowest first.
@@ -80,7 +80,7 @@ impl Catalog {
         Ok(returned)
     }
 
-    /// Returns the image with a name, or with the digest in it.
+    /// Returns the image with a name, or with the digest that the name contains.
     pub(super) fn find(&self, reference: &ImageReference) -> Option<&ImageRecord> {
         let named = self.images.iter().find(|image| image.references.contains(reference));
         let digest = reference.digest().and_then(Digest::parse);
@@ -97,7 +97,7 @@ impl Catalog {
         self.images.iter().find(|image| image.id == *id)
     }
 
-    /// Adds an image, or what is new of it. Its references are removed from all others.
+    /// Adds an image, or merges it into the record of the same image. Its references are removed from all other images.
     pub(super) fn add(&mut self, image: ImageRecord) {
         for reference in &image.references {
             self.untag(reference);

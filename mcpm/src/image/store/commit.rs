@@ -26,13 +26,14 @@ use crate::{
 };
 
 impl ImageStore {
-    /// Adds an image with the layers of `base` and further ones. `new_layers` are folders in the form of overlayfs, lowest
-    /// first, which are moved into the store: they are in a [draft](Self::draft) of it. Since no archive of them exists,
-    /// their ids are random, and the image cannot be pushed.
+    /// Adds an image with the layers of `base` and new layers. `new_layers` are folders in the form of overlayfs,
+    /// lowest first, in a [draft](Self::draft) of this store; they are moved into the store. Since no archives of these
+    /// layers exist, their ids are random, and the image cannot be pushed.
     ///
     /// # Errors
     /// `NotFound` when `base` was removed; `InvalidOption` for too many layers or none; `Io` when a folder cannot be
-    /// moved; `ImageUnavailable` for an image that is too large. Layers that were moved already are then garbage.
+    /// moved; `ImageUnavailable` for an image that is too large. After an error, layers that were already moved are
+    /// left to the garbage collector.
     pub fn commit(
         &self,
         base: Option<&StoredImage>,
@@ -114,7 +115,8 @@ fn measure(diff_id: Digest, folder: &Path, budget: &mut Budget) -> Result<Unpack
     Ok(layer)
 }
 
-/// An archive on the file system of a store, limited like an image. It has no name, so nothing of it is left.
+/// An archive on the file system of a store, limited like an image. The file has no name, so the kernel removes it when
+/// it is closed.
 pub(crate) struct ArchiveFile {
     file: File,
     budget: Budget,
@@ -164,7 +166,7 @@ impl io::Write for ArchiveFile {
 /// unpacked. `lower` are the layers below it, lowest first.
 ///
 /// # Errors
-/// `Io` for what cannot be unpacked.
+/// `Io` for an archive that cannot be unpacked.
 pub(crate) fn add_to_layer(archive: impl io::Read, layer: &Path, lower: &[PathBuf]) -> Result<()> {
     let (mut budget, stop) = (Budget::of_image(), StopFlag::default());
     let unpacked = unpack(archive, layer, lower, Ownership::of_process(), &mut budget, stop);

@@ -35,7 +35,7 @@ struct RootFs {
     diff_ids: Vec<String>,
 }
 
-/// The field names of Docker, which the OCI kept. Empty lists and maps are often `null`.
+/// Has Docker's field names, which the OCI specification kept. Empty lists and maps are often `null`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct ContainerConfig {
@@ -52,7 +52,7 @@ impl ConfigFile {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// `ImageUnavailable` for what is not one.
+    /// `ImageUnavailable` for data that is not a configuration.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self> {
         serde_json::from_slice(bytes).map_err(|error| {
             Error::new(ErrorKind::ImageUnavailable, "the image has an invalid configuration").source(error)
@@ -110,7 +110,7 @@ impl ConfigFile {
         ids.iter().map(parse).collect()
     }
 
-    /// Returns what it says about containers.
+    /// Returns the part of the configuration that concerns containers.
     pub(super) fn image_config(&self) -> ImageConfig {
         let of = self.config.clone().unwrap_or_default();
         let ports = of.exposed_ports.unwrap_or_default();

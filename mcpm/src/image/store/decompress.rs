@@ -25,7 +25,7 @@ const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// The last three bytes of the magic number of a skippable frame, whose first one varies.
 const ZSTD_SKIPPABLE_MAGIC: &[u8] = &[0x2a, 0x4d, 0x18];
-/// Compressions that layers do not have by the specification, and some archives have.
+/// Compressions that the specification does not allow for layers, but that some archives use.
 const UNSUPPORTED: [(&[u8], &str); 3] =
     [(&[0xfd, b'7', b'z', b'X'], "xz"), (b"BZh", "bzip2"), (&[0x04, 0x22, 0x4d, 0x18], "lz4")];
 
@@ -95,7 +95,7 @@ impl<R: BufRead> Read for ZstdReader<R> {
     }
 }
 
-/// Tells blocking work to stop, once all clones of the other side are dropped or on request.
+/// Tells blocking work to stop.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StopFlag(Arc<AtomicBool>);
 

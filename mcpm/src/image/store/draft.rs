@@ -20,8 +20,8 @@ use crate::{
 /// The age at which a draft counts as abandoned.
 const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// A private folder on the file system of a store, removed when it is dropped. As long as there is one, no layer and no
-/// blob is collected as garbage.
+/// A private folder on the file system of a store, removed when it is dropped. As long as a draft exists, the garbage
+/// collector removes no layers and no blobs.
 #[derive(Debug)]
 pub struct Draft {
     folder: PathBuf,
@@ -50,8 +50,9 @@ impl Drop for Draft {
     }
 }
 
-/// Removes drafts whose process was killed, once they are a day old. One that cannot be removed is reported, and does not
-/// keep the others. The caller holds the lock that keeps out those who make drafts.
+/// Removes drafts whose process was killed, once they are a day old. A draft that cannot be removed is reported, and
+/// does not stop the removal of the others. The caller holds the lock that prevents other processes from creating
+/// drafts.
 pub(super) fn remove_abandoned(drafts: &Path, at_most: usize) {
     let is_abandoned = |entry: &DirEntry| {
         let changed = entry.metadata().and_then(|found| found.modified()).ok();

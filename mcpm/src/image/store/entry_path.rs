@@ -4,8 +4,8 @@ use std::io;
 
 use super::limits::{MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_PATH_DEPTH, invalid};
 
-/// A path of an entry as its components, without `.` and `..`; empty for the root. Absolute paths are those beneath
-/// the root, as in a container.
+/// The components of an entry's path, without `.` and `..`; empty for the root. An absolute path is one beneath the
+/// root, as in a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EntryPath(Vec<Vec<u8>>);
 
@@ -13,7 +13,7 @@ impl EntryPath {
     /// Reads a path.
     ///
     /// # Errors
-    /// `InvalidData` for `..`, NUL, and what is too long or too deep.
+    /// `InvalidData` for a path that contains `..` or NUL, is too long, or is too deep.
     pub(super) fn parse(bytes: &[u8]) -> io::Result<Self> {
         if bytes.contains(&0) {
             return Err(invalid("a path contains NUL"));

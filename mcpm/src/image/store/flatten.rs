@@ -23,10 +23,10 @@ use super::{
 };
 use crate::{Result, state::file::file_error};
 
-/// The most that the kernel copies in one call.
+/// Most bytes that the kernel copies in one call.
 const COPY_CHUNK_BYTES: usize = 1 << 30;
 
-/// Copies the merged root of an image into an empty folder. On failure, a part of it may be there.
+/// Copies the merged root of an image into an empty folder. On failure, the folder may contain a part of it.
 ///
 /// # Errors
 /// `Io`.
@@ -182,7 +182,7 @@ fn copy_data(from: &OwnedFd, to: &File, size: i64) -> io::Result<()> {
     while at < size {
         let begin = match fs::seek(from, SeekFrom::Data(at)) {
             Ok(begin) => begin,
-            // Only a hole is left.
+            // The rest of the file is a hole.
             Err(Errno::NXIO) => break,
             Err(error) => return Err(error.into()),
         };
@@ -206,7 +206,7 @@ fn copy_data(from: &OwnedFd, to: &File, size: i64) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies a range where the kernel cannot.
+/// Copies a range by reading and writing, where the kernel cannot copy it.
 fn copy_by_reading(from: &OwnedFd, to: &File, mut at: u64, end: u64) -> io::Result<()> {
     use std::os::unix::fs::FileExt as _;
     let from = File::from(from.try_clone()?);

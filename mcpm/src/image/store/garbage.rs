@@ -26,7 +26,8 @@ impl ImageStore {
     /// An image without a name is removed, with the layers that no other image has.
     ///
     /// # Errors
-    /// `NotFound`; `NameTaken` for what is in use; `InvalidOption` for digits that several images begin with; `Io`.
+    /// `NotFound`; `NameTaken` for an image that is in use; `InvalidOption` for digits with which the ids of several
+    /// images begin; `Io`.
     pub fn remove(&self, name: &str, in_use: &dyn Fn(&str) -> bool) -> Result<RemovedImages> {
         let draft = self.lock_out_others()?;
         let mut removed = RemovedImages::default();
@@ -41,7 +42,7 @@ impl ImageStore {
                 None => image.references.clone(),
             };
             let is_last = references.len() == image.references.len();
-            // With other names left, only the name itself may be in use.
+            // If the image has other names, only this name is removed, so only the name must not be in use.
             let used = match is_last {
                 true => is_used(image, in_use),
                 false => references.iter().any(|reference| in_use(&reference.to_string())),
@@ -89,7 +90,7 @@ impl ImageStore {
         Ok(removed)
     }
 
-    /// Makes a draft while no other process has one: none adds layers or blobs.
+    /// Creates a draft while no other process has one, so that no other process adds layers or blobs.
     fn lock_out_others(&self) -> Result<Draft> {
         Draft::create(&self.drafts(), store_lock::exclusive(&self.lock_path())?)
     }

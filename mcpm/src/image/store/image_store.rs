@@ -53,7 +53,7 @@ impl ImageStore {
         &self.folder
     }
 
-    /// Returns the image with a name, or the one of its repository with the digest in it.
+    /// Returns the image with a name or, if the name contains a digest, the image of that repository with the digest.
     ///
     /// # Errors
     /// `Io`; `CorruptState` for a damaged store.
@@ -71,7 +71,7 @@ impl ImageStore {
         catalog.get(id).map_or(Ok(None), |record| self.describe(record))
     }
 
-    /// Returns all images. One whose files are incomplete is left out: it is pulled again when it is used.
+    /// Returns all images. An image whose files are incomplete is left out; it is pulled again when it is used.
     ///
     /// # Errors
     /// As for [`find`](Self::find).
@@ -81,7 +81,7 @@ impl ImageStore {
         Ok(described.into_iter().flatten().collect())
     }
 
-    /// Gives an image a name, which another image may lose.
+    /// Gives an image a name. Another image that had the name loses it.
     ///
     /// # Errors
     /// `NotFound`; `InvalidOption` for a name with a digest; `Io`.
@@ -103,7 +103,7 @@ impl ImageStore {
     /// # Errors
     /// `Io`; `NameTaken` while images are being removed.
     pub fn draft(&self) -> Result<Draft> {
-        // Whoever holds the lock alone knows that no draft is in use.
+        // A process that holds the lock exclusively knows that no draft is in use.
         if let Some(_alone) = FileLock::exclusive(&self.lock_path(), Duration::ZERO)? {
             draft::remove_abandoned(&self.drafts(), MAX_SWEPT_DRAFTS);
         }
@@ -118,7 +118,7 @@ impl ImageStore {
         store_lock::shared(&self.lock_path())
     }
 
-    /// Adds an image whose layers are there, with its configuration and other blobs.
+    /// Adds an image whose layers are in the store, with its configuration and other blobs.
     pub(super) fn add(&self, record: ImageRecord, blobs: &[&[u8]]) -> Result<StoredImage> {
         for bytes in blobs {
             let path = self.blob_path(&Digest::sha256(bytes));
@@ -134,7 +134,7 @@ impl ImageStore {
         })
     }
 
-    /// Returns what the layers that are there already leave of the limits of an image.
+    /// Returns the rest of an image's limits after its layers that are already in the store.
     pub(super) fn remaining_budget(&self, chain: &[Digest]) -> Result<Budget> {
         let mut budget = Budget::of_image();
         for id in chain {
@@ -195,7 +195,7 @@ impl ImageStore {
         self.folder.join("drafts")
     }
 
-    /// The lock that the garbage collector holds alone, and those who add layers together.
+    /// The lock that the garbage collector holds exclusively, and that processes which add layers share.
     pub(super) fn lock_path(&self) -> PathBuf {
         self.folder.join("lock")
     }

@@ -29,8 +29,8 @@ use crate::{
 
 /// The version of the files' format.
 const LAYER_VERSION: u32 = 1;
-/// The hex digits of a chain id in the name of a folder. With 32, `mount` takes more than a hundred layers as relative
-/// paths in its page of options.
+/// The hex digits of a chain id in the name of a folder. With 32 digits, the relative paths of more than a hundred
+/// layers fit into the one page that `mount` accepts as options.
 const FOLDER_NAME_DIGITS: usize = 32;
 
 /// The layers of a store.
@@ -39,7 +39,7 @@ pub(super) struct Layers {
     folder: PathBuf,
 }
 
-/// What is known of a layer.
+/// The record of a layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LayerRecord {
@@ -71,12 +71,12 @@ impl Layers {
         Self { folder }
     }
 
-    /// Returns the folder of a layer, whether it is there or not.
+    /// Returns the folder of a layer, which need not exist.
     pub(super) fn path(&self, chain_id: &Digest) -> PathBuf {
         self.folder.join(&chain_id.hex()[..FOLDER_NAME_DIGITS])
     }
 
-    /// Returns what is known of a layer; `None` if it is not there.
+    /// Returns the record of a layer; `None` if the layer is not in the store.
     ///
     /// # Errors
     /// `Io`; `CorruptState` for a damaged file.
@@ -101,11 +101,12 @@ impl Layers {
         }
     }
 
-    /// Unpacks a layer in `draft` and adds it, unless another process adds the same one meanwhile. `chain` ends with the
-    /// layer, and begins with those below it, which are there.
+    /// Unpacks a layer in `draft` and adds it, unless another process adds the same one meanwhile. `chain` contains the
+    /// layers below it, which are in the store, and then this layer.
     ///
     /// # Errors
-    /// `ImageUnavailable` for a layer that is invalid or is not what the configuration names; `Io`. Nothing is left.
+    /// `ImageUnavailable` for a layer that is invalid or has another digest than the configuration says; `Io`. After an
+    /// error, nothing of the layer is left.
     pub(super) fn unpack(
         &self,
         archive: impl io::Read,
@@ -166,7 +167,7 @@ impl Layers {
         synced.map_err(|error| file_error("write", folder, error))?;
         match fs::rename(folder, &target) {
             Ok(()) => Ok(()),
-            // Another process was faster, with the same content.
+            // Another process has added the same layer meanwhile.
             Err(error) if target.is_dir() && error.kind() != io::ErrorKind::CrossesDevices => {
                 remove_tree(folder).map_err(|error| file_error("remove", folder, error))
             }
@@ -182,8 +183,9 @@ impl Layers {
         paths[first..].to_vec()
     }
 
-    /// Removes all layers but these, and returns the size of their files. The caller holds the lock against those who
-    /// add some. Layers are moved to `trash` first, so that none is there in part.
+    /// Removes all layers but these, and returns the size of their files. The caller holds the lock that prevents other
+    /// processes from adding layers. Layers are moved to `trash` first, so that no layer is ever incomplete in its
+    /// place.
     ///
     /// # Errors
     /// `Io`.
@@ -219,7 +221,7 @@ fn no_chain() -> Error {
     Error::new(ErrorKind::Internal, "a layer has no id")
 }
 
-/// What is said of a layer that cannot be unpacked.
+/// The error for a layer that cannot be unpacked.
 fn unpack_error(diff_id: &Digest, error: io::Error) -> Error {
     let (kind, hint) = match error.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput => {

@@ -53,11 +53,11 @@ struct FoundImage {
 }
 
 impl ImageStore {
-    /// Loads all images of an archive of `docker save` or of an OCI layout, which may be compressed, or of a folder with
-    /// an OCI layout. Those for other platforms are left out.
+    /// Loads all images of an archive of `docker save` or of an OCI layout, which may be compressed, or of a folder
+    /// with an OCI layout. Images for other platforms are left out.
     ///
     /// # Errors
-    /// `ImageUnavailable` for what is not such an archive or has no image for this machine, `Io`.
+    /// `ImageUnavailable` for a file that is not such an archive or has no image for this machine; `Io`.
     pub fn load(&self, path: &Path) -> Result<Vec<StoredImage>> {
         if path.is_dir() {
             if !is_layout(path) {
@@ -70,7 +70,7 @@ impl ImageStore {
         self.load_stream(file)
     }
 
-    /// Loads all images of an archive that is read once.
+    /// Loads all images of an archive that can only be read once, such as standard input.
     ///
     /// # Errors
     /// As for [`load`](Self::load).
@@ -81,7 +81,7 @@ impl ImageStore {
     }
 
     fn load_from(&self, archive: &ImageArchive, draft: &Draft) -> Result<Vec<StoredImage>> {
-        // Archives of Docker have both files since version 25, and all names are in this one.
+        // Archives of Docker contain both this file and an OCI layout since version 25; this file has all names.
         let images = match archive.read("manifest.json").map_err(archive_error)? {
             Some(text) => saved_images(archive, &text)?,
             None => layout_images(archive)?,
@@ -178,7 +178,7 @@ fn manifest_of(archive: &ImageArchive, image: &Descriptor, machine: &MachinePlat
     Err(damaged("its indexes only lead to further indexes"))
 }
 
-/// The name of an image in an OCI layout. One that is only a tag does not say of which repository.
+/// The name of an image in an OCI layout; `None` if the layout only has a tag, which names no repository.
 fn name_of(image: &Descriptor) -> Option<ImageReference> {
     let full = image.annotation(FULL_NAME_ANNOTATION);
     let name = full.or_else(|| image.annotation(NAME_ANNOTATION).filter(|name| name.contains(['/', ':'])))?;

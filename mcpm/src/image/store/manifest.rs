@@ -13,7 +13,7 @@ use crate::{
     image::{Digest, distribution::download::BlobDescriptor},
 };
 
-/// The annotation of attestations, which are in the index of the images that they describe.
+/// The annotation that marks attestations, which are listed in the index of the images that they describe.
 const ATTESTATION_ANNOTATION: &str = "vnd.docker.reference.type";
 const INDEX_MEDIA_TYPES: [&str; 2] =
     ["application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json"];
@@ -78,7 +78,8 @@ impl Document {
     /// Reads a manifest or an index.
     ///
     /// # Errors
-    /// `ImageUnavailable` for what is neither, is both, or is not an image that this machine can unpack.
+    /// `ImageUnavailable` for a document that is neither, that is both, or that describes no image which mcpm can
+    /// unpack.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self> {
         let file: DocumentFile = serde_json::from_slice(bytes)
             .map_err(|error| unusable("its manifest is invalid").source(error))?;
@@ -88,7 +89,7 @@ impl Document {
         }
         let media_type = file.media_type.unwrap_or_default();
         match (file.manifests, file.layers, file.config) {
-            // A document that is both would be another image for other tools (CVE-2021-41190).
+            // Other tools might take a document that is both for another image (CVE-2021-41190).
             (Some(manifests), None, None) if is_one_of(&media_type, &INDEX_MEDIA_TYPES) => {
                 Ok(Self::Index(Index(manifests)))
             }
@@ -110,7 +111,7 @@ impl Index {
     /// Returns the manifest for a machine.
     ///
     /// # Errors
-    /// `ImageUnavailable` with the platforms that there are.
+    /// `ImageUnavailable` names the available platforms.
     pub(super) fn select(&self, machine: &MachinePlatform) -> Result<&Descriptor> {
         let ranked = self.images().filter_map(|one| Some((machine.rank(one.platform.as_ref()?)?, one)));
         if let Some((_, best)) = ranked.min_by_key(|(rank, _)| *rank) {
@@ -176,7 +177,7 @@ impl Descriptor {
         self.annotations.as_ref()?.get(name).map(String::as_str)
     }
 
-    /// Whether a machine may run it, as far as its platform is known here.
+    /// Whether a machine may be able to run the image, as far as the descriptor states its platform.
     pub(super) fn may_run_on(&self, machine: &MachinePlatform) -> bool {
         self.platform.as_ref().is_none_or(|platform| machine.rank(platform).is_some())
     }
@@ -194,7 +195,7 @@ impl Descriptor {
     }
 }
 
-/// The type of a document may be missing, since its form shows it.
+/// Whether a media type is one of the known ones. It may be missing, since the fields of a document show its type.
 fn is_one_of(media_type: &str, known: &[&str]) -> bool {
     media_type.is_empty() || known.contains(&media_type)
 }

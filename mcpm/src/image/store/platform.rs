@@ -63,7 +63,7 @@ impl MachinePlatform {
         self.architecture
     }
 
-    /// How well an image suits this machine, from 0 for the best; `None` if it cannot run.
+    /// How well an image suits this machine, from 0 for the best; `None` if the image cannot run here.
     pub(super) fn rank(&self, image: &ImagePlatform) -> Option<usize> {
         if image.os != LINUX || image.architecture != self.architecture {
             return None;
@@ -85,7 +85,7 @@ impl MachinePlatform {
         Err(self.unsuitable(std::slice::from_ref(image)))
     }
 
-    /// The error for an image that there is only for other platforms.
+    /// The error for an image that is only available for other platforms.
     pub(super) fn unsuitable(&self, found: &[ImagePlatform]) -> Error {
         let mut names: Vec<String> = found.iter().map(ImagePlatform::to_string).collect();
         names.dedup();

@@ -80,12 +80,12 @@ impl Drop for StopOnDrop {
 
 impl ImageStore {
     /// Pulls an image for this machine, with the certificate authorities of a PEM file in addition to those of this
-    /// machine. `progress` is told how much of the layers has been downloaded.
+    /// machine. `progress` is called with the amount of the layers that has been downloaded.
     ///
     /// Dropping the future cancels the pull; layers that are complete stay in the store.
     ///
     /// # Errors
-    /// `ImageUnavailable` for what the registry does not have or that cannot be used, with the reason; `Io`;
+    /// `ImageUnavailable`, with the reason, for an image that the registry does not have or that cannot be used; `Io`;
     /// `InvalidOption` for an invalid PEM file; `NameTaken` while images are being removed.
     pub async fn pull(
         &self,
@@ -173,7 +173,7 @@ impl ImageStore {
         let downloads = async {
             // The sender is dropped with this block, which ends the unpacking.
             let ready = ready;
-            // Boxed, since the compiler cannot show otherwise that they are `Send`.
+            // Boxed, since otherwise the compiler cannot prove that the futures are `Send`.
             let files = missing.iter().enumerate().map(
                 |(number, layer)| -> BoxFuture<'_, Result<(usize, PathBuf)>> {
                     let report = &report;
@@ -189,7 +189,7 @@ impl ImageStore {
             );
             stream::iter(files.collect::<Vec<_>>())
                 .buffered(MAX_PARALLEL_DOWNLOADS)
-                // The other side only ends early with an error of its own, which is the one to report.
+                // The receiver only ends early with an error of its own, which is then reported.
                 .try_for_each(async |file| ready.send(file).map_err(|_| cancelled()))
                 .await
         };
@@ -277,7 +277,7 @@ impl RemoteImage {
             );
             return Err(Error::new(ErrorKind::ImageUnavailable, why));
         }
-        // The manifest stays the last one.
+        // The manifest stays the last document.
         documents.insert(0, text);
         Ok(Self { digest, manifest, diff_ids, documents })
     }

@@ -18,7 +18,7 @@ use crate::image::{Digest, ImageReference};
 pub(super) struct RegistryState {
     /// Manifests by tag or digest, and blobs by digest.
     pub(super) content: HashMap<String, Vec<u8>>,
-    /// After how many bytes the next responses with blobs break off that are longer.
+    /// For the next responses with blobs: the number of bytes after which each breaks off, if it is longer.
     pub(super) breaks: VecDeque<usize>,
     pub(super) has_no_ranges: bool,
     /// The value of the header `Authorization` that is required.

@@ -4,15 +4,15 @@ use std::{path::Path, time::Duration};
 
 use crate::{Error, ErrorKind, Result, state::file_lock::FileLock};
 
-/// How long a lock is waited for. Changes of the list take milliseconds, removing layers takes seconds.
+/// How long to wait for a lock. Changes of the list take milliseconds, removing layers takes seconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Takes a lock that others may hold as well.
+/// Takes a shared lock.
 pub(super) fn shared(path: &Path) -> Result<FileLock> {
     FileLock::shared(path, LOCK_TIMEOUT)?.ok_or_else(|| in_use(path))
 }
 
-/// Takes a lock that nobody else holds.
+/// Takes an exclusive lock.
 pub(super) fn exclusive(path: &Path) -> Result<FileLock> {
     FileLock::exclusive(path, LOCK_TIMEOUT)?.ok_or_else(|| in_use(path))
 }

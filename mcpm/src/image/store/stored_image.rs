@@ -11,11 +11,12 @@ use crate::image::{Digest, ImageReference};
 pub struct StoredImage {
     /// The digest of its configuration, which identifies it.
     pub id: Digest,
-    /// The digest that its registry has for it: that of the index, if there is one. `None` if it was not pulled.
+    /// The digest of the image in its registry: that of the index, if there is one, else that of the manifest. `None`
+    /// if the image was not pulled.
     pub digest: Option<Digest>,
     /// Its names.
     pub references: Vec<ImageReference>,
-    /// What its containers run.
+    /// The configuration of its containers.
     pub config: ImageConfig,
     /// The folders of its layers in the form of overlayfs (mount option `userxattr`), lowest first.
     pub layers: Vec<PathBuf>,
@@ -42,8 +43,8 @@ pub struct ImageConfig {
     pub exposed_ports: Vec<u16>,
     /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// The architecture in the terms of images: `amd64`, `arm64`. Images that are built get that of this machine if it
-    /// is empty.
+    /// The architecture in the terms of images: `amd64`, `arm64`. If it is empty, an image that is built gets the
+    /// architecture of this machine.
     pub architecture: String,
 }
 
@@ -61,8 +62,8 @@ pub struct RemovedImages {
 /// Which images the garbage collector removes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PruneScope {
-    /// Those without a name, which newer ones have replaced.
+    /// Images without a name, because newer images have taken their names.
     Unnamed,
-    /// All that are not in use.
+    /// All images that are not in use.
     Unused,
 }

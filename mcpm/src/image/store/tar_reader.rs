@@ -45,12 +45,12 @@ pub(super) struct TarEntry {
     pub(super) segments: Option<Vec<Segment>>,
 }
 
-/// A reader of entries; as [`Read`], it is the data of the last entry that was returned.
+/// A reader of entries. Its [`Read`] implementation returns the data of the last entry that was returned.
 pub(super) struct TarReader<R> {
     input: R,
     /// Bytes of data of the current entry that were not read yet.
     remaining: u64,
-    /// What fills the last block of it.
+    /// Bytes that fill up the last block of that data.
     padding: u64,
 }
 
@@ -67,7 +67,7 @@ impl<R: Read> TarReader<R> {
         Self { input, remaining: 0, padding: 0 }
     }
 
-    /// Returns the next entry; `None` at the end of the archive. What the current one has left is skipped.
+    /// Returns the next entry; `None` at the end of the archive. The unread data of the current entry is skipped.
     pub(super) fn next_entry(&mut self) -> io::Result<Option<TarEntry>> {
         let mut extensions = Extensions::default();
         loop {
@@ -86,7 +86,7 @@ impl<R: Read> TarReader<R> {
         }
     }
 
-    /// Reads what follows the last entry, so that the whole stream is hashed.
+    /// Returns the rest of the stream, which the caller reads so that the whole stream is hashed.
     pub(super) fn into_rest(self) -> R {
         self.input
     }
@@ -106,7 +106,7 @@ impl<R: Read> TarReader<R> {
         };
         let stored = pax.size()?.unwrap_or(size);
         let has_data = match header.entry_type() {
-            // Some archivers record a size with these, and write no data.
+            // Some archivers record a size for these entries, but write no data.
             EntryType::Link | EntryType::Symlink | EntryType::Directory => false,
             EntryType::Char | EntryType::Block | EntryType::Fifo => false,
             _ => kind != EntryKind::Folder,
@@ -125,7 +125,7 @@ impl<R: Read> TarReader<R> {
             gid: pax.gid()?.map_or_else(|| number(header.gid()), Ok)?,
             modified: match pax.modified() {
                 Some(time) => time,
-                // A time that cannot be represented harms nobody.
+                // A time that cannot be represented becomes 0, which is harmless.
                 None => (header.mtime().ok().and_then(|time| i64::try_from(time).ok()).unwrap_or(0), 0),
             },
             attributes: pax.attributes(),
@@ -274,7 +274,7 @@ fn add_segments(from: &[GnuSparseHeader], into: &mut Vec<Segment>) -> io::Result
     }
 }
 
-/// Segments ascend, end within the file, and have exactly the data that is stored.
+/// Checks that segments ascend, end within the file, and together have exactly the size of the stored data.
 fn check_segments(segments: &[Segment], size: u64, stored: u64) -> io::Result<()> {
     let (mut end, mut sum) = (0_u64, 0_u64);
     for segment in segments {

@@ -54,14 +54,14 @@ pub(super) enum Ownership {
 }
 
 impl Ownership {
-    /// What this process can do.
+    /// Returns the ownership that this process is able to set.
     pub(super) fn of_process() -> Self {
         if rustix::process::geteuid().is_root() { Self::Kept } else { Self::User }
     }
 
     fn mode(self, mode: u32, is_folder: bool) -> u32 {
         match (self, is_folder) {
-            // Folders can always be removed again.
+            // The owner can always enter folders, so that they can be removed again.
             (Self::Kept, true) => mode & 0o7777 | 0o700,
             (Self::Kept, false) => mode & 0o7777,
             (Self::User, true) => mode & 0o1777 | 0o700,
@@ -86,7 +86,8 @@ pub(super) struct UnpackedLayer {
 /// Unpacks a layer, compressed or not, into an empty folder. `lower` are the layers below it, lowest first.
 ///
 /// # Errors
-/// `InvalidData` and `UnexpectedEof` for the content, others for the disk. The folder then has a part of the files.
+/// `InvalidData` and `UnexpectedEof` for invalid content, other kinds for errors of the disk. After an error, the
+/// folder contains a part of the files.
 pub(super) fn unpack(
     archive: impl Read,
     folder: &Path,
@@ -114,7 +115,7 @@ pub(super) fn unpack(
         })?;
     }
     let layer = unpacking.finish()?;
-    // What follows the last entry is a part of the digest.
+    // The data after the last entry is included in the digest.
     let mut rest = reader.into_rest();
     io::copy(&mut rest, &mut io::sink())?;
     let (diff_id, count) = rest.into_inner().finish();
@@ -141,7 +142,7 @@ impl FolderTimes {
     fn insert(&mut self, folder: &[Vec<u8>], name: &[u8], time: (i64, u32)) {
         let path = joined(folder, name);
         self.bytes += path.len();
-        // Of an archive with absurdly many or long paths, the other folders get the time of unpacking.
+        // If an archive has absurdly many or long paths, the remaining folders keep the time of unpacking.
         if self.bytes <= MAX_FOLDER_TIMES_BYTES {
             self.times.insert(path, time);
         }
@@ -153,7 +154,7 @@ struct Unpacking<'a> {
     lower: &'a [PathBuf],
     ownership: Ownership,
     budget: &'a mut Budget,
-    /// The folder of the last entry, since most entries follow one of the same folder.
+    /// The folder of the last entry, cached because the next entry is usually in the same folder.
     parent: Option<(Vec<Vec<u8>>, OwnedFd)>,
     times: FolderTimes,
     layer: Counts,
@@ -299,7 +300,7 @@ impl Unpacking<'_> {
         Ok(())
     }
 
-    /// Hides a file of lower layers. One of this layer stays, whichever comes first in the archive.
+    /// Hides a file of lower layers. A file of this layer with that name stays, whichever comes first in the archive.
     fn add_whiteout(&mut self, parent: &OwnedFd, name: &[u8]) -> io::Result<()> {
         if [&b""[..], b".", b".."].contains(&name) {
             return Err(invalid("it marks no file as removed"));
@@ -390,7 +391,8 @@ impl Unpacking<'_> {
             }
             match fsetxattr(file, name.as_slice(), value, XattrFlags::empty()) {
                 Ok(()) => {}
-                // Programs cannot rely on attributes that many file systems do not have, or not of this size.
+                // Ignored, since programs cannot rely on attributes: many file systems do not support them, or not of
+                // this size.
                 Err(Errno::OPNOTSUPP | Errno::NOSPC | Errno::TOOBIG | Errno::RANGE | Errno::PERM) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -53,7 +53,7 @@ proptest! {
             let link = if kind == b'2' { format!("../{link}") } else { link };
             built = built.entry(EntryType::new(kind), &path, &link, b"", |header| header.set_mode(mode & 0o7777));
         }
-        // Whether it is valid is not the question.
+        // The archive may be valid or not.
         let _ = Place::new().unpack(&built.finish());
     }
 
