@@ -8,7 +8,8 @@ pub(crate) fn nearest<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) 
     (distance <= nearest.len().max(3) / 3 && distance < name.chars().count().max(1)).then_some(nearest)
 }
 
-/// Replaces the list of all fields in the error of a parser for an unknown one by the field that was meant.
+/// Shortens a parser's error about an unknown field: replaces the list of all fields with the field that was probably
+/// meant.
 pub(crate) fn suggest_field(error: &str) -> String {
     const UNKNOWN: &str = "unknown field `";
     let found = error.find(UNKNOWN).and_then(|at| {
@@ -17,7 +18,7 @@ pub(crate) fn suggest_field(error: &str) -> String {
     });
     let Some((before, name, choices)) = found else { return error.to_owned() };
     let end = [" at line ", "\n"].iter().filter_map(|end| choices.find(end)).min().unwrap_or(choices.len());
-    // Parsers of JSON put names in backticks, that of YAML does not.
+    // The JSON parser puts names in backticks, the YAML parser does not.
     let known = choices[..end].split([' ', ',', '`']).filter(|word| !["", "one", "of", "or"].contains(word));
     let meant = nearest(known, name).map(|known| format!(" (did you mean `{known}`?)")).unwrap_or_default();
     format!("{before}{UNKNOWN}{name}`{meant}{}", &choices[end..])

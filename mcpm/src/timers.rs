@@ -30,7 +30,7 @@ struct TimerSet {
 #[derive(Debug, Default)]
 struct TimerSetState {
     entries: Slab<TimerEntry>,
-    /// The task that serves them; it exists while there are any, and sleeps until the time beside it.
+    /// The task that serves the timers, and the time until which it sleeps; `None` while there are no timers.
     driver: Option<(AbortHandle, Instant)>,
 }
 
@@ -99,7 +99,7 @@ impl Drop for TimerSet {
     }
 }
 
-/// Fires the timers that are due, each time that the first of the others is due.
+/// Fires the timers that are due, then sleeps until the first of the remaining timers is due, and so on.
 async fn drive(set: Weak<TimerSet>, mut time: Instant) {
     loop {
         tokio::time::sleep_until(time).await;
@@ -167,7 +167,7 @@ impl Drop for CoarseTimer {
     fn drop(&mut self) {
         if let Some(place) = self.key {
             let waits = self.set.lock().entries.try_remove(place);
-            // Waking may drop much, so it happens without the lock.
+            // Waking tasks may drop large values, so it happens after the lock is released.
             drop(waits);
         }
     }

@@ -36,8 +36,8 @@ pub trait UserPrompt: Send + Sync + fmt::Debug {
         Ok(answer.is_some_and(|answer| answer.trim() == "yes"))
     }
 
-    /// Asks the user to log in to a remote server, and returns once the user knows: the login itself goes on in the
-    /// browser. The URL is for the user alone; it does not belong into logs.
+    /// Asks the user to log in to a remote server, and returns as soon as the request is shown: the login itself
+    /// happens in the browser. The URL is only for the user and must not be logged.
     ///
     /// # Errors
     /// `LoginRequired` if the user cannot be asked, which is the default; `Io`.
@@ -57,7 +57,7 @@ pub trait UserPrompt: Send + Sync + fmt::Debug {
     }
 }
 
-/// A login that the user is asked to make. `Debug` shows neither URLs nor codes, with which others could log in.
+/// A login that the user is asked to complete. `Debug` shows neither URLs nor codes, with which others could log in.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoginPrompt {
@@ -93,9 +93,9 @@ impl fmt::Debug for LoginPrompt {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceLogin {
-    /// The URL to open there.
+    /// The URL to open on the other device.
     pub url: String,
-    /// The code to enter there. A page that is opened without entering it shows it, to be compared.
+    /// The code to enter there. If the URL already contains the code, the page shows it, and the user compares the two.
     pub code: String,
 }
 

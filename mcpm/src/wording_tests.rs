@@ -10,7 +10,7 @@ use crate::{
 /// Help texts, which are the command line's too.
 const HELP: &str = "options/table.rs";
 
-/// The one file whose doc comments are texts for people.
+/// The only file whose doc comments are shown to users.
 const DOCUMENTED: &str = "explain/reason.rs";
 
 /// Texts with flags or dashes, by their files.

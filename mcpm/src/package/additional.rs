@@ -12,7 +12,8 @@ const COMPARISONS: [&str; 8] = ["===", "==", ">=", "<=", "!=", "~=", "<", ">"];
 /// Returns the requirements in the syntax of the ecosystem's tool.
 ///
 /// # Errors
-/// `InvalidOption` for an invalid one, and for any if the ecosystem is Go or a bundle, which name all they need.
+/// `InvalidOption` for an invalid requirement, and for every requirement if the ecosystem is Go or a bundle, since both
+/// name all packages that they need.
 pub(super) fn requirements(ecosystem: Ecosystem, packages: &[String]) -> Result<Vec<String>> {
     if matches!(ecosystem, Ecosystem::Go | Ecosystem::Bundle) && !packages.is_empty() {
         let message = "`with_package` is for `uvx://`, `npx://` and scripts of Python and Node.js";
@@ -41,7 +42,8 @@ fn requirement(ecosystem: Ecosystem, package: &str) -> Result<String> {
     }))
 }
 
-/// Tells whether it is a requirement of Python with comparisons of versions (PEP 508), without markers and URLs.
+/// Tells whether a text is a Python requirement with optional comparisons of versions (PEP 508), without markers and
+/// URLs.
 fn is_python_requirement(text: &str) -> bool {
     let Some(at) = text.find(['=', '<', '>', '!', '~']) else { return false };
     let (package, versions) = text.split_at(at);

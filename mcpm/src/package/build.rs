@@ -26,7 +26,7 @@ const BASES_LABEL: &str = "mcpm-package-bases";
 /// Age after which images that builds left are removed.
 const MAX_LEFTOVER_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Whether an image is built.
+/// When an image is built.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct BuildPolicy {
     /// Nothing is fetched: the engine must have the image.
@@ -52,11 +52,11 @@ pub(crate) struct BuiltImage {
     pub(crate) version: String,
 }
 
-/// Finds the image of a package, if its base images have not changed since.
+/// Finds the image of a package, if its base images have not changed since it was built.
 pub(crate) async fn find(runtime: &dyn Runtime, recipe: &Recipe) -> Result<Option<BuiltImage>> {
     let Some(info) = runtime.image(&recipe.image).await? else { return Ok(None) };
     let Some(version) = info.labels.get(VERSION_LABEL).cloned() else { return Ok(None) };
-    // A missing base image was not replaced.
+    // A base image that is missing counts as unchanged.
     let built_from = info.labels.get(BASES_LABEL).map(String::as_str).unwrap_or_default();
     for base in &recipe.bases {
         if let Some(base) = runtime.image(base).await?
@@ -71,8 +71,8 @@ pub(crate) async fn find(runtime: &dyn Runtime, recipe: &Recipe) -> Result<Optio
 /// Makes sure that the engine has the image of a package.
 ///
 /// # Errors
-/// `ImageUnavailable` when a base image cannot be pulled, a step of the build fails, or what is not here may not be
-/// fetched; `InvalidOption` when the package has no command, or several.
+/// `ImageUnavailable` when a base image cannot be pulled, a step of the build fails, or the image is missing and
+/// `offline` forbids a build; `InvalidOption` when the package has no command, or several.
 pub(crate) async fn ensure(
     runtime: &dyn Runtime,
     recipe: &Recipe,
@@ -98,13 +98,15 @@ pub(crate) async fn ensure(
         };
         bases.push(found.id);
     }
-    // The next build of a local project reuses its layers; a package is installed once.
+    // Builds of a local project share an id, so that the next build reuses the layers; a package is installed only
+    // once.
     let build = match package.project() {
         Some(_) => package.to_string(),
         None => random_token()?,
     };
     let replaced = runtime.image(&recipe.image).await?;
-    // Without a list, no image of a concurrent build can be taken for a leftover.
+    // If the images cannot be listed, the list is empty, so that no image of a concurrent build is taken for a
+    // leftover.
     let before = runtime.untagged_images(labels::BUILD).await.unwrap_or_default();
     let outcome = run_build(runtime, recipe, &build, &bases, allowed, progress).await;
     let leftovers = Leftovers {
@@ -181,7 +183,7 @@ impl Leftovers<'_> {
     fn among(&self, mut found: Vec<UntaggedImage>, oldest: i64) -> Vec<UntaggedImage> {
         found.sort_by_key(|image| std::cmp::Reverse(image.created));
         let is_of_build = |image: &UntaggedImage| self.builds.contains(&&image.label_value);
-        // The next build of a local project reuses the modules that were fetched.
+        // The newest image of a local project is kept, since the next build reuses the modules that were fetched.
         let newest = found.iter().find(|image| is_of_build(image)).map(|image| image.id.clone());
         let reusable = newest.filter(|_| self.is_project);
         found.retain(|image| {
@@ -192,7 +194,7 @@ impl Leftovers<'_> {
     }
 }
 
-/// Pulls a base image. If that fails, the local one is used.
+/// Pulls a base image. If that fails, the local image is used.
 async fn pull_base(
     runtime: &dyn Runtime,
     base: &ImageReference,
@@ -226,7 +228,7 @@ async fn run_install_stage(
     let request = BuildRequest {
         context: recipe.context.clone(),
         args,
-        // The last stage may be based on an image without it.
+        // The base image of the last stage may not have this label.
         labels: BTreeMap::from([(labels::BUILD.to_owned(), build.to_owned())]),
         no_cache: allowed.rebuild,
         hosts: recipe.hosts.clone(),

@@ -9,9 +9,9 @@ use rustls::{
 
 use crate::{Error, ErrorKind, Result};
 
-/// The path in an image of the file with the authorities only, for programs that add them to their own.
+/// The path, in an image, of the file with only these authorities, for programs that add them to their own.
 pub(crate) const CA_FILE: &str = "/etc/mcpm/ca.pem";
-/// The path in an image of the file with these and the system's authorities, for programs that read a single file.
+/// The path, in an image, of the file with these and the system's authorities, for programs that read a single file.
 pub(crate) const CA_BUNDLE_FILE: &str = "/etc/mcpm/ca-bundle.pem";
 /// Files in which operating systems keep the certificates that they trust.
 pub(crate) const SYSTEM_CA_BUNDLES: [&str; 5] = [

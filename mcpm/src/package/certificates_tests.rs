@@ -1,6 +1,6 @@
 use super::*;
 
-/// An authority of nobody; its key was thrown away.
+/// A certificate authority for tests, whose private key was deleted.
 pub(crate) const AUTHORITY: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIBlDCCATmgAwIBAgIUMXrZJDzSt79nKLpudcIAZOaZ/NUwCgYIKoZIzj0EAwIw

@@ -7,7 +7,7 @@ use tar::{Builder, EntryType, Header};
 
 use crate::{Error, ErrorKind, Result};
 
-/// The largest context, which is held in memory, so that the hashed bytes are built.
+/// The largest context. It is held in memory, so that exactly the bytes that were hashed are built.
 pub(super) const MAX_CONTEXT_BYTES: usize = 256 * 1024 * 1024;
 
 /// A builder of a context.
@@ -55,7 +55,7 @@ impl BuildContext {
     }
 }
 
-/// Times and owners do not affect the build.
+/// Returns a header without times and owners, so that these do not affect the build.
 fn header(kind: EntryType, mode: u32) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);

@@ -46,7 +46,8 @@ pub(super) struct DockerfileSpec<'a> {
     pub(super) ecosystem: Ecosystem,
     /// The image that the package is installed in.
     pub(super) builder: &'a ImageReference,
-    /// The image that it runs in, if it is another one; `None` for the builder's, or for none at all with Go.
+    /// The image that the server runs in, if it is not the builder's; `None` for the builder's image, and for a Go
+    /// program without a base image.
     pub(super) runtime: Option<&'a ImageReference>,
     pub(super) source: Source<'a>,
     /// The requirements of packages that are installed with it.
@@ -70,7 +71,7 @@ impl DockerfileSpec<'_> {
             (_, Ecosystem::Python) => self.python(&mut text),
             (_, Ecosystem::Node) => self.node(&mut text),
             (_, Ecosystem::Go) => self.go(&mut text),
-            // What belongs to no ecosystem is a bundle.
+            // Other sources of this ecosystem do not exist.
             (_, Ecosystem::Bundle) => {}
         }
         self.write_final_stage(&mut text);
@@ -89,7 +90,7 @@ impl DockerfileSpec<'_> {
         if self.has_certificates {
             self.write_ca_variables(text);
         }
-        // After the steps that builds share, so that their layers are reused.
+        // This comes after the steps that builds share, so that the layers of those steps are reused.
         let _ = writeln!(text, "ARG {BUILD_ARG}\nLABEL {}=\"${BUILD_ARG}\"\n", labels::BUILD);
     }
 
@@ -100,7 +101,7 @@ impl DockerfileSpec<'_> {
         let _ = writeln!(text, "ENV {}", variables.join(" "));
     }
 
-    /// Makes the command of a bundle the server. Nothing is installed.
+    /// Makes the command of a bundle the server's command. Nothing is installed.
     fn bundle(&self, text: &mut String, command: &[String], version: &str) {
         text.push_str("COPY bundle.sh launcher.sh /mcpm/\nCOPY src /app/src\n");
         let script = ["/bin/sh", "/mcpm/bundle.sh"];
@@ -126,8 +127,8 @@ impl DockerfileSpec<'_> {
         self.write_report_step(text, &[&["node", "/mcpm/report.js"], &reported[..]].concat());
     }
 
-    /// Runs the script that installs the source, and returns the arguments of the one that reports it. The files of a
-    /// project are copied to `project`; those of a script are a part of the image.
+    /// Runs the script that installs the source, and returns the command that reports the installation. The files of a
+    /// project are copied to `project`; those of a script become a part of the image.
     fn install(&self, text: &mut String, script: &str, project: &str) -> Vec<&str> {
         let (folder, args, reported) = match self.source {
             Source::Index { requirement, name } => (None, vec![requirement], vec![name]),

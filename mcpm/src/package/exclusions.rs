@@ -23,8 +23,8 @@ const MAX_IGNORE_FILE_BYTES: usize = 1 << 20;
 /// The most patterns of a `.dockerignore`, which are matched one by one.
 const MAX_DOCKERIGNORE_PATTERNS: usize = 10_000;
 
-/// Files and folders that usually contain secrets, as patterns of Git in which case does not matter. They are excluded
-/// even if no ignore file names them.
+/// Files and folders that usually contain secrets, as case-insensitive Git patterns. They are excluded even if no
+/// ignore file names them.
 const SECRET_PATTERNS: &[&str] = &[
     // Variables, except for templates.
     "*.env",
@@ -90,7 +90,7 @@ impl Exclusions {
     /// `InvalidOption` for a broken ignore file; `Io`.
     pub(super) fn new(root: &Path, ecosystem: Ecosystem, global_file: Option<&Path>) -> Result<Self> {
         let global = match global_file {
-            // Unlike a file of a project, it may be a link.
+            // Unlike an ignore file of a project, the global ignore file may be a link.
             Some(file) if file.is_symlink() => {
                 load(root, &fs::canonicalize(file).map_err(|error| cannot_read(file, error))?)?
             }
@@ -107,13 +107,13 @@ impl Exclusions {
         })
     }
 
-    /// Tells whether a file or folder has no place in an image: it is of version control, installed, or ignored
-    /// globally.
+    /// Tells whether a file or folder does not belong in an image, because it belongs to version control, was
+    /// installed, or is ignored globally.
     pub(super) fn skips(&self, path: &Path, is_folder: bool) -> bool {
         let name = path.file_name().unwrap_or_default();
         let mut names = VERSION_CONTROL_FOLDERS.iter().chain(self.installed_folders);
         names.any(|skipped| name.eq_ignore_ascii_case(skipped))
-            // A virtual environment of Python has any name.
+            // A virtual environment of Python can have any name.
             || is_folder && path.join("pyvenv.cfg").exists()
             || self.global.matched(path, is_folder).is_ignore()
     }
@@ -142,7 +142,7 @@ fn secret_patterns(root: &Path) -> Result<Gitignore, ignore::Error> {
 #[derive(Clone, Default)]
 pub(super) struct FolderRules {
     git: Vec<Rc<Gitignore>>,
-    /// Those of `.mcpmignore`, which cannot re-include what Git ignores.
+    /// The `.mcpmignore` files, which cannot re-include files that Git ignores.
     mcpm: Vec<Rc<Gitignore>>,
 }
 
@@ -171,7 +171,7 @@ impl FolderRules {
     pub(super) fn within(outer: &Rc<Self>, folder: &Path) -> Result<Rc<Self>> {
         let mut rules = Rc::clone(outer);
         if is_repository(folder) {
-            // The files of a repository in another one are not the outer one's.
+            // Ignore files of an outer repository do not apply in a repository inside of it.
             let excluded = load(folder, &exclude_file(folder)?)?;
             Rc::make_mut(&mut rules).git = excluded.into_iter().map(Rc::new).collect();
         }
@@ -200,14 +200,14 @@ fn is_repository(folder: &Path) -> bool {
 /// Returns the path of the ignore file in a repository's `.git` folder.
 fn exclude_file(repository: &Path) -> Result<PathBuf> {
     let mut git = repository.join(".git");
-    // A worktree and a submodule have a file that names the folder.
+    // In a worktree and in a submodule, `.git` is a file that names the folder.
     if git.is_file()
         && let Some(text) = read(&git)?
         && let Some(folder) = text.strip_prefix("gitdir:")
     {
         git = repository.join(folder.trim());
     }
-    // A worktree uses the ignore file of the main one.
+    // A worktree uses the ignore file of the main worktree.
     if git.is_dir()
         && let Some(common) = read(&git.join("commondir"))?
     {

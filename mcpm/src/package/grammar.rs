@@ -4,7 +4,7 @@
 //! argument, so it must not begin with `-` or mean a file, a URL or another package. Whether a package exists is up to
 //! the index.
 
-/// The longest name: npm's limit, which is more than others use.
+/// The longest name: npm's limit, which is larger than that of the other ecosystems.
 const MAX_NAME_LENGTH: usize = 214;
 /// The longest version.
 const MAX_VERSION_LENGTH: usize = 128;
@@ -17,8 +17,8 @@ pub(super) fn shown(text: &str) -> String {
     text.chars().take(MAX_SHOWN_CHARACTERS).flat_map(char::escape_debug).collect()
 }
 
-/// Tells whether it can name a distribution of the Python index, or an extra of one: letters and digits, with
-/// `.`, `_` and `-` between them.
+/// Tells whether a text can name a distribution of the Python index, or an extra of a distribution: letters and digits,
+/// with `.`, `_` and `-` between them.
 pub(super) fn is_python_name(name: &str) -> bool {
     let bytes = name.as_bytes();
     bytes.len() <= MAX_NAME_LENGTH
@@ -27,8 +27,8 @@ pub(super) fn is_python_name(name: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte))
 }
 
-/// Tells whether it can be one version of a Python distribution: it begins with a digit, and has an epoch, a
-/// pre-release or a local part at most.
+/// Tells whether a text can be a single version of a Python distribution: it begins with a digit, and may only have an
+/// epoch, a pre-release and a local part.
 pub(super) fn is_python_version(version: &str) -> bool {
     let digits = version.strip_prefix('v').unwrap_or(version);
     version.len() <= MAX_VERSION_LENGTH
@@ -36,7 +36,7 @@ pub(super) fn is_python_version(version: &str) -> bool {
         && digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".!+_-".contains(&byte))
 }
 
-/// Tells whether it can name a package of npm, with its scope or without.
+/// Tells whether a text can name a package of npm, with or without its scope.
 pub(super) fn is_node_name(name: &str) -> bool {
     let part = |part: &str| {
         let bytes = part.as_bytes();
@@ -50,7 +50,7 @@ pub(super) fn is_node_name(name: &str) -> bool {
     name.len() <= MAX_NAME_LENGTH && parts_are_valid
 }
 
-/// Tells whether it can be a version, a range of one word (`^1.2`, `~1.2`, `1.x`) or a tag (`latest`, `next`).
+/// Tells whether a text can be a version, a range of one word (`^1.2`, `~1.2`, `1.x`) or a tag (`latest`, `next`).
 pub(super) fn is_node_version(version: &str) -> bool {
     let word = version.strip_prefix(['^', '~']).unwrap_or(version);
     version.len() <= MAX_VERSION_LENGTH
@@ -76,7 +76,7 @@ pub(super) fn check_go_path(path: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Tells whether it can be a version that Go resolves: `v1.2.3`, a part of one, a branch or a commit.
+/// Tells whether a text can be a version that Go resolves: `v1.2.3`, a prefix of a version, a branch or a commit.
 pub(super) fn is_go_version(version: &str) -> bool {
     let bytes = version.as_bytes();
     bytes.len() <= MAX_VERSION_LENGTH

@@ -18,7 +18,8 @@ pub(super) const fn manifest(ecosystem: Ecosystem) -> &'static str {
 /// Returns the reference of a script or a project; a relative path is below `folder`. Links are followed once, here.
 ///
 /// # Errors
-/// `NotFound`; `Io`; `InvalidOption` for what is neither, and for a folder that has projects of several ecosystems.
+/// `NotFound`; `Io`; `InvalidOption` for a path that is neither, and for a folder that has projects of several
+/// ecosystems.
 pub(crate) fn reference(path: &Path, folder: &Path) -> Result<PackageReference> {
     let full = fs::canonicalize(folder.join(path)).map_err(|error| cannot_read(path, error))?;
     let ecosystem = if full.is_dir() {
@@ -117,8 +118,8 @@ pub(super) fn go_module(folder: &Path) -> Option<&Path> {
     folder.ancestors().find(is_module)
 }
 
-/// Returns the folder of the project that a script belongs to: its own, or, in a Git repository that the user owns, one
-/// above it that the user owns.
+/// Returns the folder of the project that a script belongs to: the script's own folder or, in a Git repository that the
+/// user owns, a folder above it that the user owns.
 #[cfg(any(feature = "containers", test))]
 pub(super) fn project_of_script(script: &Path, ecosystem: Ecosystem) -> Option<&Path> {
     let manifest = manifest(ecosystem);
@@ -135,7 +136,7 @@ pub(super) fn project_of_script(script: &Path, ecosystem: Ecosystem) -> Option<&
 }
 
 /// Tells whether the user owns a folder and a file or a folder in it. In a shared folder, such as `/tmp`, another user
-/// could make a script part of a project with a build of theirs.
+/// could otherwise make the script part of a project whose build that user controls.
 fn is_own(folder: &Path, name: &str) -> bool {
     let of_user = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| is_own_file(&found));
     of_user(folder) && of_user(&folder.join(name))

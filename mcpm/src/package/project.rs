@@ -22,7 +22,7 @@ use crate::Result;
 
 /// The most files and folders in the folders of a project that are not excluded.
 const MAX_PROJECT_ENTRIES: usize = 100_000;
-/// Files of a user's home folder, which is no project even if it has the manifest of one.
+/// Files that identify a user's home folder, which is not a project even if it contains a manifest.
 const HOME_FILES: [&str; 3] = [".ssh", ".bashrc", ".profile"];
 /// Excluded files that a notice names.
 const MAX_NAMED_FILES: usize = 5;
@@ -53,7 +53,7 @@ impl Project {
     /// Finds the module that a folder belongs to, or the project of a folder or a script.
     ///
     /// # Errors
-    /// `NotFound` when there is no such path, `InvalidOption` when it is no project and no script.
+    /// `NotFound` when there is no such path, `InvalidOption` when the path is neither a project nor a script.
     pub(super) fn find(ecosystem: Ecosystem, given: &Path) -> Result<Self> {
         let failed = |error| cannot_read(given, error);
         let path = fs::canonicalize(given).map_err(failed)?;
@@ -63,7 +63,7 @@ impl Project {
         }
         let root = match ecosystem {
             Ecosystem::Go => go_module(&path),
-            // What a script names itself takes precedence over its project.
+            // Dependencies that a script names itself take precedence over its project.
             Ecosystem::Python if is_script && has_inline_metadata(&path).map_err(failed)? => None,
             _ if is_script => project_of_script(&path, ecosystem),
             _ => Some(path.as_path()).filter(|folder| folder.join(manifest(ecosystem)).is_file()),
@@ -85,8 +85,9 @@ impl Project {
         Ok(Self { ecosystem, root: root.to_owned(), package, is_script, is_standalone })
     }
 
-    /// Adds the project's files below a folder of the context, and returns notices about files that were excluded
-    /// although no pattern matches them. The global ignore file applies to all projects of the user.
+    /// Adds the project's files below a folder of the context, and returns notices about files that were excluded as
+    /// possible secrets although no ignore file matches them. The global ignore file applies to all projects of the
+    /// user.
     ///
     /// # Errors
     /// `Io` when a file cannot be read, `InvalidOption` for a broken ignore file or a project that is too large.
@@ -188,7 +189,7 @@ impl Project {
     }
 }
 
-/// Returns a notice about paths, of which it names the first.
+/// Returns a notice about paths, which names the first of them.
 fn notice(text: &str, paths: &[PathBuf]) -> Option<String> {
     if paths.is_empty() {
         return None;

@@ -79,7 +79,7 @@ impl Recipe {
         let package = ingredients.package;
         let bundle = package.project().filter(|_| package.ecosystem() == Ecosystem::Bundle);
         let mut bundle = bundle.map(Bundle::open).transpose()?;
-        // What the bundle is started with.
+        // The ecosystem that starts the bundle's server.
         let ecosystem = bundle.as_ref().map_or_else(|| package.ecosystem(), Bundle::ecosystem);
         check_packages(ingredients.add_packages)?;
         let (builder, runtime) = base_images(ecosystem, ingredients)?;
@@ -234,7 +234,7 @@ fn check_packages(packages: &[String]) -> Result<()> {
     let is_name = |name: &str| {
         name.len() <= MAX_PACKAGE_NAME_LENGTH
             && name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
-            // Installers remove a package that is written as `name-`.
+            // Package installers remove a package that is written as `name-`.
             && !name.ends_with('-')
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._+-".contains(&byte))
     };
@@ -255,7 +255,7 @@ fn check_packages(packages: &[String]) -> Result<()> {
 fn hash(context: &[u8], mirrors: &BTreeMap<String, String>, command: Option<&str>) -> String {
     let mut hasher = Hasher::new(&SHA256);
     let mut add = |bytes: &[u8]| {
-        // With its length, so that no two lists have the same bytes.
+        // The length is hashed as well, so that different lists never have the same bytes.
         hasher.update(&(bytes.len() as u64).to_le_bytes());
         hasher.update(bytes);
     };
@@ -282,7 +282,7 @@ fn repository(package: &PackageReference) -> String {
         slug.push('-');
         slug.push_str(&word.to_ascii_lowercase());
     }
-    // The limit applies to the whole name; the hash in the tag identifies it.
+    // The name is truncated, since the hash in the tag identifies the image.
     slug.truncate(MAX_PACKAGE_NAME_LENGTH);
     slug.trim_end_matches('-').to_owned()
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::package::certificates::tests::AUTHORITY;
 
 fn recipe<'a>(reference: &str, change: impl FnOnce(&mut RecipeInputs<'a>)) -> Result<Recipe> {
-    // Never given back, so that a test can lend what it likes beside them.
+    // Leaked, so that tests can freely borrow other inputs beside the package.
     let package = Box::leak(Box::new(PackageReference::parse(reference).unwrap().unwrap()));
     let settings = Box::leak(Box::default());
     let mut ingredients = RecipeInputs {

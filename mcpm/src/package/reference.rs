@@ -241,7 +241,7 @@ fn bundle(text: &str) -> Result<PackageKind, ReferenceError> {
     local(Ecosystem::Bundle, local_path(text).ok_or(ReferenceError { why, hint })?)
 }
 
-/// Returns the path, if it is one: absolute, or relative to the working folder or a folder above it.
+/// Returns the text as a path, if it is one: absolute, or beginning with `.` or `..`.
 pub(crate) fn local_path(text: &str) -> Option<&Path> {
     let path = Path::new(text);
     (path.is_absolute() || matches!(path.components().next(), Some(Component::CurDir | Component::ParentDir)))

@@ -9,8 +9,8 @@ use std::{
 use super::local::{cannot_read, invalid};
 use crate::Result;
 
-/// Reads a file, and of a larger one `max_bytes` and one more. A file that has been replaced by a link or something
-/// else is not read.
+/// Reads at most `max_bytes` and one more byte, which shows that a file is too large. A path that was replaced by a
+/// link or another kind of file is not read.
 pub(super) fn read(path: &Path, max_bytes: usize) -> io::Result<Vec<u8>> {
     let mut options = fs::OpenOptions::new();
     options.read(true);

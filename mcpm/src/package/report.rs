@@ -27,7 +27,7 @@ pub(super) struct PackageCommand {
     pub(super) name: String,
     /// Its path in the image.
     pub(super) path: String,
-    /// The file that its links lead to, which two names of one program share.
+    /// The file that the path resolves to. Two names of the same program have the same file.
     file: String,
 }
 

@@ -26,7 +26,8 @@ impl MountRule {
         let bad = |reason: &str| {
             invalid(format!("`{}` is not a valid path to mount: {reason}", text.escape_debug()))
         };
-        // These characters have a meaning in shells; a path with them is more likely an attack.
+        // These characters have a meaning in shells; a path that contains them is more likely an attack than a real
+        // path.
         if text.contains(['\0', '$', '&', ';', '|', '`', '\n', '\r']) {
             return Err(bad("it contains a control character or one of $ & ; | `"));
         }
@@ -113,7 +114,7 @@ fn cleaned(path: &str) -> PathBuf {
             Component::ParentDir if clean.parent().is_some() && clean.file_name().is_some() => {
                 clean.pop();
             }
-            // Above `/` there is `/`.
+            // The parent of `/` is `/`.
             Component::ParentDir if clean.has_root() => {}
             Component::CurDir => {}
             other => clean.push(other),

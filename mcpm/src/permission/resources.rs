@@ -64,7 +64,7 @@ impl FromStr for Bytes {
             return Err(bad());
         }
         let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-        // Engines use a signed number.
+        // Engines use signed numbers.
         bytes.filter(|bytes| (1..=1 << 60).contains(bytes)).map(Self).ok_or_else(bad)
     }
 }

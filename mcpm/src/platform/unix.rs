@@ -47,13 +47,13 @@ pub(crate) fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
-/// Lets a named pipe be opened while nobody has opened its other end.
+/// Makes opening a named pipe succeed while no process has opened its other end.
 pub(crate) fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
     let flags = rustix::fs::OFlags::NONBLOCK.bits();
     options.custom_flags(i32::try_from(flags).unwrap_or_default())
 }
 
-/// Opens a folder, to tell later whether it is still the same.
+/// Opens a folder, so that [`is_same_file`] can tell later whether the path still leads to it.
 pub(crate) fn open_folder(path: &Path) -> io::Result<File> {
     File::open(path)
 }
@@ -89,7 +89,7 @@ pub(crate) fn is_own_file(metadata: &Metadata) -> bool {
 pub(crate) fn copy_attributes(from: &Path, to: &Path) -> io::Result<()> {
     use rustix::fs::{Gid, XattrFlags, fchown, fgetxattr, flistxattr, fremovexattr, fsetxattr};
 
-    /// The largest list of names and the largest value that Linux has, in bytes.
+    /// The largest list of attribute names and the largest attribute value on Linux, in bytes.
     const MAX_BYTES: usize = 64 << 10;
     let names = |file: &File| -> io::Result<Vec<Vec<u8>>> {
         let mut list = vec![0; MAX_BYTES];
@@ -109,7 +109,7 @@ pub(crate) fn copy_attributes(from: &Path, to: &Path) -> io::Result<()> {
         fchown(&to, None, Some(Gid::from_raw(old.gid())))?;
     }
     let wanted = names(&from)?;
-    // The folder may have a default ACL, which files in it get.
+    // New files get the default ACL of the folder, if it has one.
     for extra in names(&to)?.iter().filter(|name| !wanted.contains(*name)) {
         fremovexattr(&to, extra.as_slice())?;
     }
@@ -125,12 +125,13 @@ pub(crate) fn copy_attributes(from: &Path, to: &Path) -> io::Result<()> {
             continue;
         }
         let set = fsetxattr(&to, name.as_slice(), &wanted, XattrFlags::empty());
-        // Labels of security modules are their own matter: they label a new file by their rules.
+        // Labels of security modules are not changed: the modules label a new file by their own rules.
         if !name.starts_with(b"security.") {
             set?;
         }
     }
-    // Last: with an ACL, the bits of the group are its mask, which would be the rights of the group until then.
+    // The mode is set last: with an ACL, its group bits are the ACL's mask; without the ACL, they would be the rights
+    // of the group.
     to.set_permissions(old.permissions())
 }
 
@@ -152,7 +153,7 @@ fn raw(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 
-/// Whether there is a process with that pid, of whatever user.
+/// Whether a process with that pid exists, whichever user it belongs to.
 pub(crate) fn process_exists(pid: u32) -> bool {
     raw(pid).is_some_and(|pid| !matches!(test_kill_process(pid), Err(Errno::SRCH)))
 }
@@ -177,7 +178,7 @@ pub(crate) fn exit_code(status: ExitStatus) -> i64 {
 pub(crate) struct ProcessGroup(Pid);
 
 impl ProcessGroup {
-    /// Gives a program a group of its own.
+    /// Makes a program start in a process group of its own.
     pub(crate) fn prepare(command: &mut Command) -> &mut Command {
         command.process_group(0)
     }

@@ -34,7 +34,7 @@ const STREAM_BYTES: usize = 64 << 10;
 pub(crate) struct Signal(bool);
 
 impl Signal {
-    /// Processes of Windows get no such request, so that they are only waited for.
+    /// On Windows, there is no such request: nothing is sent, and callers only wait for the process.
     pub(crate) const TERM: Self = Self(false);
     pub(crate) const KILL: Self = Self(true);
 }
@@ -85,7 +85,7 @@ impl AsyncWrite for LocalStream {
     }
 }
 
-/// There is none.
+/// A listener of a socket, which does not exist on Windows.
 #[derive(Debug)]
 pub(crate) struct LocalListener(Infallible);
 
@@ -112,17 +112,17 @@ pub(crate) fn set_mode(_path: &Path, _mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Named pipes are no files here.
+/// Does nothing: named pipes are not files on Windows.
 pub(crate) fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-/// Opens a folder, to tell later whether it is still the same.
+/// Opens a folder, so that [`is_same_file`] can tell later whether the path still leads to it.
 pub(crate) fn open_folder(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(FILE_FLAG_BACKUP_SEMANTICS).open(path)
 }
 
-/// Folders are written by the file system itself.
+/// Does nothing: the file system itself writes the entries of folders.
 pub(crate) fn sync_folder(_path: &Path) -> io::Result<()> {
     Ok(())
 }
@@ -136,12 +136,13 @@ pub(crate) fn is_same_file(path: &Path, opened: &File) -> io::Result<bool> {
     }
 }
 
-/// Whether two descriptions of names that differ in case are of the same file: almost always.
+/// Whether two descriptions, whose names differ only in case, are of the same file. On Windows this is almost always
+/// true.
 pub(crate) fn is_same_entry(_one: &Metadata, _other: &Metadata) -> bool {
     true
 }
 
-/// Whether a file belongs to the user of this process; the access rights decide here.
+/// Whether a file belongs to the user of this process. Always true here: access rights decide on Windows.
 pub(crate) fn is_own_file(_metadata: &Metadata) -> bool {
     true
 }
@@ -173,12 +174,12 @@ fn with_process<T>(pid: u32, read: impl FnOnce(&sysinfo::Process) -> T) -> Optio
     system.process(pid).map(read)
 }
 
-/// Whether there is a process with that pid, of whatever user.
+/// Whether a process with that pid exists, whichever user it belongs to.
 pub(crate) fn process_exists(pid: u32) -> bool {
     with_process(pid, |_| ()).is_some()
 }
 
-/// Ends a process, or only asks whether it is there. Returns `false` if there is none.
+/// Ends a process, or only checks whether it exists. Returns `false` if it does not.
 pub(crate) fn signal_process(pid: u32, signal: Signal) -> io::Result<bool> {
     match with_process(pid, |process| !signal.0 || process.kill()) {
         Some(true) => Ok(true),
@@ -192,7 +193,7 @@ pub(crate) fn exit_code(status: ExitStatus) -> i64 {
     status.code().unwrap_or_default().into()
 }
 
-/// A process. Those that it started are not known.
+/// A process. The processes that it started are not known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProcessGroup(u32);
 

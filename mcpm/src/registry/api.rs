@@ -7,7 +7,7 @@ use url::Url;
 use super::{OnNotice, RegistryEntry, cache::Cache, document, fetch::MAX_DOCUMENT_BYTES};
 use crate::{Error, ErrorKind, Result, redact::url::redact_url};
 
-/// The versions of the API, newest first. A base URL that ends in one is used as it is.
+/// The versions of the API, newest first. A base URL that ends in a version is used unchanged.
 const API_VERSIONS: &[&str] = &["v0.1", "v0"];
 /// Entries per page, and the maximum number of pages.
 const PAGE_SIZE: &str = "100";
@@ -18,7 +18,7 @@ const SEARCH_TIMEOUT: Duration = Duration::from_secs(60);
 /// Returns all entries, or those that the registry finds for a query.
 ///
 /// # Errors
-/// `Registry` when there is no registry, or when its pages are too many for the time or the size there is.
+/// `Registry` when there is no registry at the URL, or when all pages exceed the time limit or the size limit.
 pub(super) async fn search(
     base: &Url,
     query: Option<&str>,
@@ -100,7 +100,7 @@ pub(super) async fn candidates(
     search(base, Some(name.rsplit('/').next().unwrap_or(name)), cache, on_notice).await
 }
 
-/// The versions to try at a base URL; the empty one when the URL names its own.
+/// The versions to try at a base URL; only the empty version if the URL contains one.
 fn versions(base: &Url) -> &'static [&'static str] {
     let last = base.path().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     if API_VERSIONS.contains(&last) { &[""] } else { API_VERSIONS }

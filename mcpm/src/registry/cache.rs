@@ -36,7 +36,7 @@ pub(super) struct Cache {
     pub(super) client: HttpClient,
 }
 
-/// A cached document. One that cannot be read is fetched again.
+/// A cached document. A file that cannot be read is fetched again.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CachedDocument {
@@ -154,7 +154,7 @@ impl Cache {
         for (index, (_, length, path)) in copies.iter().enumerate() {
             bytes += length;
             if index >= MAX_CACHED_DOCUMENTS || bytes > MAX_CACHE_BYTES {
-                // Another process may have removed it.
+                // Another process may have removed the file.
                 let _ = fs::remove_file(path);
             }
         }

@@ -26,7 +26,7 @@ pub struct RegistryEntry {
     pub repository: Option<String>,
     /// Tags for searches.
     pub tags: Vec<String>,
-    /// The tools it had when the entry was written.
+    /// The tools that the server had when the entry was written.
     pub tools: Vec<String>,
     /// The stars of its source when the entry was written, if the registry counts them.
     pub stars: Option<u64>,

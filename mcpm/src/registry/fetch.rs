@@ -24,9 +24,9 @@ const MAX_REDIRECTS: usize = 5;
 pub(super) enum Fetched {
     /// The document, with its caching headers.
     Document(Vec<u8>, HeaderMap),
-    /// It has not changed.
+    /// The document has not changed.
     NotModified(HeaderMap),
-    /// It does not exist.
+    /// The document does not exist.
     Missing,
 }
 

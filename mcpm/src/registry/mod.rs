@@ -35,7 +35,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Opens the named registry, else the one of the settings, else the embedded catalogue.
+    /// Opens the named registry, else the registry of the settings, else the embedded catalogue.
     ///
     /// # Errors
     /// `InvalidOption` for an invalid registry or invalid settings; `Io` for settings that cannot be read.
@@ -120,7 +120,7 @@ impl Registry {
 
     /// Returns the name of a server that is similar to `name`, or whose last part is.
     pub(crate) async fn similar(&self, name: &str) -> Option<String> {
-        // Notices were given when the name was looked up.
+        // The notices were already reported when the name was looked up.
         let entries = match &self.source {
             RegistrySource::Api(base) => api::search(base, Some(name), &self.cache, &|_| {}).await,
             _ => self.document(&|_| {}).await,

@@ -87,7 +87,7 @@ struct ArgumentJson {
     kind: String,
     #[serde(alias = "value_hint")]
     value_hint: Option<String>,
-    // A struct within a struct would need `flatten`, which reads numbers another way.
+    // These fields are repeated here, because serde's `flatten` for a nested struct parses numbers differently.
     name: Option<String>,
     description: Option<String>,
     #[serde(default, alias = "is_required")]
@@ -117,7 +117,7 @@ pub(super) fn entry(server: Value, outer: &Map<String, Value>) -> Result<Registr
     let official = |field: &str| official.and_then(|official| official.get(field));
     let extensions = json.meta.get(PUBLISHER_KEY).or_else(|| outer.get(PUBLISHER_KEY));
     let extensions = extensions.and_then(|all| all.get(STACKLOK_KEY)).and_then(Value::as_object);
-    // The first one applies, regardless of its image or URL.
+    // The first extension applies, regardless of the image or URL that it is for.
     let extension: Option<ToolhiveExtension> = match extensions.and_then(|all| all.values().next()) {
         Some(value) => Some(serde_json::from_value(value.clone()).map_err(|error| {
             Error::new(ErrorKind::Registry, format!("the settings of `{}` cannot be read", json.name))
@@ -296,7 +296,7 @@ const IMPLIED_ENGINE_FLAGS: &[&str] =
 fn engine_argument(json: ArgumentJson, run_method: &mut RunMethod) -> Result<()> {
     let (flag, input) = match argument(json)? {
         Argument::Named { flag, input } => (flag, input),
-        // `run`, and the image.
+        // Positional arguments are `run` and the image.
         Argument::Positional(_) => return Ok(()),
     };
     let Some(input) = input else {

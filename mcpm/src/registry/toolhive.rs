@@ -75,7 +75,7 @@ impl ToolhiveExtension {
         entry.status = entry.status.take().or(self.status.map(|status| sanitize(&status).to_lowercase()));
         entry.tags.extend(self.tags.iter().map(|tag| sanitize(tag)));
         entry.tools.extend(self.tools.iter().map(|tool| sanitize(tool)));
-        // A count of another form is no reason to hide the server.
+        // An invalid count is ignored, so that the server is still listed.
         entry.stars = self.metadata.get("stars").and_then(Value::as_u64);
         let fixed = |value: &String| {
             Argument::Positional(RegistryInput {

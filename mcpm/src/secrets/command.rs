@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result, options::Secret};
 
 /// Placeholder for the name of the secret in the arguments.
 const NAME_PLACEHOLDER: &str = "{name}";
-/// Long enough for a program that prompts the user to unlock something.
+/// How long a program may run: long enough to prompt the user to unlock a store.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs a program once for each secret, directly and without a shell.

@@ -124,7 +124,7 @@ pub(super) fn encrypt(secrets: &BTreeMap<String, Secret>, password: &Secret) -> 
 /// Decrypts the content of a file. `path` is for the error. Takes a fraction of a second.
 ///
 /// # Errors
-/// `CorruptState` if it is not such a file; `SecretsUnavailable` if the password is wrong.
+/// `CorruptState` if `bytes` are not an encrypted file; `SecretsUnavailable` if the password is wrong.
 pub(super) fn decrypt(bytes: &[u8], path: &Path, password: &Secret) -> Result<BTreeMap<String, Secret>> {
     let damaged = || Error::new(ErrorKind::CorruptState, format!("`{}` is damaged", path.display()));
     let sealed: EncryptedDocument = document::decode(bytes, path, FORMAT_VERSION, |_, _| None)?;

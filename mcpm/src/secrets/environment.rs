@@ -47,7 +47,7 @@ impl SecretStore for EnvironmentStore {
         Err(read_only(LOCATION, "changed").hint("select a store with `mcpm secret provider encrypted`"))
     }
 
-    /// Empty: the values from the environment are listed whatever the store is.
+    /// Returns no names: [`Secrets`](super::Secrets) lists the values from the environment, whatever the store is.
     async fn list(&self) -> Result<Vec<String>> {
         Ok(Vec::new())
     }

@@ -53,7 +53,7 @@ pub struct SecretInfo {
 
 /// Connects to the keyring, without reading or unlocking anything, and returns where it is.
 pub(crate) async fn check_keyring(environment: &Environment) -> Result<String> {
-    // An application that has stored nothing.
+    // The name of an application that has stored nothing in the keyring.
     let store = keyring::open(environment, "mcpm-doctor")?;
     store.list().await.map(|_| store.location())
 }
@@ -100,8 +100,8 @@ impl Secrets {
         self.store.set(name, value).await
     }
 
-    /// Lists the secrets by name. One that is both in the environment and in the store is listed twice, first the
-    /// one of the environment, which takes precedence.
+    /// Lists the secrets by name. A secret that is both in the environment and in the store is listed twice: first that
+    /// of the environment, which takes precedence.
     ///
     /// # Errors
     /// Those of the store.

@@ -54,7 +54,7 @@ impl Password {
 
     /// Reports that the password is correct, so that it may be saved in the keyring and is not asked for again.
     pub(super) async fn confirm(&self, password: &Secret) {
-        // The first that is correct stays.
+        // The first correct password is kept.
         let is_first = self.found.get().is_some_and(|found| found.is_unsaved)
             && self.entered.set(password.clone()).is_ok();
         if let Some(keyring) = self.keyring.as_ref().filter(|_| is_first)

@@ -22,7 +22,7 @@ pub enum Document {
     Spec,
     /// The last status that the supervisor wrote.
     Status,
-    /// How the supervisor is to stop, for the next signal that it gets.
+    /// How the supervisor should stop when it gets the next signal.
     Stop,
     /// The names of the tools that a client last saw, for completion in shells.
     Tools,

@@ -48,8 +48,8 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_parent(path)
 }
 
-/// Replaces the file at `path` atomically, unless `prepare` fails directly before that, which gets the path of the new
-/// file.
+/// Replaces the file at `path` atomically. Directly before, calls `prepare` with the path of the new file; if `prepare`
+/// fails, nothing is replaced.
 #[cfg(feature = "clients")]
 pub(crate) fn replace_if(
     path: &Path,

@@ -18,7 +18,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(10);
 pub(crate) struct FileLock(File);
 
 impl FileLock {
-    /// Takes a lock that others may hold as well; `None` if that is not possible in time. It blocks.
+    /// Takes a shared lock; `None` if that is not possible within `timeout`. Blocks meanwhile.
     ///
     /// # Errors
     /// `Io` if the file cannot be opened. It is created if it is missing.
@@ -26,7 +26,7 @@ impl FileLock {
         Self::acquire(path, timeout, File::try_lock_shared)
     }
 
-    /// Takes a lock that nobody else holds; `None` if that is not possible in time. It blocks.
+    /// Takes an exclusive lock; `None` if that is not possible within `timeout`. Blocks meanwhile.
     ///
     /// # Errors
     /// As for [`shared`](Self::shared).
@@ -34,7 +34,7 @@ impl FileLock {
         Self::acquire(path, timeout, File::try_lock)
     }
 
-    /// Like [`exclusive`](Self::exclusive), but goes on without a lock where the file system has none.
+    /// Like [`exclusive`](Self::exclusive), but continues without a lock where the file system does not support locks.
     #[cfg(feature = "clients")]
     pub(crate) fn exclusive_if_supported(path: &Path, timeout: Duration) -> Result<Option<Self>> {
         Self::acquire(path, timeout, |file| match file.try_lock() {
@@ -86,7 +86,7 @@ mod tests {
         };
         std::fs::remove_file(&path).unwrap();
         drop(lock);
-        // Whoever has waited has a lock on the file that is there now.
+        // The waiting thread has a lock on the file that exists now.
         let lock = waiting.join().unwrap().unwrap().unwrap();
         assert!(FileLock::exclusive(&path, Duration::ZERO).unwrap().is_none());
         drop(lock);

@@ -9,7 +9,7 @@ use rustix::fs::inotify;
 #[cfg(target_os = "linux")]
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// How often changes are looked for where the kernel does not report them.
+/// How often files are checked where the kernel does not report changes.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Watches the files in folders, but not those in their subfolders.
@@ -28,7 +28,7 @@ impl FolderWatch {
         Self { changes: changes.ok() }
     }
 
-    /// Watches a folder; one that is watched already, or that does not exist, is passed over.
+    /// Watches a folder. A folder that is already watched, or does not exist, is ignored.
     pub(crate) fn add(&mut self, folder: &Path) {
         let changes = inotify::WatchFlags::MODIFY
             | inotify::WatchFlags::CREATE
@@ -49,7 +49,7 @@ impl FolderWatch {
     /// Waits for a change since the last call, or since the folder was added.
     pub(crate) async fn changed(&self) {
         let Some(changes) = &self.changes else { return tokio::time::sleep(POLL_INTERVAL).await };
-        // What has changed is found by looking.
+        // The events are discarded: the caller finds what has changed by reading the files.
         let (mut events, mut is_changed) = ([0_u8; 4096], false);
         while !is_changed {
             let Ok(mut ready) = changes.readable().await else {
@@ -83,7 +83,7 @@ impl FolderWatch {
     /// Watches a folder.
     pub(crate) fn add(&mut self, _folder: &Path) {}
 
-    /// Waits until changes are looked for the next time.
+    /// Waits until it is time to check the files again.
     pub(crate) async fn changed(&self) {
         tokio::time::sleep(POLL_INTERVAL).await;
     }

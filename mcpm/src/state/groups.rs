@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// The group of workloads without another one. It always exists.
+/// The group of workloads that are in no other group. It always exists.
 pub const DEFAULT_GROUP: &str = "default";
 
 const MAX_LENGTH: usize = 63;

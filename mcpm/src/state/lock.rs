@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum number of attempts to take a lock that another process only examines, which takes microseconds.
+/// Maximum number of attempts to take a lock. Another process may hold it for some microseconds to examine it.
 const MAX_LOCK_ATTEMPTS: u32 = 500;
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(1);
 

@@ -19,7 +19,7 @@ use crate::{
 /// Poll interval where the kernel cannot report the end of a process.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A process, not confused with a later one that has the same pid.
+/// The identity of a process, which distinguishes it from a later process with the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessId {
@@ -81,7 +81,7 @@ impl ProcessId {
 
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         let handle = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        // The check follows the opening: if the process is alive then, it is the one that was opened.
+        // The check comes after the opening: if the process is alive at that time, the handle is that of this process.
         if let Some(handle) = handle
             && self.is_alive()
             && let Ok(handle) = watch(handle)

@@ -98,8 +98,8 @@ pub fn reconcile(
     }
 }
 
-/// With a living supervisor, its status applies, except that it may not have noticed yet that the container has
-/// exited.
+/// If the supervisor is alive, its recorded status applies, except that it may not have noticed yet that the container
+/// has exited.
 fn supervised(recorded: &Status, container: &ContainerView) -> Reconciled {
     let as_recorded = |shown| Reconciled { state: shown, reason: recorded.reason.clone() };
     match (recorded.phase, container) {

@@ -29,7 +29,7 @@ pub(crate) fn remove_tree(folder: &Path) -> io::Result<()> {
     remove_empty(CWD, folder)
 }
 
-/// Removes what has a name in a folder, with everything in it. Success if there is nothing.
+/// Removes an entry of a folder, with everything in it. Succeeds if the entry does not exist.
 pub(crate) fn remove_entry(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<()> {
     match unlinkat(parent, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
@@ -43,7 +43,7 @@ pub(crate) fn remove_entry(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<()
 /// A folder that is being emptied.
 struct Tree {
     top: OwnedFd,
-    /// How many names were tried for folders that were moved to the top.
+    /// Number of names tried so far for folders that are moved to the top.
     moved: u64,
 }
 
@@ -56,19 +56,19 @@ impl Tree {
                 is_empty = false;
                 self.remove(&name?)?;
             }
-            // Folders that were moved here meanwhile may not have been listed.
+            // Folders that were moved here during the listing may not have been listed, so the top is listed again.
             if is_empty {
                 return Ok(());
             }
         }
     }
 
-    /// Removes what has a name at the top, after moving the folders in it to the top.
+    /// Removes an entry of the top folder, after moving the folders in it to the top.
     fn remove(&mut self, name: &[u8]) -> io::Result<()> {
         let Some(folder) = unlink_or_open(self.top.as_fd(), name)? else { return Ok(()) };
         for inner in names(folder.as_fd())? {
             let inner = inner?;
-            // It can only be moved with access to it, which is granted when it is opened.
+            // A folder can only be moved by a process that has access to it; opening it grants that access.
             if unlink_or_open(folder.as_fd(), &inner)?.is_some() {
                 match unlinkat(&folder, &inner[..], AtFlags::REMOVEDIR) {
                     Err(Errno::NOTEMPTY | Errno::EXIST) => self.move_to_top(folder.as_fd(), &inner)?,

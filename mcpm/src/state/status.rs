@@ -91,7 +91,7 @@ pub struct Status {
     /// The state of the login to the remote server; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login: Option<LoginState>,
-    /// Whether something else than mcpm ended the supervisor, such as a shutdown of the machine.
+    /// Whether something other than mcpm ended the supervisor, such as a shutdown of the machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
     /// When the workload was created, in RFC 3339.

@@ -31,7 +31,7 @@ impl Store {
         let store = Self { workloads: root.join("workloads") };
         for leftover in store.entries().unwrap_or_default().iter().filter(|e| e.starts_with(REMOVING)) {
             if let Err(error) = remove_folder(&store.workloads.join(leftover)) {
-                // It is not listed and blocks no name, so it can wait for the next attempt.
+                // The folder is not listed and blocks no name, so its removal can wait for the next attempt.
                 tracing::warn!(%error, folder = leftover, "cannot delete the folder of a removed workload");
             }
         }

@@ -37,7 +37,7 @@ impl std::fmt::Debug for Archive {
 }
 
 impl Archive {
-    /// Opens an archive. Its index is read, and nothing else.
+    /// Opens an archive, and reads only its index.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let path = path.to_owned();
         let failed = |error: io::Error| {
@@ -100,7 +100,7 @@ impl Archive {
             if !names.insert(name.clone()) {
                 return Err(refused(path, &file, "it is there twice"));
             }
-            // The size that the archive names may be wrong.
+            // The size that the archive states may be wrong.
             let mut content = Vec::new();
             let read = file.by_ref().take(left as u64 + 1).read_to_end(&mut content);
             read.map_err(|error| broken(path, error.into()))?;

@@ -14,7 +14,7 @@ use crate::{Error, ErrorKind, Result};
 pub(crate) const BUNDLE_FOLDER: &str = "/app/src";
 /// The home folder of servers.
 const SERVER_HOME: &str = "/home/mcpm";
-/// The versions of the format that are read. 0.4 differs from 0.3 by the kind `uv`.
+/// The supported versions of the format. Version 0.4 added the kind `uv`.
 const VERSIONS: [&str; 4] = ["0.1", "0.2", "0.3", "0.4"];
 /// The platform of containers.
 const PLATFORM: &str = "linux";
@@ -102,7 +102,7 @@ pub(crate) struct Manifest {
     pub(crate) env: BTreeMap<String, Template>,
     /// The values that the user supplies, by key.
     pub(crate) config: BTreeMap<String, ConfigField>,
-    /// Whether its author names other platforms only.
+    /// Whether its author names only platforms other than Linux.
     pub(crate) is_for_others: bool,
 }
 
@@ -199,7 +199,7 @@ impl Manifest {
             None => return Err(invalid("the manifest has no `mcp_config`".to_owned())),
         };
         if kind == BundleKind::Uv {
-            // Its host installs the packages and starts the file, so what follows the file is what counts.
+            // For `uv`, mcpm installs the packages and starts the file, so only the arguments after the file are used.
             let is_entry = |arg: &String| arg.ends_with(&json.server.entry_point);
             args = args.iter().position(is_entry).map_or_else(Vec::new, |at| args.split_off(at + 1));
             command = String::new();
@@ -214,7 +214,7 @@ impl Manifest {
         let parse = |text: &str| template(text, &config);
         let args = args.iter().map(|arg| parse(arg)).collect::<Result<Vec<_>>>()?;
         let env = env.iter().map(|(name, value)| Ok((name.clone(), parse(value)?))).collect::<Result<_>>()?;
-        // Those of `uv` follow the script, and are all the workload's.
+        // With `uv`, all arguments follow the script, and all belong to the workload.
         let is_fixed = |arg: &&Template| kind != BundleKind::Uv && arg.keys().next().is_none();
         let fixed = args.iter().take_while(is_fixed).count();
         let (first, rest) = args.split_at(fixed);

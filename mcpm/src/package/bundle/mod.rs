@@ -17,7 +17,7 @@ pub(crate) use manifest::{BundleKind, ConfigField, ConfigKind, Manifest, Templat
 /// A bundle on this machine.
 #[derive(Debug)]
 pub(crate) struct Bundle {
-    /// What it says of itself.
+    /// The manifest of the bundle.
     pub(crate) manifest: Manifest,
     archive: archive::Archive,
 }
@@ -26,7 +26,7 @@ impl Bundle {
     /// Opens a bundle and reads its manifest.
     ///
     /// # Errors
-    /// `NotFound` and `Io` for the file; `InvalidOption` for what is not a bundle, or has no server for Linux.
+    /// `NotFound` and `Io` for the file; `InvalidOption` for a file that is not a bundle, or has no server for Linux.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let mut archive = archive::Archive::open(path)?;
         let shown = path.display();

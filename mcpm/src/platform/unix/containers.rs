@@ -29,7 +29,7 @@ pub(crate) fn flip_ascii_case(name: &OsStr) -> OsString {
     OsStr::from_bytes(&flipped).to_owned()
 }
 
-/// Whether a path leads through too many links.
+/// Whether an operation failed because a path leads through too many links.
 pub(crate) fn is_link_loop(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }

@@ -6,7 +6,7 @@ use std::{
     io,
 };
 
-/// Files are only told apart by the time of their creation.
+/// Returns the same number for every file: files are only distinguished by the time of their creation.
 pub(crate) fn file_number(_metadata: &Metadata) -> u64 {
     0
 }

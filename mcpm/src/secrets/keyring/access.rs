@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use crate::{Error, ErrorKind, Result, options::Secret};
 
-/// Long enough for a user who is prompted to unlock the keyring.
+/// How long an operation may take: long enough for a user who is prompted to unlock the keyring.
 const KEYRING_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Waits for an operation of the keyring within the time limit.

@@ -43,8 +43,8 @@ pub(in crate::secrets) fn open(
     Ok(Arc::new(Keychain { service: application }))
 }
 
-/// Runs `work` on a thread of its own, within the time limit. A thread of the executor would have to be waited for at
-/// the end of the program, even if nobody answers the prompt.
+/// Runs `work` on a thread of its own, within the time limit. The runtime waits for its own blocking threads at the end
+/// of the program, even if nobody answers the prompt.
 async fn run<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, KeychainError> + Send + 'static,
 ) -> Result<T> {
