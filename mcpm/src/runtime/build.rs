@@ -19,7 +19,8 @@ pub struct BuildRequest {
     pub labels: BTreeMap<String, String>,
     /// Whether the build cache is ignored.
     pub no_cache: bool,
-    /// Hosts that the programs of the build may connect to; `None` for all. Engines cannot restrict it.
+    /// Hosts that the programs of the build may connect to; `None` for all. Engines ignore this, since they cannot
+    /// restrict builds.
     pub hosts: Option<Vec<HostRule>>,
 }
 

@@ -64,7 +64,7 @@ impl BuildLog {
         progress(BuildProgress::Line(line));
     }
 
-    /// Creates the error of a failed build from the message of what runs it.
+    /// Creates the error of a failed build from the message of the engine or the built-in builder.
     pub(super) fn build_error(&mut self, said: &str) -> Error {
         let rest = std::mem::take(&mut self.partial);
         self.line(&rest, &|_| {});

@@ -131,7 +131,7 @@ async fn a_container_is_stopped_by_another_process_of_the_user() {
     run_as_ordinary_user("runtime::builtin::tests::a_container_is_stopped_by_another_process_of_the_user");
     let fixture = Fixture::new();
     let started = &fixture.runtime;
-    // It knows the container from its record alone.
+    // The other runtime knows the container only from its record.
     let mut other = fixture.runtime.clone();
     other.processes = Processes::default();
     for (script, code) in [
@@ -179,7 +179,7 @@ async fn the_last_lines_are_in_the_log_when_the_exit_is_known() {
         }
         log
     });
-    // It stays open until all is written.
+    // The pipe stays open until all output is written.
     let _log = with_timeout(reading).await.unwrap();
     with_timeout(waiting).await.unwrap();
 }
@@ -206,7 +206,7 @@ async fn of_two_processes_that_start_a_container_one_does() {
         assert!(attached.message().contains("is running"), "{attached}");
         let info = fixture.runtime.inspect("w").await.unwrap().unwrap();
         assert_eq!(info.state, ContainerState::Running);
-        // Whoever removes it waits for a start.
+        // A removal waits for a start in progress.
         with_timeout(join_all(others.iter().map(|other| other.remove(&id)))).await;
         assert!(fixture.runtime.list().await.unwrap().is_empty());
     }

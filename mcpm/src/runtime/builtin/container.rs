@@ -33,7 +33,7 @@ use crate::{
     },
 };
 
-/// The exit code of a container whose end was not recorded, which is that of a killed process.
+/// The exit code of a killed process, which is assumed for a container whose end was not recorded.
 const KILLED: i64 = 137;
 
 const RECORD_FILE: &str = "container.json";
@@ -41,17 +41,17 @@ const PROCESS_FILE: &str = "process.json";
 const EXIT_FILE: &str = "exit";
 const LOG: &str = "log";
 
-/// How long the lock of a container is waited for. A start takes milliseconds, unless it mounts a slow file system.
+/// How long to wait for the lock of a container. A start takes milliseconds, unless it mounts a slow file system.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 /// Most remains of other containers that are removed when one is created.
 const MAX_SWEPT: usize = 16;
-/// Longest name, which leaves room for those of its lock and of its control group.
+/// Longest name of a container; the longer names of its lock and its control group must still be valid file names.
 const MAX_NAME_LENGTH: usize = 128;
 // No container's name begins with a dot.
 const LOCK_SUFFIX: &str = ".lock";
 const REMOVED_INFIX: &str = ".removed-";
 
-/// What a container is started from.
+/// The record from which a container is started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Record {
@@ -71,8 +71,8 @@ pub(super) struct ContainerProcess {
 }
 
 impl ContainerProcess {
-    /// Whether the container runs. A process that had exited before it was recorded has no start time, and its id may
-    /// belong to another process by now.
+    /// Whether the container runs. A process that had exited before it was recorded has no start time. It counts as
+    /// ended, since its id may belong to another process by now.
     fn is_alive(&self) -> bool {
         self.monitor.start_time.is_some() && self.monitor.is_alive()
     }
@@ -93,7 +93,7 @@ impl Containers {
             return None;
         }
         let folder = ContainerFolder(self.0.join(name));
-        // One that cannot be looked at may exist.
+        // A record that cannot be examined may exist.
         folder.file(RECORD_FILE).try_exists().unwrap_or(true).then_some(folder)
     }
 
@@ -121,10 +121,10 @@ impl Containers {
         Ok(names.iter().filter_map(|name| self.find(name)).collect())
     }
 
-    /// Takes the lock of a container, which keeps out others who create, start or remove it. It blocks.
+    /// Takes the lock of a container, so that no other process creates, starts or removes it. Blocks meanwhile.
     ///
     /// # Errors
-    /// `NameTaken` if another process has it for too long.
+    /// `NameTaken` if another process holds it for too long.
     pub(super) fn lock(&self, id: &ContainerId) -> Result<FileLock> {
         create_folders(&self.0).map_err(|error| file_error("make", &self.0, error))?;
         FileLock::exclusive(&self.lock_path(&id.0), LOCK_TIMEOUT)?.ok_or_else(|| {
@@ -140,7 +140,7 @@ impl Containers {
     /// Creates a container.
     ///
     /// # Errors
-    /// `NameTaken` if there is one of that name; `InvalidOption` for a mount that does not exist.
+    /// `NameTaken` if a container of that name exists; `InvalidOption` for a mount whose source does not exist.
     pub(super) fn create(&self, record: &Record) -> Result<ContainerFolder> {
         let spec = &record.spec;
         self.sweep();
@@ -159,25 +159,25 @@ impl Containers {
             return Err(Error::new(ErrorKind::NameTaken, message));
         }
         let folder = ContainerFolder(self.0.join(&spec.name));
-        // A creation that was killed leaves a folder without a record.
+        // A process that is killed while it creates a container leaves a folder without a record.
         self.discard(&spec.name)?;
         create_folder(&folder.0).map_err(|error| file_error("make", &folder.0, error))?;
         folder.write_json(RECORD_FILE, record)?;
         Ok(folder)
     }
 
-    /// Removes a container with all its files, with its lock. The name is free when this returns, whatever happens to
-    /// the files.
+    /// Removes a container with all its files; the caller passes the lock of the container. The name is free when this
+    /// returns, even if some files cannot be removed yet.
     pub(super) fn remove(&self, id: &ContainerId, lock: FileLock) -> Result<()> {
         self.discard(&id.0)?;
         let path = self.lock_path(&id.0);
-        // Whoever waits for it takes that of a new file.
+        // A process that waits for this lock then locks a new file instead.
         fs::remove_file(&path).map_err(|error| file_error("remove", &path, error))?;
         drop(lock);
         Ok(())
     }
 
-    /// Removes the folder of a container, which need not exist. The caller has its lock.
+    /// Removes the folder of a container, which need not exist. The caller holds the lock of the container.
     fn discard(&self, name: &str) -> Result<()> {
         let folder = self.0.join(name);
         let removed = self.0.join(format!(".{name}{REMOVED_INFIX}{}", random_token()?));
@@ -211,20 +211,20 @@ impl Containers {
             None => self.find(name).is_some(),
         };
         let Some(name) = name.filter(|name| is_name(name) && !is_needed(name)) else { return false };
-        // Whoever has the lock is creating or removing it.
+        // A process that holds the lock is creating or removing the container.
         let Ok(Some(lock)) = FileLock::exclusive(&self.lock_path(name), Duration::ZERO) else { return false };
         !is_needed(name) && self.remove(&ContainerId(name.to_owned()), lock).is_ok()
     }
 }
 
-/// Removes the files of a removed container. What cannot be removed now is tried again later.
+/// Removes the files of a removed container. Files that cannot be removed now are removed by a later attempt.
 fn remove_remains(folder: &Path) {
     if let Err(error) = remove_tree(folder) {
         tracing::warn!(%error, folder = %folder.display(), "the files of a removed container cannot be removed");
     }
 }
 
-/// Whether a name is one of a container, and not a path.
+/// Whether a text is a valid container name, and not a path.
 fn is_name(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     !name.is_empty()
@@ -398,9 +398,9 @@ pub(super) mod tests {
         assert!(containers.all().unwrap().is_empty());
         assert_eq!(fs::read_dir(state.path().join("containers")).unwrap().count(), 0);
         remove();
-        // Whoever has listed it before does not find it any more.
+        // A caller that has listed the container before does not find it any more.
         assert!(folder.info().unwrap().is_none());
-        // The remains of a creation that was killed are in nobody's way.
+        // The remains of an interrupted creation do not prevent a new one.
         fs::create_dir_all(folder.file("upper")).unwrap();
         containers.create(&record).unwrap();
     }

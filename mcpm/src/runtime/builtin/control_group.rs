@@ -23,14 +23,15 @@ use crate::{Error, ErrorKind, Result, fnv1a::fnv1a, runtime::ContainerSpec, stat
 
 /// The group of all containers.
 const PARENT: &str = "mcpm";
-/// The file in the folder of a container or a build with the paths of its groups, where an ordinary user has made them.
+/// The file that lists the paths of the groups, in the folder of a container or a build whose groups an ordinary user
+/// has created.
 const RECORD: &str = "control-groups";
 /// The period that processor time is measured in, in microseconds.
 const CPU_PERIOD: u64 = 100_000;
 const NANOS_PER_CPU: u64 = 1_000_000_000;
 /// Most processes of a build at once.
 const MAX_BUILD_PROCESSES: u64 = 4096;
-/// How often and how long a group is tried to be removed, whose processes are being killed.
+/// How many attempts to make to remove a group whose processes are being killed, and the delay between them.
 const REMOVAL_ATTEMPTS: u32 = 200;
 const REMOVAL_DELAY: Duration = Duration::from_millis(50);
 
@@ -73,8 +74,8 @@ pub(super) struct ControlGroups {
 }
 
 impl ControlGroups {
-    /// Creates the groups of what has a private folder, and returns the limits of its sandbox, whose processes run as
-    /// `user`.
+    /// Creates the groups of the container or build with this private folder, and returns the limits of its sandbox,
+    /// whose processes run as `user`.
     ///
     /// # Errors
     /// `Unsupported` for limits that this machine does not let this user set; `Io`.
@@ -84,7 +85,7 @@ impl ControlGroups {
         let is_exempt = is_root && is_root_of_machine(user, &uid_map());
         let groups = Self::create(hierarchy.as_ref(), &name_of(folder), limits, is_exempt)?;
         if !is_root && !groups.folders.is_empty() {
-            // Who removes them may be in another group of the machine.
+            // The process that removes the groups may be in another group, and could not derive the paths.
             let paths: Vec<_> = groups.folders.iter().map(|path| path.to_string_lossy()).collect();
             write(&folder.join(RECORD), &paths.join("\n"))?;
         }
@@ -108,7 +109,7 @@ impl ControlGroups {
             None => None,
         };
         for folder in hierarchy.iter().flat_map(|hierarchy| hierarchy.folders(&path_of(name))) {
-            // Only what a part of the controllers got is there.
+            // The group may exist only for some of the controllers.
             let _ = fs::remove_dir(folder);
         }
         let rejected = |error: Error| {
@@ -132,14 +133,14 @@ impl ControlGroups {
         Ok(Self::default())
     }
 
-    /// Removes the groups of what has exited, and had this folder.
+    /// Removes the groups of the exited container or finished build with this folder.
     pub(super) fn remove(folder: &Path) {
         if let Err(error) = Self::try_remove(folder) {
             tracing::warn!(%error, "a control group could not be removed");
         }
     }
 
-    /// Returns the folders of the groups of what has this folder.
+    /// Returns the folders of the groups of the container or build with this folder.
     pub(super) fn folders_of(folder: &Path) -> Vec<PathBuf> {
         match fs::read_to_string(folder.join(RECORD)) {
             Ok(recorded) => recorded.lines().map(PathBuf::from).collect(),
@@ -193,20 +194,20 @@ impl Drop for RemoveOnDrop {
     }
 }
 
-/// Returns the name of the group of what has this folder. Folders of the same name in two state folders have two
-/// groups.
+/// Returns the name of the group for the container or build with this folder. Folders with the same name in different
+/// state folders have different groups.
 fn name_of(folder: &Path) -> String {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     format!("{name}-{:016x}", fnv1a(folder.as_os_str().as_encoded_bytes()))
 }
 
-/// Returns which users of this process's user namespace are which ones of the machine.
+/// Returns the map from users of this process's user namespace to users of the machine.
 fn uid_map() -> String {
     fs::read_to_string("/proc/self/uid_map").unwrap_or_default()
 }
 
-/// Whether a user is root of the machine, for whom the kernel does not count processes. A map that cannot be read is
-/// one that changes nothing.
+/// Whether a user is root of the machine, for whom the kernel does not count processes. A map that cannot be read
+/// counts as one that maps every user to itself.
 fn is_root_of_machine(user: u32, uid_map: &str) -> bool {
     let is_mapped_to_another = uid_map.lines().any(|line| {
         let numbers: Vec<u32> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
@@ -229,7 +230,7 @@ fn create_in(hierarchy: &Hierarchy, name: &str, limits: &GroupLimits) -> Result<
         enable_controllers(&parent)?;
     }
     for folder in &folders {
-        // One that a killed process has left would have its limits and its counts.
+        // A group left by a killed process would still have its old limits and counts.
         let _ = fs::remove_dir(folder);
         fs::create_dir_all(folder).map_err(|error| file_error("make", folder, error))?;
     }
@@ -255,7 +256,7 @@ fn create_in(hierarchy: &Hierarchy, name: &str, limits: &GroupLimits) -> Result<
             }
             if let Some(bytes) = limits.memory {
                 write(&memory.join("memory.limit_in_bytes"), &bytes.to_string())?;
-                // The same limit leaves no additional swap.
+                // The limit for memory and swap together is the same, so no swap is added.
                 write_optional(&memory.join("memory.memsw.limit_in_bytes"), &bytes.to_string())?;
             }
             if let Some(quota) = quota {

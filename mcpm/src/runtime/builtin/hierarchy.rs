@@ -15,15 +15,15 @@ use crate::{Result, state::file::file_error};
 /// Where control groups are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
-/// The group that processes of a delegated group are moved to: in version 2, a group with limited ones below it has
-/// none of its own.
+/// The group that the processes of a delegated group are moved to: in version 2, a group whose subgroups have limits
+/// cannot contain processes itself.
 const LEAF: &str = "mcpm-own";
 /// How often processes are moved, which may start others meanwhile.
 const MOVE_ATTEMPTS: u32 = 10;
 /// The extended attribute of a group that systemd has delegated.
 const DELEGATED: &str = "user.delegate";
 
-/// The groups of the machine below which this user may make others.
+/// The groups of the machine below which this user may create groups.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Hierarchy {
     /// Version 2: one folder for all controllers.
@@ -57,7 +57,7 @@ impl Hierarchy {
         let entries = || cgroup.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
         let find = |folder: &Path, controller: &str| {
             let (_, path) = entries().find(|(names, _)| names.split(',').any(|name| name == controller))?;
-            // That of a process outside of the mounted groups begins with `..`.
+            // The path of a process outside of the mounted groups begins with `..`.
             let path = path.strip_prefix('/').filter(|path| !path.split('/').any(|part| part == ".."))?;
             Some(folder.join(path))
         };
@@ -76,7 +76,7 @@ impl Hierarchy {
         }
     }
 
-    /// Whether this user may make groups in it, and has all controllers there.
+    /// Whether this user may create groups below it, with all controllers.
     fn is_delegated(&self) -> bool {
         let is_writable = |folder: &Path| {
             let files = [folder.to_owned(), folder.join("cgroup.procs")];
@@ -109,13 +109,13 @@ fn is_marked_or_outermost(folder: &Path) -> bool {
         || folder.parent().is_some_and(|parent| access(parent, Access::WRITE_OK).is_err())
 }
 
-/// Lets groups in a folder of version 2 have limits.
+/// Enables the controllers for the groups below a folder of version 2, so that these groups can have limits.
 pub(super) fn enable_controllers(folder: &Path) -> Result<()> {
     let file = folder.join("cgroup.subtree_control");
     let enable = || fs::write(&file, "+memory +pids +cpu");
     let mut enabled = enable();
     for _ in 0..MOVE_ATTEMPTS {
-        // Its processes are those of this user, to whom it was delegated.
+        // A delegated group only contains processes of this user, so they may be moved.
         if !enabled.as_ref().is_err_and(is_busy) || rustix::process::geteuid().is_root() {
             break;
         }
@@ -135,7 +135,7 @@ fn move_processes(from: &Path, to: &Path) -> Result<()> {
     let (from, to) = (from.join("cgroup.procs"), to.join("cgroup.procs"));
     let processes = fs::read_to_string(&from).map_err(|error| file_error("read", &from, error))?;
     for process in processes.lines() {
-        // One may have ended meanwhile.
+        // A process may have ended meanwhile.
         if let Err(error) = fs::write(&to, process)
             && Path::new("/proc").join(process).exists()
         {

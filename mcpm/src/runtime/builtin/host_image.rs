@@ -31,7 +31,8 @@ use crate::{
 /// The name of the image.
 pub(crate) const REFERENCE: &str = "localhost/mcpm/host:system";
 
-/// The label with what the image was made from, and a proof that it was made here: other images may have any labels.
+/// The label with the state of the machine that the image was made from, and a proof that this store made it, since
+/// other images may have any labels.
 const SYSTEM_LABEL: &str = "mcpm-package-host";
 /// The file of the store with the key of the proof.
 const KEY_FILE: &str = "host.key";
@@ -87,8 +88,8 @@ const TOOLS: [&str; 5] = ["python3", "uv", "node", "npm", "go"];
 /// The largest file of `/etc` that is copied.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// The state of this machine that a runtime knows. It is computed once, and again only if the image in the store was made
-/// from another one.
+/// The state of this machine, cached by a runtime. It is computed once, and again only if the image in the store was
+/// made from another state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SystemState(Arc<Mutex<Option<String>>>);
 
@@ -105,7 +106,7 @@ impl SystemState {
     }
 }
 
-/// Returns the image for the present state of this machine, and makes it if necessary.
+/// Returns the image for the present state of this machine, and creates it if necessary.
 ///
 /// # Errors
 /// `Io`; those of the store.
@@ -123,7 +124,7 @@ pub(super) fn ensure(images: &ImageStore, system: &SystemState) -> Result<Stored
     let layer = draft.path().join("layer");
     fill(&layer).map_err(|error| file_error("make", &layer, error))?;
     let mut env = vec![format!("PATH={PATH}")];
-    // Tools with certificates of their own trust what this machine trusts.
+    // Makes tools with certificates of their own trust the authorities that this machine trusts.
     if let Some(bundle) = SYSTEM_CA_BUNDLES.iter().find(|bundle| Path::new(bundle).exists()) {
         env.extend(CA_VARIABLES.iter().map(|(name, _)| format!("{name}={bundle}")));
     }
@@ -153,7 +154,7 @@ pub(super) fn system_mounts(images: &ImageStore, image: &StoredImage) -> Result<
     Ok(folders.map(|folder| plan::bind(folder.clone(), &folder.to_string_lossy(), true)).collect())
 }
 
-/// Returns the key of a store, which is made once. Only the user can read it.
+/// Returns the key of a store, which is created once. Only the user can read it.
 fn key(images: &ImageStore) -> Result<Vec<u8>> {
     let path = images.folder().join(KEY_FILE);
     let failed = |error| file_error("read", &path, error);
@@ -162,7 +163,7 @@ fn key(images: &ImageStore) -> Result<Vec<u8>> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
-    // Of two processes that make it, both use the key of the first.
+    // If two processes create the key at the same time, both use the key of the first one.
     match file::create(&path, &random_bytes::<32>()?) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(error)),
         _ => fs::read(&path).map_err(failed),
@@ -232,7 +233,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
         let Ok(entries) = fs::read_dir(from) else { return Ok(()) };
         return entries.flatten().try_for_each(|entry| copy(&entry.path(), &to.join(entry.file_name())));
     }
-    // What not every user may read may be a key.
+    // A file that not every user may read may contain a key.
     let is_public = found.permissions().mode() & 0o004 != 0;
     if found.is_file() && is_public && found.len() <= MAX_FILE_BYTES {
         match fs::copy(from, to) {

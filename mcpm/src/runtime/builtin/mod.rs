@@ -75,8 +75,8 @@ pub fn open(environment: &Environment) -> Result<Arc<dyn Runtime>> {
     Ok(Arc::new(Builtin::new(environment)?))
 }
 
-/// Checks what containers of this user can have. Each result has the name of its check; an error says what an
-/// administrator can do.
+/// Checks which optional features containers of this user can have. Each result has the name of its check; an error
+/// says what an administrator can do.
 pub(crate) fn features() -> [(&'static str, Result<&'static str>); 2] {
     let is_root = rustix::process::geteuid().is_root();
     let ids = match SubordinateIds::find() {
@@ -122,7 +122,7 @@ impl Builtin {
         }
     }
 
-    /// Returns the image of the system folders, if that is the one.
+    /// Returns the image of the system folders, if `reference` names it.
     fn find_host_image(&self, reference: &ImageReference) -> Result<Option<StoredImage>> {
         let is_host = reference.to_string() == HOST_IMAGE;
         is_host.then(|| host_image::ensure(&self.images, &self.system)).transpose()
@@ -134,7 +134,7 @@ impl Builtin {
         let missing =
             || Error::new(ErrorKind::ImageUnavailable, format!("image `{reference}` is not on this machine"));
         let image = self.find_image(&reference)?;
-        // The image may be removed until the container is on record.
+        // Until the container is recorded, nothing else prevents the removal of its image.
         let _kept = self.images.keep_all()?;
         let image = image.map_or(Ok(None), |image| self.images.get(&image.id))?.ok_or_else(missing)?;
         let record = Record { spec: spec.clone(), image: image.id.to_string() };
@@ -169,7 +169,7 @@ impl Builtin {
         Digest::parse(&record.image).map_or(Ok(None), |id| self.images.get(&id))?.ok_or_else(gone)
     }
 
-    /// Whether a container is based on an image. One that cannot be read may be.
+    /// Whether a container is based on an image. A container whose record cannot be read may be.
     fn uses_image(&self, id: &str) -> bool {
         let Ok(all) = self.containers.all() else { return true };
         let is_user = |record: Option<Record>| record.is_some_and(|record| record.image == id);
@@ -203,7 +203,7 @@ impl Runtime for Builtin {
         reference: &ImageReference,
         progress: &(dyn Fn(PullProgress) + Send + Sync),
     ) -> Result<ImageInfo> {
-        // It is made here.
+        // This image is made locally.
         let name = reference.clone();
         if let Some(image) = self.blocking(move |runtime| runtime.find_host_image(&name)).await? {
             return Ok(image_info(reference, &image));
@@ -238,7 +238,7 @@ impl Runtime for Builtin {
         let id = id.to_owned();
         let remove = move |runtime: &Self| runtime.images.remove(&id, &|name| runtime.uses_image(name));
         match self.blocking(remove).await {
-            // One that is gone, or in use, is left as it is.
+            // An image that is gone or in use is left as it is.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NameTaken) => Ok(()),
             removed => removed.map(drop),
         }
@@ -278,7 +278,7 @@ impl Runtime for Builtin {
 
     async fn start(&self, id: &ContainerId) -> Result<()> {
         let name = id.clone();
-        // Nobody else starts or removes it meanwhile.
+        // The lock prevents that another process starts or removes the container meanwhile.
         let (_lock, planned) = self
             .blocking(move |runtime| {
                 runtime.containers.require(&name)?;
@@ -309,7 +309,7 @@ impl Runtime for Builtin {
     }
 
     async fn list(&self) -> Result<Vec<ContainerInfo>> {
-        // One that is removed meanwhile is left out.
+        // A container that is removed meanwhile is left out.
         let list = |runtime: &Self| {
             runtime.containers.all()?.iter().filter_map(|folder| folder.info().transpose()).collect()
         };
@@ -332,7 +332,7 @@ impl Runtime for Builtin {
         let folder = self.containers.require(id)?;
         let log = folder.log();
         if folder.has_exited() {
-            // That of a container that has exited is complete.
+            // The log of a container that has exited is then complete.
             log.wait_for_writer().await;
         }
         let runner = move || folder.running_process().map(|process| process.monitor);
@@ -342,7 +342,7 @@ impl Runtime for Builtin {
     async fn stop(&self, id: &ContainerId, grace: Duration) -> Result<()> {
         let Some(folder) = self.containers.find(&id.0) else { return Ok(()) };
         let name = id.clone();
-        // One that is being started is stopped as well.
+        // Waits for a start in progress, so that the started container is stopped as well.
         self.blocking(move |runtime| runtime.containers.lock(&name).map(drop)).await?;
         processes::stop(&folder, grace).await
     }

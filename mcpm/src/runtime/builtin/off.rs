@@ -10,12 +10,12 @@ pub(crate) const ENDPOINT: &str = "builtin:";
 /// The name of the base image that consists of the system folders of this machine.
 pub(crate) const HOST_IMAGE: &str = "localhost/mcpm/host:system";
 
-/// Nothing runs on this runtime.
+/// Always `false`: nothing runs on this runtime.
 pub(crate) fn shares_abstract_sockets() -> bool {
     false
 }
 
-/// There are no containers that could have anything.
+/// Returns no checks: there are no containers.
 pub(crate) fn features() -> [(&'static str, Result<&'static str>); 0] {
     []
 }

@@ -38,8 +38,9 @@ const HOSTS: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loop
 
 /// Returns the sandbox of a container.
 ///
-/// # Errors `ImageUnavailable` if the image names a user that it does not have; `InvalidOption` if there is nothing to
-/// run; `Io`.
+/// # Errors
+/// `ImageUnavailable` if the image names a user that it does not have; `InvalidOption` if there is nothing to run;
+/// `Io`.
 pub(super) fn of_container(
     images: &ImageStore,
     folder: &ContainerFolder,
@@ -84,8 +85,8 @@ pub(super) fn of_container(
     })
 }
 
-/// Returns folders in memory, volumes and what hides parts of them. A folder comes before those in it, so that none
-/// hides another.
+/// Returns the mounts of folders in memory and of volumes, and the mounts that hide parts of them. A folder comes
+/// before the folders in it, so that no mount hides another one.
 fn volumes(spec: &ContainerSpec) -> impl Iterator<Item = MountOperation> {
     let tmpfs = spec.confinement.tmpfs.iter().map(|(target, size)| {
         let mount = TmpfsMount { target: target.clone(), size: *size, mode: 0o1777, no_exec: true };
@@ -101,12 +102,12 @@ fn volumes(spec: &ContainerSpec) -> impl Iterator<Item = MountOperation> {
 /// Returns the layers of the image below a folder of the container.
 fn overlay(folder: &ContainerFolder, image: &StoredImage) -> Result<RootOverlay> {
     let upper = folder.subfolder("upper")?;
-    // Its mode is that of the root.
+    // The root gets the mode of this folder.
     set_mode(&upper, 0o755).map_err(|error| file_error("change", &upper, error))?;
     Ok(RootOverlay { layers: image.layers.clone(), upper, work: folder.subfolder("work")? })
 }
 
-/// Copies the image of a container, which then is its root, for file systems on which overlays cannot be mounted.
+/// Copies the image of a container. The copy becomes its root, for file systems on which overlays cannot be mounted.
 ///
 /// # Errors
 /// `Io`.
@@ -123,8 +124,8 @@ pub(super) struct RootOverlay {
     pub(super) work: PathBuf,
 }
 
-/// Returns the mounts of the root: an overlay, unless the root folder has all files itself, the system folders of an
-/// image that is based on them, and process files and devices.
+/// Returns the mounts of the root: an overlay, unless the root folder itself contains all files; the system folders, if
+/// the image is based on them; process files and devices.
 ///
 /// # Errors
 /// `Io`.
@@ -161,8 +162,8 @@ fn writable_mounts(spec: &ContainerSpec) -> Vec<String> {
     spec.confinement.tmpfs.keys().cloned().chain(mounts).collect()
 }
 
-/// Maps the users: all of them for root; for others, the user of the image to this process's own, and all others to
-/// what is reserved for this user.
+/// Maps the users of a container. For root, all users are mapped to themselves; for an ordinary user, the image's user
+/// is mapped to this process's user, and all others to the ids that are reserved for this user.
 pub(super) fn ids(user: &ImageUser) -> Result<IdMap> {
     let (own_user, own_group) = (rustix::process::geteuid(), rustix::process::getegid());
     if own_user.is_root() {
@@ -184,7 +185,7 @@ pub(super) fn ids(user: &ImageUser) -> Result<IdMap> {
     })
 }
 
-/// Returns the files that say which names and name servers there are.
+/// Returns the files with the host names and the name servers.
 fn network_files(spec: &ContainerSpec) -> Vec<MountOperation> {
     let file = |name: &str, content: String| MountOperation::File {
         path: format!("/etc/{name}"),
@@ -201,7 +202,7 @@ fn network_files(spec: &ContainerSpec) -> Vec<MountOperation> {
     vec![hostname, file("hosts", hosts), file("resolv.conf", servers.unwrap_or_default())]
 }
 
-/// Returns the first folder of the program, which is created if the image lacks it.
+/// Returns the working folder of the program, which is created if the image lacks it.
 fn working_dir(image: &StoredImage) -> String {
     match image.config.working_dir.as_str() {
         "" => "/".to_owned(),
@@ -224,7 +225,7 @@ fn command(spec: &ContainerSpec, image: &StoredImage) -> Result<SandboxCommand> 
     Ok(SandboxCommand::Program { args })
 }
 
-/// Returns the variables of the image, below those of the container.
+/// Returns the variables of the image and of the container; the container's take precedence.
 fn environment(
     image: &StoredImage,
     given: &BTreeMap<String, String>,

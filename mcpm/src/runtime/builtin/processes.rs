@@ -32,13 +32,12 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct Processes {
     /// The streams of containers that were attached to and are not started yet.
     attached: Arc<Mutex<HashMap<ContainerId, SandboxStreams>>>,
-    /// The ends of containers that were started.
+    /// The exits of containers that were started.
     exits: Arc<Mutex<HashMap<ContainerId, watch::Receiver<Option<Exit>>>>>,
 }
 
 impl Processes {
-    /// Creates the standard streams of the next process of a container, whose standard input is open if it has a use of
-    /// it.
+    /// Creates the standard streams of the next process of a container, whose standard input is open if `stdin` is set.
     pub(super) fn attach(&self, folder: &ContainerFolder, log: LogWriter, stdin: bool) -> Result<Attachment> {
         let (streams, attachment) = streams::attach(log, stdin)?;
         lock(&self.attached).insert(folder.id(), streams);
@@ -48,7 +47,7 @@ impl Processes {
     /// Starts a container.
     ///
     /// # Errors
-    /// `StartFailed` if its program cannot be run; `Unsupported` for what this machine does not allow.
+    /// `StartFailed` if its program cannot be run; `Unsupported` for options that this machine does not allow.
     pub(super) async fn start(&self, folder: &ContainerFolder, plan: &SandboxPlan) -> Result<()> {
         let id = folder.id();
         let attached = lock(&self.attached).remove(&id);
@@ -69,7 +68,7 @@ impl Processes {
         .await?;
         let spawned = sandbox::spawn(plan, streams, exit_file).await;
         if is_attached && spawned.as_ref().is_err_and(sandbox::is_overlay_failure) {
-            // The next attempt has another root.
+            // The caller tries again with another root, and the same streams.
             lock(&self.attached).insert(id.clone(), spare);
         } else {
             drop(spare);
@@ -93,13 +92,13 @@ impl Processes {
         let drained = log.map(|log| {
             let output = streams::output(process.stdout.take(), process.stderr.take());
             let mut output = streams::logged(output, log, |_| true);
-            // It ends with the container.
+            // The task ends with the container.
             tokio::spawn(async move { while output.next().await.is_some() {} })
         });
         let (exited, exit) = watch::channel(None);
         lock(&self.exits).insert(id, exit);
         let folder = folder.clone();
-        // It owns the process, which ends when this task is dropped.
+        // This task owns the process, which is killed when the task is dropped.
         tokio::spawn(async move {
             let exit = process.wait().await.unwrap_or_else(|error| {
                 tracing::warn!(%error, container = %folder.id(), "the end of a container is not known");
@@ -107,8 +106,8 @@ impl Processes {
             });
             ControlGroups::remove(folder.path());
             if let Some(drained) = drained {
-                // Whoever knows of the exit finds all output in the log. A process that has got the pipe from the
-                // server may still hold it.
+                // The exit is reported only after all output is in the log. The wait is limited, since another process
+                // that got the pipe from the server may still hold it.
                 let _ = tokio::time::timeout(KILL_TIMEOUT, drained).await;
             }
             exited.send_replace(Some(exit));
@@ -125,7 +124,7 @@ impl Processes {
         {
             return exit;
         }
-        // Another process has started it.
+        // Another process has started the container.
         if let Some(process) = folder.running_process() {
             process.monitor.exited().await;
         }
@@ -142,13 +141,13 @@ impl Processes {
 /// Stops a container, whichever process has started it.
 pub(super) async fn stop(folder: &ContainerFolder, grace: Duration) -> Result<()> {
     let Some(process) = folder.running_process() else { return Ok(()) };
-    // The monitor forwards it to the first process of the sandbox.
+    // The monitor forwards the signal to the first process of the sandbox.
     process.monitor.terminate()?;
     if process.monitor.wait_exit(grace).await {
         return Ok(());
     }
-    // With the first process, the kernel kills all others of the sandbox, and the monitor records the exit. If it is
-    // gone already, the monitor is about to exit.
+    // When the first process is killed, the kernel kills all other processes of the sandbox, and the monitor records
+    // the exit. If the first process is gone already, the monitor is about to exit.
     if process.first.start_time.is_some() {
         process.first.kill()?;
     }

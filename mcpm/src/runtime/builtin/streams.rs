@@ -21,8 +21,8 @@ use crate::{
 
 const READ_BYTES: usize = 64 << 10;
 
-/// Creates the streams of a container that is started next. With an open standard input, standard output is not logged:
-/// it carries the messages of a stdio server, which are data of its users.
+/// Creates the streams for the next start of a container. If standard input is open, standard output is not logged: it
+/// carries the messages of a stdio server, which are data of its users.
 pub(super) fn attach(log: LogWriter, stdin: bool) -> Result<(SandboxStreams, Attachment)> {
     let make = || -> io::Result<_> {
         let (input, server_stdin): (Box<dyn AsyncWrite + Send + Unpin>, _) = if stdin {
@@ -58,7 +58,7 @@ pub(super) fn output(
     stream::select(stdout, stderr).boxed()
 }
 
-/// Writes what is read of the selected streams to a log, which is complete when the output ends.
+/// Writes the data of the selected streams to a log while it is read. The log is complete when the output ends.
 pub(super) fn logged(
     output: BoxStream<'static, Result<LogChunk>>,
     log: LogWriter,

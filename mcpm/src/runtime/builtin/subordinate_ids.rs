@@ -9,15 +9,15 @@ use std::{
 
 use super::sandbox::PrivilegedMap;
 
-/// Folders with programs of the machine. The variable `PATH` could lead to those of others.
+/// Folders with the machine's programs. The variable `PATH` could lead to programs of other users.
 const PROGRAM_FOLDERS: [&str; 4] = ["/usr/bin", "/usr/local/bin", "/bin", "/run/wrappers/bin"];
 /// Largest file that is read.
 const MAX_FILE_BYTES: u64 = 1 << 20;
-/// The ids of a container, which are those that images use.
+/// Most ids of a container: images use ids up to this number.
 const MAX_IDS: u32 = 1 << 16;
 const SET_USER_ID: u32 = 0o4000;
 
-/// What is reserved for this user.
+/// The ids that are reserved for this user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SubordinateIds {
     pub(super) users: Reserved,
@@ -33,10 +33,10 @@ pub(super) struct Reserved {
 }
 
 impl SubordinateIds {
-    /// Returns what this user has.
+    /// Returns the reserved ids of this user.
     ///
     /// # Errors
-    /// What is missing, as a clause.
+    /// A clause that says what is missing.
     pub(super) fn find() -> Result<Self, String> {
         if read("/proc/self/status").lines().any(|line| line.split_whitespace().eq(["NoNewPrivs:", "1"])) {
             return Err("programs that mcpm starts can gain no privileges (`NoNewPrivileges`)".to_owned());
@@ -53,11 +53,11 @@ impl SubordinateIds {
 }
 
 impl Reserved {
-    /// Maps one id inside to `own`, and the others below it and above it to the reserved ones.
+    /// Maps the id `inside` to `own`, and the ids below and above it to the reserved ids.
     pub(super) fn map_around(self, inside: u32, own: u32) -> PrivilegedMap {
         let count = self.count.min(MAX_IDS - 1);
         let below = inside.min(count);
-        // Ids above that of the container's user continue where those below it end.
+        // The reserved ids for the upper range continue where those for the lower range end.
         let ranges =
             [(0, self.first, below), (inside, own, 1), (below + 1, self.first + below, count - below)];
         let ranges = ranges.into_iter().filter(|(_, _, count)| *count > 0).collect();

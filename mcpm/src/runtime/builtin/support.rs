@@ -4,7 +4,8 @@ use std::fs;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Settings of the kernel that forbid what ordinary users need, with the value that forbids it, and how to change it.
+/// Settings of the kernel that can forbid containers of ordinary users: the name, the value that forbids them, and how
+/// to change it.
 const FORBIDDING: [(&str, &str, &str); 3] = [
     (
         "kernel/unprivileged_userns_clone",
@@ -24,7 +25,7 @@ const FORBIDDING: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// Checks the settings of this machine. What they do not tell is found when a container is started.
+/// Checks the settings of this machine. Other obstacles are only found when a container is started.
 ///
 /// # Errors
 /// `EngineUnavailable`, with what to change.
@@ -36,7 +37,7 @@ pub(super) fn check() -> Result<()> {
 
 fn decide(is_root: bool, value: impl Fn(&str) -> String) -> Result<()> {
     for (name, forbidding, hint) in FORBIDDING {
-        // Root needs only that there may be user namespaces at all.
+        // For root, only the limit on user namespaces matters.
         if is_root && name.starts_with("kernel/") || value(name).trim() != forbidding {
             continue;
         }
@@ -47,14 +48,15 @@ fn decide(is_root: bool, value: impl Fn(&str) -> String) -> Result<()> {
     Ok(())
 }
 
-/// Whether a server in the network of this machine can connect to the abstract sockets of all other programs: before Linux
-/// 6.12, Landlock does not keep it from that.
+/// Whether a server in the network of this machine can connect to the abstract sockets of all other programs: before
+/// Linux 6.12, Landlock does not prevent that.
 pub(crate) fn shares_abstract_sockets() -> bool {
     let kernel = rustix::system::uname();
     is_older(&kernel.release().to_string_lossy(), (6, 12))
 }
 
-/// Whether a kernel's release, such as `6.8.0-45-generic`, is older than a version. One that cannot be read is.
+/// Whether a kernel's release, such as `6.8.0-45-generic`, is older than a version. A release that cannot be parsed
+/// counts as older.
 fn is_older(release: &str, version: (u32, u32)) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     match (numbers.next(), numbers.next()) {

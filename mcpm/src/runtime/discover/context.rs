@@ -10,13 +10,13 @@ use serde::Deserialize;
 
 use crate::{Error, ErrorKind, Result, docker_config::read_json, environment::EngineSettings};
 
-/// The context that stands for no context.
+/// The name of the context that selects the default engine.
 const DEFAULT_CONTEXT: &str = "default";
 
 /// The engine of a context.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DockerContext {
-    /// The setting that selected it, for people.
+    /// The setting that selected the context, for messages.
     pub(super) set_by: String,
     /// Its address.
     pub(super) address: String,
@@ -79,7 +79,7 @@ pub(super) fn current(settings: &EngineSettings) -> Result<Option<DockerContext>
     Ok(Some(DockerContext { set_by, address }))
 }
 
-/// A folder's name is a digest of the context's name, which its file also contains.
+/// Finds a context by the name in its file; the name of its folder is only a digest of that name.
 fn find(dir: &Path, name: &str) -> Result<Option<(PathBuf, ContextMetadata)>> {
     let Ok(entries) = fs::read_dir(dir.join("contexts/meta")) else { return Ok(None) };
     for entry in entries.flatten() {

@@ -191,7 +191,7 @@ async fn the_hint_does_not_name_an_engine_that_is_not_installed() {
     assert!(text.contains("install Podman") && text.contains("no podman engine responds"), "{text}");
 }
 
-// Elsewhere the users of a process are those of all its threads.
+// Only on Linux can a single thread change its user.
 #[cfg(target_os = "linux")]
 #[test]
 fn permission_denied_on_the_socket_has_a_hint() {
@@ -202,7 +202,7 @@ fn permission_denied_on_the_socket_has_a_hint() {
 
         let set_mode =
             |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-        // Nobody gets as far as the socket.
+        // The user `nobody` can reach the socket.
         set_mode(machine.folder.path(), 0o755);
         let _socket = std::os::unix::net::UnixListener::bind(machine.path("closed")).unwrap();
         set_mode(&machine.path("closed"), 0o000);

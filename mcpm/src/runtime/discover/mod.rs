@@ -101,7 +101,8 @@ async fn attempt(
     }
 }
 
-/// Returns the engine that the user set. A setting for the tools of one engine is ignored if the other one is wanted.
+/// Returns the engine that the user set. A setting for the tools of one engine is ignored if the other engine is
+/// wanted.
 fn configured_engine(settings: &EngineSettings, wanted: Option<EngineName>) -> Result<Option<Candidate>> {
     let candidate = |set_by: &str, address: &str| {
         let endpoint = EngineEndpoint::parse(address).map_err(|error| error.with("set by", set_by))?;
@@ -166,7 +167,7 @@ fn machine_sockets(dir: &Path) -> Vec<PathBuf> {
     sockets
 }
 
-/// Removes sockets that are another path of an earlier one.
+/// Removes sockets that are the same file as an earlier one under another path.
 fn distinct(sockets: &[PathBuf]) -> Vec<PathBuf> {
     let mut seen = Vec::new();
     let is_new = |socket: &&PathBuf| {
@@ -199,7 +200,7 @@ fn nothing_found(wanted: Option<EngineName>, tried: &[(EngineEndpoint, Error)]) 
     let engine = wanted.map_or_else(|| "container engine".to_owned(), |wanted| format!("{wanted} engine"));
     let places: Vec<_> =
         tried.iter().map(|(endpoint, failure)| format!("`{endpoint}`: {}", reason(failure))).collect();
-    // One socket that exists says more than many that do not.
+    // A socket that exists gives a more useful hint than the many that do not exist.
     let hint = tried.iter().find_map(|(endpoint, failure)| match endpoint {
         EngineEndpoint::Unix(path) if path.exists() => failure.next_step().map(str::to_owned),
         _ => None,
@@ -208,8 +209,8 @@ fn nothing_found(wanted: Option<EngineName>, tried: &[(EngineEndpoint, Error)]) 
         .hint(hint.unwrap_or_else(|| how_to_start(wanted, Platform::CURRENT).to_owned()))
 }
 
-/// Returns how to get an engine. On macOS, each one runs in a virtual machine. On Windows, mcpm does not connect to
-/// named pipes.
+/// Returns a hint on how to get an engine. On macOS, every engine runs in a virtual machine. On Windows, mcpm does not
+/// connect to named pipes.
 fn how_to_start(wanted: Option<EngineName>, platform: Platform) -> &'static str {
     match (platform, wanted) {
         (Platform::Linux, None | Some(EngineName::Builtin)) => "install Docker Engine or Podman and start it",

@@ -93,10 +93,10 @@ async fn a_build_connects_through_the_configured_proxy_to_allowed_hosts_only() {
         () = serve_as_proxy(listener, &requests) => unreachable!(),
         () = async {
             build("index.example").await.unwrap();
-            // The proxy would connect to it.
+            // The proxy would connect to this host, but the build may not.
             let error = build("other.example").await.unwrap_err();
             assert!(error.to_string().contains("other.example"), "{error}");
-            // The proxy itself is no host of the build.
+            // The build may not connect to the proxy itself.
             build(proxy.rsplit('@').next().unwrap()).await.unwrap_err();
         } => {}
     }

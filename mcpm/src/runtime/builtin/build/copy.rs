@@ -70,8 +70,9 @@ impl BuildContext {
     }
 }
 
-/// Copies files and the content of folders of another layer. Only what that stage itself has written can be copied. The
-/// copy is made in `draft`, a folder on the file system of the store, and is limited like an image.
+/// Copies files and the content of folders from the layer of another stage. Only files that this stage itself has
+/// written can be copied. The copy is made in `draft`, a folder on the file system of the store, and is limited like an
+/// image.
 pub(super) fn from_layer(
     from: &Path,
     sources: &[String],
@@ -113,7 +114,8 @@ fn copy_bounded(
     add_to_layer(archive.into_reader().map_err(broken)?, &layers.own, &layers.lower)
 }
 
-/// Returns the place of a copied file: a file goes into a target that ends with `/`, the content of a folder always.
+/// Returns the path of a copied file. A file is copied into the target if that ends with `/`, otherwise to the target;
+/// the content of a folder is always copied into the target.
 fn place(target: &str, source: &str, rest: &Path, is_folder: bool) -> Result<PathBuf> {
     let mut place = relative(target)?;
     if rest.as_os_str().is_empty() {

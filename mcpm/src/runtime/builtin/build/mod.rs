@@ -32,7 +32,7 @@ const SCRATCH: &str = "scratch";
 /// Builds an image and returns its id.
 ///
 /// # Errors
-/// `ImageUnavailable` for a base image that is not here and for a step that fails; `Unsupported` for a Dockerfile that
+/// `ImageUnavailable` for a base image that is missing and for a step that fails; `Unsupported` for a Dockerfile that
 /// mcpm did not write.
 pub(super) async fn run(
     runtime: &Builtin,
@@ -52,7 +52,7 @@ pub(super) async fn run(
         log: BuildLog::new(request.args.values()),
     };
     let outcome = build.run(&steps, progress).await;
-    // Its files may be many. They are removed here, too, when this future is dropped.
+    // The build may have many files, so they are removed on a blocking thread, even when this future is dropped.
     run_blocking(move || {
         drop(folder);
         Ok(())
@@ -76,7 +76,7 @@ struct Build<'a> {
 struct Stage {
     name: Option<String>,
     base: Option<StoredImage>,
-    /// The layers of this stage and of the stages that it is based on, lowest first. The last one is its own.
+    /// The layers of this stage and of the stages that it is based on, lowest first. The last layer is the stage's own.
     layers: Vec<PathBuf>,
     config: ImageConfig,
     /// The declared arguments of the build.
@@ -86,7 +86,7 @@ struct Stage {
 /// The layers of a stage.
 struct StageLayers {
     own: PathBuf,
-    /// Those below it, lowest first.
+    /// The layers below the stage's own, lowest first.
     lower: Vec<PathBuf>,
 }
 

@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Result};
 /// How long opening a tunnel may take.
 const TUNNEL_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Proxies for hosts and ports, each by a tunnel (`CONNECT`).
+/// Connects to hosts and ports through the configured proxies, by tunnels (`CONNECT`).
 #[derive(Clone)]
 pub(super) struct UpstreamProxies(Arc<Matcher>);
 
@@ -23,7 +23,7 @@ impl UpstreamProxies {
     /// Reads the variables for proxies, in both spellings.
     ///
     /// # Errors
-    /// `Unsupported` names the variable of a proxy that is connected to by TLS or SOCKS.
+    /// `Unsupported` names the variable of a proxy that requires TLS or SOCKS.
     pub(super) fn from_variables(variables: &BTreeMap<String, String>) -> Result<Self> {
         let find = |name: &str| {
             let lower = name.to_ascii_lowercase();

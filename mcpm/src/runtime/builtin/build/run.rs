@@ -36,7 +36,7 @@ use crate::{
 
 /// The slot of the only container.
 const SLOT: usize = 0;
-/// The folder with the shim and its socket.
+/// The name of the folder with the shim and its socket.
 const LINK_FOLDER: &str = "link";
 /// Tells scripts that they may not change the owners of files.
 const SINGLE_USER_VARIABLE: &str = "MCPM_SINGLE_USER";
@@ -119,8 +119,8 @@ pub(super) async fn run(
     Err(if denied.is_empty() { error } else { error.with("denied hosts", denied.join(", ")) })
 }
 
-/// Returns the variables of a program: those of the image, the arguments of the build, and the proxy of mcpm, which uses
-/// the configured ones.
+/// Returns the variables of a program: those of the image, the arguments of the build, and those for mcpm's own proxy,
+/// which connects through the configured proxies.
 fn environment(stage: &Stage, spec: &IsolationSpec) -> BTreeMap<String, String> {
     let mut env = stage.variables();
     env.extend(stage.args.clone());

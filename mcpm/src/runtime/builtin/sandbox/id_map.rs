@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::PathBuf};
 
-/// Ids inside, the first one of this machine, and their number.
+/// The first id inside, the first id on this machine, and the number of ids.
 type IdRange = (u32, u32, u32);
 
 /// A map that needs the privileges of a program, such as `newuidmap`.
@@ -12,18 +12,19 @@ pub(crate) struct PrivilegedMap {
     pub(crate) ranges: Vec<IdRange>,
 }
 
-/// The users and groups of a sandbox. Others do not exist in it; their files belong to nobody.
+/// The users and groups of a sandbox. Other users and groups do not exist in it, and their files appear to belong to
+/// `nobody`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IdMap {
     pub(crate) users: Vec<IdRange>,
     pub(crate) groups: Vec<IdRange>,
-    /// What is tried in place of these.
+    /// A larger map of users that is tried first.
     pub(crate) privileged_users: Option<PrivilegedMap>,
     pub(crate) privileged_groups: Option<PrivilegedMap>,
 }
 
 impl IdMap {
-    /// Maps one user and one group, which must be those of this process: what an ordinary user may do.
+    /// Maps one user and one group, which must be those of this process. Ordinary users may do that.
     pub(crate) fn single(user_inside: u32, user_outside: u32, group_inside: u32, group_outside: u32) -> Self {
         Self::of_ranges(vec![(user_inside, user_outside, 1)], vec![(group_inside, group_outside, 1)])
     }
@@ -45,7 +46,7 @@ impl IdMap {
     }
 }
 
-/// Maps the ids that a map of the kernel has inside.
+/// Maps to itself each id that a map of the kernel has inside.
 fn identity_of(map: &str) -> Vec<IdRange> {
     let range = |line: &str| {
         let mut words = line.split_whitespace();

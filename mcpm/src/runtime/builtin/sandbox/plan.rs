@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use super::IdMap;
 
-/// What a sandbox is made of. Paths of type `PathBuf` are absolute paths of this machine, others are absolute paths
+/// The description of a sandbox. Paths of type `PathBuf` are absolute paths of this machine, others are absolute paths
 /// of the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SandboxPlan {
-    /// Which users and groups of this machine those of the sandbox are.
+    /// The map from users and groups of the sandbox to those of this machine.
     pub(crate) ids: IdMap,
     pub(crate) network: SandboxNetwork,
     pub(crate) hostname: String,
@@ -19,18 +19,19 @@ pub(crate) struct SandboxPlan {
     /// The user and group of the server, as ids of the sandbox.
     pub(crate) user: u32,
     pub(crate) group: u32,
-    /// Supplementary groups. Without reserved ids an ordinary user cannot change them: the server keeps those of mcpm.
+    /// Supplementary groups. Without reserved ids, an ordinary user cannot change them, so the server keeps the groups
+    /// of mcpm.
     pub(crate) groups: Vec<u32>,
     /// The folder that the server starts in; it must exist.
     pub(crate) working_dir: String,
     pub(crate) command: SandboxCommand,
-    /// Variables of the server. With [`SandboxCommand::Isolated`], those of its configuration take precedence.
+    /// Variables of the server. With [`SandboxCommand::Isolated`], the variables of its configuration take precedence.
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) limits: SandboxLimits,
     /// Paths that the server may write to as far as its mounts allow. Everything else is read-only for it where the
     /// kernel has Landlock. `/dev` and `/proc` are always included; paths that do not exist are skipped.
     pub(crate) writable: Vec<String>,
-    /// A private folder of this machine, for the shim where the kernel runs no programs from memory.
+    /// A private folder of this machine, in which the shim is stored if the kernel runs no programs from memory.
     pub(crate) program_folder: PathBuf,
 }
 
@@ -80,14 +81,14 @@ pub(crate) enum MountOperation {
     Tmpfs(TmpfsMount),
     /// A file or folder of this machine, with everything that is mounted in it.
     Bind(BindMount),
-    /// Read-only folders of this machine on top of each other, the uppermost first. With `writable`, which is the
-    /// folder for changes and an empty one on the same file system, it can be written to.
+    /// Read-only folders of this machine on top of each other, the uppermost first. If `writable` is set, the overlay
+    /// can be written to; it contains the folder for changes and an empty folder on the same file system.
     Overlay { target: String, lower: Vec<PathBuf>, writable: Option<(PathBuf, PathBuf)> },
     /// The process files of the sandbox. The target must not be a symbolic link.
     Proc { target: String },
     /// The terminals of the sandbox.
     DevPts { target: String },
-    /// A folder; one that exists is left as it is.
+    /// A folder. An existing folder is left as it is.
     Folder { path: String, mode: u32 },
     /// A symbolic link, in place of any file or link.
     Symlink { path: String, to: String },

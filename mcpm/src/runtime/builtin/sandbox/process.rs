@@ -75,7 +75,7 @@ pub(crate) async fn spawn(
             Ok(process)
         }
         Err(error) => {
-            // The monitor ends after its report, and records the exit code.
+            // After reporting the failed step, the monitor records the exit code and ends.
             let _ = tokio::time::timeout(START_TIMEOUT, process.wait()).await;
             Err(error)
         }
@@ -93,7 +93,7 @@ impl SandboxProcess {
         self.monitor.id()
     }
 
-    /// Returns the version of Landlock that restricts the server, or `None` if the kernel has none that does.
+    /// Returns the version of Landlock that restricts the server, or `None` if the kernel has no version that does.
     pub(crate) fn landlock_version(&self) -> Option<u32> {
         Some(self.started.landlock).filter(|version| *version > 0)
     }
@@ -104,18 +104,18 @@ impl SandboxProcess {
         let mut record = [0; MAX_EXIT_RECORD_BYTES];
         let count = self.exit_record.read_at(&mut record, 0)?;
         let recorded = std::str::from_utf8(record.get(..count).unwrap_or_default()).ok();
-        // A monitor that was killed has recorded nothing.
+        // A monitor that was killed has not recorded an exit code.
         let without_record = Exit { code: exit_code(status), out_of_memory: false };
         Ok(recorded.and_then(parse_exit_record).unwrap_or(without_record))
     }
 
-    /// Sends a signal to the server; one that has ended needs none.
+    /// Sends a signal to the server, unless it has ended.
     #[cfg(test)]
     pub(crate) fn signal(&mut self, signal: crate::platform::Signal) -> io::Result<()> {
         use crate::platform::{Signal, signal_process};
 
         match self.monitor.id() {
-            // The monitor would end without a record.
+            // A killed monitor would end without recording the exit code.
             Some(_) if signal == Signal::KILL => self.kill(),
             Some(monitor) => drop(signal_process(monitor, signal)?),
             None => {}
@@ -155,7 +155,7 @@ fn start_monitor(
         open().map_err(cannot_start)?;
     let shims: OwnedFd = shims.into();
     let monitor = run_shim(&plan.program_folder, [&shims, &stdout, &stderr])?;
-    // Otherwise the end of the streams would never arrive.
+    // If this process kept these ends open, it would never see the end of the streams.
     drop((shims, stdout, stderr));
     let connect = || -> io::Result<_> {
         let (lifeline_end, lifeline) = io::pipe()?;
@@ -205,7 +205,7 @@ fn send_plan(
     let mut file = File::from(memfd_create("mcpm-plan", MemfdFlags::CLOEXEC)?);
     file.write_all(plan)?;
     io::Seek::rewind(&mut file)?;
-    // Other processes may hold copies of the lifeline, but this one ends when the process does.
+    // Other processes may hold copies of the lifeline pipe, but this descriptor always signals the end of this process.
     let this_process = pidfd_open(getpid(), PidfdFlags::empty())?;
     let files = [file.as_fd(), stdin.as_fd(), lifeline.as_fd(), this_process.as_fd(), exit_file.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
@@ -218,7 +218,7 @@ fn send_plan(
     Ok(())
 }
 
-/// Reads what the shim reports, until no process of it has the socket.
+/// Reads the shim's reports until no process of the shim has the socket open.
 async fn read_reports(mut control: UnixStream) -> io::Result<Vec<u8>> {
     let mut reports = Vec::new();
     control.read_to_end(&mut reports).await?;

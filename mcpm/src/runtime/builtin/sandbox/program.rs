@@ -34,7 +34,7 @@ pub(super) fn path_in_memory() -> Result<io::Result<PathBuf>> {
 fn sealed_file(program: &[u8]) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = match memfd_create("mcpm-shim", flags | MemfdFlags::EXEC) {
-        // Kernels before 6.3 do not know the flag, and run all files.
+        // Kernels before 6.3 do not have the flag, and run programs from all such files.
         Err(rustix::io::Errno::INVAL) => memfd_create("mcpm-shim", flags)?,
         file => file?,
     };

@@ -194,7 +194,7 @@ async fn signals_reach_the_program_and_a_kill_is_recorded() {
         process.signal(signal).unwrap();
         let exit = with_timeout(process.wait()).await.unwrap();
         assert_eq!((exit.code, bed.exit_record()), (code, format!("{code} 0\n")));
-        // It has ended, and so has everything else in the sandbox.
+        // The server has ended, and so has everything else in the sandbox.
         process.signal(signal).unwrap();
         assert_eq!(with_timeout(lines.next_line()).await.unwrap(), None);
     }
@@ -296,7 +296,7 @@ async fn process_with_a_sandbox() {
     let Some(folder) = env::var_os(SANDBOX_TO_HOLD) else { return };
     let bed = TestBed { folder: tempfile::TempDir::new_in(folder).unwrap() };
     fs::create_dir(bed.path("root")).unwrap();
-    // Whoever has a copy of this stream is alive.
+    // The stream stays open as long as a process that has a copy of it is alive.
     let output = || SandboxStream::File(rustix::io::dup(std::io::stderr()).unwrap());
     let streams = SandboxStreams { stdin: SandboxStream::Null, stdout: output(), stderr: output() };
     let plan = bed.plan(&["sh", "-c", "setsid sleep 1000 & (sleep 1000 &) ; echo started; exec sleep 1000"]);
@@ -333,7 +333,7 @@ async fn a_sandbox_ends_with_its_handle_and_with_its_monitor() {
     signal_process(process.monitor_pid().unwrap(), Signal::KILL).unwrap();
     let mut stdout = process.stdout.take().unwrap();
     assert_eq!(with_timeout(stdout.read_to_end(&mut Vec::new())).await.unwrap(), 0);
-    // It could not record anything.
+    // The killed monitor could not record the exit code.
     assert_eq!((with_timeout(process.wait()).await.unwrap().code, other.exit_record().as_str()), (137, ""));
     run_as_ordinary_user("a_sandbox_ends_with_its_handle_and_with_its_monitor");
 }

@@ -2,7 +2,7 @@
 
 use super::{BindMount, MountOperation, TmpfsMount};
 
-/// Devices that reveal and change nothing of the machine.
+/// Devices through which a server learns nothing about the machine, and cannot change it.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 /// Process files about the machine instead of the sandbox, as Docker hides them.
 const HIDDEN: [&str; 10] = [

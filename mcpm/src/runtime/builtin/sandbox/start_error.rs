@@ -40,7 +40,7 @@ struct FailedStep {
 /// Parses all reports about a start.
 ///
 /// # Errors
-/// The step that failed, or `StartFailed` if the reports are incomplete.
+/// The error for the step that failed, or `StartFailed` if the reports are incomplete.
 pub(super) fn parse_reports(mut bytes: &[u8]) -> Result<StartedSandbox> {
     let (mut process, mut landlock) = (None, None);
     while let Some((letter, [first, second], operand)) = next_report(&mut bytes) {
@@ -79,7 +79,7 @@ impl FailedStep {
         Some(Self { step, verb, operand: String::from_utf8_lossy(operand).trim().to_owned(), errno })
     }
 
-    /// `sysctl` reads a setting of the kernel.
+    /// Returns the error for the step; `sysctl` reads a setting of the kernel.
     fn into_error(self, sysctl: &dyn Fn(&str) -> Option<String>) -> Error {
         let operand = if self.operand.is_empty() { String::new() } else { format!(" `{}`", self.operand) };
         let kind = match self.step {
@@ -93,7 +93,7 @@ impl FailedStep {
             _ => self.errno.into(),
         };
         let mut error = Error::new(kind, format!("cannot {}{operand}", self.verb)).source(cause);
-        // Who may not mount an overlay may not mount anything.
+        // If mounting an overlay is not permitted, no mount is.
         if self.step == Step::Mount
             && self.operand == "/"
             && !matches!(self.errno, Errno::PERM | Errno::ACCESS)

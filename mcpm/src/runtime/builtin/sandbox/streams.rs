@@ -9,9 +9,9 @@ use std::{
 /// Where a standard stream leads to.
 #[derive(Debug)]
 pub(crate) enum SandboxStream {
-    /// It is empty, or everything is discarded.
+    /// An empty input, or an output that is discarded.
     Null,
-    /// A pipe, whose other end [`SandboxProcess`](super::SandboxProcess) has.
+    /// A pipe, whose other end is in [`SandboxProcess`](super::SandboxProcess).
     Piped,
     /// An open file.
     File(OwnedFd),

@@ -1,8 +1,8 @@
 //! The filters of system calls for servers.
 //!
-//! A call that no filter allows fails as on a kernel that does not have it, so that programs fall back to others. Those
-//! that are refused for what they would do fail with a missing permission. Programs of another architecture than this
-//! program's are killed, since their calls have other numbers.
+//! A system call that is not on the list of allowed calls fails as on a kernel without that call, so that programs fall
+//! back to other calls. A call that is denied because of its effect fails with a permission error. Programs of another
+//! architecture than mcpm's are killed, since their calls have other numbers.
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
@@ -13,7 +13,7 @@ use seccompiler::{
 use super::syscalls;
 use crate::{Error, ErrorKind, Result};
 
-/// Calls that servers have no use for and that attacks on kernels use.
+/// Calls that servers do not need and that attacks on kernels use.
 const DENIED: &[i64] = &[
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -72,7 +72,7 @@ const NAMESPACE_FLAGS: [i32; 7] = [
 const TERMINAL_OPERATIONS: [u64; 2] = [0x5412, 0x541c];
 /// Usual values of `personality`: Linux, with 32-bit addresses or an old version, and the query.
 const PERSONALITIES: [u64; 5] = [0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff];
-/// The socket families that servers need; of the last one, only the protocol for interfaces and routes.
+/// The socket families that servers need; of the last family, only the protocol for interfaces and routes.
 const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -90,7 +90,7 @@ pub(super) fn programs() -> Result<&'static [Vec<u8>]> {
     Ok(PROGRAMS.get_or_init(|| built))
 }
 
-/// If several filters deny a call, the error of the last one is used.
+/// Builds the filters. If several of them deny a call, the kernel returns the error of the one that was installed last.
 fn build() -> Result<Vec<Vec<u8>>, seccompiler::BackendError> {
     let errno = |errno: i32| SeccompAction::Errno(errno.unsigned_abs());
     Ok(vec![
@@ -154,7 +154,7 @@ fn none_of(index: u8, values: &[u64]) -> Result<Vec<SeccompCondition>, seccompil
     values.iter().map(|value| argument(index, SeccompCmpOp::Ne, *value)).collect()
 }
 
-/// All arguments that are compared are 32 bits for the kernel, which ignores the others.
+/// Returns the condition on an argument. The kernel uses only 32 bits of all arguments that are compared here.
 fn argument(
     index: u8,
     operator: SeccompCmpOp,

@@ -307,7 +307,7 @@ const IO_PGETEVENTS: i64 = 333;
 #[cfg(target_arch = "x86_64")]
 const URETPROBE: i64 = 335;
 
-/// The only call that is numbered otherwise here and has no name.
+/// The only further call, which `libc` does not name; its number differs from that on x86-64.
 #[cfg(target_arch = "aarch64")]
 pub(super) const ARCHITECTURE: &[i64] = &[IO_PGETEVENTS];
 #[cfg(target_arch = "aarch64")]
