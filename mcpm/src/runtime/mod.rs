@@ -75,8 +75,8 @@ pub trait Runtime: Send + Sync + fmt::Debug {
     /// Lists images that have a label and no name, and that no other image is based on.
     async fn untagged_images(&self, label: &str) -> Result<Vec<UntaggedImage>>;
 
-    /// Removes an image, and its unnamed parents that no other image uses. An image in use stays; one that is gone
-    /// already counts as success.
+    /// Removes an image, and its unnamed parents that no other image uses. An image in use stays. If the image is gone
+    /// already, that counts as success.
     async fn remove_image(&self, id: &str) -> Result<()>;
 
     /// Whether a network with that name exists.
@@ -95,13 +95,13 @@ pub trait Runtime: Send + Sync + fmt::Debug {
     /// Attaches to the container's standard streams. Call it before [`start`](Self::start) to lose no output.
     async fn attach(&self, id: &ContainerId) -> Result<Attachment>;
 
-    /// Starts a created or exited container. If it runs already, that is a success.
+    /// Starts a created or exited container. If it runs already, that counts as success.
     ///
     /// # Errors
     /// `PortTaken` if a published port is in use, `StartFailed` if the image's program cannot be run.
     async fn start(&self, id: &ContainerId) -> Result<()>;
 
-    /// Waits until a started container exits; returns at once if it has.
+    /// Waits until a started container exits; returns at once if it has exited already.
     ///
     /// # Errors
     /// `EngineUnavailable` if the engine stops meanwhile: the container may keep running, so wait again.
@@ -153,7 +153,7 @@ pub enum EngineName {
     Docker,
     /// Podman, through its Docker-compatible API.
     Podman,
-    /// Containers of mcpm itself, without an engine.
+    /// Containers that mcpm runs itself, without an engine.
     Builtin,
 }
 
@@ -193,8 +193,8 @@ pub struct EngineInfo {
     pub shares_sockets: bool,
     /// The architecture of its containers, such as `x86_64` or `aarch64`.
     pub architecture: String,
-    /// Whether its containers have no network but the machine's own, and connections through mcpm as isolated
-    /// containers have them.
+    /// Whether its containers can only use the machine's own network or, like isolated containers, connect through
+    /// mcpm.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub connects_through_mcpm: bool,
 }
@@ -251,7 +251,7 @@ pub struct ContainerSpec {
     pub ports: Vec<PublishedPort>,
     /// Whether standard input stays open, for a stdio server.
     pub stdin: bool,
-    /// Whether the engine keeps no log of the output, which is the business of who attaches to the container.
+    /// Whether the engine keeps no log of the output; the process that attaches to the container then handles it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unlogged: bool,
     /// Most processes and threads at once.
@@ -259,7 +259,7 @@ pub struct ContainerSpec {
     /// Further limits.
     #[serde(default, skip_serializing_if = "Confinement::is_default")]
     pub confinement: Confinement,
-    /// A program that runs in place of the image's.
+    /// A program that runs in place of the image's program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<EntrypointOverride>,
 }
@@ -294,7 +294,7 @@ impl Confinement {
 pub struct EntrypointOverride {
     /// The path of the program in the container, and its arguments.
     pub command: Vec<String>,
-    /// Names of `/etc/hosts` in records of earlier versions. They are resolved by DNS now, and this is unused.
+    /// Names of `/etc/hosts` in records of earlier versions. Unused: these names are now resolved by DNS.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, Ipv4Addr>,
     /// The address of the DNS server, on the container's port 53, which any user may listen on.
@@ -344,7 +344,7 @@ pub enum Network {
 }
 
 impl Network {
-    /// Whether it is the network of another container.
+    /// Whether this is the network of another container.
     pub(crate) fn is_of_container(&self) -> bool {
         matches!(self, Self::Custom(mode) if mode.starts_with("container:"))
     }
@@ -393,8 +393,8 @@ pub struct ContainerInfo {
     pub addresses: BTreeMap<String, IpAddr>,
     /// Published ports with the host ports the engine chose. Always empty in lists.
     pub ports: Vec<PublishedPort>,
-    /// The engine's name for its kind of network, such as `host` or `none`; that of another container, if it shares
-    /// that one's. Always empty in lists.
+    /// The engine's name for its kind of network, such as `host` or `none`; the container's name in the form
+    /// `container:NAME`, if it shares the network of another container. Always empty in lists.
     pub network_mode: String,
 }
 

@@ -28,9 +28,9 @@ const MAX_FILE_BYTES: u64 = 10 << 20;
 /// Longest frame; longer output is split.
 const MAX_FRAME_BYTES: usize = 64 << 10;
 const HEADER_BYTES: usize = 13;
-/// Times that a frame may have, in milliseconds since 1970: a header is told from other data by them, too.
+/// Valid times of a frame, in milliseconds since 1970. They also help to distinguish a header from other data.
 const VALID_TIMES: std::ops::Range<u64> = 1 << 40..1 << 44;
-/// How long the process that ran a container may take to write what it has read of its output.
+/// How long the process that ran a container may take to write the output that it has already read.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(2);
 const WRITER_POLL: Duration = Duration::from_millis(5);
 
@@ -56,12 +56,12 @@ impl LogFile {
 
     /// Removes the files.
     pub(crate) fn remove(&self) {
-        // The next writer appends to what cannot be removed.
+        // If a file cannot be removed, the next writer appends to it.
         let _ = fs::remove_file(self.current());
         let _ = fs::remove_file(self.previous());
     }
 
-    /// Waits until the process that ran a server has written all that it has read of its output, or is gone.
+    /// Waits until the process that ran a server has written all output that it has read, or has ended.
     pub(crate) async fn wait_for_writer(&self) {
         let is_written = || {
             let file = File::open(self.current()).ok()?;
@@ -77,7 +77,8 @@ impl LogFile {
     }
 }
 
-/// Appends to a log. Until it is dropped, it has a lock on the log, which tells readers that there may be more.
+/// Appends to a log. Until the writer is dropped, it holds a lock on the log, which tells readers that more data may
+/// follow.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
     log: LogFile,
@@ -94,7 +95,7 @@ impl LogWriter {
         Ok(Self { log, file, size, failed: false })
     }
 
-    /// Writes a chunk. A log that cannot be written does not stop the server.
+    /// Writes a chunk. An error in writing the log does not stop the server.
     pub(crate) fn write(&mut self, chunk: &LogChunk) {
         for bytes in chunk.bytes.chunks(MAX_FRAME_BYTES) {
             if let Err(error) = self.write_frame(chunk.stream, bytes)
@@ -119,9 +120,9 @@ impl LogWriter {
         frame.extend_from_slice(&u64::try_from(millis).unwrap_or_default().to_le_bytes());
         frame.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or_default().to_le_bytes());
         frame.extend_from_slice(bytes);
-        // One write, so that a reader sees whole frames.
+        // A frame is written at once, so that readers see whole frames.
         if let Err(error) = self.file.write_all(&frame) {
-            // A full disk may have taken a part of it.
+            // If the disk is full, a part of the frame may have been written.
             self.file.set_len(self.size)?;
             return Err(error);
         }
@@ -132,7 +133,7 @@ impl LogWriter {
 
 fn append_to(path: &Path) -> io::Result<(File, u64)> {
     let file = with_mode(OpenOptions::new().append(true).create(true), 0o600).open(path)?;
-    // Others have it only for as long as it takes to look.
+    // Other processes hold this lock only for the moment in which they examine it.
     file.lock_shared()?;
     let size = file.metadata()?.len();
     Ok((file, size))
@@ -179,7 +180,7 @@ impl LogReader {
         }
     }
 
-    /// Drops what follows a frame of which only a part was written, up to the next frame or as far as none can begin.
+    /// Drops the data after an incomplete frame, up to the next header, or as far as no header can begin.
     fn skip_to_frame(&mut self) {
         let headers = self.rest.windows(HEADER_BYTES).skip(1);
         let begin =
@@ -200,7 +201,7 @@ fn frame_time(header: &[u8; HEADER_BYTES]) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(millis.unwrap_or_default())
 }
 
-/// Returns the length of the frame that has this header; `None` if it is none.
+/// Returns the length of the frame with this header; `None` if the bytes are not a header.
 fn frame_length(header: &[u8; HEADER_BYTES]) -> Option<usize> {
     let (stream, rest) = header.split_first()?;
     let (time, length) = rest.split_first_chunk()?;
@@ -211,15 +212,15 @@ fn frame_length(header: &[u8; HEADER_BYTES]) -> Option<usize> {
     is_valid.then_some(length)
 }
 
-/// Streams a log from `since` on. It is followed as long as `runner` returns a process, which is the one that runs the
-/// server or is about to start it.
+/// Streams a log from `since` on. The log is followed as long as `runner` returns a process: the process that runs the
+/// server, or that is about to start it.
 pub(crate) async fn read(
     log: LogFile,
     options: LogOptions,
     since: Option<SystemTime>,
     runner: impl Fn() -> Option<ProcessId> + Send + Sync + 'static,
 ) -> Result<BoxStream<'static, Result<LogChunk>>> {
-    // Watched before it is read, so that nothing is missed in between.
+    // The watch begins before the log is read, so that no change in between is missed.
     let changes = options.follow.then(|| {
         let mut changes = FolderWatch::new();
         changes.add(&log.folder);
@@ -236,7 +237,7 @@ pub(crate) async fn read(
     })))
 }
 
-/// Reads what was written so far; returns the reader of the current file, and the chunks of the last lines.
+/// Reads the data that was written so far; returns the reader of the current file, and the chunks of the last lines.
 fn read_all(
     log: &LogFile,
     tail: Option<usize>,
@@ -309,7 +310,8 @@ impl<R: Fn() -> Option<ProcessId>> Follower<R> {
                 return Ok(Some(chunk));
             }
             let Some(changes) = &self.changes else { return Ok(None) };
-            // Before the log is read: what is written until the server exits is read afterwards.
+            // Called before the log is read, so that everything that is written until the server exits is read
+            // afterwards.
             let runner = (self.runner)();
             if runner.is_none() {
                 self.log.wait_for_writer().await;
@@ -330,7 +332,7 @@ impl<R: Fn() -> Option<ProcessId>> Follower<R> {
     }
 }
 
-/// Reads what was written since, also across a rotation.
+/// Reads the data that was written since the last reading, also across a rotation.
 fn read_more(reader: &mut Option<LogReader>, path: &Path) -> io::Result<Vec<LogChunk>> {
     let mut chunks = Vec::new();
     loop {

@@ -88,7 +88,7 @@ async fn a_reader_follows_until_the_server_exits() {
         assert_eq!(next().await, Some(chunk(LogStream::Stderr, &at.to_string())));
     }
     process.kill().await.unwrap();
-    // What this process has read of the output before may still have to be written.
+    // Output that this process has read may not be written yet.
     let mut last = Box::pin(chunks.next());
     assert!(poll_immediate(&mut last).await.is_none());
     log.write(&chunk(LogStream::Stdout, "last"));
@@ -122,7 +122,7 @@ async fn a_torn_frame_does_not_end_the_log() {
         LogWriter::open(log_file.clone()).unwrap().write(&chunk(LogStream::Stderr, "after;"));
     }
     assert_eq!(text(&log_file, None).await, "before,after;".repeat(3));
-    // The beginning of a frame, whose process was killed, takes what follows for its own.
+    // The beginning of a frame, whose writer was killed. Its length would include the data that follows.
     let complete = fs::read(log_file.current()).unwrap();
     let mut file = OpenOptions::new().append(true).open(log_file.current()).unwrap();
     file.write_all(&complete[..HEADER_BYTES + 2]).unwrap();

@@ -36,13 +36,14 @@ impl WorkloadBuilder {
     /// Sets an option by name, spelled as on a command line.
     ///
     /// # Errors
-    /// `InvalidOption` for an unknown name or a bad value.
+    /// `InvalidOption` for an unknown name or an invalid value.
     pub fn set(mut self, name: &str, text: &str) -> Result<Self> {
         self.options.set(name, text)?;
         Ok(self)
     }
 
-    /// Sets where state is kept and how the engine is found; [`Environment::from_process`] by default.
+    /// Sets the environment, which says where state is kept and how the engine is found; [`Environment::from_process`]
+    /// by default.
     #[must_use]
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = Some(environment);
@@ -59,13 +60,13 @@ impl WorkloadBuilder {
 
     /// Checks the options, and reads the files that they name.
     ///
-    /// Each file is read once, here, so a file that changes later does not change what is started. A file other
-    /// than the exported configuration that cannot be used is an error of [`Workload::plan`], [`Workload::secrets`] or
-    /// [`Workload::resolve`]. Nothing is changed.
+    /// Each file is read once, here, so a file that changes later does not change what is started. If the exported
+    /// configuration cannot be used, this function fails; if another file cannot be used, [`Workload::plan`],
+    /// [`Workload::secrets`] or [`Workload::resolve`] fails. Nothing is changed.
     ///
     /// # Errors
-    /// `InvalidOption` for bad, missing or contradicting options, `Unsupported` for features not built yet, `Io`
-    /// for an exported configuration that cannot be read.
+    /// `InvalidOption` for invalid, missing or contradicting options, `Unsupported` for options that this build does
+    /// not support, `Io` for an exported configuration that cannot be read.
     pub fn build(self) -> Result<Workload> {
         let environment = self.environment.unwrap_or_else(Environment::from_process);
         let request = Box::new(WorkloadRequest::load(self.options, &environment)?);
@@ -93,12 +94,12 @@ pub struct Workload {
     environment: Environment,
     reachability: Reachability,
     events: WorkloadEvents,
-    /// The request after the registry lookup and the user's input, once there was one.
+    /// The request with the results of the registry lookup and the user's input, once it was resolved.
     resolved_request: OnceCell<Box<WorkloadRequest>>,
 }
 
 impl Workload {
-    /// Starts from a server name, image, package or URL.
+    /// Creates a builder for a server name, an image, a package or a URL.
     pub fn builder(server: impl Into<String>) -> WorkloadBuilder {
         WorkloadBuilder::default().server(server)
     }
@@ -187,7 +188,7 @@ impl Workload {
     /// # Errors
     /// As for [`plan`](Self::plan), and `NameTaken`, `ImageUnavailable`, `ImageUnverified`.
     pub async fn resolve(&self) -> Result<WorkloadSpec> {
-        // Fails before the registry is queried, as far as the name is known.
+        // If the name is already known, a name that is taken is reported before the registry is queried.
         self.name(&self.request)?;
         self.creates_group()?;
         let request = self.resolved_request.get_or_try_init(|| Box::pin(self.resolve_request())).await?;
@@ -276,8 +277,8 @@ impl Workload {
         secrets
     }
 
-    /// Tells whether the name was generated, has been taken by another workload since, and another name is free, which
-    /// [`resolve`](Self::resolve) would use.
+    /// Tells whether [`resolve`](Self::resolve) would now use another name: the name was generated, and another
+    /// workload has taken it since.
     ///
     /// # Errors
     /// `Io` when the records cannot be read.
@@ -310,7 +311,7 @@ impl Workload {
         }
     }
 
-    /// Returns the name; a generated one is free.
+    /// Returns the name. A generated name is always free.
     ///
     /// # Errors
     /// `NameTaken` when a given name is not free.

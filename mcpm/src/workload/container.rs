@@ -34,11 +34,11 @@ const MAX_EXCERPT_BYTES: usize = 1000;
 
 /// How long the engine may take to complete the creation of a container that a cancelled start has abandoned.
 const ABANDONED_CREATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Poll interval for that container, which the engine does not report before.
+/// Poll interval for that container, since the engine does not report it before its creation is complete.
 const ABANDONED_CREATION_POLL: Duration = Duration::from_millis(50);
 
-/// The creations of containers that the engine has not confirmed yet. One that was cancelled meanwhile stays among
-/// them: the engine may complete it nevertheless.
+/// The number of container creations that the engine has not confirmed yet. A cancelled creation still counts, since
+/// the engine may complete it nevertheless.
 #[derive(Debug, Clone, Default)]
 pub(super) struct UnconfirmedCreations(Arc<AtomicUsize>);
 
@@ -121,7 +121,8 @@ impl Containers {
     /// runs on this machine.
     pub(super) async fn start(&self, slot: usize, id: &ContainerId) -> Result<()> {
         if let Some(isolation) = &self.isolation {
-            // A container that was left behind must have exited: it has the same socket, and would get the secrets.
+            // A container that was left behind must have exited before: it has the same socket, and would get the
+            // secrets.
             isolation.set_config(slot, &self.delivery.with_variables(&self.spec.env))?;
             exec_relay::upload_shim(self.runtime.as_ref(), &self.spec, id).await?;
         }
@@ -209,7 +210,7 @@ impl Containers {
         excerpt(&String::from_utf8_lossy(&text))
     }
 
-    /// Records the output of a container, which is that of the next start if it does not run yet.
+    /// Records the output of a container. If the container does not run yet, this is the output of its next start.
     pub(super) async fn record_output(&self, id: &ContainerId) -> Result<()> {
         if let Some(output) = &self.output {
             output.record(self.runtime.attach(id).await?);
@@ -220,7 +221,7 @@ impl Containers {
     fn slot_name(&self, slot: usize) -> String {
         match slot {
             0 => self.spec.name.clone(),
-            // Workload names are lower case, so this cannot be one.
+            // Workload names are lower case, so this cannot be the name of another workload's container.
             slot => format!("{}.P{slot}", self.spec.name),
         }
     }
@@ -368,7 +369,7 @@ struct ContainerControl {
     containers: Containers,
     id: ContainerId,
     output: Arc<Mutex<OutputExcerpt>>,
-    /// Whether this is not the first container; such a container is removed when it exits.
+    /// Whether this is an additional container, which is removed when it exits.
     extra: bool,
 }
 

@@ -51,14 +51,14 @@ struct ThrottleWindow {
     suppressed: u64,
 }
 
-/// What to report about a denial.
+/// The decision on how to report a denial.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ThrottleDecision {
     /// The number of unreported denials of the last interval.
     suppressed: u64,
-    /// Whether it is reported.
+    /// Whether the denial is reported.
     report: bool,
-    /// Whether it is the first one beyond the limit.
+    /// Whether the denial is the first one beyond the limit.
     limit_reached: bool,
     /// The id of its record, or of the record of an equal denial.
     denial_id: Option<String>,
@@ -125,8 +125,8 @@ impl EgressDenialReporter {
                 } else {
                     tracing::debug!("{denial}")
                 }
-                // The audit log gets every denial, and has a limit of its own. It gets only ids of denials that are on
-                // record.
+                // The audit log gets every denial, and has a limit of its own. An audit event contains the id of the
+                // denial only if the denial is on record.
                 if let Some(audit) = &self.audit {
                     let (target, extra) = audit_fields(denial, decision.denial_id);
                     audit.connection_denied(target, extra);

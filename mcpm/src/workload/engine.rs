@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Returns the runtime of the environment, the chosen one, or one that is found: an engine that responds, or else the
+/// Returns the runtime of the environment, else the one that an option selects, else an engine that responds, else the
 /// built-in runtime, unless the user has configured an engine.
 pub(super) async fn runtime(
     environment: &Environment,

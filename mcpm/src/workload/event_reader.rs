@@ -13,7 +13,7 @@ use crate::{
     state::{Store, file::create_folders, folder_watch::FolderWatch},
 };
 
-/// Longest line that is read; longer ones are none of a supervisor.
+/// Longest line that is read; supervisors do not write longer lines.
 const MAX_LINE_BYTES: usize = 64 << 10;
 
 /// Reads the lines of a file that grows.
@@ -83,7 +83,7 @@ struct EventsReader {
 }
 
 impl EventsReader {
-    /// Reads what was added, in the order of time.
+    /// Reads the events that were added, in the order of time.
     fn read(&mut self) -> Result<()> {
         let names = self.selected.clone().map_or_else(|| self.store.names(), Ok)?;
         let mut added = Vec::new();
@@ -115,9 +115,9 @@ impl EventsReader {
 }
 
 impl Workloads {
-    /// Returns the recorded events of these workloads, or of all if there is no name, oldest first; with `follow` also
-    /// those that happen from now on, without an end. A workload in the foreground, or of a program, has no record of
-    /// its events.
+    /// Returns the recorded events of these workloads, or of all workloads if `names` is empty, oldest first. With
+    /// `follow`, the stream also returns future events and never ends. Events of workloads that run in the foreground
+    /// or in an embedding program are not recorded.
     ///
     /// # Errors
     /// `NotFound`; `Io` when a record cannot be read.

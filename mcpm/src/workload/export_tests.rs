@@ -19,7 +19,7 @@ fn environment() -> Environment {
     Environment::from_lookup(|_| None)
 }
 
-/// What would be done for options, on an engine and with an image that are as here written.
+/// Resolves options on the engine and with the image that are described here.
 fn resolved(options: WorkloadOptions) -> Result<WorkloadSpec> {
     let asked = WorkloadRequest::load(options, &environment())?;
     let name = asked.available_name(|_| false);
@@ -147,7 +147,7 @@ fn place(below: &str) -> String {
     FOLDER.path().join(below).to_str().unwrap().to_owned()
 }
 
-/// What can be given for an option, as it is typed.
+/// Valid values of an option, as they are typed.
 fn values(spec: &'static OptionSpec) -> BoxedStrategy<String> {
     let word = "[a-zA-Z0-9_.=/ -]{0,12}";
     let of = |words: &'static [&'static str]| prop::sample::select(words).prop_map(str::to_owned).boxed();
@@ -242,7 +242,7 @@ fn exported() -> Vec<&'static OptionSpec> {
         .collect()
 }
 
-/// What an option means nothing without.
+/// The other options without which an option has no effect.
 fn required_options(name: &str) -> Vec<(&'static str, String)> {
     let of_callers = ["oidc_", "jwks_", "resource_url"];
     let all = [
@@ -291,7 +291,8 @@ fn options() -> impl Strategy<Value = Vec<(&'static str, String)>> {
     })
 }
 
-/// Resolves what was chosen, exports it and resolves that; `None` for what is refused, which nobody exports.
+/// Resolves options, exports the result and resolves the export; `None` for options that are rejected, since they
+/// cannot be exported.
 fn export_and_import(chosen: &[(&str, String)]) -> Option<(WorkloadSpec, WorkloadSpec)> {
     let mut options = WorkloadOptions::default();
     for (name, text) in chosen {

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{Result, platform::is_same_file, state::file::file_error};
 
-/// A file that grows, and that another one may replace.
+/// A file that grows, and that may be replaced by another file.
 #[derive(Debug)]
 pub(super) struct GrowingFile {
     path: PathBuf,
@@ -20,7 +20,7 @@ impl GrowingFile {
         Self { path, file: None }
     }
 
-    /// Returns what was added.
+    /// Returns the bytes that were added since the last call.
     pub(super) fn read(&mut self) -> Result<Vec<u8>> {
         let mut added = Vec::new();
         self.read_into(&mut added).map_err(|error| file_error("read", &self.path, error))?;

@@ -28,9 +28,9 @@ use crate::{
 const DIAGNOSE_AFTER: Duration = Duration::from_secs(3);
 const INITIAL_BACKOFF: Duration = Duration::from_millis(20);
 const MAX_BACKOFF: Duration = Duration::from_millis(500);
-/// How long a response that is not MCP may be due to a server that is still starting.
+/// How long a response that is not MCP is tolerated, since the server may still be starting.
 const NON_MCP_GRACE: Duration = Duration::from_secs(3);
-/// How often an engine that does not respond is tried.
+/// How often to retry an engine that does not respond.
 const ENGINE_RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The server and the task that supervises it.
@@ -41,7 +41,7 @@ pub(super) struct HttpServer {
     task: JoinHandle<()>,
 }
 
-/// What the supervision of a server needs.
+/// The state that the supervision of a server needs.
 #[derive(Clone)]
 pub(super) struct HttpServerSupervisor {
     pub(super) containers: Containers,
@@ -125,7 +125,7 @@ impl HttpServerSupervisor {
             return Ok(at(Ipv4Addr::LOCALHOST.to_string(), port));
         }
         let Some(info) = self.containers.runtime.inspect(&id.0).await?.filter(is_running) else {
-            // It has exited, which the waiting task reports.
+            // The container has exited, which the waiting task reports.
             return std::future::pending().await;
         };
         let found = if self.spec.via == Via::PublishedPort {
@@ -320,10 +320,10 @@ impl HttpServerSupervisor {
 /// Returns the address of a container in its network, if it has one yet.
 ///
 /// # Errors
-/// `StartFailed` when it can never have one.
+/// `StartFailed` when the container can never have an address.
 fn address_in_network(network: &Network, info: &ContainerInfo) -> Result<Option<IpAddr>> {
     let wanted = match network {
-        // Only the network of another container can turn out to be of these kinds.
+        // These modes only occur for a container that shares the network of another container.
         Network::Custom(_) if info.network_mode == "host" => return Ok(Some(Ipv4Addr::LOCALHOST.into())),
         Network::Custom(name) if info.network_mode == "none" => {
             let message = format!(

@@ -14,7 +14,7 @@ pub(super) struct SystemInfo {
     logging_driver: String,
     init_commit: Commit,
     security_options: Option<Vec<String>>,
-    /// Only set by Podman; Docker has a security option.
+    /// Only Podman sets this field; Docker reports a security option instead.
     rootless: bool,
 }
 
@@ -26,7 +26,7 @@ struct Commit {
 }
 
 impl SystemInfo {
-    /// Returns the architecture by its name in Rust; Docker uses the name of the kernel, Podman that of Go.
+    /// Returns the architecture under Rust's name for it. Docker reports the kernel's name, Podman that of Go.
     pub(super) fn architecture(&self) -> &str {
         match self.architecture.as_str() {
             "amd64" => "x86_64",
@@ -62,7 +62,7 @@ pub(super) struct EngineCapabilities {
 impl EngineCapabilities {
     pub(super) fn detect(name: EngineName, endpoint: &EngineEndpoint, info: &SystemInfo) -> Self {
         let log_driver = match name {
-            // It does not report its default.
+            // Podman does not report its default log driver.
             EngineName::Podman => "k8s-file",
             EngineName::Docker | EngineName::Builtin => info.logging_driver.as_str(),
         };
@@ -78,8 +78,8 @@ impl EngineCapabilities {
     }
 }
 
-/// Whether the engine runs on the kernel of this machine: that of a virtual machine may share its socket, but not its
-/// kernel.
+/// Whether the engine runs on the kernel of this machine. An engine in a virtual machine may have its socket on this
+/// machine, but it runs on another kernel.
 fn runs_on_this_kernel(info: &SystemInfo) -> bool {
     linux_release().is_some_and(|ours| ours == info.kernel_version)
 }

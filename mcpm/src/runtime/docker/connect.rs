@@ -85,8 +85,8 @@ impl Docker {
     }
 }
 
-/// Prefixes the path of each request with the version of the API. The client library negotiates a version and then
-/// leaves it out, which means the newest version of the engine.
+/// Prefixes the path of each request with the version of the API. The client library negotiates a version but does not
+/// send it, and the engine then uses its newest version.
 fn pin_version(version: &str) -> impl Fn(BollardRequest) -> BollardRequest + Send + Sync + 'static {
     let prefix = format!("/v{version}");
     move |mut request| {

@@ -38,7 +38,7 @@ impl Docker {
         Ok(found.filter(Description::is_managed))
     }
 
-    /// Returns the container with exactly that name or full id, for reading only, whoever created it.
+    /// Returns the container with exactly that name or full id, whoever created it. The caller must only read it.
     pub(super) async fn find_any(&self, id_or_name: &str) -> Result<Option<Description>> {
         if !is_valid_name(id_or_name) {
             return Ok(None);
@@ -63,7 +63,7 @@ impl Docker {
         let path = format!("/v{}/containers/json?all=true&filters={MANAGED_FILTER}", self.engine.api_version);
         let listed = get_json::<Vec<Summary>>(&self.endpoint, &path).await;
         let mut infos = Vec::new();
-        // A list has no exit codes, so each container is inspected; one that is gone by then is left out.
+        // A list contains no exit codes, so each container is inspected. A container that is gone by then is left out.
         for summary in listed.map_err(|failure| failure.into_error("cannot list containers"))? {
             if let Some(found) = self.find_managed(&summary.id).await? {
                 infos.push(found.info(self.capabilities.same_kernel)?);
@@ -111,7 +111,8 @@ impl Docker {
                     .into_error(operation()));
             }
         };
-        // Only a description states a lack of memory; a container that is gone has none.
+        // Only the description of a container says whether it ran out of memory; for a removed container this is
+        // unknown.
         let described = self.find_managed(&ours.id).await?;
         Ok(Exit { code, out_of_memory: described.is_some_and(|ours| ours.ran_out_of_memory()) })
     }
@@ -150,7 +151,7 @@ impl Docker {
         }
     }
 
-    /// Another client is removing the container; waits until that is done.
+    /// Waits until another client has finished removing the container.
     async fn wait_until_gone(&self, id: &str) -> Result<()> {
         let options = WaitContainerOptionsBuilder::default().condition("removed").build();
         let mut answers = Box::pin(self.api.wait_container(id, Some(options)));
@@ -254,7 +255,7 @@ fn start_failed(id: &ContainerId, error: &ApiError) -> Error {
     Error::new(kind, operation).source(failure)
 }
 
-/// An engine that is stopped meanwhile ends its responses, like a lost connection.
+/// The error of a failed wait. If the engine is stopped meanwhile, its response ends as with a lost connection.
 fn waiting_failed(error: &ApiError, operation: String) -> Error {
     match EngineFailure::from_api(error) {
         EngineFailure::InvalidResponse(why) => EngineFailure::ConnectionLost(why).into_error(operation),

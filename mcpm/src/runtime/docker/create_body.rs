@@ -30,7 +30,7 @@ const UNPRIVILEGED_PORTS_SYSCTL: [&str; 2] = ["net.ipv4.ip_unprivileged_port_sta
 /// `InvalidOption` if a mount cannot be expressed, or its source is known to be missing.
 pub(super) fn create_body(spec: &ContainerSpec, traits: &EngineCapabilities) -> Result<ContainerCreateBody> {
     let mut labels: HashMap<_, _> = spec.labels.clone().into_iter().collect();
-    // Without it, nobody could remove the container again.
+    // Without this label, mcpm would never remove the container again.
     labels.insert(labels::MANAGED.to_owned(), "true".to_owned());
     let ports = port_bindings(spec);
     let confinement = &spec.confinement;
@@ -48,7 +48,7 @@ pub(super) fn create_body(spec: &ContainerSpec, traits: &EngineCapabilities) -> 
         attach_stdin: Some(spec.stdin),
         attach_stdout: Some(true),
         attach_stderr: Some(true),
-        // The server is ended by stopping it: only one of the engines passes on the end of input.
+        // A server is stopped by its container, not by the end of its input: only one of the engines passes that on.
         stdin_once: Some(false),
         exposed_ports: Some(ports.keys().cloned().collect()),
         host_config: Some(HostConfig {
@@ -59,13 +59,13 @@ pub(super) fn create_body(spec: &ContainerSpec, traits: &EngineCapabilities) -> 
             pids_limit: Some(spec.pids_limit),
             oom_score_adj: Some(OOM_SCORE),
             memory: bytes(confinement.memory),
-            // The same limit leaves no additional swap.
+            // The limit for memory and swap together is the same, so no swap is added.
             memory_swap: bytes(confinement.memory),
             nano_cpus: bytes(confinement.nano_cpus),
             readonly_rootfs: confinement.read_only_root.then_some(true),
             tmpfs: (!confinement.tmpfs.is_empty()).then(|| tmpfs(confinement, traits)),
             dns: spec.entry.as_ref().map(|entry| vec![entry.name_server.to_string()]),
-            // Podman, unlike Docker, keeps low ports for root otherwise.
+            // Unlike Docker, Podman reserves low ports for root by default.
             sysctls: spec
                 .entry
                 .as_ref()
@@ -126,7 +126,7 @@ fn port_bindings(spec: &ContainerSpec) -> PortMap {
 fn mounts(spec: &ContainerSpec) -> Result<Vec<ApiMount>> {
     let mut all = plain_mounts(spec.mounts.iter().chain(&spec.overlays))?;
     let volume = spec.entry.as_ref().and_then(|entry| entry.volume.as_ref());
-    // Without a name, it is removed with the container.
+    // A volume without a name is removed with the container.
     all.extend(volume.map(|folder| ApiMount {
         typ: Some(MountType::VOLUME),
         target: Some(folder.clone()),
@@ -151,8 +151,8 @@ fn plain_mounts<'a>(mounts: impl Iterator<Item = &'a Mount>) -> Result<Vec<ApiMo
         .collect()
 }
 
-/// Returns the mounts in the older form, the only one that supports relabelling. It creates an empty folder for a
-/// missing source, and colons have a meaning in it.
+/// Returns the mounts in the older form, the only one that supports relabelling. With this form, engines create an
+/// empty folder for a missing source, and colons separate its parts.
 fn relabelled_mounts(mounts: &[Mount]) -> Result<Vec<String>> {
     let relabelled = mounts.iter().filter_map(|mount| Some((mount, mount.relabel?)));
     relabelled
@@ -177,10 +177,11 @@ fn relabelled_mounts(mounts: &[Mount]) -> Result<Vec<String>> {
         .collect()
 }
 
-/// Podman only detects a missing source when the container starts.
+/// Returns the source of a mount if it exists. It is checked here because Podman detects a missing source only when the
+/// container starts.
 fn existing_source(path: &Path) -> Result<&str> {
     let source = text(path)?;
-    // The engine may see what this user cannot.
+    // The engine may have access to paths that this user cannot see.
     match path.try_exists() {
         Ok(false) => Err(missing_source(source)),
         Ok(true) | Err(_) => Ok(source),

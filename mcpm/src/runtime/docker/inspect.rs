@@ -12,7 +12,7 @@ use crate::{
     runtime::{ContainerId, ContainerInfo, ContainerState, Exit, Protocol, PublishedPort, labels},
 };
 
-/// The engine's description of a container: the fields that are used, none of which every engine has.
+/// The fields of an engine's description of a container that mcpm uses. Each of them is missing in some engine.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct Description {
@@ -77,17 +77,18 @@ pub(super) struct Summary {
 }
 
 impl Description {
-    /// Whether it is the container with exactly that name or id; engines also accept a prefix of an id.
+    /// Whether the container has exactly that name or id. The check is needed since engines also accept a prefix of an
+    /// id.
     pub(super) fn matches_name_or_id(&self, id_or_name: &str) -> bool {
         self.bare_name() == id_or_name || self.id == id_or_name
     }
 
-    /// Returns the container whose network it shares, if it does.
+    /// Returns the container whose network this container shares, if any.
     pub(super) fn network_container(&self) -> Option<&str> {
         self.host_config.network_mode.strip_prefix("container:")
     }
 
-    /// Copies the network, with its addresses, of the container whose network it shares.
+    /// Copies the network and its addresses from `other`, the container whose network this one shares.
     pub(super) fn with_network_of(mut self, other: Self) -> Self {
         self.network_settings.networks = other.network_settings.networks;
         self.host_config.network_mode = other.host_config.network_mode;
@@ -108,7 +109,8 @@ impl Description {
         self.state.out_of_memory
     }
 
-    /// Returns the information about the container. Its process is only visible on the same kernel.
+    /// Returns the information about the container. The id of its process is only included if the engine runs on this
+    /// kernel.
     ///
     /// # Errors
     /// `Engine` if the engine does not state whether the container runs.
@@ -135,14 +137,14 @@ impl Description {
                 ErrorKind::Engine,
                 format!("the engine does not report the state of container `{}`", self.id),
             )),
-            // Podman calls a container initialized once it is attached to.
+            // Podman reports `initialized` for a created container once a client is attached to it.
             "created" | "configured" | "initialized" => Ok(ContainerState::Created),
-            // Podman calls a container stopped until it has cleaned up after it.
+            // Podman reports `stopped` for an exited container until it has cleaned up.
             "exited" | "stopped" | "dead" | "removing" => Ok(ContainerState::Exited(Exit {
                 code: self.state.exit_code,
                 out_of_memory: self.state.out_of_memory,
             })),
-            // Running, paused, restarting, stopping.
+            // The other states are running, paused, restarting and stopping.
             _ => Ok(ContainerState::Running),
         }
     }

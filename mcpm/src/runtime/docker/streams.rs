@@ -53,7 +53,8 @@ impl Docker {
     }
 }
 
-/// Containers have no terminal, so a chunk of no stream is the rest of a frame from a broken connection.
+/// Converts a chunk. Containers have no terminal, so a chunk that belongs to no stream is the rest of a frame from a
+/// broken connection.
 pub(super) fn chunk(piece: Result<LogOutput, ApiError>, operation: &str) -> Option<Result<LogChunk>> {
     match piece {
         Ok(LogOutput::StdOut { message }) => {

@@ -4,13 +4,13 @@ use serde::Serialize;
 
 use crate::Error;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// As it should be.
+    /// Everything is as it should be.
     Ok,
-    /// Something does not work that not every user needs, or is left over.
+    /// Something that not every user needs does not work, or something is left over.
     Warning,
     /// Workloads cannot run.
     Error,
@@ -21,14 +21,14 @@ pub enum Severity {
 pub struct Finding {
     /// A stable name of the check, such as `runtime.engine`.
     pub id: &'static str,
-    /// How bad it is.
+    /// The severity of the finding.
     pub severity: Severity,
     /// What was found.
     pub message: String,
-    /// What to do, if there is something to do.
+    /// What the user can do about it, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
-    /// Whether [`repair`](super::repair) does it.
+    /// Whether [`repair`](super::repair) applies the fix.
     pub can_repair: bool,
 }
 
@@ -44,7 +44,7 @@ impl Finding {
 
     pub(super) fn of_error(id: &'static str, severity: Severity, error: &Error) -> Self {
         let fix = error.next_step().map(str::to_owned);
-        // The next step is part of the text of an error.
+        // The text of an error contains the next step, which is reported separately here.
         let text = error.to_string();
         let message = match &fix {
             Some(fix) => text.strip_suffix(&format!("; {fix}")).unwrap_or(&text).to_owned(),

@@ -66,7 +66,7 @@ pub async fn repair(environment: &Environment) -> (Vec<String>, Option<Error>) {
     (done, failed)
 }
 
-/// Checks that may not take long; if they do, that is a finding of this severity.
+/// Runs checks with a timeout; if they exceed it, that is a finding of this severity.
 async fn limited(
     id: &'static str,
     severity: Severity,
@@ -84,7 +84,8 @@ async fn limited(
     })
 }
 
-/// The engine, and the built-in runtime, of which one is enough, and what the latter lacks without the former.
+/// Checks the engine and the built-in runtime, one of which is sufficient. Without an engine, also checks the optional
+/// features of the built-in runtime.
 async fn runtimes(environment: &Environment) -> Vec<Finding> {
     let description = async { discover(&environment.engine, None).await?.engine().await };
     let engine = timeout(ENGINE_TIMEOUT, description).await.unwrap_or_else(|_| {
@@ -112,7 +113,7 @@ async fn runtimes(environment: &Environment) -> Vec<Finding> {
         Ok(_) => Finding::ok("runtime.builtin", "the built-in runtime can be used"),
         Err(error) => Finding::of_error("runtime.builtin", Severity::Warning, error),
     };
-    // Who has an engine does not need them.
+    // A user who has an engine does not need these features.
     let features = if own.is_ok() && engine.is_err() { builtin::features().into() } else { Vec::new() };
     let features = features.into_iter().map(|(id, feature)| match feature {
         Ok(text) => Finding::ok(id, text),
@@ -130,7 +131,7 @@ fn folders(environment: &Environment) -> Vec<Finding> {
     folders.into_iter().map(|(id, folder)| check_folder(id, folder)).collect()
 }
 
-/// Checks that files can be made in a folder, or in the nearest one above it that exists.
+/// Checks that files can be created in a folder or, if it does not exist, in the nearest existing folder above it.
 fn check_folder(id: &'static str, folder: &Path) -> Finding {
     let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(folder);
     let shown = folder.display();
@@ -231,7 +232,7 @@ async fn workloads(environment: &Environment) -> Vec<Finding> {
 }
 
 async fn leftovers(environment: &Environment) -> Vec<Finding> {
-    // An engine that cannot be used is another finding.
+    // An engine that cannot be used is reported by another check.
     let Ok((_, left)) = leftover_containers(environment).await else { return Vec::new() };
     let finding = |(_, name)| Finding {
         can_repair: true,
@@ -253,7 +254,8 @@ async fn leftover_containers(
     let containers = timeout(CHECK_TIMEOUT, runtime.list())
         .await
         .map_err(|_| Error::new(ErrorKind::EngineUnavailable, "the container engine does not respond"))??;
-    // Recorded first, then created: a container of this list that has no record by now has none.
+    // Containers are listed after the records are read here, so a container of the first list without a record has
+    // none.
     let recorded = Workloads::new(environment.clone()).names()?;
     let left = containers.into_iter().filter(|container| {
         let label = |key: &str| container.labels.get(key).map(String::as_str);

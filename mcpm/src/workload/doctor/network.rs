@@ -17,7 +17,7 @@ use crate::{
 
 /// The server that the clock is compared with, which package builds need in any case.
 const CLOCK_URL: &str = "https://pypi.org/";
-/// How much a clock may differ. Tokens are often accepted for some minutes after they have expired.
+/// The largest accepted difference between the clocks. Servers often accept tokens for some minutes after their expiry.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(60);
 const SET_CLOCK: &str = "set the clock (`timedatectl set-ntp true`): tokens and certificates depend on it";
 /// The most bytes that are read of what a program in a container writes.
@@ -69,7 +69,7 @@ pub(super) async fn clock() -> Finding {
             Finding::warning(ID, message, SET_CLOCK)
         }
         Ok(None) => Finding::ok(ID, "not checked: the server sends no time"),
-        // Seen from a wrong clock, the certificates of all servers are invalid.
+        // If the clock of this machine is wrong, the certificates of all servers appear to be invalid.
         Err(error) if is_of_time(&error) => {
             Finding::warning(ID, format!("the clock may be wrong: {error}"), SET_CLOCK)
         }
@@ -77,7 +77,7 @@ pub(super) async fn clock() -> Finding {
     }
 }
 
-/// Whether a certificate was rejected for its time.
+/// Whether a certificate was rejected because it was expired or not valid yet.
 fn is_of_time(error: &Error) -> bool {
     let text = error.to_string();
     ["certificate expired", "certificate not valid yet"].iter().any(|problem| text.contains(problem))
@@ -101,7 +101,7 @@ fn parse_date(date: &str) -> Option<SystemTime> {
     humantime::parse_rfc3339(&format!("{year}-{month:02}-{day}T{time}Z")).ok()
 }
 
-/// Checks what a server in a container sees: whether names resolve, and whether the certificates of public servers are
+/// Checks the network inside of a container: whether names resolve, and whether the certificates of public servers are
 /// trusted, which they are not behind a proxy that inspects TLS.
 pub(super) async fn containers(environment: &Environment) -> Vec<Finding> {
     match probe(environment).await {
@@ -178,7 +178,7 @@ fn findings(name: &str, host: &str, output: &str) -> Vec<Finding> {
             };
             found.push(Finding::warning("containers.ca", message, fix));
         }
-        // Names do not resolve, which is said already.
+        // Names do not resolve, which is already reported.
         None => {}
     }
     found
