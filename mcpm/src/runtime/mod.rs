@@ -393,8 +393,8 @@ pub struct ContainerInfo {
     pub addresses: BTreeMap<String, IpAddr>,
     /// Published ports with the host ports the engine chose. Always empty in lists.
     pub ports: Vec<PublishedPort>,
-    /// The engine's name for its kind of network, such as `host` or `none`; the container's name in the form
-    /// `container:NAME`, if it shares the network of another container. Always empty in lists.
+    /// The engine's name for its kind of network, such as `host` or `none`; if the container shares the network of
+    /// another container, the kind of that network. Always empty in lists.
     pub network_mode: String,
 }
 

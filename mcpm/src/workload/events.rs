@@ -57,7 +57,7 @@ pub enum WorkloadEvent {
     },
     /// The server exited and will be restarted.
     Restarting {
-        /// How it exited.
+        /// How the server exited.
         reason: String,
         /// The number of consecutive restarts.
         attempt: u32,
@@ -68,7 +68,7 @@ pub enum WorkloadEvent {
     ProcessRestarting {
         /// The number of the process, from 0.
         process: u32,
-        /// How it exited.
+        /// How the server exited.
         reason: String,
         /// The number of consecutive restarts.
         attempt: u32,
@@ -84,7 +84,7 @@ pub enum WorkloadEvent {
     ProcessEnded {
         /// The number of the process, from 0.
         process: u32,
-        /// How it exited.
+        /// How the server exited.
         reason: String,
     },
     /// The server is ready again.
@@ -97,16 +97,16 @@ pub enum WorkloadEvent {
         port: Option<u16>,
         /// The resolved address that was denied.
         address: Option<String>,
-        /// The rule that denied it.
+        /// The rule that denied the connection.
         rule: String,
-        /// The smallest change that would allow it.
+        /// The smallest change that would allow the connection.
         fix: String,
         /// The id for `mcpm explain`.
         refusal: String,
     },
     /// The login to the remote server has changed.
     LoginChanged {
-        /// Its state.
+        /// The new state of the login.
         state: LoginState,
     },
     /// The workload has ended.
@@ -143,7 +143,8 @@ impl WorkloadEvents {
     }
 }
 
-/// Writes an event to the log of this process; those that concern only the process that waits for a start are left out.
+/// Writes an event to the log of this process. Events that only concern the process that waits for the start are left
+/// out.
 fn record(event: &WorkloadEvent, exit_code: Option<i64>) {
     use RecordedEventKind as Kind;
     use WorkloadEvent as Event;
@@ -192,7 +193,7 @@ pub struct EventStream(broadcast::Receiver<WorkloadEvent>);
 impl EventStream {
     /// Waits for the next event; `None` once the workload is gone.
     ///
-    /// A subscriber that is more than 256 events behind misses the oldest.
+    /// A subscriber that is more than 256 events behind loses the oldest events.
     pub async fn next(&mut self) -> Option<WorkloadEvent> {
         loop {
             match self.0.recv().await {

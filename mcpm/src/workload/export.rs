@@ -32,7 +32,7 @@ struct ExportVersion {
 pub(super) fn render(spec: &WorkloadSpec) -> Result<String> {
     let mut run = spec.asked.clone();
     run.name = Some(spec.name.to_string());
-    // Clients know the URL, so an assigned port is exported as well.
+    // Clients know the URL, so a port that mcpm selected is exported as well.
     run.proxy_port = Some(spec.proxy.port).filter(|port| *port != 0).or(run.proxy_port);
     let exported = ExportFile { version: FORMAT_VERSION, run };
     let text = serde_json::to_string_pretty(&exported)
@@ -69,7 +69,7 @@ pub(super) fn read(path: &Path) -> Result<ImportedConfig> {
         let (options, notices) = toolhive::import(document).map_err(|error| error.with("file", shown))?;
         return Ok(ImportedConfig { options, notices });
     }
-    // Checked first, since other versions may have other fields.
+    // The version is checked first, since other versions may have other fields.
     let ExportVersion { version } = serde_json::from_str(&text).map_err(broken)?;
     if version != FORMAT_VERSION {
         let message =
@@ -109,7 +109,8 @@ fn bad_value(run: &Value) -> Option<(&'static str, String)> {
             ValueKind::Port | ValueKind::Float => "expected a number",
             _ => "expected text",
         };
-        // Values that are invalid on a command line have an error of their own; others have the wrong type.
+        // A value that is also invalid on a command line has an error of its own; other invalid values have the wrong
+        // type.
         let typed = |item: &Value| match item {
             Value::String(text) => spec.check(text).err(),
             Value::Number(_) | Value::Bool(_) => spec.check(&item.to_string()).err(),

@@ -106,7 +106,7 @@ impl HttpServerSupervisor {
                 let port = self.spec.port;
                 let message = format!("the server was not listening on port {port} when it {}", ended.reason);
                 let error = Error::new(ErrorKind::StartFailed, message);
-                // A stdio server exits at once, and without an error, when its input is closed.
+                // A stdio server exits at once and without an error when its input is closed, so this may be one.
                 let clean = ended.exit.is_some_and(|exit| exit.code == 0);
                 let stdio = "set `transport` to `stdio` if it speaks over stdio";
                 Err(if clean { error.hint(stdio) } else { error })

@@ -79,7 +79,7 @@ impl Workloads {
         self.infos(std::slice::from_ref(&name)).await.pop().ok_or_else(lost)
     }
 
-    /// Queries each engine once that a workload may be on.
+    /// Returns the status of workloads. Each engine on which one of them may run is queried once.
     async fn infos(&self, names: &[WorkloadName]) -> Vec<WorkloadInfo> {
         let mut engines: BTreeMap<(Option<String>, Option<RuntimeChoice>), EngineContainers> =
             BTreeMap::new();

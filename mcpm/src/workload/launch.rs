@@ -115,9 +115,9 @@ impl Launch {
     /// Starts the workload and returns once clients can connect.
     ///
     /// # Errors
-    /// `NotFound` and `SecretsUnavailable` for missing secrets, before anything is changed; `NameTaken` when it runs
-    /// or is being started elsewhere; `PortTaken`, `EngineUnavailable`, `StartFailed`. A new workload leaves nothing
-    /// behind; a recorded one stays on record with the reason.
+    /// `NotFound` and `SecretsUnavailable` for missing secrets, before anything is changed; `NameTaken` when the
+    /// workload already runs or is being started by another process; `PortTaken`, `EngineUnavailable`, `StartFailed`.
+    /// After an error, nothing of a new workload is left; a recorded workload stays on record with the reason.
     pub async fn start(mut self) -> Result<RunningWorkload> {
         let values = match self.secrets.take() {
             Some(values) => values,
@@ -169,7 +169,8 @@ impl Launch {
         let (containers, server, endpoint) = match started {
             Ok(started) => started,
             Err(error) => {
-                // Denied connections may be why it failed, so they are written before the error is returned.
+                // A denied connection may be the reason for the failure, so denials are written before the error is
+                // returned.
                 if let Some(audit) = service.audit() {
                     audit.flush().await;
                 }
@@ -222,7 +223,7 @@ impl Launch {
         })
     }
 
-    /// Creates the group, unless it exists. It is removed again if the start fails.
+    /// Creates the group, unless it exists. The group is removed again if the start fails.
     fn create_group(&self) -> Result<Option<NewGroup>> {
         let groups = Groups::new(&self.environment.state_dir);
         if groups.exists(&self.spec.group)? {
@@ -240,7 +241,8 @@ impl Launch {
         }
     }
 
-    /// Checks the proxy, with the secrets that are not on record, and masks the server's secrets in its logs.
+    /// Checks and prepares the proxy, with the secrets that are not on record. The proxy redacts the server's secrets
+    /// in its logs.
     fn proxy(&self, values: &SecretValues) -> Result<Box<ProxySetup>> {
         let setup = ProxySetup::new(
             self.spec.name.as_str(),
@@ -291,8 +293,8 @@ impl Launch {
         let folder = Store::new(&self.environment.state_dir).folder(&self.spec.name);
         containers.output = Some(Arc::new(ServerOutput::open(&folder, self.spec.target.is_none())?));
         if self.recorded || self.spec.isolation.is_some() {
-            // A supervisor that was killed left them behind. They have the same published ports, and with isolation the
-            // same socket, whatever their slot.
+            // A killed supervisor may have left containers running. They use the same published ports, and with
+            // isolation the same socket, whatever their slot is.
             containers.stop_all(LEFTOVER_GRACE).await?;
         }
         containers.isolation = self.isolate(&containers, denial_reporter).await?;
@@ -401,7 +403,8 @@ impl NewGroup {
         self.committed = true;
     }
 
-    /// Tells whether no other workload has joined it meanwhile. A workload whose record cannot be read may have.
+    /// Tells whether no other workload has joined the group meanwhile. A workload whose record cannot be read counts as
+    /// a member.
     fn is_unused(&self) -> Result<bool> {
         for name in self.store.names()? {
             if name != self.workload

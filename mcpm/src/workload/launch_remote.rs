@@ -21,19 +21,19 @@ use crate::{
 };
 
 impl Launch {
-    /// Asks the user to log in to a remote server, if that is required and there is no login yet, and returns the values
-    /// of secrets with the login, for a [launch](Self::secrets) in a process that cannot ask. A recorded workload whose
-    /// server cannot be reached is left as it is.
+    /// Asks the user to log in to a remote server, if that is required and there is no login yet, and returns the
+    /// values of secrets with the login, for a [launch](Self::secrets) in a process that cannot ask. For a recorded
+    /// workload whose server cannot be reached, nothing is done.
     ///
     /// # Errors
     /// `LoginRequired` if the environment has no user prompt; `Upstream` if the login fails; `StartFailed` for a remote
-    /// server that is no MCP server; those of the secret store.
+    /// server that is not an MCP server; those of the secret store.
     pub async fn log_in(&self, mut values: SecretValues) -> Result<SecretValues> {
         let Placement::Remote(remote) = &self.spec.place else { return Ok(values) };
         let target = self.remote_target(remote, &values)?;
         if let Some(outgoing) = target.outgoing() {
             match self.check_remote(&target, remote).await {
-                // It may be unreachable for now.
+                // The server of a recorded workload may be temporarily unreachable.
                 Err(error) if self.recorded => tracing::debug!(%error, "the remote server was not checked"),
                 checked => drop(checked?),
             }
@@ -63,8 +63,8 @@ impl Launch {
         Ok(target.with_headers(headers).with_outgoing(outgoing))
     }
 
-    /// Asks the user to log in to the remote server, in place of the login that is kept. A running proxy takes the new
-    /// login when it needs one.
+    /// Asks the user to log in to the remote server, and replaces the stored login. A running proxy uses the new login
+    /// the next time that it needs a token.
     ///
     /// # Errors
     /// `InvalidOption` for a workload in a container; `NotFound` if the server names no authorization server; as for
@@ -73,18 +73,18 @@ impl Launch {
         remote_login::of_workload(&self.spec, &self.environment)?.log_in_and_keep().await
     }
 
-    /// Removes the login to the remote server that is kept, and revokes it at the authorization server (RFC 7009). A
-    /// running workload stops using it within seconds, another proxy when its token expires.
+    /// Removes the stored login to the remote server, and revokes it at the authorization server (RFC 7009). A running
+    /// workload stops using it within seconds, another proxy when its token expires.
     ///
     /// # Errors
-    /// `InvalidOption` for a workload in a container; `NotFound` if no login is kept; those of the secret store. A failed
-    /// revocation is logged.
+    /// `InvalidOption` for a workload in a container; `NotFound` if no login is stored; those of the secret store. A
+    /// failed revocation is logged.
     pub async fn log_out(&self) -> Result<()> {
         remote_login::of_workload(&self.spec, &self.environment)?.log_out().await
     }
 
-    /// Checks the remote server with one MCP exchange, and logs in if it requires that. Returns the notice about a server
-    /// to which mcpm cannot log in.
+    /// Checks the remote server with one MCP exchange, and logs in if the server requires it. If mcpm cannot log in,
+    /// returns the notice about that.
     async fn check_remote(&self, target: &Target, remote: &RemoteSpec) -> Result<Option<StartupNotice>> {
         let expected = ExpectedServer::at_own_path(target, Some(self.spec.transport));
         let shown = remote.redacted_url();
@@ -92,12 +92,12 @@ impl Launch {
             return remote_server::check(target, &expected, &shown).await;
         };
         outgoing.prepare().await?;
-        // Once with a kept login, and once with a new one.
+        // The first attempt uses a stored login, the second one a new login.
         for _ in 0..2 {
             match remote_server::check(target, &expected, &shown).await? {
                 Some(notice) if notice.needs_login => match outgoing.obtain_login().await {
                     Ok(()) => {}
-                    // Its responses are forwarded, and clients may log in by themselves.
+                    // The server's responses are forwarded, so that clients can log in themselves.
                     Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::LoginRequired) => {
                         return Ok(Some(notice));
                     }
@@ -109,7 +109,7 @@ impl Launch {
         remote_server::check(target, &expected, &shown).await
     }
 
-    /// Checks that the remote server can be reached. A recorded one may be unreachable for now.
+    /// Checks that the remote server can be reached. The server of a recorded workload may be temporarily unreachable.
     pub(super) async fn start_remote(
         &self,
         remote: &RemoteSpec,

@@ -57,10 +57,10 @@ impl Workloads {
         self.store.load(&self.find(name)?, Document::Spec)
     }
 
-    /// Returns the images of all recorded workloads, running or not. An image store must keep them.
+    /// Returns the images of all recorded workloads, running or not. An image store must not remove these images.
     ///
     /// # Errors
-    /// `Io`; `CorruptState` when a record is damaged, since its image is not known then.
+    /// `Io`; `CorruptState` when a record is damaged, since the workload's image is then unknown.
     pub fn images(&self) -> Result<Vec<ImageReference>> {
         let mut images = Vec::new();
         for name in self.store.names()? {
@@ -100,7 +100,7 @@ impl Workloads {
         TunnelTarget::workload(&url, client_transport(&spec))
     }
 
-    /// Returns what the configuration of a client says of a running workload.
+    /// Returns the description of a running workload for the configuration of a client.
     ///
     /// # Errors
     /// `NotFound`; `Upstream` when the workload does not run.
@@ -139,8 +139,8 @@ impl Workloads {
         self.stop_for(name, grace, None).await
     }
 
-    /// Stops a workload as [`stop`](Self::stop) does. Those who follow its logs wait for this process, which is about
-    /// to start it again.
+    /// Stops a workload as [`stop`](Self::stop) does. Readers that follow its logs wait for this process, which is
+    /// about to start the workload again.
     ///
     /// # Errors
     /// As for [`stop`](Self::stop).
@@ -150,7 +150,7 @@ impl Workloads {
 
     async fn stop_for(&self, name: &str, grace: Duration, restarted_by: Option<ProcessId>) -> Result<()> {
         let name = self.find(name)?;
-        // A workload in the foreground removes its record itself.
+        // A workload in the foreground may have removed its record itself.
         let spec = self.store.load::<WorkloadSpec>(&name, Document::Spec);
         self.end_supervisor(&name, grace, restarted_by).await?;
         let spec = spec?;
@@ -202,8 +202,8 @@ impl Workloads {
         Ok(())
     }
 
-    /// Returns the output of a workload's server, with `follow` until the workload has ended. Of a stdio server, it is
-    /// what it writes to standard error.
+    /// Returns the output of a workload's server; with `follow`, the stream continues until the workload has ended. The
+    /// output of a stdio server is what it writes to standard error.
     ///
     /// # Errors
     /// `NotFound` when there is no such workload, or when it is a remote server.
@@ -233,7 +233,8 @@ impl Workloads {
     /// `NotFound`; `Io` when the file cannot be written.
     pub fn export(&self, name: &str, path: &Path) -> Result<()> {
         let text = export::render(&self.spec(name)?)?;
-        // It contains values of variables, so only its owner may read it. A pipe or a device is written to directly.
+        // The file contains values of variables, so only its owner may read it. If the path is a pipe or a device, it
+        // is written to directly.
         let place = self.environment.working_dir.join(path);
         let written = match std::fs::metadata(&place) {
             Ok(found) if !found.is_file() => std::fs::write(&place, text),
@@ -275,7 +276,7 @@ impl Workloads {
         Containers::for_workload(spec, &self.environment).await
     }
 
-    /// Returns the engine of a workload; the default one if its record is damaged.
+    /// Returns the engine of a workload; the default engine if the workload's record is damaged.
     pub(super) async fn engine_of(&self, spec: Option<&WorkloadSpec>) -> Result<Arc<dyn Runtime>> {
         match spec {
             Some(spec) => runtime_of(&self.environment, spec).await,
@@ -300,7 +301,8 @@ pub(super) fn no_logs(name: &str) -> Error {
         .hint(format!("`mcpm logs --proxy {name}` shows the log of its proxy"))
 }
 
-/// Says that the proxy of a workload has ended, although an engine that does not respond kept its container.
+/// Adds to the error of an engine that does not respond that the proxy of the workload has ended, although its
+/// container remains.
 fn after_proxy(error: Error) -> Error {
     if error.kind() == ErrorKind::EngineUnavailable {
         error.with("done so far", "its proxy has ended")

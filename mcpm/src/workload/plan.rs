@@ -21,7 +21,7 @@ pub struct Plan {
     /// The spec, with the origin of every value. Only the names of variables are serialized.
     #[serde(serialize_with = "serialize_redacted")]
     pub spec: WorkloadSpec,
-    /// The engine it would run on; `None` for a remote server.
+    /// The engine that the workload would run on; `None` for a remote server.
     pub engine: Option<EngineInfo>,
     /// The image on the engine; `None` when it would be pulled, in which case its ports and entry point are not known
     /// yet.
@@ -81,7 +81,7 @@ impl Plan {
             Placement::Remote(remote) => {
                 rows.push(row("url", remote.redacted_url(), "url"));
                 for header in remote.headers.keys() {
-                    // Values may be secrets, as those of variables.
+                    // Values may be secrets, like those of variables.
                     rows.push(row("header", header.clone(), &format!("header.{header}")));
                 }
                 rows.extend(secrets(spec, false));

@@ -6,8 +6,8 @@ use super::{Workloads, growing_file::GrowingFile, stop_request::supervisor};
 use crate::{Result, state::folder_watch::FolderWatch};
 
 impl Workloads {
-    /// Returns the log of a workload's supervisor, with `follow` until the workload has ended; a restart does not end
-    /// it.
+    /// Returns the log of a workload's supervisor. With `follow`, the stream continues until the workload has ended; a
+    /// restart does not end it.
     ///
     /// # Errors
     /// `NotFound`.
@@ -28,7 +28,7 @@ impl Workloads {
             async move {
                 let Some(watch) = changes else { return Ok(None) };
                 loop {
-                    // Before the log is read, so that its last lines are.
+                    // The supervisor is determined before the log is read, so that its last lines are not missed.
                     let supervisor = supervisor(&store, &name);
                     let added = log.read()?;
                     let Some(process) = supervisor else { return Ok(Some((added, (log, None)))) };

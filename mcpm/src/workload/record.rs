@@ -15,7 +15,8 @@ use crate::{
     stdio::{ProcessExit, ServerEvent},
 };
 
-/// Minimum interval between two writes of remarks, which callers and servers can change with each request.
+/// Minimum interval between two writes of remarks (the reason and the login state), which callers and servers can
+/// change with each request.
 const REMARK_PAUSE: Duration = Duration::from_secs(2);
 
 /// The record of one workload.
@@ -32,14 +33,14 @@ pub(super) struct Record {
     ended: watch::Sender<Option<ProcessExit>>,
 }
 
-/// Which remarks are written.
+/// Which remarks have been written to the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Remarks {
-    /// All of them, and none recently.
+    /// All remarks are written, and the last write was not recent.
     Written,
-    /// All until the last write; a task waits until [`REMARK_PAUSE`] has passed since.
+    /// All remarks are written; a task waits until [`REMARK_PAUSE`] has passed since the last write.
     WrittenLately,
-    /// There has been another remark since.
+    /// Another remark has been made since the last write; the waiting task writes it.
     Waiting,
 }
 
@@ -77,7 +78,7 @@ impl Record {
         self.write(|_| true);
     }
 
-    /// Writes the current status, unless it is no longer wanted.
+    /// Writes the current status, if `is_wanted` still accepts it.
     fn write(&self, is_wanted: impl FnOnce(&Status) -> bool) {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let status = self.status();
@@ -88,8 +89,9 @@ impl Record {
         }
     }
 
-    /// Records a problem of a running workload, or that it is resolved. It is written on another thread, at most once
-    /// per [`REMARK_PAUSE`]; the last remark is always written. Must be called within an async runtime.
+    /// Records a problem of a running workload, or that the problem is resolved. The remark is written on another
+    /// thread, at most once per [`REMARK_PAUSE`]; the last remark is always written. Must be called within an async
+    /// runtime.
     pub(super) fn set_reason(self: &Arc<Self>, reason: Option<String>) {
         {
             let mut status = self.lock();
@@ -101,7 +103,8 @@ impl Record {
         self.write_soon();
     }
 
-    /// Records the state of the login to the remote server, and is written as [`set_reason`](Self::set_reason) is.
+    /// Records the state of the login to the remote server. It is written in the same way as by
+    /// [`set_reason`](Self::set_reason).
     pub(super) fn set_login(self: &Arc<Self>, login: Option<LoginState>) {
         if std::mem::replace(&mut self.lock().login, login) == login {
             return;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::explain::DenialRecord;
 
-/// The target of lines that are events.
+/// The `tracing` target of log lines that are events.
 const TARGET: &str = "mcpm::event";
 
 /// The kind of a recorded event.
@@ -22,15 +22,15 @@ pub enum RecordedEventKind {
     StartFailed,
     /// Clients can connect.
     Ready,
-    /// The server exited and is started again.
+    /// The server exited and will be restarted.
     Restarting,
     /// The server is ready again.
     Recovered,
     /// A further process of the server is ready.
     ProcessReady,
-    /// One of several processes of the server exited and is started again.
+    /// One of several processes of the server exited and will be restarted.
     ProcessRestarting,
-    /// One of several processes of the server ended and is not started again.
+    /// One of several processes of the server ended and will not be restarted.
     ProcessEnded,
     /// The login to the remote server has changed.
     LoginChanged,
@@ -69,7 +69,7 @@ pub struct RecordedEvent {
     pub workload: String,
     /// What happened.
     pub event: RecordedEventKind,
-    /// The same as text, with the last output of a server that exited.
+    /// The event as text, with the last output of a server that exited.
     pub message: String,
     /// The exit code of the server, if it exited.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,7 +99,7 @@ impl RecordedEvent {
         }
     }
 
-    /// Parses a line of a supervisor's log; `None` for one that is no event.
+    /// Parses a line of a supervisor's log; `None` for a line that is not an event.
     pub(super) fn parse(line: &str, workload: &str) -> Option<Self> {
         let (time, rest) = line.split_once(' ')?;
         humantime::parse_rfc3339(time).ok()?;

@@ -14,10 +14,10 @@ use crate::{
     state::LoginState,
 };
 
-/// Interval at which a workload looks whether another process has made or removed its login.
+/// Interval at which a workload checks whether another process has stored or removed its login.
 const LOGIN_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The means to log in to a remote server.
+/// Returns the client that logs in to a remote server and authenticates requests to it.
 ///
 /// # Errors
 /// As for [`OutgoingAuth::new`].
@@ -36,7 +36,7 @@ pub(super) fn outgoing(
     OutgoingAuth::new(configured, secrets, url, bundle, Some(environment.clone()))
 }
 
-/// The means to log in, for a workload that has a remote server.
+/// Returns the client that logs in to the remote server of a workload.
 ///
 /// # Errors
 /// `InvalidOption` for a workload in a container, and for one whose options authenticate its requests.
@@ -67,8 +67,8 @@ fn uses_given_credentials(spec: &WorkloadSpec, remote: &RemoteSpec) -> bool {
         || names.chain(of_secrets).any(|name| header::AUTHORIZATION.as_str().eq_ignore_ascii_case(name))
 }
 
-/// Removes and revokes the login of a workload that is removed, unless one of `others` has the same. A failure is
-/// logged.
+/// Removes and revokes the login of a workload that is removed, unless one of `others` uses the same login. A failure
+/// is logged.
 pub(super) async fn forget(
     spec: &WorkloadSpec,
     environment: &Environment,
@@ -89,8 +89,8 @@ pub(super) async fn forget(
     }
 }
 
-/// Records the state of the login to the remote server, until the workload ends. Once there was one, it looks whether
-/// another process has made or removed it.
+/// Records the state of the login to the remote server, until the workload ends. After the first login, also checks
+/// whether another process has stored or removed a login.
 pub(super) fn watch(
     outgoing: &Arc<OutgoingAuth>,
     record: Arc<Record>,

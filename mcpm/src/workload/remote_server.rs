@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// The remark while the server responds with 401.
+/// The recorded reason while the server responds with 401.
 const LOGIN_NEEDED: &str = "the remote server asks for a login (401)";
 /// The next step for the user.
 const LOGIN_HINT: &str = "its response is forwarded, so that clients can log in if they support it";
@@ -31,7 +31,7 @@ const LOGIN_HINT: &str = "its response is forwarded, so that clients can log in 
 /// Checks the server with one MCP exchange, and returns a notice for the user, if there is one.
 ///
 /// # Errors
-/// `StartFailed` names what was found instead.
+/// `StartFailed` says what was found instead of an MCP server.
 pub(super) async fn check(
     target: &Target,
     expected: &ExpectedServer,

@@ -13,8 +13,8 @@ impl Workloads {
         Ok(Launch::new(self.spec(name)?, self.environment.clone()).secrets(secrets).recorded())
     }
 
-    /// Starts a workload again in this process, with the options on its record, and returns once clients can connect. What
-    /// a process that was killed has left running is stopped first.
+    /// Starts a workload again in this process, with the options on its record, and returns once clients can connect.
+    /// Containers that a killed process has left running are stopped first.
     ///
     /// # Errors
     /// `NotFound` for the workload and for missing secrets; `NameTaken` when it is running; those of

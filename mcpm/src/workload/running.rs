@@ -24,7 +24,7 @@ use crate::{
 /// Dropping it stops the workload at once and blocks until the engine has done so; prefer [`stop`](Self::stop).
 #[derive(Debug)]
 pub struct RunningWorkload {
-    // In the order in which they are dropped.
+    // The fields are in the order in which they must be dropped.
     pub(super) proxy: RunningProxy,
     pub(super) server: ServerHandle,
     pub(super) containers: Option<Containers>,
@@ -92,7 +92,7 @@ impl RunningWorkload {
         self.on_drop.record.events.subscribe()
     }
 
-    /// Returns the output of the server, with `follow` until the workload has ended.
+    /// Returns the output of the server; with `follow`, the stream continues until the workload has ended.
     ///
     /// # Errors
     /// `NotFound` for a remote server.
@@ -100,7 +100,7 @@ impl RunningWorkload {
         Workloads::new(self.on_drop.environment.clone()).logs(self.name(), follow, tail).await
     }
 
-    /// Waits until the server has exited and is not restarted; returns its exit code, if it is known.
+    /// Waits until the server has exited and will not be restarted; returns how it exited, if that is known.
     pub async fn wait(&self) -> Option<Exit> {
         self.on_drop.record.wait_for_end().await.exit
     }
@@ -114,9 +114,9 @@ impl RunningWorkload {
         self.end(grace, false).await
     }
 
-    /// Stops the workload as [`stop`](Self::stop) does, and records that its process was told to end by something else
-    /// than mcpm, such as a shutdown of the machine. [`Workloads::interrupted`](super::Workloads::interrupted) then has
-    /// it.
+    /// Stops the workload as [`stop`](Self::stop) does, and records that something other than mcpm, such as a shutdown
+    /// of the machine, told its process to end. [`Workloads::interrupted`](super::Workloads::interrupted) then lists
+    /// the workload.
     ///
     /// # Errors
     /// As [`stop`](Self::stop).
@@ -162,7 +162,8 @@ impl RunningWorkload {
         outcome
     }
 
-    /// Detaches the workload from the handle: it runs until this process ends, and its container beyond that.
+    /// Detaches the workload from the handle: its proxy runs until this process ends, and its container continues after
+    /// that.
     pub fn detach(self) {
         // The handle is leaked on purpose.
         std::mem::forget(self);

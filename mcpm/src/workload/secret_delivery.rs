@@ -61,7 +61,8 @@ pub(super) fn check(options: &WorkloadOptions) -> Result<()> {
     Ok(())
 }
 
-/// Reads the values that a recorded workload refers to, and prompts for typed ones that were not stored.
+/// Reads the values of the secrets that a recorded workload refers to, and prompts for values that the user typed and
+/// that were not stored.
 ///
 /// # Errors
 /// `NotFound` when a value is missing; `SecretsUnavailable`; `Interrupted`.
@@ -98,7 +99,8 @@ pub(super) async fn read_values(spec: &WorkloadSpec, environment: &Environment) 
     Ok(values)
 }
 
-/// Returns the prompt for a value that is typed again. The parts of a header's value are not on record.
+/// Returns the prompt for a value that the user has to type again. For a header, this is the whole value, since its
+/// parts are not on record.
 fn prompt_for(spec: &WorkloadSpec, name: &str) -> String {
     let is_header =
         |secret: &&SecretRef| secret.name == name && matches!(secret.destination(), SecretTarget::Header(_));
@@ -120,8 +122,8 @@ fn not_stored(workload: &WorkloadName, secret: &str) -> Error {
 pub(super) struct SecretDelivery {
     variables: BTreeMap<String, Secret>,
     mounts: Vec<Mount>,
-    /// Identifies the containers of one launch, since the next one may have other values; empty without secrets. A
-    /// hash of the values would help to guess them.
+    /// Identifies the containers of one launch, since the next one may have other values; empty without secrets. The id
+    /// is not a hash of the values, since that would help to guess them.
     launch_id: String,
     _files: Option<SecretFiles>,
 }
@@ -206,7 +208,7 @@ pub(super) fn describe(reference: &SecretRef, isolated: bool) -> String {
     }
 }
 
-/// Removes the files of a launch that could not do so itself.
+/// Removes the files of a launch whose process could not remove them itself.
 pub(super) fn remove_leftover_files(name: &WorkloadName, environment: &Environment) {
     if let Some(folder) = folder(name, environment) {
         remove(&folder);
@@ -224,7 +226,7 @@ impl SecretFiles {
             return Err(Error::new(ErrorKind::Io, message)
                 .hint("set it to a private folder in memory, or deliver them as variables"));
         };
-        // Files of a launch that was killed.
+        // The folder may contain files of a launch that was killed.
         remove(&folder);
         create_folders(&folder).map_err(|error| file_error("make", &folder, error))?;
         Ok(Self(folder))

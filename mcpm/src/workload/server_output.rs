@@ -26,9 +26,9 @@ use crate::{
 
 const OUTPUT: &str = "output";
 const PROTOCOL: &str = "protocol";
-/// Locked by those who read the messages.
+/// The file that readers of the messages lock.
 const PROTOCOL_LOCK: &str = "protocol.lock";
-/// How long another process may look at the lock.
+/// How long another process may hold the lock to examine it.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the engine may take to pass on the last output of a server that has exited.
 const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -36,14 +36,14 @@ const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The output of a server in chunks, oldest first.
 pub type Logs = BoxStream<'static, Result<LogChunk>>;
 
-/// What is read of the output of a server.
+/// Options for reading the output of a server.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ServerLogOptions {
     /// Whether to go on until the workload has ended; a restart does not end it.
     pub follow: bool,
     /// Number of last lines; all if `None`.
     pub tail: Option<usize>,
-    /// Leaves out what was written before.
+    /// Leaves out output that was written before this time.
     pub since: Option<SystemTime>,
     /// Reads the messages that a stdio server sends from now on, instead of its log. They are not kept, so this has an
     /// effect only with `follow`.
@@ -88,11 +88,11 @@ impl ServerOutput {
         *lock(&self.recording) = Some(task);
     }
 
-    /// Waits until the output of a container that has exited is written.
+    /// Waits until all output of a container that has exited is written.
     pub(super) async fn is_complete(&self) {
         let task = lock(&self.recording).take();
         if let Some(task) = task {
-            // Another process may have the streams of the server, too.
+            // The wait is limited, since another process may still hold the streams of the server.
             let _ = tokio::time::timeout(LAST_OUTPUT_TIMEOUT, task).await;
         }
     }
@@ -124,7 +124,7 @@ impl ProtocolWriter {
                 forget_protocol(&self.folder, &lock);
             }
             Ok(None) => {
-                // Between two readers the file is removed.
+                // The file is removed between two readers.
                 if self.writer.is_none() || !self.folder.join(PROTOCOL).exists() {
                     let log = LogFile::new(self.folder.clone(), PROTOCOL);
                     self.writer = LogWriter::open(log).ok();
@@ -144,7 +144,7 @@ fn forget_protocol(folder: &Path, _nobody_reads: &FileLock) {
     let _ = std::fs::remove_file(folder.join(PROTOCOL_LOCK));
 }
 
-/// A reader of messages, who has them written until it is dropped.
+/// A reader of messages. As long as it exists, the messages are written.
 struct ProtocolReader {
     folder: PathBuf,
     lock: Option<FileLock>,
@@ -188,7 +188,7 @@ pub(super) async fn read(store: &Store, name: &WorkloadName, options: ServerLogO
     }
     let log = LogFile::new(folder.clone(), PROTOCOL);
     let reader = run_blocking(move || ProtocolReader::open(folder)).await?;
-    // Another reader may have had earlier messages written.
+    // The file may contain earlier messages that were written for another reader.
     let from_now_on = LogOptions { follow, tail: Some(0) };
     let messages = output_log::read(log, from_now_on, None, runner).await?;
     Ok(messages

@@ -17,7 +17,7 @@ use crate::{
 
 /// How long a server may take to become ready, unless an option says otherwise.
 const DEFAULT_START_TIMEOUT: Duration = Duration::from_secs(60);
-/// The longest such time.
+/// The longest start timeout.
 const MAX_START_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 /// A workload as it is started and recorded.
@@ -42,7 +42,7 @@ pub struct WorkloadSpec {
     pub place: Placement,
     /// The address of the engine that has the container. `None` for a remote server, and in old records.
     pub engine: Option<String>,
-    /// Which runtime that is. `None` for a remote server, and in old records.
+    /// The kind of that engine. `None` for a remote server, and in old records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<EngineName>,
     /// References to the server's secrets. Their values are read at each start.
@@ -97,7 +97,7 @@ impl WorkloadSpec {
     /// Sets how long the server may take to become ready, from the next start on.
     ///
     /// # Errors
-    /// `InvalidOption` for no time, for more than an hour, and for a remote server.
+    /// `InvalidOption` for a timeout of zero or of more than an hour, and for a remote server.
     pub fn set_start_timeout(&mut self, timeout: Duration) -> Result<()> {
         check_start_timeout(timeout)?;
         if self.container().is_none() {
@@ -132,7 +132,7 @@ pub(super) fn check_start_timeout(timeout: Duration) -> Result<()> {
 pub enum Placement {
     /// In a container of this workload.
     Container(Box<ContainerSpec>),
-    /// Remotely; it is neither started nor stopped.
+    /// Remotely: mcpm neither starts nor stops the server.
     Remote(RemoteSpec),
 }
 
@@ -177,9 +177,9 @@ impl RemoteSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetSpec {
-    /// Port the server listens on in its container.
+    /// The port that the server listens on in its container.
     pub port: u16,
-    /// How the proxy connects to it.
+    /// How the proxy connects to that port.
     pub via: Via,
 }
 

@@ -28,7 +28,7 @@ fn restarter(store: &Store, name: &WorkloadName) -> Option<ProcessId> {
 pub(super) fn supervisor(store: &Store, name: &WorkloadName) -> Option<ProcessId> {
     restarter(store, name).or_else(|| {
         let holder = Lock::holder(&store.lock_path(name)).ok().flatten()?;
-        // One that has not recorded itself yet does so in a moment.
+        // A holder that has not recorded itself yet will do so in a moment.
         Some(holder.process.unwrap_or_else(ProcessId::current))
     })
 }

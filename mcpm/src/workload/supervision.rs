@@ -13,8 +13,8 @@ use crate::{
 const SUPERVISOR_GRACE: Duration = Duration::from_secs(10);
 
 impl Workloads {
-    /// Returns the names of the workloads that ran when their supervisor was ended by something else than mcpm, such as
-    /// a shutdown of the machine, and that do not run now. Those that are never to be restarted are not among them.
+    /// Returns the names of the workloads that ran when their supervisor was ended by something other than mcpm, such
+    /// as a shutdown of the machine, and that do not run now. Workloads that must never be restarted are left out.
     ///
     /// # Errors
     /// `Io` when the records cannot be read. A damaged record is passed over.
@@ -23,8 +23,8 @@ impl Workloads {
         for name in self.names()? {
             let Ok(status) = self.store.load::<Status>(&name, Document::Status) else { continue };
             let ran = matches!(status.phase, Phase::Starting | Phase::Running | Phase::Restarting);
-            // Only supervisors write a log: no workload of a program, or in the foreground, is started in the
-            // background.
+            // Only supervisors write a log. A workload of an embedding program, or in the foreground, must not be
+            // started in the background.
             let was_supervised = self.store.log_path(&name).exists();
             if (ran || status.interrupted)
                 && was_supervised
@@ -37,15 +37,15 @@ impl Workloads {
         Ok(names)
     }
 
-    /// Whether the server of a workload may be started again without being told to. One whose record is damaged fails
-    /// at its start, with a message.
+    /// Whether the server of a workload may be started again without a request of the user. For a workload with a
+    /// damaged record this is true: its start fails with a message.
     fn may_restart(&self, name: &WorkloadName) -> bool {
         let spec = self.store.load::<WorkloadSpec>(name, Document::Spec);
         spec.map_or(true, |spec| spec.restart_mode() != RestartMode::No)
     }
 
-    /// Records that a workload was interrupted, so that [`interrupted`](Self::interrupted) has it, after a start that
-    /// failed.
+    /// Records that a workload was interrupted, so that [`interrupted`](Self::interrupted) lists it again after its
+    /// start has failed.
     ///
     /// # Errors
     /// `NotFound`; `CorruptState` or `Io` when the record cannot be changed.
@@ -57,7 +57,7 @@ impl Workloads {
     }
 
     /// Returns the grace period with which this process, as the supervisor of a workload, was told to stop; `None` if
-    /// it got a signal from something else than mcpm.
+    /// the signal came from something other than mcpm.
     pub fn requested_grace(&self, name: &str) -> Option<Duration> {
         let request: StopRequest = self.store.load(&name.parse().ok()?, Document::Stop).ok()?;
         let is_own = request.supervisor == ProcessId::current();

@@ -119,7 +119,8 @@ const IMPLICIT_VARIABLES: &[&str] = &["MCP_TRANSPORT", "MCP_PORT", "MCP_HOST", "
 /// Imports a document; returns the options, and notices about what was not imported.
 ///
 /// # Errors
-/// `InvalidOption` for another document or an invalid value; `Unsupported` for protection that would be lost.
+/// `InvalidOption` for a document that ToolHive has not exported, or an invalid value; `Unsupported` for protection
+/// that would be lost.
 pub(super) fn import(document: Value) -> Result<(WorkloadOptions, Vec<String>)> {
     let Value::Object(fields) = document else {
         return Err(Error::new(ErrorKind::InvalidOption, "the ToolHive configuration is not a JSON object"));
@@ -152,7 +153,7 @@ struct Importer {
 }
 
 impl Importer {
-    /// Removes a field, so that unknown ones remain. Empty fields are ignored.
+    /// Removes and returns a field, so that only unknown fields remain in the end. Empty fields are ignored.
     fn take(&mut self, path: &str) -> Option<Value> {
         let value = match path.split_once('.') {
             None => self.fields.remove(path),
@@ -198,7 +199,7 @@ impl Importer {
             let mode = mode.and_then(Value::as_str).map(str::to_owned);
             let builtin = profile.get("name").and_then(Value::as_str).map(str::to_owned);
             let named = named.as_ref().and_then(Value::as_str);
-            // The profile is compared by its content, whatever its name is. That of a named file is the same.
+            // The profile is compared by its content, whatever its name is. A named file has the same content.
             let is_covered = match named.or(builtin.as_deref()) {
                 Some(name @ ("none" | "network")) => is_builtin(profile, name),
                 _ => named.is_some(),
@@ -224,7 +225,7 @@ impl Importer {
     /// Rejects protection that would be lost.
     fn reject_lost_protection(&mut self) -> Result<()> {
         if self.fields.get("authz_config_path").is_some_and(|path| !is_empty(path)) {
-            // The file has the same content.
+            // The policy file that another field names has the same content.
             self.fields.remove("authz_config");
         }
         for (field, instead) in SECURITY_FIELDS {
@@ -297,7 +298,7 @@ impl Importer {
                 continue;
             }
             if is_stdio && option.starts_with("target_") || !is_stdio && *option == "proxy_mode" {
-                // ToolHive writes it for every server; it has no effect for this one.
+                // ToolHive writes this field for every server; it has no effect for this server.
                 continue;
             }
             if self.is_remote() && CONTAINER_ONLY_OPTIONS.contains(option) {

@@ -5,10 +5,11 @@ use std::time::Duration;
 use super::{container::Containers, listening_ports};
 use crate::{Error, ErrorKind};
 
-/// A stdio server may listen on a port for other reasons; only one that also stays silent is reported.
+/// How often to check for a listening port. A stdio server may listen on a port for other reasons; only a server that
+/// also stays silent is reported.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Completes with an error once the silent server listens on a port.
+/// Completes with an error once the server listens on a port; called as long as the server is silent.
 pub(super) async fn detect_http_server(containers: &Containers) -> Error {
     if containers.spec.network.is_of_container() {
         // Ports in the network of another container may not be this server's.

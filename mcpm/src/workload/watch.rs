@@ -10,13 +10,14 @@ use crate::{
     state::{file::create_folders, folder_watch::FolderWatch},
 };
 
-/// Shortest time between two looks: the files of a workload change with each line that its server writes.
+/// Shortest time between two checks, since the files of a workload change with each line that its server writes.
 const MIN_INTERVAL: Duration = Duration::from_millis(500);
-/// Longest time between two looks. Engines are asked, since no file shows that a container has exited.
+/// Longest time between two checks. Engines are queried at this interval, since no file shows that a container has
+/// exited.
 const MAX_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Workloads {
-    /// Returns the status of all workloads, now and after each change, without an end.
+    /// Returns a stream of the status of all workloads, now and after each change, which does not end.
     ///
     /// # Errors
     /// Those of [`list`](Self::list), after which the stream ends.

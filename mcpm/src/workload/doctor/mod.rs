@@ -254,8 +254,8 @@ async fn leftover_containers(
     let containers = timeout(CHECK_TIMEOUT, runtime.list())
         .await
         .map_err(|_| Error::new(ErrorKind::EngineUnavailable, "the container engine does not respond"))??;
-    // Containers are listed after the records are read here, so a container of the first list without a record has
-    // none.
+    // A workload is recorded before its container is created. The containers were listed first, so a listed container
+    // that has no record now belongs to no workload.
     let recorded = Workloads::new(environment.clone()).names()?;
     let left = containers.into_iter().filter(|container| {
         let label = |key: &str| container.labels.get(key).map(String::as_str);

@@ -28,7 +28,8 @@ use crate::{
     },
 };
 
-/// How often a lock is tried, and the pause between; it is held while one small file is written.
+/// How many attempts to make to take the lock, and the pause between them. The lock is held while one small file is
+/// written.
 const MAX_LOCK_ATTEMPTS: u32 = 500;
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -41,7 +42,7 @@ pub(super) struct Baseline {
     folders: BTreeSet<PathBuf>,
     /// The texts of the accepted ignore files in them.
     files: BTreeMap<PathBuf, String>,
-    /// The text of the global ignore file when it last applied.
+    /// The text that the global ignore file had when it last applied.
     global: String,
     /// Covered files and folders.
     covered: Vec<CoveredPath>,
@@ -57,7 +58,7 @@ struct CoveredPath {
     inode: u64,
     /// Its creation time, in nanoseconds since 1970; `None` where file systems do not have it.
     made: Option<u64>,
-    /// Whether only the global ignore file ignored it.
+    /// Whether only the global ignore file ignored the path.
     global: bool,
 }
 
@@ -77,7 +78,7 @@ impl Baseline {
     /// Reads the baseline.
     ///
     /// # Errors
-    /// `Io`; `CorruptState`, since it is not known then what must stay covered.
+    /// `Io`; `CorruptState` for a damaged baseline, since it is then not known which files must stay covered.
     pub(super) fn read(environment: &Environment) -> Result<Self> {
         let path = baseline_path(environment);
         match fs::read(&path) {
@@ -103,8 +104,8 @@ impl Baseline {
         self.folders.iter().any(|folder| path.starts_with(folder))
     }
 
-    /// Tells whether the file at `path` was covered before and must stay so. `global` is the text of the global ignore
-    /// file, if it applies.
+    /// Tells whether the file at `path` was covered before and must stay covered. `global` is the text of the global
+    /// ignore file, if it applies.
     pub(super) fn still_covered(
         &self,
         inode: u64,
@@ -134,7 +135,8 @@ impl Baseline {
         let first = |file: &Path| below(file) && self.baseline_of(file) == BaselineText::Untracked;
         let new: Vec<_> = walked.texts.iter().filter(|(file, _)| first(file)).collect();
         let new: Vec<_> = new.into_iter().map(|(file, text)| (file.clone(), text.clone())).collect();
-        // Files may have been moved out of a folder that is inside another.
+        // If a root is inside a larger folder of the baseline, a file that is missing in the root may have been moved
+        // elsewhere in the larger folder, so it must stay covered.
         let whole: Vec<&PathBuf> = roots
             .iter()
             .filter(|root| !self.folders.iter().any(|known| root.starts_with(known) && known != *root))

@@ -6,7 +6,7 @@ use super::{
 };
 
 impl IgnoreFixture {
-    /// Starts a server that may write to `data`. Returns what is covered, and what is said.
+    /// Starts a server that may write to `data`. Returns the covered paths and the notices.
     fn start(&self) -> (Vec<String>, Vec<String>) {
         self.start_with(true)
     }
@@ -30,7 +30,7 @@ impl IgnoreFixture {
     }
 }
 
-/// What a user has: patterns, and what they are meant for.
+/// A user's patterns, and the files that these are meant for.
 fn project() -> IgnoreFixture {
     IgnoreFixture::new(&[
         ("config/mcpmignore", "*.pem\n/keys/id\n"),
@@ -53,7 +53,7 @@ const ALL: [&str; 5] = ["/d/.env", "/d/config/key", "/d/keys/id", "/d/private/",
 fn a_new_ignore_file_can_only_ignore_more() {
     let home = project();
     assert_eq!(home.start(), (ALL.map(str::to_owned).to_vec(), vec![]));
-    // What a server may put there.
+    // A file that a server may put there.
     home.write("data/config/.mcpmignore", "!key\n!*.env.local\n/plain\n");
     home.write("data/private2/.mcpmignore", "*\n!.env\n!*\n");
     home.write("data/private2/.env", "hush");
@@ -72,7 +72,7 @@ fn a_new_ignore_file_can_only_ignore_more() {
     assert!(notice.contains("/data/config/key` and 1 more stay ignored"), "{notice}");
     let folder = home.path("data").canonicalize().unwrap();
     assert!(notice.ends_with(&format!("run `mcpm ignore accept {}`", folder.display())), "{notice}");
-    // It is the same at each later start, and for whoever mounts a part of it.
+    // The result is the same at each later start, and for every workload that mounts a part of the folder.
     assert_eq!(home.start().0, expected);
     let part = home.covers(&[home.mount("data/config", "/c")], true).unwrap();
     assert!(part.overlays.iter().any(|overlay| overlay.target == "/c/key"), "{part:?}");
@@ -86,7 +86,7 @@ fn covered_files_stay_covered_after_a_move() {
     home.rename("data/sub", "data/other");
     home.rename("data/keys", "data/old-keys");
     symlink("other", home.path("data/config")).unwrap();
-    // Something else at the old place is something else.
+    // A new file at the old path is not the covered one.
     home.write("data/keys/other", "");
     // `.env` was let in at another place.
     let expected = [
@@ -101,7 +101,7 @@ fn covered_files_stay_covered_after_a_move() {
     assert_eq!(covered, expected);
     assert_eq!(notices.len(), 1, "{notices:?}");
     assert_eq!(home.start().0, expected);
-    // What the user's own file alone ignored goes by that file as it is.
+    // For files that only the user's own ignore file ignored, the current text of that file decides.
     assert!(!home.start_with(false).0.contains(&"/d/old-keys/id".to_owned()));
     assert_eq!(home.start().0, expected);
     home.write("config/mcpmignore", "*.pem\n");
@@ -159,7 +159,7 @@ fn a_changed_or_removed_file_counts_as_it_was_until_it_is_accepted() {
 fn the_first_start_takes_files_as_they_are_and_later_roots_do_not() {
     let home = project();
     let read_only = |source| crate::runtime::Mount { read_only: true, ..home.mount(source, "/r") };
-    // Nobody can write there, so nothing needs to be known.
+    // No server can write there, so there is no baseline.
     let covers = home.covers(&[read_only("data")], true).unwrap();
     covers.prepare(&home.environment).unwrap();
     assert!(!home.path("state/ignore.json").exists());
@@ -173,7 +173,7 @@ fn the_first_start_takes_files_as_they_are_and_later_roots_do_not() {
     let (covered, _) = home.start();
     assert!(covered.contains(&"/d/sub/deep/.env.deep".to_owned()), "{covered:?}");
     assert!(!covered.contains(&"/d/sub/.env".to_owned()), "{covered:?}");
-    // What was moved out of the part is still known when the whole is looked at.
+    // A file that was moved out of the part is still recognized when the whole folder is examined.
     home.rename("data/sub/notes", "data/moved");
     home.covers(&[home.mount("data/sub", "/s")], true).unwrap().prepare(&home.environment).unwrap();
     assert!(home.start().0.contains(&"/d/moved".to_owned()));

@@ -11,14 +11,14 @@ use std::{
 
 use crate::platform::{flip_ascii_case, is_same_entry};
 
-/// Tells whether a folder is case-insensitive, as far as its entries show it.
+/// Tells whether a folder is case-insensitive, as far as its entries reveal that.
 pub(super) fn ignores_case<I: Iterator<Item = OsString>>(folder: &Path, names: impl Fn() -> I) -> bool {
     let mut shown = names().filter_map(|name| has_case_variant(folder, &name, &names));
     shown.next().unwrap_or(false)
 }
 
-/// Tells whether a file below `root` can be reached by a name that differs in case from that of itself or of a folder on
-/// the way.
+/// Tells whether a file below `root` can also be reached by a path in which its name, or that of a folder on the way,
+/// has another case.
 pub(super) fn has_case_variant_below(root: &Path, path: &Path) -> bool {
     let on_the_way = path.ancestors().take_while(|path| *path != root);
     let mut ambiguous = on_the_way.filter_map(|path| {
@@ -29,8 +29,8 @@ pub(super) fn has_case_variant_below(root: &Path, path: &Path) -> bool {
     ambiguous.any(|ambiguous| ambiguous)
 }
 
-/// Tells whether an entry has another name that differs in case; `None` for one without letters, or that no longer
-/// exists.
+/// Tells whether an entry can also be reached by a name that differs only in case; `None` for an entry without letters
+/// in its name, or that no longer exists.
 fn has_case_variant<I: Iterator<Item = OsString>>(
     folder: &Path,
     name: &OsStr,
@@ -44,14 +44,14 @@ fn has_case_variant<I: Iterator<Item = OsString>>(
     let is_another_name = |other: &OsString| {
         let found = fs::symlink_metadata(folder.join(other));
         let is_same = found.is_ok_and(|found| is_same_entry(&found, &file));
-        // Otherwise it is a hard link, which every file system has.
+        // If the folder lists the other name as well, it is a hard link, which is possible on every file system.
         is_same && !names().any(|name| name == *other)
     };
     Some(others.iter().any(is_another_name))
 }
 
-/// The name with the case of its ASCII letters changed, and in capital and in small letters if it has others, as far as
-/// they differ from it.
+/// Variants of the name that differ from it: with the case of its ASCII letters swapped and, if it has non-ASCII
+/// letters, in capital and in small letters.
 fn other_cases(name: &OsStr) -> Vec<OsString> {
     let text = name.to_str().filter(|name| !name.is_ascii());
     let of_unicode = text.map(|name| [name.to_uppercase(), name.to_lowercase()]).into_iter().flatten();

@@ -9,7 +9,7 @@ pub(super) struct IgnoreFixture {
 }
 
 impl IgnoreFixture {
-    /// Makes files, with what is in them; a path that ends with `/` is a folder.
+    /// Creates files with their contents; a path that ends with `/` is a folder.
     pub(super) fn new(files: &[(&str, &str)]) -> Self {
         let root = tempfile::tempdir().unwrap();
         let mut environment = Environment::from_lookup(|_| None);
@@ -42,7 +42,7 @@ impl IgnoreFixture {
         compute_overlays(mounts, globally, &self.environment)
     }
 
-    /// What is covered when `data` is mounted at `/d`; folders with a slash at the end.
+    /// The paths that are covered when `data` is mounted at `/d`; folders end with a slash.
     fn covered(&self) -> Result<Vec<String>> {
         self.covered_in(&[self.mount("data", "/d")])
     }
@@ -93,7 +93,7 @@ fn inner_files_go_before_outer_ones_and_the_global_one_stays_in_force() {
         ("data/sub/only-here", ""),
         ("data/sub/sub/only-here", ""),
         ("data/x.log", ""),
-        // Below an ignored folder, nothing can be let in again.
+        // Below an ignored folder, nothing can be re-included.
         ("data/y.log/.mcpmignore", "!inside\n"),
         ("data/y.log/inside", ""),
     ]);
@@ -173,7 +173,7 @@ fn a_folder_that_is_mounted_twice_is_covered_twice() {
         home.covered_in(&mounts).unwrap(),
         ["/d/hidden/", "/d/sub/secret", "/l/hidden/", "/l/sub/secret", "/s/secret"]
     );
-    // What is mounted by name is wanted, at that name.
+    // A path that is mounted explicitly stays visible at the target of that mount.
     let mounts =
         [home.mount("data", "/d"), home.mount("data/hidden", "/h"), home.mount("data/sub/secret", "/f")];
     assert_eq!(home.covered_in(&mounts).unwrap(), ["/d/hidden/", "/d/sub/secret"]);
@@ -243,7 +243,7 @@ fn nothing_is_covered_without_patterns_or_folders() {
     assert_eq!(home.covered().unwrap(), [""; 0]);
     home.write("config/mcpmignore", "*.env\n");
     assert_eq!(home.covered_in(&[home.mount("one.env", "/one.env")]).unwrap(), [""; 0]);
-    // What mcpm mounts itself may be away until the start.
+    // Files that mcpm itself mounts may not exist until the start.
     home.write("link/shim.env", "");
     let own = [home.mount("link", MOUNT_POINT), home.mount("absent", MOUNT_POINT)];
     assert_eq!(home.covered_in(&own).unwrap(), [""; 0]);

@@ -37,7 +37,7 @@ pub(super) use rules::ignores;
 
 /// The name of the ignore file in the configuration folder.
 pub(super) const GLOBAL_IGNORE_FILE: &str = "mcpmignore";
-/// Engines become slow with many mounts.
+/// Most overlays, since engines become slow with many mounts.
 const MAX_OVERLAYS: usize = 500;
 
 /// The overlays of ignored files and folders.
@@ -94,7 +94,7 @@ pub(super) fn compute_overlays(
     let mut folders = Vec::new();
     let mut walked = WalkResult::default();
     let records = environment.state_dir.join("workloads");
-    // Mounts of mcpm itself contain nothing of the user, and are needed.
+    // Mounts of mcpm itself contain no files of the user, and the server needs them.
     let ours = |mount: &Mount| mount.target == MOUNT_POINT || mount.source.starts_with(&records);
     for mount in mounts.iter().filter(|mount| !ours(mount)) {
         let unreadable = |error| file_error("read", &mount.source, error);
@@ -133,7 +133,7 @@ pub(super) fn compute_overlays(
                 let source = match kind {
                     CoverKind::File => sources.file.clone(),
                     CoverKind::Folder => sources.folder.clone(),
-                    // It is read-only already.
+                    // The mount is read-only already, so the ignore file needs no overlay.
                     CoverKind::IgnoreFile | CoverKind::IgnoreFileLink if mount.read_only => continue,
                     CoverKind::IgnoreFile => path.clone(),
                     CoverKind::IgnoreFileLink => {

@@ -16,7 +16,7 @@ const MAX_IGNORE_FILE_BYTES: u64 = 1 << 20;
 /// The baseline of an ignore file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BaselineText<'a> {
-    /// No server could write it, so it has no baseline.
+    /// No server could write the file, so it has no baseline.
     Untracked,
     /// The text that the user had.
     Text(&'a str),
@@ -64,7 +64,7 @@ pub(in crate::workload) fn ignores(text: &str, folder: &Path, path: &Path) -> Re
 pub(super) struct Rules {
     /// The current patterns, with the semantics of Git.
     current: RuleChain,
-    /// The accepted patterns of the user, and of other patterns those that ignore.
+    /// The patterns that the user has accepted, and those of the other patterns that ignore files.
     enforced: RuleChain,
 }
 
@@ -89,8 +89,8 @@ impl Rules {
         Ok(Self { current: chain.clone(), enforced: chain })
     }
 
-    /// Adds the patterns of the ignore file in `folder`, which are relative to it and take precedence over those so
-    /// far: the current text, and the baseline.
+    /// Adds the patterns of the ignore file in `folder`: those of its current text, and those of its baseline. They are
+    /// relative to the folder, and take precedence over the patterns added so far.
     pub(super) fn with(
         &self,
         folder: &Path,
@@ -148,11 +148,11 @@ pub(super) enum CaseSensitivity {
 /// The effect of a file's patterns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PatternAuthority {
-    /// They can ignore and re-include.
+    /// They can ignore and re-include files.
     Full,
-    /// They can ignore, and re-include only what they ignore themselves.
+    /// They can ignore files, and re-include only files that they ignore themselves.
     IgnoreOnly,
-    /// They ignore, and inner files cannot re-include.
+    /// They ignore files, and ignore files in inner folders cannot re-include these.
     Final,
 }
 

@@ -34,7 +34,7 @@ impl WalkResult {
             let file = folder.join(IGNORE_FILE_NAME);
             let there = match rules::read(&file) {
                 Ok(there) => there,
-                // A folder that this user may not enter cannot contain patterns of this user.
+                // A folder that this user may not enter cannot contain an ignore file of this user.
                 Err(_) if outer.is_empty() && !may_enter(&folder) => continue,
                 Err(error) => return Err(error),
             };

@@ -35,8 +35,9 @@ struct Values {
 
 /// Resolves the values of the bundle at a path.
 ///
-/// # Errors `InvalidOption` for a value that is invalid, unknown, or missing and cannot be prompted for; `Interrupted`;
-/// those of the bundle.
+/// # Errors
+/// `InvalidOption` for a value that is invalid, unknown, or missing and cannot be prompted for; `Interrupted`; those of
+/// the bundle.
 pub(in crate::workload) async fn resolve(
     request: &WorkloadRequest,
     path: &Path,
@@ -132,7 +133,7 @@ fn given(manifest: &Manifest, options: &WorkloadOptions) -> Result<BTreeMap<Stri
     Ok(all)
 }
 
-/// Tells whether everything that a value is used for was given by other options.
+/// Tells whether other options already set all arguments and variables that a value is used for.
 fn is_supplied(manifest: &Manifest, key: &String, options: &WorkloadOptions, supplied: &[String]) -> bool {
     let mut variables = variables_of(manifest, key).peekable();
     let in_args = manifest.args.iter().any(|arg| arg.keys().any(|used| used == key));
@@ -164,7 +165,7 @@ const fn is_path(field: &ConfigField) -> bool {
     matches!(field.kind, ConfigKind::Directory | ConfigKind::File)
 }
 
-/// Returns an absolute path, which is also that in the container.
+/// Returns an absolute path, which is also the path in the container.
 fn absolute(folder: &Path, text: &str) -> String {
     folder.join(text).components().collect::<PathBuf>().to_string_lossy().into_owned()
 }
@@ -263,8 +264,8 @@ fn set_variable(
     Ok(())
 }
 
-/// Expands an argument. One that is a value alone becomes as many arguments as the value has parts; a value that is not
-/// known is empty.
+/// Expands an argument. If the argument consists only of one value, it becomes as many arguments as the value has
+/// parts. A value that is not known is empty.
 fn expand_argument(template: &Template, values: &BTreeMap<String, Values>) -> Vec<String> {
     match &template.0[..] {
         [TemplatePart::Key(key)] => values.get(key).map(|value| value.texts.clone()).unwrap_or_default(),
@@ -280,7 +281,7 @@ fn expand(template: &Template, values: &BTreeMap<String, Values>) -> String {
     template.0.iter().map(part).collect()
 }
 
-/// Returns the error for values that nobody has supplied.
+/// Returns the error for values that are missing.
 fn missing_values(manifest: &Manifest, missing: &[(&String, &ConfigField)]) -> Error {
     let shown = |(key, field): &(&String, &ConfigField)| match field.description.as_str() {
         "" => format!("`{key}`"),

@@ -76,7 +76,8 @@ mod tests {
 
     #[test]
     fn an_option_of_a_workload_is_for_containers_or_for_every_server() {
-        // A new one is in neither list: is it used for a server that others run, or to be refused there?
+        // A new option must be added to one of the two lists: either it applies to remote servers as well, or it is
+        // rejected for them.
         const FOR_EVERY_SERVER: [&str; 20] = [
             "server",
             "name",

@@ -16,9 +16,9 @@ use crate::{
 
 /// The content of the files that the options name, as it was when the workload was built.
 ///
-/// Each file is read once, so a file that changes later cannot change what was checked. A file that cannot be read or
-/// used is an error of the step that needs it: not every server needs each of them, and what a server is may only be
-/// known from the registry.
+/// Each file is read once, so a file that changes later cannot change what was checked. If a file cannot be read or
+/// used, the step that needs it fails: not every kind of server needs every file, and the kind may only be known after
+/// the lookup in the registry.
 pub(in crate::workload) struct OptionFiles {
     proxy: Result<ProxySpec>,
     trust_store: Result<TrustStore>,
@@ -106,7 +106,7 @@ fn load_proxy(
     environment: &Environment,
 ) -> Result<ProxySpec> {
     let (options, working_dir) = (SharedOptions::from(options), &environment.working_dir);
-    // The name is known later, and nothing that is read depends on it.
+    // The name of the workload is not known yet, and nothing that is read here depends on it.
     let (spec, secrets) =
         ProxySpec::read(&options, "", working_dir, AuditOwner::Workload, Some(environment))?;
     loaded(trust_store)?;
@@ -114,7 +114,7 @@ fn load_proxy(
     Ok(spec)
 }
 
-/// Reads the variables of a file and of a folder of files, which takes precedence.
+/// Reads the variables of a file and of a folder of files; the folder takes precedence.
 fn load_variables(file: Option<PathBuf>, folder: Option<PathBuf>) -> Result<BTreeMap<String, String>> {
     let mut variables = match file {
         Some(path) => env_file::read(&path)?,

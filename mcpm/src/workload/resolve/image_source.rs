@@ -39,7 +39,7 @@ impl ImageSource {
     /// Returns the source for a request; `None` for a remote server. Reads local projects, and queries no engine.
     ///
     /// # Errors
-    /// `InvalidOption` for options that contradict each other; those of files that cannot be read.
+    /// `InvalidOption` for options that contradict each other; errors of files that cannot be read.
     pub(in crate::workload) async fn from_request(
         request: &WorkloadRequest,
         environment: &Environment,
@@ -55,7 +55,7 @@ impl ImageSource {
                 let given = |name: &&&str| options.is_given(name);
                 if let Some(name) = PACKAGE_ONLY_OPTIONS.iter().find(given) {
                     let packages = match *name {
-                        // A Go module names all that it needs.
+                        // A Go module already names all packages that it needs.
                         "with_package" => "`uvx://`, `npx://` and scripts of Python and Node.js",
                         _ => "`uvx://`, `npx://` and `go://`",
                     };
@@ -73,9 +73,9 @@ impl ImageSource {
         }
     }
 
-    /// Selects the base image of a package for the built-in runtime: the usual one or, if that is not here and its
-    /// registry cannot be reached or does not have it, the system folders of this machine, with a warning for each
-    /// start. Without `events`, nothing is pulled.
+    /// Selects the base image of a package for the built-in runtime: the usual image or, if that is not in the store
+    /// and its registry cannot be reached or does not have it, the system folders of this machine. The spec then has a
+    /// warning for each start. Without `events`, nothing is pulled.
     ///
     /// # Errors
     /// As for [`from_request`](Self::from_request); those of the runtime.
@@ -132,7 +132,7 @@ impl ImageSource {
         Ok((self, None))
     }
 
-    /// Pins the image to the verified digest, so that a tag that moves meanwhile has no effect.
+    /// Pins the image to the verified digest, so that it has no effect if the tag moves meanwhile.
     ///
     /// # Errors
     /// `Internal` when the reference cannot be written.
@@ -180,7 +180,7 @@ impl ImageSource {
     /// Pulls or builds the image if necessary, and reports the progress.
     ///
     /// # Errors
-    /// `ImageUnavailable` when it cannot be pulled or built, or must not be.
+    /// `ImageUnavailable` when the image cannot be pulled or built, or the options forbid that.
     pub(in crate::workload) async fn fetch(
         &self,
         runtime: &dyn Runtime,

@@ -11,7 +11,7 @@ use crate::{
 pub(in crate::workload) enum InputMode<'a> {
     /// The user is prompted, if there is a prompt.
     Interactive(Option<&'a dyn UserPrompt>),
-    /// The prompt is recorded instead.
+    /// The user is not prompted; the prompts are recorded instead.
     DryRun(Mutex<Vec<String>>),
 }
 
@@ -98,7 +98,7 @@ pub(super) async fn expand_template(
 }
 
 impl InputMode<'_> {
-    /// Asks the user to allow access to this machine. Without a prompt, it is denied.
+    /// Asks the user to allow access to this machine. If the user cannot be prompted, access is denied.
     pub(super) async fn confirm_permissions(&self, opening: &str) -> Result<bool> {
         let prompt = match self {
             Self::DryRun(noted) => {
@@ -112,7 +112,7 @@ impl InputMode<'_> {
         prompt.approve(&format!("the registry's entry asks for {opening} - allow it?")).await
     }
 
-    /// Returns what a dry run would prompt for.
+    /// Returns the recorded prompts of a dry run.
     pub(super) fn noted(&self) -> Vec<String> {
         match self {
             Self::DryRun(noted) => noted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone(),

@@ -59,7 +59,7 @@ use target::{
 };
 use variables::{requested_variables, variables};
 
-/// What is known from the engine and the environment.
+/// The facts from the engine and the environment that a workload is resolved with.
 #[derive(Debug, Clone)]
 pub(super) struct ResolveContext<'a> {
     pub(super) environment: &'a Environment,
@@ -72,7 +72,7 @@ pub(super) struct ResolveContext<'a> {
     pub(super) verified: Option<VerifiedImage>,
     /// The package that the image is built for.
     pub(super) package: Option<PackageSpec>,
-    /// The address that the server's port is published on for the proxy, if it is.
+    /// The address on which the server's port is published for the proxy, if it is published.
     pub(super) target_address: IpAddr,
 }
 
@@ -228,7 +228,7 @@ pub(super) fn resolve(
     let container = ContainerSpec {
         name: name.to_string(),
         image: context.reference.to_string(),
-        // The shim gets the command.
+        // With a shim, the command is in the shim's configuration instead.
         args: if entry.is_some() { Vec::new() } else { options.args.clone() },
         env,
         labels: container_labels(&options, context.environment, &name, &group, transport),
@@ -247,7 +247,7 @@ pub(super) fn resolve(
         && container.entry.is_none()
         && let Some(secret) = options.secret.iter().chain(prompted.keys()).find(is_variable)
     {
-        // Only the shim passes variables without storing them.
+        // Only the shim can pass variables without storing them.
         let message = format!(
             "the built-in runtime cannot pass the secret `{}` as a variable in the network `host`",
             secret.name

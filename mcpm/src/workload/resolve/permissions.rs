@@ -18,7 +18,7 @@ use crate::{
     workload::ValueOrigin,
 };
 
-/// The argument of a shim whose connections are relayed by a second one.
+/// The argument of a shim whose connections are relayed by a second shim.
 const RELAYED_COMMAND: &str = "carried";
 
 /// The permissions, which depend neither on the engine nor on the image.
@@ -122,7 +122,7 @@ impl EffectivePermissions {
                 .map_err(|error| error.hint("leave out `privileged`, or set `insecure_allow_all`"));
         }
         let limited = outbound.is_limited();
-        // A profile of the user is enforced as it is; one from elsewhere only if isolation is requested.
+        // If `isolate_network` is not set, a profile file of the user is still enforced; any other profile is not.
         let implied = limited && from_file && requested.is_none();
         if implied && !can_be_held {
             let instead = match network_origin {
@@ -181,8 +181,8 @@ impl EffectivePermissions {
         })
     }
 
-    /// Adapts the permissions to a runtime whose containers have no network but through mcpm: each container is
-    /// isolated, with the connections that it may open otherwise.
+    /// Adapts the permissions to a runtime whose containers can only connect through mcpm: each container is isolated,
+    /// and may open the same connections as without isolation.
     ///
     /// # Errors
     /// `Unsupported` for networks and rights that such a runtime does not have.
@@ -215,7 +215,7 @@ impl EffectivePermissions {
     }
 
     /// Returns the isolation and the entry point that enforce the permissions. `None` when there is no shim for the
-    /// engine and a container without a network is enough.
+    /// engine and a container without a network is sufficient.
     pub(in crate::workload) fn isolate(
         &self,
         request: &WorkloadRequest,
@@ -229,7 +229,8 @@ impl EffectivePermissions {
         let gateway = request.options.allow_runtime_gateway.unwrap_or(false);
         if carried {
             match isolation::shim_binary(&engine.architecture) {
-                // A stdio server without connections needs no shim; only its attempts go unreported.
+                // A stdio server that may open no connections needs no shim; without it, attempts to connect are just
+                // not reported.
                 Err(_)
                     if outbound.is_nothing()
                         && target_port.is_none()
@@ -280,7 +281,7 @@ impl EffectivePermissions {
         i64::from(self.profile.resources.pids.unwrap_or(DEFAULT_PIDS))
     }
 
-    /// Returns the mounts: the given volumes, and those of the profile with other targets.
+    /// Returns the mounts: the given volumes, and the profile's mounts whose targets differ from theirs.
     pub(in crate::workload) fn mounts(
         &self,
         volumes: &[VolumeSpec],
@@ -423,7 +424,7 @@ mod tests {
         };
         let learnt = profile_without_connections(&container, &profile.inbound, record);
         assert_eq!(learnt, profile);
-        // What is as everywhere is not written down.
+        // Default values are not written to the profile.
         let plain = ContainerSpec {
             mounts: Vec::new(),
             pids_limit: DEFAULT_PIDS.into(),

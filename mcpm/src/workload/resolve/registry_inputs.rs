@@ -82,7 +82,8 @@ pub(in crate::workload) async fn look_up(
     Ok(located)
 }
 
-/// Adds to the error for an image that a server name was taken for that no server has the name.
+/// Completes the error for an image whose name could also be a server name: adds that the registry has no server of
+/// that name.
 pub(in crate::workload) async fn explain_missing_image(
     request: &WorkloadRequest,
     environment: &Environment,
@@ -132,7 +133,7 @@ pub(in crate::workload) async fn confirm_permissions(
     Ok(request)
 }
 
-/// Returns what a run method runs.
+/// Returns the server that a run method runs.
 fn source_of(run_method: &RunMethod) -> Result<ServerSource> {
     let unusable = |error: Error| match error.kind() {
         ErrorKind::InvalidOption => {
@@ -319,14 +320,14 @@ async fn volume(
     let Some(source) = resolve_input(&source, input_mode).await? else { return Ok(None) };
     let Some(rest) = expand_template(rest, input, input_mode).await? else { return Ok(None) };
     let volume: VolumeSpec = format!("{}{}", source.text, rest.text).parse()?;
-    // What follows could be parsed as a part of the path.
+    // The text that follows must not be parsed as a part of the path.
     if !rest.text.is_empty() && volume.host_path.as_os_str() != source.text.as_str() {
         return Err(refused(&volume.host_path.to_string_lossy()));
     }
     Ok(Some(volume))
 }
 
-/// Tells whether a port is free. A port that a registry suggests is used only if it is.
+/// Tells whether a port is free. A port that a registry suggests is used only if it is free.
 fn is_port_free(port: u16) -> bool {
     TcpListener::bind(("127.0.0.1", port)).is_ok()
 }

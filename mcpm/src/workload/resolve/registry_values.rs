@@ -21,7 +21,7 @@ pub(in crate::workload) struct RegistryValues {
     pub(in crate::workload) headers: BTreeMap<String, (String, ValueOrigin)>,
     /// Variables or headers that the user typed as secrets.
     pub(in crate::workload) secrets: BTreeMap<String, Secret>,
-    /// What the user would be prompted for, in a plan.
+    /// The values that the user would be prompted for; only set in a plan.
     pub(in crate::workload) prompts: Vec<String>,
     /// Whether the user has confirmed the access to this machine that the entry requests.
     pub(super) confirmed: bool,

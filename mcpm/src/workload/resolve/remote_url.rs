@@ -11,7 +11,7 @@ use crate::{
     redact::url::{redact_url, redact_url_text},
 };
 
-/// Second-level names below which others register theirs, as in `example.co.uk`.
+/// Second-level domains below which domains are registered, as in `example.co.uk`.
 const PUBLIC_SECOND_LEVEL_DOMAINS: &[&str] = &["ac", "co", "com", "edu", "gov", "net", "or", "org"];
 
 /// The URL of a remote server, without a fragment.
@@ -22,7 +22,7 @@ impl RemoteUrl {
     /// Reads a URL.
     ///
     /// # Errors
-    /// `InvalidOption` for other schemes than `http` and `https`, and for a URL with credentials.
+    /// `InvalidOption` for schemes other than `http` and `https`, and for a URL with credentials.
     pub(in crate::workload) fn parse(text: &str) -> Result<Self> {
         let mut url = Url::parse(text).map_err(|error| {
             Error::new(ErrorKind::InvalidOption, format!("`{}` is not a valid URL", redact_url_text(text)))

@@ -37,7 +37,8 @@ pub(in crate::workload) fn reject_http_options(request: &WorkloadRequest) -> Res
     Ok(())
 }
 
-/// Rejects another proxy mode for a server that speaks HTTP, whose messages are forwarded unchanged.
+/// Rejects a proxy mode that differs from the transport of a server that speaks HTTP, since its messages are forwarded
+/// unchanged.
 pub(in crate::workload) fn reject_proxy_mode(request: &WorkloadRequest, transport: Transport) -> Result<()> {
     let own_mode = match transport {
         Transport::Stdio => return Ok(()),
@@ -154,7 +155,7 @@ pub(in crate::workload) async fn target_address(options: &WorkloadOptions) -> Re
     let found = found.map_err(|_| failed("no answer in time".to_owned()))?;
     let found: Vec<IpAddr> =
         found.map_err(|error| failed(error.to_string()))?.map(|found| found.ip()).collect();
-    // Every engine publishes on IPv4.
+    // IPv4 is preferred, since every engine can publish ports on it.
     let first = found.iter().find(|address| address.is_ipv4()).or_else(|| found.first());
     first.copied().ok_or_else(|| failed("it is not known".to_owned()))
 }

@@ -39,8 +39,8 @@ pub(super) fn variables(
     if let Some(target) = target {
         set_default("MCP_PORT", target.port.to_string());
         set_default("FASTMCP_PORT", target.port.to_string());
-        // A server on the container's loopback could not be reached; in the machine's network it should stay on
-        // loopback.
+        // A server that listens on the container's loopback could not be reached; one in the machine's network should
+        // listen on loopback only.
         let host = match &target.via {
             Via::Host(host) => host.clone(),
             Via::Inbound => Ipv4Addr::LOCALHOST.to_string(),

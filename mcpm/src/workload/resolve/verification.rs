@@ -116,7 +116,8 @@ impl Verification {
                      one with `image_verification_key` or `certificate_identity`, or set `image_verification` to \
                      `disabled`"
                 );
-                // By default nearly every image is unverified, and a warning at each start would not be read.
+                // There is no warning by default: nearly every image would cause one at each start, and nobody would
+                // read it.
                 if self.explicit {
                     events.emit(WorkloadEvent::Warning { message });
                 } else {
