@@ -13,7 +13,7 @@ pub(crate) const OPEN: u8 = b'o';
 pub(crate) const DATA: u8 = b'd';
 /// This end sends no more bytes.
 pub(crate) const END_STREAM: u8 = b'e';
-/// That many bytes were processed, and as many may be sent again.
+/// The receiver has processed this number of bytes, so the sender may send as many again.
 pub(crate) const WINDOW_UPDATE: u8 = b'r';
 /// This end has closed the connection; without [`END_STREAM`] before it, the connection failed.
 pub(crate) const CLOSE: u8 = b'c';

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::records::{next_field, next_record, nul_terminated};
 
-/// What a sandbox is made of.
+/// The description of a sandbox.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// The content of `uid_map` and `gid_map`, without a zero byte.

@@ -24,7 +24,7 @@ const KILL: u32 = 9;
 /// The exit code of a process that was killed.
 const KILLED: i32 = 128 + KILL as i32;
 
-/// What the monitor says to the sandbox's first process once its ids are mapped: whether the supplementary groups
+/// The message of the monitor to the sandbox's first process once its ids are mapped: whether the supplementary groups
 /// may be changed.
 const GROUPS_ALLOWED: u8 = b'g';
 const GROUPS_DENIED: u8 = b'd';
@@ -91,7 +91,7 @@ fn receive_plan(control: &Fd) -> sys::Result<(Files, Plan)> {
 
 /// A running sandbox.
 struct Sandbox {
-    /// Its first process.
+    /// The process id of its first process.
     process: i32,
     /// The socket to that process, which ends with it unless the monitor is alive.
     link: Fd,

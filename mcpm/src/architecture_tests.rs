@@ -30,7 +30,7 @@ const SHARED_MODULES: [&str; 14] = [
 /// The path of a module or an item from the crate's root, such as `["stdio", "mux"]`.
 type ItemPath = Vec<String>;
 
-/// What one source file says about other modules.
+/// The references of one source file to other modules.
 #[derive(Default)]
 struct Source {
     /// Its path below `src/`.
@@ -66,7 +66,7 @@ impl Sources {
         Self(texts.into_iter().map(read).collect())
     }
 
-    /// The module that defines what a path leads to, re-exports followed.
+    /// The module that defines the item of a path; re-exports are followed.
     fn module_of(&self, path: &[String], depth: usize) -> ItemPath {
         let mut end = path.len();
         while !self.0.contains_key(&path[..end]) {
@@ -79,11 +79,11 @@ impl Sources {
         }
     }
 
-    /// For each file, those that it uses.
+    /// For each file, the files that it uses.
     fn dependencies(&self) -> BTreeMap<&str, BTreeSet<&str>> {
         let used = |source: &Source| {
             let modules = source.paths.iter().map(|path| self.module_of(path, 0));
-            // The root holds modules together, and has nothing of its own.
+            // The root only declares modules, and defines nothing itself.
             let used =
                 modules.filter(|module| !module.is_empty()).map(|module| self.0[&module].file.as_str());
             used.filter(|file| *file != source.file).collect()
@@ -96,11 +96,11 @@ impl Source {
     fn read(file: String, text: &str, module: &[String], modules: &BTreeSet<ItemPath>) -> Self {
         let mut source = Self { file, ..Self::default() };
         let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
-        // A visibility is no use.
+        // A path in a visibility, such as `pub(in path)`, is not a dependency.
         let code =
             lines.flat_map(|line| [line, "\n"]).collect::<String>().replace("pub(in crate::", "pub(in ");
         let mut rest = code.as_str();
-        // Paths outside `use` are in what is left.
+        // The remaining text contains the paths outside of `use`.
         let mut other = String::new();
         while let Some(at) = rest.find("use ") {
             let before = &rest[..at];
@@ -181,12 +181,12 @@ fn reachable<'a>(uses: &BTreeMap<&'a str, BTreeSet<&'a str>>, from: &'a str) -> 
     found
 }
 
-/// The room that a file is in: a folder or a file of `src/`.
+/// The top module that a file belongs to: a folder or a file of `src/`.
 fn room(file: &str) -> &str {
     file.split(['/', '.']).next().unwrap_or_default()
 }
 
-/// What each module may use of the others, as the page lists it: `module -> others   remark`.
+/// The other modules that each module may use, as the page lists them: `module -> others   remark`.
 fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let mut all: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     let list = PAGE.split("a test compares them with the code:").nth(1).expect("the list");

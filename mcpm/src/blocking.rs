@@ -5,7 +5,7 @@ use crate::{Error, ErrorKind, Result};
 /// Runs a function on a thread that may block. The function runs to its end, even if the future is dropped.
 ///
 /// # Errors
-/// Those of the function; `Internal` if the function panics.
+/// The errors of the function; `Internal` if the function panics.
 pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

@@ -9,7 +9,8 @@ use crate::{
 
 const PAGE: &str = include_str!("../../docs/request.md");
 
-/// Constants that bound nothing which a client, a server, a container or a caller can make mcpm hold, start or write.
+/// Constants that are not limits on what a client, a server, a container or a caller can make mcpm hold, start or
+/// write.
 const EXEMPT_CONSTANTS: [&str; 83] = [
     "auth/outgoing/kept_login.rs VERSION",
     "auth/outgoing/spec.rs CALLBACK_PORT",
@@ -96,7 +97,7 @@ const EXEMPT_CONSTANTS: [&str; 83] = [
     "testing.rs TEST_TIMEOUT",
 ];
 
-/// Files of such constants alone: exit codes, and numbers of the kernel.
+/// Files that contain only such constants: exit codes, and numbers of the kernel.
 const NO_LIMITS_BELOW: [&str; 2] = ["mcpm-cli/src/exit.rs", "shim/sys/"];
 
 /// The rows of the table: the values, and the files that they are in.
@@ -233,7 +234,7 @@ fn every_default_stands_in_the_table_with_its_value() {
         stands(row, &spellings(&format!("Duration::from_millis({})", value.as_millis())));
     };
     let number = |row: &str, value: usize| stands(row, &spellings(&value.to_string()));
-    // Each field by its name, so that a new one is not forgotten.
+    // Each field is named, so that a new field is not forgotten.
     let MuxLimits {
         call_idle_timeout: idle,
         call_timeout: total,

@@ -46,9 +46,9 @@ pub trait UserPrompt: Send + Sync + fmt::Debug {
         Err(Error::new(ErrorKind::LoginRequired, message))
     }
 
-    /// Asks for the URL to which a login has redirected, for a browser on another machine, and may show how much time is
-    /// left; `None` if the user cannot be asked. It is called after [`show_login`](Self::show_login), and again after a
-    /// URL that is not the one of this login. The future is dropped when the login ends in another way.
+    /// Asks for the URL to which a login has redirected, for a browser on another machine, and may show how much time
+    /// is left; `None` if the user cannot be asked. It is called after [`show_login`](Self::show_login), and again
+    /// after a URL that does not belong to this login. The future is dropped when the login ends in another way.
     ///
     /// # Errors
     /// `Interrupted` if the user cancels, which ends the login; `Io`.

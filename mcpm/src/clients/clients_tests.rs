@@ -103,7 +103,7 @@ fn each_client_gets_its_form_and_its_file_back() {
             assert_eq!(edit::entry(format.syntax, &text, place).unwrap().unwrap(), expected, "{client}");
             let backup = written.backup.map(|path| fs::read_to_string(path).unwrap());
             assert_eq!(backup.as_deref(), before);
-            // It is the same the second time.
+            // A second addition changes nothing.
             assert_eq!(user.add(client, "time").unwrap().backup, None);
             assert_eq!(fs::read_to_string(&file).unwrap(), text);
             assert!(is_part_of(before.unwrap_or_default(), &text), "{text}");
@@ -117,7 +117,7 @@ fn each_client_gets_its_form_and_its_file_back() {
     assert!(user.clients.entries().unwrap().is_empty());
 }
 
-/// Whether a text differs from a longer one by what is missing only.
+/// Whether a text can be made from a longer one by removing parts of it.
 fn is_part_of(part: &str, whole: &str) -> bool {
     let mut bytes = whole.bytes();
     part.bytes().all(|byte| bytes.any(|other| other == byte))
@@ -317,7 +317,7 @@ fn fields_that_the_user_has_added_stay_when_an_entry_is_added_again() {
             EntryState::Present
         );
     }
-    // The form is another: nothing of the user's is given up without a word.
+    // The entry would get another form, and fields that the user has added must not be lost silently.
     let sse = ClientTarget { transport: ProxyMode::Sse, ..target("time") };
     let before = fs::read_to_string(user.file("cursor")).unwrap();
     let error = user.clients.add("cursor", &sse, &EntryOptions::default()).unwrap_err();

@@ -225,7 +225,7 @@ fn json_trivia() -> impl Strategy<Value = String> {
     .prop_map(|parts| parts.concat())
 }
 
-/// A value of JSON, with any form.
+/// A random JSON value.
 fn json_value() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec![
         "1",

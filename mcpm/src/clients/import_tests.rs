@@ -149,7 +149,7 @@ fn an_entry_is_taken_over_and_put_back() {
             (name, &["new/A".to_owned()][..])
         );
         user.clients.put_back(client, "new", &BTreeMap::new(), None).unwrap_err();
-        // The workload may be removed before; its entry stays until the earlier one is put back.
+        // The workload may be removed first; its entry stays until the earlier entry is put back.
         user.clients.remove_workload("new");
         let refused = user.clients.remove(client, "new", None).unwrap_err();
         assert!(refused.to_string().contains(&format!("import {client} --undo {name}`")), "{refused}");

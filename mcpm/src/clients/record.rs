@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// What a reference to a secret begins and ends with.
+/// The beginning and the end of a reference to a secret.
 pub(super) const REFERENCE: (&str, &str) = ("{{mcpm-secret:", "}}");
 /// How many copies of one file are kept.
 const MAX_BACKUPS: usize = 5;
@@ -82,7 +82,7 @@ pub(super) struct LockedRecord {
 }
 
 impl EntryRecord {
-    /// Reads the record, which others may be changing.
+    /// Reads the record without a lock; other processes may be changing it.
     pub(super) fn read(state_dir: &Path) -> Result<Self> {
         let path = state_dir.join("clients/entries.json");
         match fs::read(&path) {

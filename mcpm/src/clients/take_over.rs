@@ -41,7 +41,7 @@ impl Clients {
     /// Replaces an entry with that of a workload which was started from the entry.
     ///
     /// # Errors
-    /// Those of [`add`](Self::add); `Io` also when the entry is not the one that the workload was started from.
+    /// The errors of [`add`](Self::add); `Io` also when the entry has changed since the workload was started from it.
     pub fn take_over(
         &self,
         client: &str,

@@ -90,7 +90,7 @@ impl EntryState {
     }
 }
 
-/// What writing an entry has done.
+/// The result of writing an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WrittenEntry {
     /// The name of the workload and of the entry.
@@ -104,7 +104,7 @@ pub struct WrittenEntry {
     /// The copy of the file that was made before its first change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backup: Option<PathBuf>,
-    /// What the user has to know or do.
+    /// Notes on what the user has to know or do.
     pub notes: Vec<String>,
 }
 

@@ -53,7 +53,7 @@ async fn the_gateway_is_allowed_by_its_flag_alone() {
 #[tokio::test]
 async fn an_allowed_name_that_resolves_to_the_gateway_needs_its_flag() {
     let gateways: Vec<IpAddr> = ["127.0.0.1", "::1"].map(|address| address.parse().unwrap()).into();
-    // The name is allowed, and so are its addresses.
+    // Both the name and its addresses are allowed.
     let outbound = r#"{"allow_host": ["localhost", "127.0.0.0/8", "127.0.0.1:443", "::1"]}"#;
     let policy = |flag| EgressPolicy::new(serde_json::from_str(outbound).unwrap(), flag, gateways.clone());
     assert_eq!(verdict(&policy(false), "localhost", 443).await, Err(Rule::RuntimeGateway));

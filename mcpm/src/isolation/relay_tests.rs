@@ -122,7 +122,7 @@ async fn respects_the_send_window() {
         sent += bytes.len();
     }
     assert_eq!(sent, WINDOW_BYTES);
-    // Other connections are not blocked, and nothing of the first precedes its response.
+    // Other connections are not blocked, and no data of the first connection comes before the response to it.
     container.open(8, "start 0\n").await;
     assert_eq!(container.next_frame().await, (END_STREAM, 8, Vec::new()));
     container.send_frame(WINDOW_UPDATE, 7, &u32::try_from(WINDOW_BYTES).unwrap().to_le_bytes()).await;

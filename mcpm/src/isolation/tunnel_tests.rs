@@ -67,7 +67,7 @@ async fn a_handshake_without_sni_needs_an_address_rule() {
         (&["a.example"][..], "a.example", true, false),
         (&["a.example"], "a.example", false, true),
         (&["*.example"], "a.example", false, true),
-        // The port of the address is another one, so the rule does not allow it.
+        // The rule for the address has another port, so it does not allow the connection.
         (&["a.example", "127.0.0.1:1"], "a.example", false, true),
         (&["a.example", "127.0.0.1"], "a.example", false, false),
         (&["a.example", "127.0.0.0/8"], "a.example", false, false),

@@ -15,7 +15,7 @@ pub(super) const BUILD_ARG: &str = "MCPM_BUILD";
 /// The user and the group that servers run as.
 const USER: &str = "65532:65532";
 
-/// What is installed.
+/// The source that is installed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Source<'a> {
     /// A package of an index.

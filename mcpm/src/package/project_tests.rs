@@ -20,7 +20,7 @@ impl Folder {
         self.0.path().join(below)
     }
 
-    /// What is packed, in the order of names, and what was said of the rest.
+    /// The packed files in the order of their names, and the notices about excluded files.
     fn packed(&self) -> (Vec<String>, Vec<String>) {
         self.packed_as(Ecosystem::Go, "project")
     }
@@ -59,7 +59,7 @@ fn gitignore_and_dockerignore_exclude_files() {
         ("project/deep/kept.log", ""),
         ("project/deep/other.log", ""),
         ("project/build/out", ""),
-        // Docker's patterns begin at the root, and may take back.
+        // Docker's patterns are relative to the root, and can re-include files.
         ("project/.dockerignore", "# comment\n\nsecret\ndocs/\n!docs/embedded.md\n**/*.key\n./assets/*\n"),
         ("project/secret", ""),
         ("project/deep/secret", ""),
@@ -99,7 +99,7 @@ fn the_last_pattern_of_dockerignore_that_matches_decides() {
     };
     for (ignored, kept) in [
         ("docs\n!docs/keep.md\n", "c docs/keep"),
-        // Taken back before it is named again.
+        // The file is re-included, and then excluded again by a later pattern.
         ("!docs/keep.md\ndocs\n", "c"),
         ("docs\n!docs/keep.md\ndocs/k*\n", "c"),
         ("docs/keep.md\n!docs\n", "c docs/a docs/deep/b docs/keep"),

@@ -49,13 +49,13 @@ fn the_name_of_an_image_is_a_hash_of_all_that_goes_in() {
     .map(|recipe| recipe.image.to_string());
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
     assert!(names.iter().all(|name| name.starts_with("localhost/mcpm/uvx-server:")), "{names:?}");
-    // A proxy decides how packages travel, not which.
+    // A proxy affects how packages are downloaded, but not which packages.
     let proxy =
         BuildSettings::from_lookup(|name| (name == "HTTPS_PROXY").then(|| "http://p.example".to_owned()));
     let behind = recipe("uvx://server", |all| all.settings = &proxy).unwrap();
     assert_eq!(behind.image.to_string(), names[0]);
     assert_eq!(behind.args["HTTPS_PROXY"], "http://p.example");
-    // The newest version is the same as none.
+    // `latest` means the same as no version.
     assert_eq!(plain("uvx://server@latest").image.to_string(), names[0]);
 }
 

@@ -26,7 +26,7 @@ fn chooses_the_given_the_only_or_the_package_named_command() {
         (&[a, b], "uvx://b[x]@1", None, "b"),
         (&[a, ("my_Server.x", "/f")], "uvx://my-server-x", None, "my_Server.x"),
         (&[a, b], "npx://@scope/b", None, "b"),
-        // Two names of one program.
+        // Two names of the same program count as one command.
         (&[("one", "/f"), ("two", "/f")], "npx://other", None, "one"),
         (&[("server", "/f")], "go://example.com/cmd/server", None, "server"),
     ] {

@@ -71,8 +71,8 @@ impl BuildSettings {
         all
     }
 
-    /// Returns the hosts of package indexes. Proxies are not among them: whoever may connect to a proxy reaches any
-    /// host.
+    /// Returns the hosts of package indexes. Proxies are not included, because a program that may connect to a proxy
+    /// can reach any host.
     ///
     /// # Errors
     /// `InvalidOption` for a URL whose host is invalid.

@@ -60,7 +60,7 @@ impl Profile {
     /// Returns the named profile; a relative path begins at `working_dir`.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn load(profile: &PermissionProfile, working_dir: &Path) -> Result<Self> {
         match profile {
             PermissionProfile::Nothing => Ok(Self::none()),

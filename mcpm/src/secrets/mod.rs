@@ -82,7 +82,7 @@ impl Secrets {
     /// Returns one value.
     ///
     /// # Errors
-    /// `NotFound`; those of the store.
+    /// `NotFound`; the errors of the store.
     pub async fn get(&self, name: &str) -> Result<Secret> {
         check_name(name)?;
         let mut values = self.find(&[name.to_owned()]).await?;
@@ -92,8 +92,8 @@ impl Secrets {
     /// Stores a value.
     ///
     /// # Errors
-    /// `InvalidOption` for an invalid name and for a value that is empty, longer than 64 KiB or contains a NUL
-    /// byte; those of the store.
+    /// `InvalidOption` for an invalid name and for a value that is empty, longer than 64 KiB or contains a NUL byte;
+    /// the errors of the store.
     pub async fn set(&self, name: &str, value: &Secret) -> Result<()> {
         check_name(name)?;
         check_value(value)?;
@@ -104,7 +104,7 @@ impl Secrets {
     /// of the environment, which takes precedence.
     ///
     /// # Errors
-    /// Those of the store.
+    /// The errors of the store.
     pub async fn list(&self) -> Result<Vec<SecretInfo>> {
         let overridden = self.overrides.names().map(|name| (name, environment::variable_location(name)));
         let mut all: Vec<(String, String)> =
@@ -119,7 +119,7 @@ impl Secrets {
     /// Removes a value.
     ///
     /// # Errors
-    /// `NotFound`; those of the store.
+    /// `NotFound`; the errors of the store.
     pub async fn remove(&self, name: &str) -> Result<()> {
         check_name(name)?;
         if self.store.remove(name).await? { Ok(()) } else { Err(self.missing(&[name])) }
@@ -128,7 +128,7 @@ impl Secrets {
     /// Returns the values of all these names.
     ///
     /// # Errors
-    /// `NotFound` lists every secret that is missing; those of the store.
+    /// `NotFound` lists every secret that is missing; the errors of the store.
     pub async fn read(&self, names: &[String]) -> Result<SecretValues> {
         let mut names = names.to_vec();
         names.sort();
@@ -170,7 +170,7 @@ impl Secrets {
 /// Returns the values of these names from the store that `environment` selects. Without names, nothing is opened.
 ///
 /// # Errors
-/// Those of [`Secrets::open`] and [`Secrets::read`].
+/// The errors of [`Secrets::open`] and [`Secrets::read`].
 pub async fn read(names: &[String], environment: &Environment) -> Result<SecretValues> {
     match names {
         [] => Ok(SecretValues::default()),

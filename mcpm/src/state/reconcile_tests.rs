@@ -44,7 +44,7 @@ fn every_combination_is_reconciled() {
         for (container, shown) in views().iter().zip(shown) {
             let reconciled = reconcile_phase(*phase, *alive, container);
             assert_eq!(reconciled.state, *shown, "{phase:?}, supervisor {alive}, {container:?}");
-            // What was observed now is never reported with a reason from before.
+            // A state that was observed now is never reported with an older, recorded reason.
             let kept = reconciled.reason.as_deref() == Some(RECORDED);
             let same_word = reconciled.state.as_str() == phase.as_str();
             assert!(kept || reconciled.reason.is_some());

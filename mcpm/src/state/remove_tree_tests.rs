@@ -27,7 +27,7 @@ fn a_deep_tree_is_removed() {
     remove_tree(&tree).unwrap();
     assert!(!tree.exists());
     remove_tree(&tree).unwrap();
-    // An entry of a folder as well.
+    // The same with an entry of a folder.
     fs::create_dir(&tree).unwrap();
     nest(&tree, 2000);
     let parent = openat(CWD, outside.path(), FOLDER_FLAGS, Mode::empty()).unwrap();

@@ -293,8 +293,8 @@ impl Workload {
     /// [detached](RunningWorkload::detach).
     ///
     /// # Errors
-    /// Those of [`secrets`](Self::secrets) and [`resolve`](Self::resolve), and `PortTaken`, `StartFailed`. A failed
-    /// start leaves nothing behind.
+    /// The errors of [`secrets`](Self::secrets) and [`resolve`](Self::resolve), and `PortTaken`, `StartFailed`. A
+    /// failed start leaves nothing behind.
     pub async fn start(self) -> Result<RunningWorkload> {
         let secrets = self.secrets().await?;
         loop {

@@ -206,7 +206,7 @@ mod tests {
         decisions.drain(..MAX_REPORTED_PER_KIND);
         assert_eq!(decisions[0], ThrottleDecision { limit_reached: true, ..ThrottleDecision::default() });
         assert!(decisions[1..].iter().all(|decision| *decision == ThrottleDecision::default()));
-        // What went to the same place before is remembered, and nothing beyond.
+        // Only denials that were reported are remembered, so the memory is bounded.
         let size: usize = throttle.0.values().map(|recent| recent.reported.len()).sum();
         assert_eq!(size, MAX_REPORTED_PER_KIND);
         for other in [

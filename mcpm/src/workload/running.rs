@@ -109,7 +109,7 @@ impl RunningWorkload {
     /// can be started again, unless it was launched as ephemeral.
     ///
     /// # Errors
-    /// Those of the engine; the workload is recorded as stopped in any case.
+    /// The errors of the engine; the workload is recorded as stopped in any case.
     pub async fn stop(self, grace: Duration) -> Result<()> {
         self.end(grace, false).await
     }
@@ -119,7 +119,7 @@ impl RunningWorkload {
     /// the workload.
     ///
     /// # Errors
-    /// As [`stop`](Self::stop).
+    /// As for [`stop`](Self::stop).
     pub async fn interrupt(self, grace: Duration) -> Result<()> {
         self.end(grace, true).await
     }

@@ -20,7 +20,7 @@ impl Workloads {
     /// Returns a stream of the status of all workloads, now and after each change, which does not end.
     ///
     /// # Errors
-    /// Those of [`list`](Self::list), after which the stream ends.
+    /// The errors of [`list`](Self::list); the stream ends after an error.
     ///
     /// # Panics
     /// Outside of a tokio runtime.

@@ -68,7 +68,7 @@ impl Catalog {
     /// Changes the list under its lock, and returns what the change returns.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read) and of the change, which then has no effect.
+    /// The errors of [`read`](Self::read) and of the change, which then has no effect.
     pub(super) fn change<T>(path: &Path, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let _lock = store_lock::exclusive(&path.with_extension("lock"))?;
         let mut catalog = Self::read(path)?;

@@ -87,7 +87,7 @@ fn what_is_in_use_stays() {
     assert_eq!(fixture.store.remove("used:1", by_id).unwrap_err().kind(), ErrorKind::NameTaken);
     assert!(fixture.store.prune(PruneScope::Unnamed, NONE_IN_USE).unwrap().images.is_empty());
     assert_eq!(fixture.store.prune(PruneScope::Unused, by_name).unwrap().images.len(), 1);
-    // Its name moves, and a container still uses the old image.
+    // The name moves to a new image while a container still uses the old image.
     fixture.load("newer", &["used:1"]);
     assert!(fixture.store.prune(PruneScope::Unnamed, by_id).unwrap().images.is_empty());
     assert!(used.layers.iter().all(|layer| layer.is_dir()));
@@ -152,7 +152,7 @@ fn a_draft_that_cannot_be_removed_does_not_keep_others() {
     let time = std::time::SystemTime::now() - std::time::Duration::from_secs(25 * 3600);
     for number in 0..20 {
         make_draft(&fixture.store, &format!("folder-{number}"), 25);
-        // No draft is a file.
+        // A file is not a draft.
         let file = fs::File::create(folder.join(format!("file-{number}"))).unwrap();
         file.set_modified(time).unwrap();
     }

@@ -25,7 +25,7 @@ pub(super) const MAX_SPARSE_SEGMENTS: usize = 65_536;
 /// The most files in an archive of images, which has one for each layer and a few more.
 pub(super) const MAX_ARCHIVE_ENTRIES: u64 = 16_384;
 
-/// What is left of the limits of one image.
+/// The rest of the limits of one image.
 #[derive(Debug, Clone)]
 pub(super) struct Budget {
     bytes: u64,
@@ -68,7 +68,7 @@ impl Budget {
     }
 }
 
-/// The error for content that breaks a rule or a limit, in contrast to a disk that fails.
+/// The error for content that breaks a rule or a limit, as opposed to an error of the disk.
 pub(super) fn invalid(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.into())
 }

@@ -166,7 +166,7 @@ fn unusable_archives_are_rejected_and_leave_nothing() {
 #[test]
 fn an_archive_of_a_running_engine_is_loaded() {
     let saved = Command::new("docker").args(["save", "mcpm-test/silent:1"]).output();
-    // The test of the command line requires an engine; this one uses it if there is one.
+    // A test of the command line requires an engine; this test uses an engine only if there is one.
     let Some(saved) = saved.ok().filter(|saved| saved.status.success()) else { return };
     let (_folder, store) = store();
     let loaded = store.load_stream(&saved.stdout[..]).unwrap();

@@ -97,7 +97,7 @@ async fn an_image_is_pulled_with_all_its_layers() {
     assert_eq!(progress.last(), Some(&PullProgress { current: total, total }));
     assert_eq!(fixture.store.find(&reference).unwrap(), Some(pulled.clone()));
     assert_eq!(fs::read_dir(fixture.store.folder().join("drafts")).unwrap().count(), 0);
-    // What is there is not downloaded again.
+    // Layers that are in the store are not downloaded again.
     let before = fixture.registry.blob_ranges().len();
     fixture.registry.tag("2", &manifest);
     let again = fixture.pull("team/server:2").await.unwrap();
@@ -260,7 +260,7 @@ async fn a_cancelled_pull_leaves_nothing() {
         () = started.notified() => {}
         pulled = fixture.store.pull(&reference, &credentials, None, &report) => drop(pulled),
     }
-    // A writer may still hold the draft for a moment, and with it the lock.
+    // A blocking writer may still hold the draft, and thus the lock, for a moment.
     let store = fixture.store.clone();
     with_timeout(run_blocking(move || store.prune(crate::image::store::PruneScope::Unused, &|_| false)))
         .await

@@ -14,7 +14,7 @@ use super::{
 
 const BLOCK_BYTES: usize = 512;
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryKind {
     File,

@@ -43,7 +43,7 @@ const DEFAULT_FOLDER_MODE: u32 = 0o755;
 const MAX_FOLDER_TIMES_BYTES: usize = 64 << 20;
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// Who owns unpacked files.
+/// The owner that unpacked files get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ownership {
     /// The owners in the archive. Setuid and setgid bits are kept: containers run with `no_new_privs`, which disables
@@ -70,7 +70,7 @@ impl Ownership {
     }
 }
 
-/// What was unpacked.
+/// The result of unpacking a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UnpackedLayer {
     /// The digest of the uncompressed archive.

@@ -144,7 +144,7 @@ fn hostile_entries_are_rejected_and_touch_nothing_outside() {
         ("not an archive", ArchiveBuilder::default().data(&[b'x'; 600])),
     ] {
         let place = Place::new();
-        // Without its end, so that missing data is not read from it.
+        // The archive has no end blocks, so that they are not read in place of missing data.
         let error = place.unpack(&entries.bytes()).expect_err(name);
         assert!(
             [ErrorKind::InvalidData, ErrorKind::UnexpectedEof].contains(&error.kind()),
@@ -175,7 +175,7 @@ fn devices_and_pipes_are_skipped_and_counted() {
     };
     let mut entries = archive().file("a", b"");
     entries = device(entries, EntryType::Char, "null", 3);
-    // It would hide a file of the layers below.
+    // Such a device would hide a file of the layers below.
     entries = device(entries, EntryType::Char, "hidden", 0);
     entries = device(entries, EntryType::Block, "disk", 1);
     entries = device(entries, EntryType::Fifo, "pipe", 0);

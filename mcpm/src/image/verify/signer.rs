@@ -37,6 +37,6 @@ impl fmt::Display for Signer {
 pub struct VerifiedImage {
     /// The signed digest, which is run.
     pub digest: String,
-    /// Who signed it.
+    /// The signer of the image.
     pub signer: Signer,
 }

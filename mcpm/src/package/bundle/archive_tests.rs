@@ -20,7 +20,7 @@ fn written(bytes: &[u8]) -> tempfile::NamedTempFile {
     file
 }
 
-/// The names and modes of what is packed.
+/// The names and modes of the packed files.
 fn packed(file: &tempfile::NamedTempFile, limit: usize) -> Result<Vec<String>> {
     let mut context = BuildContext::new();
     Archive::open(file.path())?.pack_bounded(&mut context, "src", limit)?;
@@ -79,7 +79,7 @@ fn bombs_are_not_unpacked() {
     assert_eq!(packed(&file, 8 << 20).unwrap().len(), 2);
     let error = packed(&file, (8 << 20) - 1).unwrap_err();
     assert!(error.message().contains("has more than"), "{error}");
-    // The index says less than there is.
+    // The index states a smaller size than the file has.
     let mut bytes = std::fs::read(file.path()).unwrap();
     let size = u32::to_le_bytes(4 << 20);
     let claimed: Vec<usize> =

@@ -35,7 +35,7 @@ const MAX_BUILD_PROCESSES: u64 = 4096;
 const REMOVAL_ATTEMPTS: u32 = 200;
 const REMOVAL_DELAY: Duration = Duration::from_millis(50);
 
-/// What a control group limits.
+/// The limits of a control group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct GroupLimits {
     processes: Option<u64>,

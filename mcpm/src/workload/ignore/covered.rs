@@ -1,4 +1,4 @@
-//! What a walk through mounted folders finds: ignored files and folders, and ignore files.
+//! The result of a walk through mounted folders: ignored files and folders, and ignore files.
 
 use std::{collections::BTreeMap, path::PathBuf};
 

@@ -93,7 +93,7 @@ async fn given_values_become_arguments_variables_and_mounts() {
     assert!(values.secrets.is_empty() && !values.env.contains_key("KEY") && !values.env.contains_key("NAME"));
     let mounts: Vec<String> = request.options.volume.iter().map(ToString::to_string).collect();
     assert_eq!(mounts, ["a", "b"].map(|name| format!("{0}:{0}", text(&home, name))));
-    // An export has the paths as they are now, and is resolved to the same.
+    // An export contains the absolute paths, and resolves to the same values.
     let exported: Vec<String> = request.options.config.iter().map(ToString::to_string).collect();
     assert_eq!(
         exported,

@@ -151,7 +151,7 @@ async fn a_missing_value_without_a_prompt_is_an_error() {
         let error = resolve_inputs(&located, &home.environment, &asking).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidOption);
         assert_eq!(error.message(), "the server needs a value for `NOTES_TOKEN` (Token)");
-        // A plan says what would be asked for.
+        // A plan lists the values that the user would be prompted for.
         let noted =
             resolve_inputs(&located, &home.environment, &InputMode::DryRun(Mutex::default())).await.unwrap();
         assert_eq!(noted.registry_values.unwrap().prompts, ["NOTES_TOKEN"]);
@@ -220,7 +220,7 @@ async fn a_remote_entry_prompts_for_its_headers() {
     let noted =
         resolve_inputs(&located, &home.environment, &InputMode::DryRun(Mutex::default())).await.unwrap();
     assert_eq!(noted.registry_values.unwrap().prompts, ["X-Key"]);
-    // One that is given is not asked for, however its name is written.
+    // The user is not prompted for a value that was given, however its name is written.
     let mut given = located.clone();
     given.options.secret = vec![SecretRef::in_header("kept", "x-KEY")];
     let asked = resolve_inputs(&given, &home.environment, &InputMode::Interactive(None)).await.unwrap();
@@ -428,7 +428,7 @@ async fn host_access_of_an_entry_needs_confirmation() {
             assert_eq!(reach.profile.mounts.len(), 2);
         }
     }
-    // A profile of the user's own is taken as it is, and nobody is asked.
+    // If the user gives a profile, it is used as it is, without a prompt.
     let with_profile =
         WorkloadOptions { permission_profile: Some("none".parse().unwrap()), ..options("weather", "server") };
     let with_profile = WorkloadRequest::load(with_profile, &home.environment).unwrap();

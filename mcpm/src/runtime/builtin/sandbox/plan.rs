@@ -44,7 +44,7 @@ pub(crate) enum SandboxNetwork {
     Host,
 }
 
-/// What runs in a sandbox.
+/// The program of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SandboxCommand {
     /// The server of a slot, whose configuration the shim requests over the mounted socket, as in an isolated

@@ -67,7 +67,7 @@ fn a_plan_round_trips_through_the_shim() {
             filters: filters.to_vec(),
         }
     );
-    // The filters are most of it.
+    // The filters make up most of the plan.
     for cut in (0..bytes.len()).rev().step_by(7) {
         assert_eq!(Plan::parse(&bytes[..cut]), None, "cut at {cut}");
     }
@@ -206,7 +206,7 @@ proptest! {
         let source = Some(("/u".into(), "/w".into()));
         let overlay = MountOperation::Overlay { target: "/".to_owned(), lower: vec!["/l".into()], writable: source };
         let mut bytes = encode(&SandboxPlan { mounts: vec![overlay], ..plan() }).unwrap();
-        // The filters, which are most of it, have no form.
+        // The filters, which make up most of the plan, have no structure that could be damaged.
         let end = bytes.iter().rposition(|byte| *byte == b'w').unwrap_or(bytes.len()).min(600);
         for (at, value) in changes {
             bytes[at.index(end)] = value;

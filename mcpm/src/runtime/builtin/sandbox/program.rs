@@ -1,7 +1,7 @@
 //! The shim as a program of this machine.
 //!
-//! It is run from a sealed file in memory, so that neither the server nor another process can change it, and nothing
-//! has to be installed or removed. Where the kernel is configured not to run programs from memory
+//! The shim is run from a sealed file in memory, so that neither the server nor another process can change it, and
+//! nothing has to be installed or removed. Where the kernel is configured not to run programs from memory
 //! (`vm.memfd_noexec`), it is run from a file in a private folder.
 
 use std::{
@@ -72,7 +72,7 @@ mod tests {
     fn the_shim_runs_from_memory_and_from_a_folder() {
         let folder = tempfile::tempdir().unwrap();
         let in_folder = || path_in_folder(folder.path()).unwrap().unwrap();
-        // A running program can be replaced, and one that is the same stays.
+        // A running program can be replaced, and an identical file is kept.
         for path in [path_in_memory().unwrap().unwrap(), in_folder(), in_folder()] {
             let outcome = Command::new(path).arg("sandbox").stdin(Stdio::null()).output().unwrap();
             let stderr = String::from_utf8_lossy(&outcome.stderr);
