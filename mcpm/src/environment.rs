@@ -1,7 +1,8 @@
 //! The library's view of the process environment: folders, engine settings, variables, secrets.
 //!
-//! No other code of the library reads environment variables or guesses folders: an embedding application fills in
-//! an [`Environment`], or uses [`Environment::from_process`].
+//! No other code of the library reads environment variables or guesses folders: an embedding application fills in an
+//! [`Environment`], or uses [`Environment::from_process`]. The only exceptions are the proxies of `http_client`, which
+//! come from `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` of the process.
 
 use std::{collections::BTreeMap, ffi::OsString, fmt, path::PathBuf, sync::Arc};
 

@@ -72,10 +72,12 @@
 //!
 //! # Environment, secrets
 //!
-//! Only [`Environment::from_process`] reads environment variables; it is the default for workloads. To set folders, the
-//! engine, secret stores and prompts yourself, fill in an [`Environment`]. A [`Proxy`] has no environment by default.
+//! By default, a workload gets the environment of [`Environment::from_process`], which reads environment variables. To
+//! set folders, the engine, secret stores and prompts yourself, fill in an [`Environment`]. A [`Proxy`] has no
+//! environment by default. No other code reads environment variables, except the HTTP client for registries, identity
+//! providers and collectors: it uses the proxies of `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`.
 //!
-//! Options contain only references to secrets ([`SecretRef`](options::SecretRef)). The values are read from a
+//! Options contain references to secrets ([`SecretRef`](options::SecretRef)). Their values are read from a
 //! [`SecretStore`](secrets::SecretStore) at each start: an encrypted file, the desktop's keyring, a program,
 //! environment variables, or a store of your own. Values ([`Secret`](options::Secret)) are neither printed by `Debug`
 //! nor serialized, and known values are redacted in denials and audit logs.
