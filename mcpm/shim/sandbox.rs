@@ -99,7 +99,7 @@ struct Sandbox {
     signals: Fd,
 }
 
-/// Starts the sandbox's first process, which waits until its ids are mapped, and closes `unused`.
+/// Starts the sandbox's first process, which closes the files in `unused` and waits until its ids are mapped.
 fn start(control: &Fd, stdin: &Fd, unused: &[&Fd], plan: &Plan) -> Result<Sandbox> {
     sys::set_process_name(c"mcpm-monitor");
     // mcpm itself handles signals of its terminal. The call fails for the leader of a process group, which needs no new

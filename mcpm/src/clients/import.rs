@@ -204,7 +204,7 @@ impl Import<'_> {
             };
             let mut value = || value.clone().or_else(|| args.next().cloned()).unwrap_or_default();
             let Some(name) = flag.strip_prefix("--").or_else(|| flag.strip_prefix('-')) else {
-                // The prefix prevents that the name is looked up in the registry.
+                // With the prefix, the name is not looked up in the registry.
                 self.options.push(("server", format!("image:{}", plain(arg)?)));
                 for arg in args {
                     self.options.push(("args", plain(arg)?));

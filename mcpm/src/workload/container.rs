@@ -252,11 +252,12 @@ impl Containers {
         }
         if let Some(entry) = &mut spec.entry {
             entry.command.push(slot.to_string());
-            // A container that was created with secrets is not reused.
+            // Records of earlier versions may have these names, which are unused and must not change the hash.
             entry.hosts.clear();
             // The shim passes them to the server, so that the engine never sees them.
             spec.env.clear();
         }
+        // With the id of the launch, a container that was created with secrets is not reused by a later launch.
         let text = serde_json::to_string(&spec).unwrap_or_default() + self.delivery.launch_id();
         spec.labels.insert(labels::SPEC.to_owned(), format!("{:016x}", fnv1a(text.as_bytes())));
         spec

@@ -278,7 +278,7 @@ impl Runtime for Builtin {
 
     async fn start(&self, id: &ContainerId) -> Result<()> {
         let name = id.clone();
-        // The lock prevents that another process starts or removes the container meanwhile.
+        // The lock prevents other processes from starting or removing the container meanwhile.
         let (_lock, planned) = self
             .blocking(move |runtime| {
                 runtime.containers.require(&name)?;
