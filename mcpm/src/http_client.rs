@@ -263,7 +263,7 @@ impl Connector {
                 let connecting = tokio::time::timeout(CONNECT_TIMEOUT, tunnel.call(uri)).await;
                 let connected = connecting.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
                 Ok(connected
-                    .map_err(|error| format!("the proxy of `HTTPS_PROXY` opens no tunnel: {error}"))?)
+                    .map_err(|error| format!("the proxy in `HTTPS_PROXY` did not open a tunnel: {error}"))?)
             }
             _ => Ok(self.direct.call(uri).await?),
         }

@@ -32,8 +32,9 @@ const LOGIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Timeout of any other request, from name resolution to the end of the response.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-const PRIVATE_ADDRESS_HINT: &str = "only a remote server that is on a private network itself may name one";
-/// Maximum number of redirects that are followed, if redirects are followed at all.
+const PRIVATE_ADDRESS_HINT: &str =
+    "only a remote server that is itself on a private network may name a private address";
+/// Most redirects that are followed, where they are.
 #[cfg(feature = "login")]
 const MAX_REDIRECTS: usize = 3;
 

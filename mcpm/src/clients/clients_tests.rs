@@ -187,7 +187,7 @@ fn tokens_are_references() {
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
     let closed = ClientTarget { requires_login: true, ..target("closed") };
     let notes = user.clients.add("cursor", &closed, &EntryOptions::default()).unwrap().notes;
-    assert_eq!(notes, ["`closed` requires a login, which Cursor has to make"]);
+    assert_eq!(notes, ["`closed` requires a login, which Cursor has to perform"]);
 }
 
 #[test]
@@ -455,7 +455,7 @@ fn clients_are_found_by_their_folders_and_programs() {
     let error = clients.add("zed", &target("time"), &EntryOptions::default()).unwrap_err();
     assert!(error.to_string().contains("Zed is not installed"), "{error}");
     let error = clients.check("zedd", None, &EntryOptions::default()).unwrap_err();
-    assert!(error.to_string().contains("there is no client `zedd`"), "{error}");
+    assert!(error.to_string().contains("`zedd` is not a supported client"), "{error}");
     clients.add("codex", &target("time"), &EntryOptions::default()).unwrap();
     assert!(home.join(".codex/config.toml").is_file());
 }

@@ -196,7 +196,7 @@ fn what_cannot_be_edited_is_refused() {
         (Syntax::Json, "{\"mcpServers\": []}", "that is not a map of servers"),
         (Syntax::Json, "{\"mcpServers\": {\"time\": {}}}", "has an entry `time` already"),
         (Syntax::Json, "{\"a\": 1, \"a\": 2}", "has the key `a` twice"),
-        (Syntax::Json, "// nothing", "has comments only"),
+        (Syntax::Json, "// nothing", "contains only comments"),
         (Syntax::Toml, "a = ", "is not valid TOML"),
         (Syntax::Toml, "mcp_servers = {}", "is not a table with a header"),
         (Syntax::Yaml, "a: [", "is not valid YAML"),

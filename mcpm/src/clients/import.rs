@@ -55,7 +55,7 @@ impl Import<'_> {
             !own.contains(&name.as_str()) && !KNOWN_FIELDS.contains(&name.as_str()) && !is_empty(value)
         };
         if let Some((field, _)) = fields.iter().find(unknown) {
-            return Err(format!("mcpm has nothing like its field `{field}`"));
+            return Err(format!("mcpm has no equivalent of its field `{field}`"));
         }
         match (fields.get(format.program), self.url(fields)) {
             (Some(program), _) => {
@@ -87,7 +87,7 @@ impl Import<'_> {
             !url.username().is_empty() || url.password().is_some() || is_credential
         });
         if has_secret {
-            return Err("its URL seems to contain a secret; give it in a header".to_owned());
+            return Err("its URL seems to contain a secret; put the secret in a header".to_owned());
         }
         self.options.push(("server", url));
         if sse {
@@ -112,7 +112,8 @@ impl Import<'_> {
         if let Some(flag) = words.iter().find(|word| word.starts_with("--") && is_secret_name(word)) {
             let flag = flag.split('=').next().unwrap_or_default();
             return Err(format!(
-                "its argument `{flag}` seems to be a secret, which mcpm passes in variables only"
+                "its argument `{flag}` seems to be a secret, and mcpm passes secrets only in environment \
+                 variables"
             ));
         }
         let Some((program, args)) = words.split_first() else {
@@ -120,7 +121,8 @@ impl Import<'_> {
         };
         if let Some((name, _)) = env.iter().find(|(name, _)| changes_source(name)) {
             return Err(format!(
-                "its variable `{name}` says where its program comes from, which mcpm reads from its own environment"
+                "its variable `{name}` selects the source of packages or images, which mcpm reads only from \
+                 its own environment"
             ));
         }
         let file = program.rsplit(['/', '\\']).next().unwrap_or(program);
@@ -134,10 +136,10 @@ impl Import<'_> {
                 self.package("uvx", args, &["-q", "--quiet"], &["--from"])?
             }
             ("docker" | "podman", [run, args @ ..]) if run == "run" => return self.container(args, env),
-            ("mcpm", _) => return Err("it is a command of mcpm already".to_owned()),
+            ("mcpm", _) => return Err("it already starts mcpm".to_owned()),
             ("node" | "bun" | "deno" | "python" | "python3" | "uv", _) => {
                 return Err(format!(
-                    "`{file}` runs a program of this machine; mcpm runs packages, images and URLs"
+                    "`{file}` runs a program of this machine, but mcpm runs only packages, images and URLs"
                 ));
             }
             _ => return Err(format!("mcpm does not know the command `{file}`")),
@@ -171,7 +173,7 @@ impl Import<'_> {
             } else if from.contains(&flag) {
                 package = value.or_else(|| args.next().map(String::as_str));
             } else if arg.starts_with('-') {
-                return Err(format!("mcpm has nothing like `{}` of its command", shown(flag)));
+                return Err(format!("mcpm has no equivalent of `{}` in its command", shown(flag)));
             } else {
                 if package.is_some_and(|package| package != arg) {
                     self.options.push(("package_command", plain(arg)?));
@@ -230,11 +232,11 @@ impl Import<'_> {
                 "v" | "volume" => {
                     let volume = plain(&value())?;
                     if !Path::new(volume.split(':').next().unwrap_or_default()).is_absolute() {
-                        return Err("it uses a named volume, or a folder without its whole path".to_owned());
+                        return Err("it uses a named volume, or a folder without an absolute path".to_owned());
                     }
                     self.options.push(("volume", volume));
                 }
-                _ => return Err(format!("mcpm has nothing like `{}` of its command", shown(flag))),
+                _ => return Err(format!("mcpm has no equivalent of `{}` in its command", shown(flag))),
             }
         }
         Err("its command names no image".to_owned())
@@ -285,7 +287,7 @@ impl Import<'_> {
     }
 
     fn variable(&self, name: &str) -> Refusal<&str> {
-        let missing = || format!("it refers to `{name}`, which is not a variable that is set here");
+        let missing = || format!("it refers to the environment variable `{name}`, which is not set");
         self.variables.get(name).ok_or_else(missing)
     }
 }
@@ -327,7 +329,7 @@ fn changes_source(name: &str) -> bool {
 /// Returns a text if it refers to no variable: arguments and URLs are shown and stored in plain text.
 fn plain(text: &str) -> Refusal<String> {
     if text.contains("${") || text.contains("{env:") || text.contains("{file:") || is_bare_reference(text) {
-        let shown = "it refers to a variable in an argument or a URL, where mcpm stores values in plain text";
+        let shown = "it refers to a variable in an argument or a URL, which mcpm would store in plain text";
         return Err(shown.to_owned());
     }
     Ok(text.to_owned())
@@ -354,7 +356,7 @@ fn texts(value: Option<&Value>) -> Refusal<Vec<String>> {
         value
             .as_str()
             .map(str::to_owned)
-            .ok_or_else(|| "its command has an argument that is not a text".to_owned())
+            .ok_or_else(|| "its command has an argument that is not a string".to_owned())
     };
     match value {
         None => Ok(Vec::new()),
@@ -372,7 +374,7 @@ fn pairs(value: Option<&Value>) -> Refusal<Vec<(String, String)>> {
     let text = |(name, value): (&String, &Value)| match value {
         Value::String(text) => Ok((name.clone(), text.clone())),
         Value::Number(_) | Value::Bool(_) => Ok((name.clone(), value.to_string())),
-        _ => Err(format!("its field `{name}` is not a text")),
+        _ => Err(format!("its field `{name}` is not a string")),
     };
     object.iter().map(text).collect()
 }

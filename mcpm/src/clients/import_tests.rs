@@ -62,10 +62,10 @@ fn entries_of_users_become_options() {
             json!({ "command": "npx", "args": ["x", "--api-key=s3cret"] }),
             Err("its argument `--api-key` seems"),
         ),
-        (json!({ "command": "npx", "args": ["--call", "x"] }), Err("mcpm has nothing like `--call`")),
+        (json!({ "command": "npx", "args": ["--call", "x"] }), Err("mcpm has no equivalent of `--call`")),
         (
             json!({ "command": "docker", "args": ["run", "--privileged", "x"] }),
-            Err("mcpm has nothing like `--privileged`"),
+            Err("mcpm has no equivalent of `--privileged`"),
         ),
         (
             json!({ "url": "https://x/mcp", "headers": { "A": "${input:key}" } }),

@@ -9,8 +9,8 @@ use crate::{Environment, Error, ErrorKind, Result, environment::Platform};
 pub(super) fn client(id: &str) -> Result<&'static ClientFormat> {
     CLIENTS.iter().find(|client| client.id == id).ok_or_else(|| {
         let known: Vec<_> = CLIENTS.iter().map(|client| client.id).collect();
-        Error::new(ErrorKind::InvalidOption, format!("there is no client `{id}`"))
-            .hint(format!("the clients are {}", known.join(", ")))
+        Error::new(ErrorKind::InvalidOption, format!("`{id}` is not a supported client"))
+            .hint(format!("supported clients: {}", known.join(", ")))
     })
 }
 

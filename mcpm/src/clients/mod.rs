@@ -158,7 +158,7 @@ impl Clients {
             {
                 if old.is_some() != url.is_some() {
                     let hint = format!("remove it first: `mcpm client remove {} {name}`", client.id);
-                    let problem = format!("has the entry `{name}` in another form");
+                    let problem = format!("has an entry `{name}` of the other kind (URL or command)");
                     return Err(change.unusable(&problem).hint(hint));
                 }
                 let fields = entry::without_fixed(client, fields, &found);
@@ -172,8 +172,8 @@ impl Clients {
         let mut written = change.write(&text, entry)?;
         if target.requires_login && options.token_variable.is_none() {
             written.notes.push(match url {
-                Some(_) => format!("`{name}` requires a login, which {} has to make", client.name),
-                None => format!("`{name}` requires a token, which the command does not send"),
+                Some(_) => format!("`{name}` requires a login, which {} has to perform", client.name),
+                None => format!("`{name}` requires a token, but the command in the entry sends none"),
             });
         }
         Ok(written)
@@ -284,11 +284,13 @@ impl Clients {
             && !is_in_file(client, before, place, import)
         {
             // Removing it would lose the entry that the user had.
-            let message =
-                format!("the entry of `{workload}` in `{}` has replaced one of yours", file.path.display());
+            let message = format!(
+                "the entry of `{workload}` in `{}` has replaced an entry of your own",
+                file.path.display()
+            );
             let undo = format!("mcpm client import {} --undo {}", client.id, import.entry);
             return Err(Error::new(ErrorKind::InvalidOption, message)
-                .hint(format!("`{undo}` puts yours back, and removes the workload")));
+                .hint(format!("`{undo}` restores your entry, and removes the workload")));
         }
         let problem = |problem: String| unusable(&file.path, &problem);
         let found = edit::entry(client.syntax, before, place).map_err(problem)?;

@@ -59,7 +59,7 @@ impl Clients {
             let message =
                 format!("the entry `{entry}` in `{}` was changed while its server started", path.display());
             return Err(
-                Error::new(ErrorKind::Io, message).hint("the file was left as it is; import it again")
+                Error::new(ErrorKind::Io, message).hint("the file was left as it is; import the entry again")
             );
         }
         let before = change.text().unwrap_or_default();
@@ -75,7 +75,7 @@ impl Clients {
         let shown = edit::entry(client.syntax, &shown, old).map_err(problem)?.unwrap_or_default();
         if server.secrets.values().any(|secret| contains(&shown, secret.expose())) {
             return Err(problem(format!(
-                "has secrets in the entry `{entry}` in a form that cannot be moved"
+                "has secrets in the entry `{entry}` in a form that mcpm cannot move to the secret store"
             )));
         }
         let secrets = server.secrets.keys().cloned().collect();
@@ -92,7 +92,7 @@ impl Clients {
         if let Some(backup) = &written.backup
             && !server.secrets.is_empty()
         {
-            let note = format!("`{}` is a copy of the file with its secrets", backup.display());
+            let note = format!("`{}`, a backup of the file, still contains the secrets", backup.display());
             written.notes.push(note);
         }
         Ok(written)
@@ -145,11 +145,15 @@ impl Clients {
             return change.forget(&unchanged, workload);
         }
         if let Some(missing) = import.secrets.iter().find(|name| !secrets.contains_key(*name)) {
-            return Err(Error::new(ErrorKind::NotFound, format!("there is no secret `{missing}`")));
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                format!("the secret `{missing}`, which the entry needs, does not exist"),
+            ));
         }
         let url = recorded.and_then(|file| file.entries.get(workload)?.as_deref());
         if !change.entry(workload)?.is_some_and(|entry| entry::is_own(client, workload, url, &entry)) {
-            return Err(change.unusable(&format!("has another entry `{workload}` than mcpm has written")));
+            return Err(change
+                .unusable(&format!("has an entry `{workload}` that differs from the one that mcpm wrote")));
         }
         let earlier = EntryPath { name: &import.entry, ..current };
         let text = reveal(&import.text, secrets);

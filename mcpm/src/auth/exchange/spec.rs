@@ -118,7 +118,7 @@ impl ExchangeSpec {
             [&self.audience, &self.client_id].into_iter().flatten().find(|text| text.is_empty())
         {
             return Err(invalid_option(format!(
-                "`{empty}` is neither a valid audience nor a valid client id"
+                "`{empty}` is not a valid audience or client ID for token exchange: it is empty"
             )));
         }
         if let (Some(client), Some(secret)) = (&self.client_id, secret) {

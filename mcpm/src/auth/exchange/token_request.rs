@@ -136,7 +136,7 @@ fn parse_response(
     }
     // The caller's own token must not be sent to the server.
     if token == subject {
-        return Err(unusable("the token is the one to be exchanged"));
+        return Err(unusable("the returned token is the caller's own token"));
     }
     let value = bearer_value(&Secret::from(token))
         .map_err(|_| unusable("the token is too long or contains invalid characters"))?;

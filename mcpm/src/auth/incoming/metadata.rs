@@ -53,7 +53,7 @@ pub(super) async fn discover(
         }
         return Ok(metadata);
     }
-    Err(failed("there is no document".to_owned()))
+    Err(failed("no metadata document was found".to_owned()))
 }
 
 fn discovery_urls(issuer: &str) -> Option<[Url; 2]> {

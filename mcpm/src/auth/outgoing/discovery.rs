@@ -181,7 +181,7 @@ async fn find_resource(
     if let Some(named) = challenge.and_then(|challenge| challenge.param("resource_metadata")) {
         let url = http.guard().parse_url(named)?;
         let found = document::<ResourceMetadata>(http, &url).await?;
-        let missing = || failed(format!("`{}` has no metadata of the resource", redact_url(&url)));
+        let missing = || failed(format!("`{}` returned no protected resource metadata", redact_url(&url)));
         return check_resource(found.ok_or_else(missing)?, target).map(Some);
     }
     let path = target.path().trim_end_matches('/');
@@ -212,7 +212,7 @@ fn check_resource(found: ResourceMetadata, target: &Url) -> Result<ResourceMetad
     match covers {
         true => Ok(found),
         false => Err(failed(format!(
-            "its metadata is for another resource, `{}`; no token is requested for that",
+            "its protected resource metadata is for another resource, `{}`, so no token is requested",
             resource.escape_debug()
         ))
         .reason(Reason::LoginMixUp)),

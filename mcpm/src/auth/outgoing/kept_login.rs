@@ -233,7 +233,7 @@ impl LoginStore {
     fn touch(&self, name: &str) {
         let path = self.lock_path(name);
         if let Err(error) = File::open(&path).and_then(|file| file.set_modified(SystemTime::now())) {
-            tracing::debug!(%error, "other processes do not notice the change of a login");
+            tracing::debug!(%error, "other processes will not notice that a stored login has changed");
         }
     }
 
@@ -275,7 +275,7 @@ impl LoginStore {
     /// Removes the client that was registered with an issuer.
     pub(super) async fn remove_registration(&self, issuer: &str) {
         if let Err(error) = self.secrets.remove(&registration_name(issuer)).await {
-            tracing::debug!(%error, "the client registration is not removed");
+            tracing::debug!(%error, "cannot remove a stored client registration");
         }
     }
 

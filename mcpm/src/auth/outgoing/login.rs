@@ -94,7 +94,8 @@ impl Login<'_> {
             check_pkce(&server)?;
             callback = match self.callback_server().await {
                 Err(error) if error.kind() == ErrorKind::PortTaken && server.has_device_grant() => {
-                    tracing::warn!(%error, "only a login on another device is possible");
+                    tracing::warn!(%error, "the callback port is in use, so the user can log in only on \
+                        another device");
                     None
                 }
                 bound => Some(bound?),
@@ -217,7 +218,7 @@ impl Login<'_> {
             && !client.expires
             && let Err(error) = store.set_registration(issuer, &client).await
         {
-            tracing::debug!(%error, "the client registration is not kept");
+            tracing::debug!(%error, "cannot store the client registration");
         }
         Ok((client, false))
     }
@@ -242,7 +243,7 @@ impl Login<'_> {
                 Ok(begun) => device = Some(begun),
                 // The client may not be registered for this grant.
                 Err(error) if code.is_some() => {
-                    tracing::debug!(%error, "there is no login on another device")
+                    tracing::debug!(%error, "cannot offer a login on another device")
                 }
                 Err(error) => return Err(error),
             }
@@ -311,7 +312,8 @@ impl Login<'_> {
                 Ok(None) => Err(denied("access_denied")),
                 // The user can still log in with the browser.
                 Err(error) if has_code => {
-                    tracing::debug!(%error, "the login on another device has ended");
+                    tracing::debug!(%error, "the login on another device failed; the login in the browser \
+                        continues");
                     std::future::pending().await
                 }
                 Err(error) => Err(error),

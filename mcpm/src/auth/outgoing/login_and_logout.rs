@@ -122,13 +122,14 @@ impl OutgoingAuth {
         let store = LoginStore::open(self.environment.as_ref().ok_or_else(none)?)?;
         let Some(_lock) = store.lock(&name).await? else {
             let message = "another process is renewing the login";
-            return Err(Error::new(ErrorKind::Upstream, message).hint("try it again"));
+            return Err(Error::new(ErrorKind::Upstream, message).hint("try again"));
         };
         let login = store.login(&name).await?.ok_or_else(none)?;
         store.remove_login(&name).await?;
         let revoked = async { revoke(self.http().await?, &login, &self.client_of(&login)?).await };
         if let Err(error) = revoked.await {
-            tracing::warn!(%error, "the login is removed here, but was not revoked");
+            tracing::warn!(%error, "the login was removed from this machine, but not revoked at the \
+                authorization server");
         }
         Ok(())
     }
@@ -239,7 +240,7 @@ impl OutgoingAuth {
             renewal.seen_change = changed;
             let used = self.current();
             let taken = self.take_kept(&mut renewal, self.store().as_ref(), used.as_ref()).await;
-            tracing::debug!(is_valid = taken.is_ok(), "the kept login has changed");
+            tracing::debug!(is_valid = taken.is_ok(), "the stored login has changed");
             if renewal.login.is_none() {
                 self.set_state(LoginState::NeedsLogin);
             }

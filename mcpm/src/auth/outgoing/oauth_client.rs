@@ -102,7 +102,9 @@ pub(super) fn oauth_client(
 ) -> Result<OAuthClient> {
     let endpoint = |url: Option<&str>, name: &str| {
         let url = url.ok_or_else(|| failed(format!("the authorization server has no {name}")))?;
-        http.guard().parse_url(url).map_err(|error| failed(format!("its {name} is denied")).source(error))
+        http.guard().parse_url(url).map_err(|error| {
+            failed(format!("the {name} of the authorization server is not allowed")).source(error)
+        })
     };
     // A grant without a browser needs no authorization endpoint; the value is then not used.
     let token_url = endpoint(token_endpoint, "token endpoint")?;

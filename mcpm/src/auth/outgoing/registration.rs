@@ -82,7 +82,8 @@ pub(super) async fn register(
 ) -> Result<ClientRegistration> {
     let issuer = &server.metadata.issuer;
     let Some(endpoint) = &server.metadata.registration_endpoint else {
-        let message = format!("the authorization server `{issuer}` registers no clients by itself");
+        let message =
+            format!("the authorization server `{issuer}` does not support dynamic client registration");
         let redirect = redirect_uri.map(|uri| format!(" with the redirect URI `{uri}`")).unwrap_or_default();
         return Err(Error::new(ErrorKind::InvalidOption, message)
             .hint(format!("register a client there{redirect}, and set `remote_auth_client_id`")));

@@ -220,7 +220,7 @@ impl OutgoingAuth {
         }
         if self.uses_bearer_token() {
             if let Err(error) = self.read_bearer_token() {
-                tracing::warn!(%error, "the file with the bearer token cannot be read again");
+                tracing::warn!(%error, "cannot reload the file with the bearer token");
             }
             return;
         }
@@ -341,7 +341,10 @@ impl OutgoingAuth {
                 Ok(Some(lock)) => _lock = Some(lock),
                 // Another process is using the refresh token, which must not be used twice.
                 Ok(None) => return Err(TokenUnavailable::Unavailable),
-                Err(error) => tracing::warn!(%error, "a login is renewed without a lock"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot lock a login against other processes, so it is renewed \
+                        without a lock")
+                }
             }
         }
         match self.take_kept(renewal, store.as_ref(), used).await {

@@ -89,7 +89,7 @@ fn index_of(object: &Object<'_>, key: &str) -> Option<usize> {
 pub(super) fn add(text: &str, path: EntryPath<'_>, fields: &Fields) -> EditResult<(String, Origin)> {
     let Some(root) = root(text)? else {
         if !text.trim().is_empty() {
-            return Err("has comments only".to_owned());
+            return Err("contains only comments".to_owned());
         }
         let style = Style { newline: newline(text), unit: DEFAULT_INDENT.to_owned(), lines: true };
         let entry = property(path.map, path.name, fields, &style, DEFAULT_INDENT);

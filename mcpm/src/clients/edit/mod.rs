@@ -43,7 +43,7 @@ pub(super) fn add(
     }?;
     check_only_changed(syntax, body, &new, path)?;
     if value(syntax, &new).ok().as_ref().and_then(|new| lookup(new, path)) != Some(&json_of(fields)) {
-        return Err("has a form to which no entry can be added".to_owned());
+        return Err("has a form to which mcpm cannot add an entry".to_owned());
     }
     Ok((format!("{bom}{new}"), origin))
 }

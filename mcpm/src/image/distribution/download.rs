@@ -74,7 +74,9 @@ impl ImageRepository {
         outcome?;
         match digest == blob.digest {
             true => Ok(()),
-            false => Err(self.failed(format!("what it sent for `{}` has another digest", blob.digest))),
+            false => {
+                Err(self.failed(format!("its content for `{}` does not match that digest", blob.digest)))
+            }
         }
     }
 
@@ -94,7 +96,7 @@ impl ImageRepository {
                     return Err(error.with("attempts", attempt).hint("try again later"));
                 }
                 Err(Break::Temporary(error)) => {
-                    tracing::debug!(%error, attempt, blob = %blob.digest, at, "a download broke off");
+                    tracing::debug!(%error, attempt, blob = %blob.digest, at, "a download was interrupted");
                     tokio::time::sleep(delay).await;
                     delay *= 2;
                 }
@@ -130,7 +132,7 @@ impl ImageRepository {
                 *at = 0;
                 steps.send(Step::Restart).await.map_err(gone)?;
                 if response.status() != StatusCode::OK {
-                    return Err(temporary(&format!("it answered {} to a range", response.status())));
+                    return Err(temporary(&format!("it answered {} to a range request", response.status())));
                 }
             }
             StatusCode::OK => {}
@@ -148,7 +150,8 @@ impl ImageRepository {
         loop {
             let frame = tokio::time::timeout(REQUEST_TIMEOUT, body.frame()).await.map_err(|_| stalled())?;
             let Some(frame) = frame else { break };
-            let frame = frame.map_err(|error| temporary(&format!("its answer broke off: {error}")))?;
+            let frame =
+                frame.map_err(|error| temporary(&format!("its response was interrupted: {error}")))?;
             let Ok(chunk) = frame.into_data() else { continue };
             *at += chunk.len() as u64;
             if *at > blob.size {

@@ -206,8 +206,9 @@ impl ImageRepository {
         let reading = async {
             let (parts, body) = self.open(path, accept, None).await?.into_parts();
             let body = Limited::new(body, largest).collect().await;
-            let body =
-                body.map_err(|error| self.unreachable(format!("its answer broke off: {error}")))?.to_bytes();
+            let body = body
+                .map_err(|error| self.unreachable(format!("its response was interrupted: {error}")))?
+                .to_bytes();
             Ok(RegistryResponse { status: parts.status, body })
         };
         match tokio::time::timeout(REQUEST_TIMEOUT, reading).await {

@@ -78,7 +78,7 @@ async fn open_tunnel(proxy: Intercept, uri: Uri) -> io::Result<TcpStream> {
     let opened = opening.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
     opened
         .map(hyper_util::rt::TokioIo::into_inner)
-        .map_err(|error| io::Error::other(format!("the configured proxy opens no tunnel: {error}")))
+        .map_err(|error| io::Error::other(format!("the configured proxy did not open a tunnel: {error}")))
 }
 
 #[cfg(test)]
