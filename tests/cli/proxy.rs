@@ -158,7 +158,7 @@ fn a_flood_of_refused_requests_fills_no_log() {
     proxy.signal("TERM");
     let outcome = proxy.wait();
     assert_eq!(outcome.code, Some(0));
-    let lines = outcome.stderr.lines().filter(|line| line.contains("refused a request")).count();
+    let lines = outcome.stderr.lines().filter(|line| line.contains("denied a request")).count();
     // At first 32 lines at once, then one every 10 s.
     assert!((32..40).contains(&lines), "{lines}: {}", outcome.stderr);
 }

@@ -29,7 +29,7 @@ async fn the_expected_identity_runs_and_any_other_is_refused() {
         let outcome = bench.resolve(&image, &by_identity(NAME, ISSUER, &root)).await;
         assert!(outcome.image().ends_with(&digest), "{form}: {}", outcome.image());
         let signer = outcome.spec().verified.as_ref().unwrap().signer.to_string();
-        assert_eq!(signer, format!("`{NAME}`, says `{ISSUER}`"), "{form}");
+        assert_eq!(signer, format!("`{NAME}`, as attested by `{ISSUER}`"), "{form}");
 
         let else_name = NAME.replace("main", "other");
         for (name, issuer) in [(else_name.as_str(), ISSUER), (NAME, "https://other.example")] {

@@ -34,7 +34,7 @@ pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 const PRIVATE_ADDRESS_HINT: &str =
     "only a remote server that is itself on a private network may name a private address";
-/// Most redirects that are followed, where they are.
+/// Maximum number of redirects that are followed, where redirects are followed.
 #[cfg(feature = "login")]
 const MAX_REDIRECTS: usize = 3;
 

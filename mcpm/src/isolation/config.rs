@@ -25,7 +25,7 @@ pub(super) fn encode(
         Ok(())
     };
     let text = |text: &str| {
-        let zero = || Error::new(ErrorKind::InvalidOption, "an argument or a variable holds a zero byte");
+        let zero = || Error::new(ErrorKind::InvalidOption, "an argument or a variable contains a NUL byte");
         if text.contains('\0') { Err(zero()) } else { Ok(()) }
     };
     for argument in command {

@@ -136,8 +136,8 @@ impl ProfileRecorder {
             more => format!(" and {more} more"),
         };
         Some(format!(
-            "the server looked up {named}{more} and connected to none of them: `{path}` allows every port there; add \
-             the ports that it needs, or remove them"
+            "the server looked up {named}{more} and connected to none of them: `{path}` allows these hosts \
+             on every port; add the ports that the server needs, or remove the hosts"
         ))
     }
 }

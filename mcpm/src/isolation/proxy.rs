@@ -80,7 +80,7 @@ async fn handle_request(
     let Some((host, port)) = destination(request.uri(), is_tunnel) else {
         return Ok(text_response(
             StatusCode::BAD_REQUEST,
-            "this is a proxy: expected CONNECT, or a whole http:// URL\n",
+            "this is a proxy: expected CONNECT, or an absolute http:// URL\n",
         ));
     };
     let server = match tunnel::dial(&state, &host, port).await {

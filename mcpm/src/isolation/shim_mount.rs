@@ -30,14 +30,14 @@ const SHIM_BINARIES: [(&str, &[u8]); 2] = [
 /// `Unsupported` if this build has none.
 pub(crate) fn shim_binary(architecture: &str) -> Result<&'static [u8]> {
     let found = SHIM_BINARIES.iter().find(|(of, program)| *of == architecture && !program.is_empty());
-    let none = || unsupported(&format!("this build of mcpm has no program for engines on `{architecture}`"));
+    let none = || unsupported(&format!("this build of mcpm does not support isolation on `{architecture}`"));
     found.map(|(_, program)| *program).ok_or_else(none)
 }
 
 /// Prepares the folder with the shim, and listens on its socket.
 pub(super) fn prepare(folder: &Path, program: &[u8]) -> Result<LocalListener> {
     let cannot = |error: io::Error| {
-        let message = format!("cannot make ready `{}` for an isolated container", folder.display());
+        let message = format!("cannot prepare `{}` for an isolated container", folder.display());
         Error::new(ErrorKind::Io, message).source(error)
     };
     make(folder, program).map_err(cannot)
@@ -71,8 +71,10 @@ fn make(folder: &Path, shim: &[u8]) -> io::Result<LocalListener> {
 
 /// Returns the error for a build, or a machine, that cannot isolate containers.
 pub(crate) fn unsupported(why: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("this workload cannot be isolated: {why}"))
-        .hint("use a build of mcpm for it, or lift the isolation and the limits of the permission profile")
+    Error::new(ErrorKind::Unsupported, format!("this workload cannot be isolated: {why}")).hint(
+        "use a build of mcpm that supports it, or remove the isolation and the network limits of the \
+            permission profile",
+    )
 }
 
 #[cfg(test)]

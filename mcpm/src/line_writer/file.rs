@@ -152,7 +152,7 @@ fn open(path: &Path) -> io::Result<(File, bool)> {
     let file = without_waiting(with_mode(options.create(true).append(true), 0o600)).open(path)?;
     let found = file.metadata()?;
     if !found.is_file() && !platform::is_char_device(&found) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
     Ok((file, found.is_file()))
 }

@@ -107,7 +107,8 @@ impl ParamHeaderIndex {
         } else if !std::mem::replace(&mut self.is_full, true) {
             tracing::warn!(
                 tools = self.by_tool.len(),
-                "too many or too long names of tools with `x-mcp-header`; headers of the others are not checked"
+                "too many tools with `x-mcp-header`, or their names are too long; the headers of further \
+                 tools are not checked"
             );
         }
     }

@@ -99,8 +99,12 @@ fn field<'a>(root: &'a Value, key: &str) -> Result<&'a Value> {
     let names: Vec<String> = fields.into_iter().flatten().map(|(name, _)| format!("`{name}`")).collect();
     match others {
         Value::Object(_) | Value::Bool(true) => Ok(others),
-        _ if names.is_empty() => Err(invalid(format!("`{key}` is not an argument; the tool has none"))),
-        _ => Err(invalid(format!("`{key}` is not an argument; there are {}", names.join(", ")))),
+        _ if names.is_empty() => {
+            Err(invalid(format!("the tool has no argument `{key}`; it takes no arguments")))
+        }
+        _ => {
+            Err(invalid(format!("the tool has no argument `{key}`; its arguments are {}", names.join(", "))))
+        }
     }
 }
 
@@ -293,11 +297,11 @@ mod tests {
         }
         let unknown = parse(&schema(), &["town=a"]).expect_err("it is unknown");
         assert!(
-            unknown.message().starts_with("`town` is not an argument; there are `city`, `days`"),
+            unknown.message().starts_with("the tool has no argument `town`; its arguments are `city`, `days`"),
             "{unknown}"
         );
         let none = parse(&JsonObject::new(), &["a=1"]).expect_err("it is unknown");
-        assert_eq!(none.message(), "`a` is not an argument; the tool has none");
+        assert_eq!(none.message(), "the tool has no argument `a`; it takes no arguments");
         let open = json!({ "additionalProperties": { "type": "integer" } });
         let open = parse(open.as_object().expect("an object"), &["a=1"]).expect("others are allowed");
         assert_eq!(Value::Object(open), json!({ "a": 1 }));

@@ -156,7 +156,7 @@ pub trait OptionSet: Default + Sized {
             if self.is_given(spec.name) && !has_working_value(self, spec) {
                 return Err(match spec.supported_values {
                     [] => error,
-                    values => error.hint(format!("values that work: {}", values.join(", "))),
+                    values => error.hint(format!("supported values: {}", values.join(", "))),
                 });
             }
         }

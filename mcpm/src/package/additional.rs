@@ -19,7 +19,7 @@ pub(super) fn requirements(ecosystem: Ecosystem, packages: &[String]) -> Result<
         let message = "`with_package` is for `uvx://`, `npx://` and scripts of Python and Node.js";
         return Err(Error::new(ErrorKind::InvalidOption, message).hint(match ecosystem {
             Ecosystem::Go => "add the module to `go.mod`",
-            _ => "a bundle has all that it needs",
+            _ => "a bundle contains the packages that it needs",
         }));
     }
     packages.iter().map(|package| requirement(ecosystem, package)).collect()

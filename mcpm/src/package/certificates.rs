@@ -59,7 +59,7 @@ impl Certificates {
             RootCertStore::empty().add(certificate.clone()).map_err(|error| broken(error.to_string()))?;
             all.push(certificate);
         }
-        if all.is_empty() { Err(broken("there is none".to_owned())) } else { Ok(Self(all)) }
+        if all.is_empty() { Err(broken("it contains no certificate".to_owned())) } else { Ok(Self(all)) }
     }
 
     /// Returns each certificate as a PEM file of its own, as the certificate stores of systems require.

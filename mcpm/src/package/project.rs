@@ -72,7 +72,7 @@ impl Project {
         let root = if is_standalone { path.parent() } else { root };
         let root = root.ok_or_else(|| not_a_project(given, Some(ecosystem)))?;
         if !is_standalone && HOME_FILES.iter().any(|name| root.join(name).exists()) {
-            let what = "is a home folder, with files that do not belong into an image";
+            let what = "is a home folder, with files that do not belong in an image";
             return Err(invalid(root, what).hint("move the project to a folder of its own"));
         }
         let below = path.strip_prefix(root).unwrap_or(Path::new(""));

@@ -134,7 +134,8 @@ impl Recipe {
         if let Some(bundle) = &mut bundle {
             bundle.pack(&mut context, "src")?;
             if bundle.manifest.is_for_others {
-                let message = "the bundle names other platforms than Linux, so it may not run in a container";
+                let message =
+                    "the bundle supports only platforms other than Linux, so it may not run in a container";
                 warnings.push(message.to_owned());
             }
         }

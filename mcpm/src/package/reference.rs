@@ -194,7 +194,7 @@ fn python(text: &str) -> Result<PackageKind, ReferenceError> {
     }
     let version = pinned_version(version);
     if version.is_some_and(|version| !is_python_version(version)) {
-        return Err(broken("the part after `@` is one version, or `latest`"));
+        return Err(broken("the part after `@` must be one version, or `latest`"));
     }
     Ok(PackageKind::Python { name: name.to_owned(), extras, version: version.map(str::to_owned) })
 }
@@ -212,7 +212,7 @@ fn node(text: &str) -> Result<PackageKind, ReferenceError> {
     }
     let version = pinned_version(version);
     if version.is_some_and(|version| !is_node_version(version)) {
-        return Err(broken("the part after `@` is a version, a range such as `^1.2`, or a tag"));
+        return Err(broken("the part after `@` must be a version, a range such as `^1.2`, or a tag"));
     }
     Ok(PackageKind::Node { name: name.to_owned(), version: version.map(str::to_owned) })
 }
@@ -227,7 +227,7 @@ fn go(text: &str) -> Result<PackageKind, ReferenceError> {
     check_go_path(path).map_err(broken)?;
     let version = pinned_version(version);
     if version.is_some_and(|version| !is_go_version(version)) {
-        return Err(broken("the part after `@` is a version, a branch or a commit"));
+        return Err(broken("the part after `@` must be a version, a branch or a commit"));
     }
     // Go's versions have a `v`, unlike those of the other schemes.
     let dotted = |version: &str| version.contains('.') && version.as_bytes()[0].is_ascii_digit();
@@ -237,7 +237,7 @@ fn go(text: &str) -> Result<PackageKind, ReferenceError> {
 }
 
 fn bundle(text: &str) -> Result<PackageKind, ReferenceError> {
-    let (why, hint) = ("it is no path of a bundle", "write `./FILE.mcpb`, or an absolute path");
+    let (why, hint) = ("it is not the path of a bundle", "write `./FILE.mcpb`, or an absolute path");
     local(Ecosystem::Bundle, local_path(text).ok_or(ReferenceError { why, hint })?)
 }
 

@@ -22,7 +22,7 @@ pub(super) fn read(path: &Path, max_bytes: usize) -> io::Result<Vec<u8>> {
     }
     let file = options.open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut content = Vec::new();
     file.take(max_bytes as u64 + 1).read_to_end(&mut content)?;

@@ -31,13 +31,13 @@ impl Resources {
     /// Rejects limits that are too low or too high.
     pub(super) fn check(&self) -> Result<()> {
         if self.memory.is_some_and(|memory| memory.0 < MIN_MEMORY_BYTES) {
-            return Err(invalid("`memory` is at least `6m`"));
+            return Err(invalid("`memory` must be at least `6m`"));
         }
         if self.cpus.is_some_and(|cpus| !(0.01..=1024.0).contains(&cpus)) {
-            return Err(invalid("`cpus` is a number from 0.01 to 1024"));
+            return Err(invalid("`cpus` must be a number from 0.01 to 1024"));
         }
         if self.pids == Some(0) {
-            return Err(invalid("`pids` is at least 1"));
+            return Err(invalid("`pids` must be at least 1"));
         }
         Ok(())
     }

@@ -22,9 +22,9 @@ pub(crate) fn header_map(headers: &[Header]) -> Result<HeaderMap> {
                 format!("invalid header `{}`: {why}", name.escape_debug().take(64).collect::<String>());
             Error::new(ErrorKind::InvalidOption, message)
         };
-        let parsed: HeaderName = name.parse().map_err(|_| refused("this is no name of a header"))?;
+        let parsed: HeaderName = name.parse().map_err(|_| refused("this is not a valid header name"))?;
         if is_reserved_header(&parsed) {
-            return Err(refused("it belongs to HTTP, MCP or to proxies"));
+            return Err(refused("it is reserved for HTTP, MCP or proxies"));
         }
         if name.len() > MAX_NAME_BYTES || value.expose().len() > MAX_VALUE_BYTES {
             return Err(refused("its name or value is too long"));

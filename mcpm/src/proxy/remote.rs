@@ -36,8 +36,9 @@ pub(crate) fn read_outgoing(
     };
     if let Some(twice) = options.remote_forward_headers_secret.iter().find(is_given) {
         let message = format!("the header `{}` is given twice", twice.name);
-        return Err(Error::new(ErrorKind::InvalidOption, message)
-            .hint("set it with `remote_forward_headers` or with `remote_forward_headers_secret`"));
+        return Err(Error::new(ErrorKind::InvalidOption, message).hint(
+            "set it with `remote_forward_headers` or with `remote_forward_headers_secret`, but not with both",
+        ));
     }
     let mut spec = OutgoingSpec::read(options, working_dir)?;
     let mut secrets = OutgoingSecrets::from(options);
@@ -93,7 +94,7 @@ pub(crate) async fn secret_headers(
     }
     let environment = environment.ok_or_else(|| {
         Error::new(ErrorKind::InvalidOption, "`remote_forward_headers_secret` needs a secret store")
-            .hint("set the environment")
+            .hint("set the `environment` of the proxy")
     })?;
     let names: Vec<String> = named.iter().map(|header| header.secret.clone()).collect();
     let values = secrets::read(&names, environment).await?;

@@ -194,14 +194,15 @@ impl SessionOwners {
         known.has_endpoint_at_server_path |= self.is_server_path(&endpoint.path);
         if known.endpoints.len() >= MAX_ENTRIES && !known.endpoints.contains_key(endpoint) {
             tracing::warn!(
-                "the maximum number of SSE streams is reached; messages of another one will be rejected"
+                "the maximum number of SSE streams is reached; messages of further streams will be rejected"
             );
             return;
         }
         let counts = known.counts.entry(Arc::clone(owner.caller_key())).or_default();
         if counts.places >= MAX_ENTRIES_PER_CALLER && !owner.is_anonymous() {
             tracing::warn!(
-                "a caller has the maximum number of SSE streams; messages of another one will be rejected"
+                "a caller has the maximum number of SSE streams; messages of its further streams will be \
+                 rejected"
             );
             return;
         }

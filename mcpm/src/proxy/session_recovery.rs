@@ -192,7 +192,7 @@ pub(super) async fn handle_response(
                 tracing::info!("reopened a session that the server had lost");
                 Ok(server)
             }
-            None => Err(RecoveryError::Rejected("it has ended".to_owned())),
+            None => Err(RecoveryError::Rejected("the session has ended".to_owned())),
         }
     };
     let failure = match tokio::time::timeout(RECOVERY_TIMEOUT, reopening).await {
@@ -255,7 +255,8 @@ async fn reopen_session(
         .ok_or_else(|| rejected("the server opened no session"))?;
     let result =
         read_result(answer.into_body()).await.ok_or_else(|| rejected("the server rejected `initialize`"))?;
-    let version = chosen_version(result.result()).ok_or_else(|| rejected("the server chose no version"))?;
+    let version =
+        chosen_version(result.result()).ok_or_else(|| rejected("the server chose no protocol version"))?;
     let agreed = sent.headers.get(MCP_PROTOCOL_VERSION);
     if agreed.is_some_and(|agreed| agreed.as_bytes() != version.as_bytes()) {
         return Err(rejected("the server chose another protocol version"));

@@ -203,7 +203,7 @@ impl Stack {
         let Some(suppressed) = self.log.admit(denial.reason.id()) else { return };
         let (reason, refusal) = (denial.reason.id(), &denial.id);
         let cause = denial.inputs.iter().find(|(name, _)| *name == "cause").map(|(_, value)| value);
-        tracing::warn!(reason, %refusal, rule = denial.rule, cause, suppressed, "refused a request");
+        tracing::warn!(reason, %refusal, rule = denial.rule, cause, suppressed, "denied a request");
     }
 }
 

@@ -91,8 +91,6 @@ impl OutgoingAuth {
 
     fn open_store(environment: &Environment) -> Option<LoginStore> {
         let opened = LoginStore::open(environment);
-        opened
-            .inspect_err(|error| tracing::warn!(%error, "cannot open the secret store, so logins are not stored"))
-            .ok()
+        opened.inspect_err(|error| tracing::warn!(%error, "cannot open the secret store for logins")).ok()
     }
 }

@@ -87,7 +87,9 @@ impl ImageStore {
     /// `NotFound`; `InvalidOption` for a name with a digest; `Io`.
     pub fn tag(&self, id: &Digest, reference: &ImageReference) -> Result<()> {
         if reference.digest().is_some() {
-            let message = format!("`{reference}` contains a digest, which cannot be given");
+            let message = format!(
+                "`{reference}` contains a digest, but an image can be tagged only with a name and a tag"
+            );
             return Err(Error::new(ErrorKind::InvalidOption, message).hint("use a name and a tag"));
         }
         Catalog::change(&self.catalog_path(), |catalog| {

@@ -97,7 +97,7 @@ impl Layers {
             serde_json::from_slice(&text).map_err(|error| corrupt(error.to_string()))?;
         match record.version == LAYER_VERSION && record.chain_id == *chain_id {
             true => Ok(Some(record)),
-            false => Err(corrupt("it is of another version or of another layer".to_owned())),
+            false => Err(corrupt("it has another format version, or describes another layer".to_owned())),
         }
     }
 
@@ -126,7 +126,8 @@ impl Layers {
             .and_then(|layer| match layer.diff_id == *diff_id {
                 true => Ok(layer),
                 false => {
-                    let message = format!("a layer is not the one that the configuration names, `{diff_id}`");
+                    let message =
+                        format!("a layer does not match its digest in the configuration, `{diff_id}`");
                     Err(Error::new(ErrorKind::ImageUnavailable, message).with("found", layer.diff_id))
                 }
             })

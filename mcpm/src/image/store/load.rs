@@ -93,7 +93,7 @@ impl ImageStore {
         let config = ConfigFile::parse(&image.config)?;
         let diff_ids = config.diff_ids()?;
         if diff_ids.len() != image.layers.len() {
-            return Err(damaged("the numbers of its layers differ"));
+            return Err(damaged("its manifest and its configuration name different numbers of layers"));
         }
         let chain = chain_ids(&diff_ids);
         let mut budget = self.remaining_budget(&chain)?;
@@ -143,7 +143,7 @@ fn layout_images(archive: &ImageArchive) -> Result<Vec<FoundImage>> {
     let text = archive.read("index.json").map_err(archive_error)?;
     let text = text.ok_or_else(|| damaged("it has neither `manifest.json` nor `index.json`"))?;
     let Document::Index(index) = Document::parse(&text)? else {
-        return Err(damaged("`index.json` is no index"));
+        return Err(damaged("`index.json` is not an image index"));
     };
     let machine = MachinePlatform::current();
     let (mut found, mut others) = (Vec::new(), Vec::new());
@@ -175,7 +175,7 @@ fn manifest_of(archive: &ImageArchive, image: &Descriptor, machine: &MachinePlat
             Document::Index(index) => digest = Index::select(&index, machine)?.blob(MAX_CONFIG_BYTES)?.digest,
         }
     }
-    Err(damaged("its indexes only lead to further indexes"))
+    Err(damaged("its indexes are nested too deeply"))
 }
 
 /// The name of an image in an OCI layout; `None` if the layout only has a tag, which names no repository.

@@ -142,7 +142,7 @@ impl Manifest {
             let kind = layer.media_type.as_str();
             if kind.contains("foreign") || kind.contains("nondistributable") {
                 return Err(unusable(
-                    "it has a layer that is not in its registry, as images of Windows have",
+                    "it has a foreign layer, which is not in its registry, as in images for Windows",
                 ));
             }
             if !LAYER_MEDIA_TYPES.contains(&kind) {

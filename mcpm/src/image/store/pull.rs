@@ -248,10 +248,7 @@ impl RemoteImage {
                 }
             }
         }
-        Err(Error::new(
-            ErrorKind::ImageUnavailable,
-            "the image has indexes that only lead to further indexes",
-        ))
+        Err(Error::new(ErrorKind::ImageUnavailable, "the indexes of the image are nested too deeply"))
     }
 
     async fn read(

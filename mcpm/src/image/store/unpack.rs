@@ -169,7 +169,7 @@ impl Unpacking<'_> {
             return Ok(());
         }
         if folder.iter().any(|part| part.starts_with(WHITEOUT_PREFIX)) {
-            return Err(invalid("a folder has the name of a removed file"));
+            return Err(invalid("a folder has the name of a whiteout"));
         }
         let parent = self.open_parent(folder)?;
         if name == OPAQUE_MARKER {
@@ -303,7 +303,7 @@ impl Unpacking<'_> {
     /// Hides a file of lower layers. A file of this layer with that name stays, whichever comes first in the archive.
     fn add_whiteout(&mut self, parent: &OwnedFd, name: &[u8]) -> io::Result<()> {
         if [&b""[..], b".", b".."].contains(&name) {
-            return Err(invalid("it marks no file as removed"));
+            return Err(invalid("it is a whiteout that names no file"));
         }
         match beneath::find(parent.as_fd(), name)? {
             Found::Nothing => beneath::create_whiteout(parent.as_fd(), name),

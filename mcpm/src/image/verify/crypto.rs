@@ -67,7 +67,7 @@ impl CryptoProvider for Ring {
     fn verify_raw(&self, scheme: SigningScheme, key: &[u8], data: &[u8], signature: &[u8]) -> Result<()> {
         UnparsedPublicKey::new(algorithm(scheme)?, key)
             .verify(data, signature)
-            .map_err(|_| Error::Verification(format!("the {} signature is wrong", scheme.name())))
+            .map_err(|_| Error::Verification(format!("the {} signature is invalid", scheme.name())))
     }
 
     fn verify_prehashed(

@@ -161,9 +161,9 @@ impl Identity {
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.name, &self.provenance) {
-            (Some(name), _) => write!(f, "`{name}`, says `{}`", self.issuer),
-            (None, Some(provenance)) => write!(f, "{provenance}, says `{}`", self.issuer),
-            (None, None) => write!(f, "anybody, says `{}`", self.issuer),
+            (Some(name), _) => write!(f, "`{name}`, as attested by `{}`", self.issuer),
+            (None, Some(provenance)) => write!(f, "{provenance}, as attested by `{}`", self.issuer),
+            (None, None) => write!(f, "anybody, as attested by `{}`", self.issuer),
         }
     }
 }

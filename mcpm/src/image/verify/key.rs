@@ -95,7 +95,7 @@ impl PublicKey {
         if self.schemes.iter().any(made) {
             return Ok(());
         }
-        Err("a signature was made by another key, or what it signs was changed".to_owned())
+        Err("a signature was made by another key, or the signed content was changed".to_owned())
     }
 
     fn fingerprint(&self) -> String {

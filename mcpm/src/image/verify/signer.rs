@@ -26,7 +26,7 @@ impl fmt::Display for Signer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Key { fingerprint } => write!(f, "the key SHA256:{fingerprint}"),
-            Self::Identity { identity, issuer } => write!(f, "`{identity}`, says `{issuer}`"),
+            Self::Identity { identity, issuer } => write!(f, "`{identity}`, as attested by `{issuer}`"),
         }
     }
 }

@@ -98,7 +98,7 @@ impl Archive {
                 continue;
             }
             if !names.insert(name.clone()) {
-                return Err(refused(path, &file, "it is there twice"));
+                return Err(refused(path, &file, "the bundle contains it twice"));
             }
             // The size that the archive states may be wrong.
             let mut content = Vec::new();
@@ -130,7 +130,8 @@ fn place(file: &ZipFile<'_, File>) -> Option<PathBuf> {
 fn refused(path: &Path, file: &ZipFile<'_, File>, why: &str) -> Error {
     let name = file.name().unwrap_or_default();
     let name: String = name.chars().take(200).flat_map(char::escape_debug).collect();
-    let message = format!("the bundle `{}` has the file `{name}`, which is refused: {why}", path.display());
+    let message =
+        format!("the bundle `{}` has the file `{name}`, which is not allowed: {why}", path.display());
     Error::new(ErrorKind::InvalidOption, message)
 }
 

@@ -68,7 +68,7 @@ fn what_leads_out_of_the_bundle_is_refused() {
     let error = packed(&written(&writer.finish().unwrap().into_inner()), 100).unwrap_err();
     assert!(error.message().contains("it is a link"), "{error}");
     let twice = archive(&[("a", b"x", 0o644), ("./a", b"y", 0o644)]);
-    assert!(packed(&twice, 100).unwrap_err().message().contains("it is there twice"));
+    assert!(packed(&twice, 100).unwrap_err().message().contains("the bundle contains it twice"));
 }
 
 #[test]

@@ -178,8 +178,9 @@ impl Manifest {
             .map_err(|error| invalid("the manifest of the bundle is invalid".to_owned()).source(error))?;
         let version = json.manifest_version.or(json.dxt_version).unwrap_or_default();
         if !VERSIONS.contains(&version.as_str()) {
-            let message = format!("the manifest has the version `{}`, which is not known", plain(&version));
-            return Err(invalid(message).hint(format!("known are {}", VERSIONS.join(", "))));
+            let message =
+                format!("the manifest has the version `{}`, which is not supported", plain(&version));
+            return Err(invalid(message).hint(format!("supported versions: {}", VERSIONS.join(", "))));
         }
         let kind = json.server.kind;
         let is_for_others =
@@ -267,7 +268,7 @@ fn field((key, json): (String, ConfigJson)) -> Result<(String, ConfigField)> {
             && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
     };
     if !is_key(&key) {
-        return Err(invalid(format!("`{}` cannot name a value of the user", plain(&key))));
+        return Err(invalid(format!("`{}` is not a valid key in `user_config`", plain(&key))));
     }
     let mut description = plain(&json.title);
     if !json.description.is_empty() && json.description != json.title {
@@ -285,7 +286,7 @@ fn field((key, json): (String, ConfigJson)) -> Result<(String, ConfigField)> {
         Some(value) => text(value).map(|text| vec![text]),
     };
     let default = default
-        .ok_or_else(|| invalid(format!("the default of `{key}` is not a text, a number or a list")))?;
+        .ok_or_else(|| invalid(format!("the default of `{key}` is not a string, a number or a list")))?;
     let field = ConfigField {
         kind: json.kind,
         description,

@@ -68,7 +68,7 @@ impl Arguments {
         let fields: Vec<_> = fields.iter().filter(|(name, _)| of_policies(name)).collect();
         if fields.iter().any(|(name, _)| name.ends_with(PRESENT_SUFFIX) && read.contains(&attribute(name))) {
             let reason =
-                format!("the name of an argument is that of another one with `{PRESENT_SUFFIX}` appended");
+                format!("the name of one argument is the name of another with `{PRESENT_SUFFIX}` appended");
             return Err(ArgumentsError::Unclear(reason));
         }
         if fields.iter().map(|(_, value)| value.get().len()).sum::<usize>() > MAX_ARGUMENT_BYTES {

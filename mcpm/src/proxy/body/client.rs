@@ -52,7 +52,8 @@ impl fmt::Display for BodyTooSlow {
         let (timeout, rate) = (BODY_IDLE_TIMEOUT.as_secs(), MIN_BYTES_PER_SECOND >> 10);
         write!(
             f,
-            "the body was sent too slowly: no data for {timeout} s, or less than {rate} KiB/s for longer"
+            "the body was sent too slowly: no data for {timeout} s, or less than {rate} KiB/s over a longer \
+             time"
         )
     }
 }
