@@ -151,7 +151,7 @@ fn call_tools(check: MemoryCheck) {
     let missing = example("127.0.0.1:1/missing:1", &[]).wait_with_output().unwrap();
     let said = text(&missing);
     assert_eq!(missing.status.code(), Some(1), "{said}");
-    let hint = "what to do: check that this machine reaches `127.0.0.1:1`";
+    let hint = "what to do: check that this machine can reach `127.0.0.1:1`";
     assert_eq!(said.lines().last(), Some(hint), "{said}");
 
     let mut starting = example(SILENT, &["transport", "stdio"]);

@@ -151,7 +151,7 @@ fn a_missing_login_is_reported_until_a_request_succeeds() {
     let name = home.name("login");
     let outcome =
         home.run_and_record(&["run", &format!("http://{authority}/mcp"), "--name", &name]).succeeded();
-    assert!(outcome.stderr.contains("asks for a login"), "{outcome:?}");
+    assert!(outcome.stderr.contains("requires a login"), "{outcome:?}");
     let url = outcome.url();
     assert_eq!(
         Session::without_session(&url).list_tools()["result"]["tools"],

@@ -197,7 +197,7 @@ impl ProxySpec {
                     "the value of the header `{name}` is missing; it is not stored with the configuration"
                 );
                 Err(Error::new(ErrorKind::InvalidOption, message)
-                    .hint("store it as a secret, and name the secret in `remote_forward_headers_secret`"))
+                    .hint("store it as a secret, and name the secret with `remote_forward_headers_secret`"))
             }
         }
     }

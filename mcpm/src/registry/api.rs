@@ -26,7 +26,8 @@ pub(super) async fn search(
     on_notice: OnNotice<'_>,
 ) -> Result<Vec<RegistryEntry>> {
     tokio::time::timeout(SEARCH_TIMEOUT, pages(base, query, cache, on_notice)).await.unwrap_or_else(|_| {
-        let message = format!("the pages of the registry took more than {} s", SEARCH_TIMEOUT.as_secs());
+        let message =
+            format!("fetching the pages of the registry took more than {} s", SEARCH_TIMEOUT.as_secs());
         Err(Error::new(ErrorKind::Registry, message)
             .hint("try again, or use the URL of the registry's document"))
     })

@@ -81,6 +81,6 @@ pub(super) fn text_or_scalar<'de, D: Deserializer<'de>>(
         None | Some(Value::Null) => None,
         Some(Value::String(text)) => Some(text),
         Some(value @ (Value::Number(_) | Value::Bool(_))) => Some(value.to_string()),
-        Some(_) => return Err(serde::de::Error::custom("expected a text")),
+        Some(_) => return Err(serde::de::Error::custom("expected a string")),
     })
 }

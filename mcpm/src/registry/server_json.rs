@@ -110,8 +110,9 @@ struct ArgumentJson {
 /// # Errors
 /// `Registry` names the invalid part.
 pub(super) fn entry(server: Value, outer: &Map<String, Value>) -> Result<RegistryEntry> {
-    let json: ServerJson = serde_json::from_value(server)
-        .map_err(|error| Error::new(ErrorKind::Registry, "the entry is no `server.json`").source(error))?;
+    let json: ServerJson = serde_json::from_value(server).map_err(|error| {
+        Error::new(ErrorKind::Registry, "the entry is not a valid `server.json`").source(error)
+    })?;
     check_name(&json.name)?;
     let official = json.meta.get(OFFICIAL_KEY).or_else(|| outer.get(OFFICIAL_KEY));
     let official = |field: &str| official.and_then(|official| official.get(field));
@@ -170,11 +171,11 @@ fn package_run_method(
     let (server, is_image) = match package.registry_type.as_str() {
         "oci" | "docker" => (image(&package, version.or(server_version))?, true),
         "npm" => match elsewhere("https://registry.npmjs.org") {
-            Some(base) => return Ok(Err(format!("npm at `{}`", sanitize(&base)))),
+            Some(base) => return Ok(Err(format!("a package of the npm registry `{}`", sanitize(&base)))),
             None => (versioned("npx", &package.identifier, version), false),
         },
         "pypi" => match elsewhere("https://pypi.org") {
-            Some(base) => return Ok(Err(format!("pypi at `{}`", sanitize(&base)))),
+            Some(base) => return Ok(Err(format!("a package of the PyPI registry `{}`", sanitize(&base)))),
             None => (versioned("uvx", &package.identifier, version), false),
         },
         other => return Ok(Err(sanitize(other))),

@@ -42,5 +42,5 @@ pub trait SecretStore: Send + Sync + fmt::Debug {
 
 /// The error for changes to a read-only store.
 pub(super) fn read_only(place: &str, what: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("secrets of {place} cannot be {what} by mcpm"))
+    Error::new(ErrorKind::Unsupported, format!("secrets from {place} cannot be {what} by mcpm"))
 }

@@ -24,7 +24,8 @@ pub(crate) struct FolderWatch {
 impl FolderWatch {
     /// Watches no folder yet. Must be called within an async runtime.
     pub(crate) fn new() -> Self {
-        let changes = open().inspect_err(|error| tracing::debug!(%error, "changes are looked for instead"));
+        let changes = open()
+            .inspect_err(|error| tracing::debug!(%error, "cannot watch folders, so mcpm polls for changes"));
         Self { changes: changes.ok() }
     }
 
@@ -41,7 +42,7 @@ impl FolderWatch {
             && let Err(error) = inotify::add_watch(watcher, folder, changes)
             && error != rustix::io::Errno::NOENT
         {
-            tracing::debug!(%error, "changes are looked for instead");
+            tracing::debug!(%error, "cannot watch folders, so mcpm polls for changes");
             self.changes = None;
         }
     }

@@ -97,7 +97,11 @@ impl Groups {
         let group: Group = document::decode(&bytes, &path, FORMAT_VERSION, |_, _| None)
             .map_err(|error| error.hint(hint()))?;
         if group.name != name {
-            let message = format!("`{}` names the group `{}`", path.display(), group.name.escape_debug());
+            let message = format!(
+                "`{}` contains the group `{}` instead of `{name}`",
+                path.display(),
+                group.name.escape_debug()
+            );
             return Err(Error::new(ErrorKind::CorruptState, message).hint(hint()));
         }
         Ok(true)

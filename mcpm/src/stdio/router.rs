@@ -243,7 +243,7 @@ impl Router {
         own.sort_unstable_by_key(|(_, used, _)| *used);
         let many = own.len().saturating_sub(left);
         if many > 0 {
-            tracing::warn!(many, "ended sessions of a caller with too many");
+            tracing::warn!(many, "ended sessions of a caller that had too many");
         }
         for (_, _, id) in own.into_iter().take(many) {
             self.abandon_session(&id);

@@ -39,7 +39,7 @@ impl Failure {
             StatusCode::FORBIDDEN => ": the request is not allowed",
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => ": there is no MCP endpoint at its URL",
             StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => {
-                ": use the URL of the server that it redirects to"
+                ": use the URL that the server redirects to"
             }
             _ => "",
         };
@@ -62,7 +62,7 @@ impl From<TokenUnavailable> for Failure {
     fn from(unavailable: TokenUnavailable) -> Self {
         Self::server(match unavailable {
             TokenUnavailable::LoginRequired => {
-                "the server requires a login, which nobody made in time; send the request again"
+                "the server requires a login, which was not completed in time; send the request again"
             }
             TokenUnavailable::Unavailable | TokenUnavailable::Rejected => unavailable.message(),
         })

@@ -115,7 +115,7 @@ impl StreamableServer {
                 _ => response.status().is_success(),
             };
             if !is_done {
-                return Err(self.give_up("it rejects the messages that restore it"));
+                return Err(self.give_up("the server rejects the messages that would restore it"));
             }
         }
         self.session.replace(session);

@@ -265,7 +265,7 @@ impl StreamableServer {
         if session.id.is_some() && response.status() == StatusCode::NOT_FOUND {
             self.reopen(session.generation, Urgency::Awaited).await?;
             if message.kind() == MessageKind::Response || message.method() == "notifications/cancelled" {
-                return Err(Failure::server("the session that it belongs to was lost"));
+                return Err(Failure::server("the session that the message belongs to was lost"));
             }
             session = self.session.headers();
             response = self.client.send(self.session_post(&session, message), NOTIFY_TIMEOUT).await?;
@@ -304,7 +304,7 @@ impl StreamableServer {
             return with_id(&rejection, request).map(Reply::Response);
         }
         if response.status() == StatusCode::ACCEPTED {
-            return Err(Failure::server("the server accepted the request, and did not respond to it"));
+            return Err(Failure::server("the server accepted the request, but did not respond to it"));
         }
         let message = self.client.read_message(response.into_body(), self.response_timeout).await?;
         match same_id(message.id_text(), request.id_text()) {

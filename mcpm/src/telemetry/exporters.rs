@@ -93,8 +93,8 @@ impl<'a> ExporterFactory<'a> {
         if !missing.is_empty() {
             tracing::warn!(
                 headers = missing.join(", "),
-                "telemetry is sent without headers whose values are not on record; \
-                 give them in `OTEL_EXPORTER_OTLP_HEADERS`"
+                "telemetry is sent without these headers, because their values are not stored; set them in \
+                 `OTEL_EXPORTER_OTLP_HEADERS`"
             );
         }
         let trust = TrustStore::with_bundle(spec.ca_bundle.as_deref())?;
@@ -372,7 +372,7 @@ struct ExportStatus {
 impl ExportStatus {
     fn set_cause(&self, error: &Error) {
         let hint = match http_client::is_untrusted_issuer(error) {
-            true => "; name its authority's certificate with `mcpm_ca_bundle`",
+            true => "; set `mcpm_ca_bundle` to a file with the certificate of its authority",
             false => "",
         };
         *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = Some(format!("{error}{hint}"));
@@ -388,7 +388,8 @@ impl ExportStatus {
                 tracing::warn!(
                     endpoint = self.endpoint,
                     error = cause.unwrap_or_else(|| error.to_string()),
-                    "the collector does not accept telemetry; it is dropped until it does"
+                    "the collector does not accept telemetry; telemetry is dropped until the collector \
+                     accepts it"
                 );
             }
             _ => {}

@@ -115,12 +115,12 @@ impl Instruments {
         };
         let legacy = legacy.then(|| Legacy {
             requests: meter.u64_counter("mcpm_mcp_requests").with_description("Requests").build(),
-            duration: seconds("mcpm_mcp_request_duration", "Time of requests", &BOUNDS),
+            duration: seconds("mcpm_mcp_request_duration", "Duration of requests", &BOUNDS),
             connections: meter
                 .i64_up_down_counter("mcpm_mcp_active_connections")
-                .with_description("Requests under way")
+                .with_description("Requests in progress")
                 .build(),
-            tool_calls: meter.u64_counter("mcpm_mcp_tool_calls").with_description("Calls of tools").build(),
+            tool_calls: meter.u64_counter("mcpm_mcp_tool_calls").with_description("Tool calls").build(),
             server: [KeyValue::new("server", server.to_owned()), KeyValue::new("transport", transport)],
             bound_requests: LabelSets::default(),
             bound_tool_calls: LabelSets::default(),
@@ -138,10 +138,7 @@ impl Instruments {
                 "Duration of MCP requests and notifications, as their receiver sees it",
                 &BOUNDS,
             ),
-            denials: meter
-                .u64_counter("mcpm.denials")
-                .with_description("Requests that were refused, by the reason")
-                .build(),
+            denials: meter.u64_counter("mcpm.denials").with_description("Denied requests, by reason").build(),
             legacy,
             bound_active: LabelSets::default(),
             bound_http: LabelSets::default(),

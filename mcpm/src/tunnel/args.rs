@@ -64,7 +64,7 @@ async fn read_ngrok(args: NgrokArgs, environment: &Environment) -> Result<NgrokT
     let NgrokArgs { auth_token, auth_token_secret, url, pooling, traffic_policy_file, dry_run: _ } = args;
     let auth_token = match (auth_token, auth_token_secret) {
         (Some(_), Some(_)) => {
-            return Err(invalid_args("`auth-token` and `auth-token-secret` exclude each other"));
+            return Err(invalid_args("`auth-token` and `auth-token-secret` cannot be used together"));
         }
         (Some(token), None) => {
             tracing::warn!(

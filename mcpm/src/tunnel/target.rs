@@ -86,7 +86,7 @@ impl TunnelTarget {
         let not_checked = |finding: Finding| {
             finding
                 .error("the target")
-                .hint("a target is only public while it is known to require authentication")
+                .hint("mcpm makes a target public only if the target is known to require authentication")
         };
         let mut passed = self.probe(&self.url).await?.map_err(not_checked)?;
         if let Passed::Redirects(path) = &passed {

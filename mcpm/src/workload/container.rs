@@ -234,7 +234,9 @@ impl Containers {
             let covers = ignore::compute_overlays(&mounts, globally, &environment)?;
             covers.prepare(&environment).map(|()| covers)
         });
-        let lost = |error| Error::new(ErrorKind::Internal, "ignored files were not looked for").source(error);
+        let lost = |error| {
+            Error::new(ErrorKind::Internal, "the search for ignored files did not complete").source(error)
+        };
         let covers = looking.await.map_err(lost)??;
         if covers.overlays != self.spec.overlays {
             covers.notices.iter().for_each(|notice| tracing::warn!("{notice}"));

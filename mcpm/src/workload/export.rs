@@ -87,7 +87,7 @@ pub(super) fn read(path: &Path) -> Result<ImportedConfig> {
     if exported.run.from_config.is_some() {
         return Err(Error::new(
             ErrorKind::InvalidOption,
-            format!("`{shown}` names another exported configuration"),
+            format!("`{shown}` contains `from_config`, which an exported configuration cannot have"),
         ));
     }
     Ok(ImportedConfig { options: exported.run, notices: Vec::new() })

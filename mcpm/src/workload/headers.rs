@@ -40,7 +40,7 @@ pub(super) fn check<'a>(secrets: impl Iterator<Item = &'a SecretRef>, url: &Remo
         let SecretTarget::Header(name) = secret.destination() else {
             let message =
                 format!("the secret's target `{target}` is for containers, but this server is remote");
-            return Err(refused(message).hint("`target=header:NAME` is for remote servers"));
+            return Err(refused(message).hint("use `target=header:NAME` for a remote server"));
         };
         let Some(name) = settable_header(name) else {
             return Err(refused(format!("`{}` is not a header that can be set", name.escape_debug())));
@@ -87,7 +87,8 @@ pub(super) async fn resolve_headers(
                 input.name.escape_debug()
             );
             Error::new(ErrorKind::Registry, message).hint(
-                "run its URL instead, with `secret` set to `NAME,target=header:HEADER` for what it needs",
+                "run the server by its URL, and set `secret` to `NAME,target=header:HEADER` for each header \
+                 that it needs",
             )
         })?;
         if known.contains(&name) {

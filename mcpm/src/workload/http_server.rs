@@ -201,7 +201,8 @@ impl HttpServerSupervisor {
         match finding {
             Finding::Speaks(_) | Finding::NoAnswer(_) => error,
             _ => error.hint(format!(
-                "have the server serve `{}` at `{path}`, or set `target_port` to the port where it does",
+                "configure the server to serve `{}` at `{path}`, or set `target_port` to the port where it \
+                 does so",
                 self.transport
             )),
         }

@@ -139,7 +139,7 @@ impl Launch {
             denials: Some(explain::workload_log_path(&store.folder(&self.spec.name))),
         })?;
         let advice = match self.recorded {
-            true => "it is the port that clients know; free it",
+            true => "free the port: clients are configured to use it",
             false => "set `proxy_port` to another, or to 0 for a free one",
         };
         let listeners = service.bind(self.reachability, advice).await?;

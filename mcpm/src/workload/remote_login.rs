@@ -47,7 +47,7 @@ pub(super) fn of_workload(spec: &WorkloadSpec, environment: &Environment) -> Res
             format!("`{name}` runs in a container; only remote servers have logins")
         }
         Placement::Remote(remote) if uses_given_credentials(spec, remote) => {
-            format!("`{name}` authenticates with a given token, without a login")
+            format!("`{name}` authenticates with a configured token, so it has no login")
         }
         Placement::Remote(remote) => return outgoing(spec, remote, environment),
     };
@@ -83,7 +83,7 @@ pub(super) async fn forget(
     }
     match outgoing.log_out().await {
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            tracing::warn!(%error, "the login to the remote server is not removed");
+            tracing::warn!(%error, "cannot remove the login to the remote server");
         }
         _ => {}
     }

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The recorded reason while the server responds with 401.
-const LOGIN_NEEDED: &str = "the remote server asks for a login (401)";
+const LOGIN_NEEDED: &str = "the remote server requires a login (401)";
 /// The next step for the user.
 const LOGIN_HINT: &str = "its response is forwarded, so that clients can log in if they support it";
 
@@ -64,7 +64,7 @@ pub(super) fn startup_notice(passed: &Passed, server: &str, place: &str) -> Opti
     match passed {
         Passed::Mcp => None,
         Passed::NeedsLogin(status) => {
-            let verb = if *status == StatusCode::UNAUTHORIZED { "asks for" } else { "may need" };
+            let verb = if *status == StatusCode::UNAUTHORIZED { "requires" } else { "may require" };
             let message = format!("the {server} {verb} a login ({}); {LOGIN_HINT}", status.as_u16());
             Some(StartupNotice { message, needs_login: true })
         }

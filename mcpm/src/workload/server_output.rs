@@ -133,7 +133,7 @@ impl ProtocolWriter {
                     writer.write(chunk);
                 }
             }
-            Err(error) => tracing::debug!(%error, "a message is not written for its readers"),
+            Err(error) => tracing::debug!(%error, "cannot write a message for readers of the protocol log"),
         }
     }
 }

@@ -75,12 +75,13 @@ impl Workloads {
         let Some(process) = holder.process else { return Ok(()) };
         if process == ProcessId::current() {
             return Err(Error::new(ErrorKind::InvalidOption, format!("`{name}` runs in this process"))
-                .hint("stop its handle"));
+                .hint("call `stop` on its handle"));
         }
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         let request = StopRequest { version: FORMAT_VERSION, supervisor: process, grace_ms, restarted_by };
         if let Err(error) = self.store.save(name, Document::Stop, &request) {
-            tracing::warn!(%error, "the grace period cannot be passed on, so the usual one applies");
+            tracing::warn!(%error, "cannot pass the grace period to the supervisor, so the default grace \
+                period applies");
         }
         if process.terminate()? && !process.wait_exit(grace + SUPERVISOR_GRACE).await {
             process.kill()?;

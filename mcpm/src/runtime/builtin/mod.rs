@@ -80,13 +80,14 @@ pub fn open(environment: &Environment) -> Result<Arc<dyn Runtime>> {
 pub(crate) fn features() -> [(&'static str, Result<&'static str>); 2] {
     let is_root = rustix::process::geteuid().is_root();
     let ids = match SubordinateIds::find() {
-        Err(missing) if !is_root => Err(Error::new(ErrorKind::Unsupported, "a container has a single user and group")
+        Err(missing) if !is_root => Err(Error::new(ErrorKind::Unsupported, "a container can have only a \
+            single user and group")
             .source(missing)
             .hint(
                 "install the package `uidmap`, and reserve ids with `usermod --add-subuids 100000-165535 --add-subgids \
                  100000-165535 USER` as root",
             )),
-        _ => Ok("a container has a range of users and groups"),
+        _ => Ok("a container can have a range of users and groups"),
     };
     let limits = match Hierarchy::of_this_user() {
         Some(_) => Ok("control groups can limit memory and processor time"),
@@ -264,7 +265,7 @@ impl Runtime for Builtin {
                 let folder = runtime.containers.require(&id)?;
                 if folder.running_process().is_some() {
                     let message =
-                        format!("the container `{id}` is running, and its streams have their reader");
+                        format!("the container `{id}` is running, and its output already has a reader");
                     return Err(
                         Error::new(ErrorKind::Unsupported, message).hint("attach to it before it is started")
                     );
@@ -375,7 +376,10 @@ fn image_info(reference: &ImageReference, image: &StoredImage) -> ImageInfo {
 
 /// The error for operations of engines whose containers cannot share files and sockets with this process.
 fn not_needed(instead: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("the built-in runtime does not do this: {instead}"))
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("the built-in runtime does not need this operation: {instead}"),
+    )
 }
 
 #[cfg(test)]

@@ -101,7 +101,8 @@ impl Processes {
         // This task owns the process, which is killed when the task is dropped.
         tokio::spawn(async move {
             let exit = process.wait().await.unwrap_or_else(|error| {
-                tracing::warn!(%error, container = %folder.id(), "the end of a container is not known");
+                tracing::warn!(%error, container = %folder.id(), "cannot wait for the process of a \
+                    container");
                 folder.exit()
             });
             ControlGroups::remove(folder.path());

@@ -39,7 +39,7 @@ impl SubordinateIds {
     /// A clause that says what is missing.
     pub(super) fn find() -> Result<Self, String> {
         if read("/proc/self/status").lines().any(|line| line.split_whitespace().eq(["NoNewPrivs:", "1"])) {
-            return Err("programs that mcpm starts can gain no privileges (`NoNewPrivileges`)".to_owned());
+            return Err("programs that mcpm starts cannot gain privileges (`NoNewPrivileges`)".to_owned());
         }
         let user = rustix::process::geteuid().as_raw();
         let name = user_name(&read("/etc/passwd"), user);
@@ -99,7 +99,9 @@ fn find_program(name: &str) -> Result<PathBuf, String> {
             Ok(found) if found.is_file() && found.mode() & 0o111 != 0 => {
                 return match found.mode() & SET_USER_ID != 0 || has_capabilities(&path) {
                     true => Ok(path),
-                    false => Err(format!("`{}` has no privileges", path.display())),
+                    false => {
+                        Err(format!("`{}` has neither the set-user-ID bit nor capabilities", path.display()))
+                    }
                 };
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

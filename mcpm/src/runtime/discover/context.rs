@@ -67,7 +67,7 @@ pub(super) fn current(settings: &EngineSettings) -> Result<Option<DockerContext>
     let Some((folder, meta)) = find(dir, &name)? else { return Err(unusable("it does not exist")) };
     let address = meta.endpoints.get("docker").map(|endpoint| endpoint.host.clone()).unwrap_or_default();
     if address.is_empty() {
-        return Err(unusable("it names no engine"));
+        return Err(unusable("it has no Docker endpoint"));
     }
     if dir.join("contexts/tls").join(folder).exists() {
         return Err(Error::new(

@@ -173,7 +173,7 @@ async fn every_place_is_named_with_its_reason_on_one_line() {
     let text = error.to_string();
     for (name, why) in [
         ("missing", "no socket there"),
-        ("old", "it speaks API 1.40 only"),
+        ("old", "it supports API versions up to 1.40 only"),
         ("dead", "connection refused"),
         ("silent", "no answer in time"),
     ] {

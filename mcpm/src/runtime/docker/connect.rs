@@ -59,8 +59,8 @@ impl Docker {
             tokio::time::timeout(DESCRIBE_TIMEOUT, describe).await.map_err(late)?.map_err(failed)?;
         let offered = version.api_version.clone().unwrap_or_default();
         if !is_new_enough(&offered) {
-            return Err(unavailable(format!("it speaks API {offered} only"))
-                .hint("update it to Docker Engine 20.10 or Podman 4 at least"));
+            return Err(unavailable(format!("it supports API versions up to {offered} only"))
+                .hint("update it to at least Docker Engine 20.10 or Podman 4"));
         }
         let spoken = api.client_version().to_string();
         let api = api.with_request_modifier(pin_version(&spoken));

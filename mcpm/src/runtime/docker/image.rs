@@ -178,9 +178,12 @@ fn pull_error(reference: &ImageReference, why: &str, login_problem: Option<&Erro
         "incorrect username",
         "denied",
     ]) {
-        ("needs a login", format!("run `docker login {registry}`"))
+        ("requires a login", format!("run `docker login {registry}`"))
     } else if says(&["no matching manifest", "does not match the specified platform"]) {
-        ("is not made for this machine", "ask its publisher for a build for this platform".to_owned())
+        (
+            "is not available for the platform of this machine",
+            "ask its publisher for a build for this platform".to_owned(),
+        )
     } else if says(&["manifest unknown", "not found", "name unknown", "name_unknown"])
         && !says(&["no such host"])
     {
@@ -196,7 +199,7 @@ fn pull_error(reference: &ImageReference, why: &str, login_problem: Option<&Erro
         "unreachable",
         "lookup ",
     ]) {
-        ("cannot be fetched", format!("check that this machine reaches `{registry}`"))
+        ("cannot be fetched", format!("check that this machine can reach `{registry}`"))
     } else {
         ("cannot be pulled", "see the registry's message".to_owned())
     };

@@ -158,7 +158,7 @@ impl Multiplexer {
     ) -> Result<PendingResponse, RpcError> {
         if message.method() == "initialize" {
             // A second handshake would affect all clients that share the process.
-            let text = "the session has begun already";
+            let text = "the session is already initialized";
             return Err(RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
         }
         self.wait_until_connected().await?;

@@ -225,7 +225,7 @@ async fn workloads(environment: &Environment) -> Vec<Finding> {
     });
     let bad: Vec<Finding> = bad.collect();
     if bad.is_empty() {
-        vec![Finding::ok(ID, format!("{count} recorded, none of them in a bad state"))]
+        vec![Finding::ok(ID, format!("{count} recorded, and none has a problem"))]
     } else {
         bad
     }

@@ -62,13 +62,13 @@ pub(super) async fn clock() -> Finding {
             let ahead = now.duration_since(server).unwrap_or_default();
             let difference = ahead.max(server.duration_since(now).unwrap_or_default());
             if difference <= MAX_CLOCK_DIFFERENCE {
-                return Finding::ok(ID, "the clock is that of other machines");
+                return Finding::ok(ID, "the clock agrees with that of other machines");
             }
             let direction = if ahead.is_zero() { "behind" } else { "ahead" };
             let message = format!("the clock is {} s {direction}", difference.as_secs());
             Finding::warning(ID, message, SET_CLOCK)
         }
-        Ok(None) => Finding::ok(ID, "not checked: the server sends no time"),
+        Ok(None) => Finding::ok(ID, "not checked: the response of the server has no valid `Date` header"),
         // If the clock of this machine is wrong, the certificates of all servers appear to be invalid.
         Err(error) if is_of_time(&error) => {
             Finding::warning(ID, format!("the clock may be wrong: {error}"), SET_CLOCK)

@@ -83,7 +83,10 @@ impl Baseline {
         let path = baseline_path(environment);
         match fs::read(&path) {
             Ok(bytes) => document::decode(&bytes, &path, FORMAT_VERSION, |_, _| None).map_err(|error| {
-                error.hint("look at the ignore files of the folders that servers can write to, and remove it")
+                error.hint(
+                    "check the ignore files of the folders that servers can write to, and then \
+                    remove the damaged file",
+                )
             }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(file_error("read", &path, error)),
@@ -200,8 +203,9 @@ pub(super) fn accept(folder: &Path, walked: &WalkResult, environment: &Environme
         let within = known.folders.iter().any(|root| root.starts_with(folder));
         if !within && !known.could_write(folder) {
             let message = format!("no server had write access to `{}`", folder.display());
-            return Err(Error::new(ErrorKind::NotFound, message)
-                .hint("its current ignore files apply without this step"));
+            return Err(
+                Error::new(ErrorKind::NotFound, message).hint("its current ignore files already apply")
+            );
         }
         let before: BTreeMap<_, _> =
             known.files.iter().filter(|(file, _)| file.starts_with(folder)).collect();

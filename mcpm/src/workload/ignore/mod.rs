@@ -196,7 +196,7 @@ fn prepare(environment: &Environment) -> Result<()> {
     if size != 0 || entries != 0 {
         let message =
             format!("the overlay sources in `{}` are not empty, so they hide nothing", parent.display());
-        return Err(Error::new(ErrorKind::CorruptState, message).hint("remove it"));
+        return Err(Error::new(ErrorKind::CorruptState, message).hint("remove this folder"));
     }
     Ok(())
 }

@@ -153,8 +153,9 @@ fn reject_secret_arguments(manifest: &Manifest, options: &WorkloadOptions) -> Re
     match keys.find(|key| manifest.config[*key].sensitive) {
         None => Ok(()),
         Some(key) => {
-            let message =
-                format!("the bundle passes the secret `{key}` as an argument, where others could read it");
+            let message = format!(
+                "the bundle passes the secret `{key}` as an argument, where other users could read it"
+            );
             Err(Error::new(ErrorKind::Unsupported, message)
                 .hint("pass the server's arguments yourself, with `args`"))
         }
@@ -205,7 +206,7 @@ fn check(key: &str, field: &ConfigField, texts: &[String]) -> Result<()> {
         return bad("is empty");
     }
     if texts.len() > if field.multiple { MAX_VALUES } else { 1 } {
-        return bad("was given too often");
+        return bad("was given more than once");
     }
     for text in texts {
         match field.kind {
@@ -226,7 +227,8 @@ fn check(key: &str, field: &ConfigField, texts: &[String]) -> Result<()> {
                 let climbs = path.components().any(|part| part == Component::ParentDir);
                 if climbs || path == Path::new("/") || text.contains([':', '\0']) {
                     return bad(
-                        "is a path that cannot be mounted: it must not be `/`, and not contain `..` or `:`",
+                        "is a path that cannot be mounted: it must not be `/`, and must not contain `..` or \
+                         `:`",
                     );
                 }
             }
@@ -250,7 +252,7 @@ fn set_variable(
     // The name comes from the bundle, so it is checked like one that is typed.
     let fits = !name.contains('=') && format!("{name}=").parse::<EnvVar>().is_ok();
     if !fits || is_secret && !is_secret_target_name(name) {
-        let message = format!("`{}` cannot name a variable", name.escape_debug());
+        let message = format!("`{}` is not a valid name of an environment variable", name.escape_debug());
         return Err(Error::new(ErrorKind::InvalidOption, message));
     }
     let text = expand(template, values);

@@ -178,6 +178,6 @@ fn check_choice(input: &RegistryInput, value: &str) -> Result<()> {
     if input.choices.is_empty() || input.choices.iter().any(|choice| choice == value) {
         return Ok(());
     }
-    let message = format!("`{}` is one of {}", input.name, input.choices.join(", "));
+    let message = format!("`{}` must be one of {}", input.name, input.choices.join(", "));
     Err(Error::new(ErrorKind::InvalidOption, message))
 }

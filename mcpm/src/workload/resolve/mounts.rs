@@ -48,7 +48,8 @@ pub(super) fn mount_opening(mount: &Mount) -> String {
 pub(super) fn remote_mount_warning(engine: &str, mounts: &[Mount]) -> Option<String> {
     let source = mounts.first().filter(|_| has_remote_address(engine))?.source.display();
     Some(format!(
-        "`{source}` is mounted as it is on the machine of the engine, `{engine}`: ignore files there are not seen"
+        "`{source}` is mounted from the machine of the engine, `{engine}`, where mcpm cannot read ignore \
+         files"
     ))
 }
 

@@ -36,7 +36,7 @@ pub(in crate::workload) struct EffectivePermissions {
 
 /// Returns the error for permissions of a registry entry that cannot be used.
 fn unusable(reason: String) -> Error {
-    Error::new(ErrorKind::Registry, "the permissions of the entry cannot be used")
+    Error::new(ErrorKind::Registry, "the permissions of the registry entry cannot be used")
         .source(reason)
         .hint("set `permission_profile` to a profile of your own, or run in a terminal to confirm them")
 }

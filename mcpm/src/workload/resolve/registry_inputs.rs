@@ -210,7 +210,8 @@ pub(in crate::workload) async fn resolve_inputs(
             // The name comes from the registry, so it is checked like one that is typed.
             let fits = !input.name.contains('=') && format!("{}=", input.name).parse::<EnvVar>().is_ok();
             if !fits || typed_secret && !is_secret_target_name(&input.name) {
-                let message = format!("`{}` cannot name a variable", input.name.escape_debug());
+                let message =
+                    format!("`{}` is not a valid name of an environment variable", input.name.escape_debug());
                 return Err(Error::new(ErrorKind::Registry, message));
             }
             if typed_secret {
@@ -253,7 +254,7 @@ fn reject_secret(input: &RegistryInput, what: &str) -> Result<()> {
         return Ok(());
     }
     let message =
-        format!("the entry passes the secret `{}` as {what}, where others could read it", input.name);
+        format!("the entry passes the secret `{}` as {what}, where other users could read it", input.name);
     Err(Error::new(ErrorKind::Unsupported, message).hint(
         "if the server can read it from a variable, pass it with `secret` set to `NAME,target=VARIABLE`, and pass the \
          server's arguments yourself, with `args`",

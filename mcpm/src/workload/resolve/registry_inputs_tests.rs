@@ -259,7 +259,7 @@ async fn an_answer_must_be_one_of_the_choices() {
     };
     let user = NumberedAnswers::default();
     let error = resolve_input(&input, &InputMode::Interactive(Some(&user))).await.err().unwrap();
-    assert_eq!(error.message(), "`A` is one of x");
+    assert_eq!(error.message(), "`A` must be one of x");
 }
 
 #[tokio::test]

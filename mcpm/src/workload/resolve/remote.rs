@@ -124,5 +124,6 @@ fn reject_duplicate_header<'a>(
     }
     let message =
         format!("the header `{name}` would be set twice: for an exchanged token, and for all requests");
-    Err(Error::new(ErrorKind::InvalidOption, message).hint("name another with `token_exchange_header_name`"))
+    Err(Error::new(ErrorKind::InvalidOption, message)
+        .hint("set `token_exchange_header_name` to another header"))
 }

@@ -61,7 +61,7 @@ impl WorkloadRequest {
             None => options,
         };
         let Some(server) = options.server.as_deref() else {
-            return Err(Error::new(ErrorKind::InvalidOption, "the server is missing"));
+            return Err(Error::new(ErrorKind::InvalidOption, "no server is specified"));
         };
         let source = source::classify_given(server, &environment.working_dir)?;
         if options.registry.is_some() && !matches!(source, ServerSource::Named { .. }) {

@@ -69,7 +69,7 @@ pub(in crate::workload) fn target_port(
         several => {
             let list = several.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
             Err(Error::new(ErrorKind::InvalidOption, format!("the image exposes several ports ({list})"))
-                .hint("say which one the server listens on with `target_port`"))
+                .hint("set `target_port` to the port that the server listens on"))
         }
     }
 }
@@ -94,7 +94,7 @@ pub(in crate::workload) fn target_route(
             ),
             Some(_) => refused(
                 "a server in another container's network is reached at that container's address",
-                "leave out the target host",
+                "leave out `target_host`",
             ),
         };
     }

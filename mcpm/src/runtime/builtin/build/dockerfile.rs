@@ -40,7 +40,10 @@ pub(super) fn parse(text: &str) -> Result<Vec<(Instruction, &str)>> {
     lines
         .map(|line| {
             let unknown = || {
-                let message = format!("the built-in runtime cannot build `{}`", line.escape_debug());
+                let message = format!(
+                    "the built-in runtime does not support the Dockerfile line `{}`",
+                    line.escape_debug()
+                );
                 Error::new(ErrorKind::Unsupported, message).hint("use a container engine for it")
             };
             parse_line(line).map(|instruction| (instruction, line)).ok_or_else(unknown)

@@ -107,9 +107,10 @@ pub(super) async fn run(
     while let Some(chunk) = output.next().await {
         log.push(&String::from_utf8_lossy(&chunk?.bytes), progress);
     }
-    let exit = process.wait().await.map_err(|error| {
-        Error::new(ErrorKind::Io, "the end of a step of the build is not known").source(error)
-    })?;
+    let exit = process
+        .wait()
+        .await
+        .map_err(|error| Error::new(ErrorKind::Io, "cannot wait for a step of the build").source(error))?;
     if exit.code == 0 {
         return Ok(());
     }

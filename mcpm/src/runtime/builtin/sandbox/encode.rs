@@ -49,7 +49,7 @@ pub(super) fn encode(plan: &SandboxPlan) -> Result<Vec<u8>> {
     match &plan.command {
         SandboxCommand::Isolated { slot } => records.put(b'i', text(slot)?)?,
         SandboxCommand::Program { args } if args.is_empty() => {
-            return Err(Error::new(ErrorKind::InvalidOption, "a server has no command"));
+            return Err(Error::new(ErrorKind::InvalidOption, "the server has no command"));
         }
         SandboxCommand::Program { args } => {
             args.iter().try_for_each(|argument| records.put(b'a', text(argument)?))?;

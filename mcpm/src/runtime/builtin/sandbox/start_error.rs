@@ -89,7 +89,7 @@ impl FailedStep {
         };
         let cause = match (self.step, self.errno) {
             (Step::Run, Errno::NOENT | Errno::NOTDIR) => io::Error::other("not found"),
-            (Step::Run, Errno::NOEXEC) => io::Error::other("not a program of this machine"),
+            (Step::Run, Errno::NOEXEC) => io::Error::other("not a program that this machine can run"),
             _ => self.errno.into(),
         };
         let mut error = Error::new(kind, format!("cannot {}{operand}", self.verb)).source(cause);
