@@ -61,7 +61,9 @@ impl EnvCompleter for Adapted {
             "bash" => {
                 for (old, new) in BASH_CHANGES {
                     if !script.contains(old) {
-                        return Err(io::Error::other("the script of bash is not the known one"));
+                        return Err(io::Error::other(
+                            "the completion script for bash is not the expected one",
+                        ));
                     }
                     script = script.replace(old, new);
                 }

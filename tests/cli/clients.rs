@@ -98,7 +98,7 @@ fn a_workload_in_the_foreground_leaves_no_entry() {
     let name = home.name("f");
     let run = ["run", STDIO, "--name", &name, "--foreground", "--client", "cursor"];
     let mut program = Program::start(&mut home.mcpm(&run));
-    program.wait_for_stderr("entered");
+    program.wait_for_stderr("added");
     assert!(fs::read_to_string(home.path("home/.cursor/mcp.json")).unwrap().contains(&name));
     program.signal("TERM");
     assert_eq!(program.wait().code, Some(0));

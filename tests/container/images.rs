@@ -134,7 +134,7 @@ pub(crate) async fn a_missing_image_is_named(engine: &Engine) {
 
 /// Returns whether a message names the registry that cannot be reached.
 fn names_unreachable(message: &str, registry: &str) -> bool {
-    ["reaches", "cannot connect to"].iter().any(|words| message.contains(&format!("{words} `{registry}`")))
+    ["can reach", "cannot connect to"].iter().any(|words| message.contains(&format!("{words} `{registry}`")))
 }
 
 pub(crate) async fn a_local_image_is_described_and_used_without_its_registry(engine: &Engine) {

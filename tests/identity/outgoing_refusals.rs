@@ -75,7 +75,7 @@ async fn authorization_servers_that_cannot_be_trusted_are_refused() {
             metadata["device_authorization_endpoint"] =
                 json!(format!("{}/device/rare", metadata["issuer"].as_str().unwrap()));
         }),
-        ("registers no clients", None, |metadata| {
+        ("does not support dynamic client registration", None, |metadata| {
             metadata.as_object_mut().unwrap().remove("registration_endpoint");
         }),
         ("larger than", Some("outgoing.response_unusable"), |metadata| {

@@ -25,13 +25,19 @@ pub(crate) fn command() -> Command {
         .about("Call a tool of a server")
         .long_about(
             "Call a tool of a server\n\n\
-             Values are converted to the types that the schema of the tool has: `mcpm call time convert_time \
-             source_timezone=UTC time=12:00 target_timezone=Asia/Tokyo`. The values of a repeated key are the items of \
-             an array. If the result is an error of the tool, the exit code is 1.",
+             Values are converted to the types in the input schema of the tool: `mcpm call time convert_time \
+             source_timezone=UTC time=12:00 target_timezone=Asia/Tokyo`. The values of a repeated key become \
+             the items of an array. If the result is an error of the tool, the exit code is 1.",
         )
         .defer(|command| {
             server_args::add(command)
-                .arg(Arg::new(TOOL).value_name("TOOL").required(true).help("Name of the tool").add(completion::tools()))
+                .arg(
+                    Arg::new(TOOL)
+                        .value_name("TOOL")
+                        .required(true)
+                        .help("Name of the tool")
+                        .add(completion::tools()),
+                )
                 .arg(
                     Arg::new(ARGUMENTS)
                         .value_name("KEY=VALUE")

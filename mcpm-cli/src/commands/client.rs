@@ -28,18 +28,17 @@ const TOKEN_VARIABLE: &str = "token-env";
 
 pub(crate) fn command() -> Command {
     Command::new("client")
-        .about("Enter workloads into the configurations of MCP clients")
+        .about("Add workloads to the configurations of MCP clients")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands([
-            Command::new("add").about("Enter workloads into the configuration of a client").defer(
-                |command| {
-                    let token = Arg::new(TOKEN_VARIABLE).long(TOKEN_VARIABLE).value_name("VARIABLE").help(
-                        "Environment variable from which the client reads a bearer token for the workload",
-                    );
-                    selection(command).arg(token)
-                },
-            ),
+            Command::new("add").about("Add workloads to the configuration of a client").defer(|command| {
+                let token = Arg::new(TOKEN_VARIABLE)
+                    .long(TOKEN_VARIABLE)
+                    .value_name("VARIABLE")
+                    .help("Environment variable from which the client reads a bearer token for the workload");
+                selection(command).arg(token)
+            }),
             Command::new("remove")
                 .visible_alias("rm")
                 .about("Remove workloads from the configuration of a client")
@@ -66,7 +65,7 @@ pub(crate) fn project_arg() -> Arg {
         .long(PROJECT)
         .value_name("FOLDER")
         .value_hint(ValueHint::DirPath)
-        .help("Folder of a project whose configuration is changed, instead of that of the user")
+        .help("Folder of a project whose client configuration is changed, instead of the user's")
 }
 
 /// The arguments for a client, and for workloads in its configuration.
@@ -129,7 +128,7 @@ pub(crate) async fn enter(
     let target = workloads.client_target(name).await?;
     let written = clients(workloads).add(client, &target, options)?;
     let WrittenEntry { workload, name, file, notes, .. } = &written;
-    output::note(format!("entered `{workload}` into {name}: {}", file.display()));
+    output::note(format!("added `{workload}` to {name}: {}", file.display()));
     for note in notes {
         output::note(format!("note: {note}"));
     }

@@ -26,7 +26,7 @@ const PLAN: &str = "plan";
 const UNDO: &str = "undo";
 const PROFILE: &str = "permission_profile";
 const NO_ENTRIES: &str =
-    "the client has no entries that mcpm has not written; `mcpm client list` shows the others";
+    "the client has no entries to import; `mcpm client list` shows the entries that mcpm has written";
 
 pub(crate) fn command() -> Command {
     Command::new("import")
@@ -44,7 +44,7 @@ pub(crate) fn command() -> Command {
                     Arg::new(ENTRY)
                         .value_name("ENTRY")
                         .action(ArgAction::Append)
-                        .help("Names of the entries; all that can be imported by default"),
+                        .help("Names of the entries; by default, all that can be imported"),
                 )
                 .arg(client::project_arg())
                 .args(profile.map(|profile| profile.help_heading(None::<&str>)))
@@ -93,7 +93,7 @@ impl Import<'_> {
             client::clients(&self.workloads).import_candidates(client, client::project(self.matches))?;
         let names: Vec<&String> = self.matches.get_many(ENTRY).into_iter().flatten().collect();
         if let Some(unknown) = names.iter().find(|name| all.iter().all(|one| one.entry != ***name)) {
-            let message = format!("the client has no entry `{unknown}` that mcpm has not written");
+            let message = format!("the client has no entry `{unknown}` to import");
             return Err(Error::new(ErrorKind::NotFound, message));
         }
         all.retain(|one| names.is_empty() || names.contains(&&one.entry));

@@ -22,9 +22,9 @@ const FIX: &str = "fix";
 
 pub(crate) fn command() -> Command {
     Command::new("doctor")
-        .about("Look for what keeps workloads from running")
+        .about("Check for problems that keep workloads from running")
         .long_about(
-            "Look for what keeps workloads from running\n\n\
+            "Check for problems that keep workloads from running\n\n\
              Checks the container runtimes, the folders of mcpm, the clock, the secret store, the keyring, the registry, \
              recorded workloads, and DNS and certificates in the container of a running one. The exit code is 1 if \
              workloads cannot run.",

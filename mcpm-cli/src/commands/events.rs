@@ -22,8 +22,8 @@ pub(crate) fn command() -> Command {
     Command::new("events").about("Show starts, exits, restarts and denials of workloads").defer(|command| {
         let names = Arg::new(NAMES).value_name("NAME").action(ArgAction::Append);
         command
-            .arg(names.help("Names of the workloads; all if there is none"))
-            .arg(logs::follow("Go on with events that happen from now on"))
+            .arg(names.help("Names of the workloads; by default, all workloads"))
+            .arg(logs::follow("Continue with new events as they happen"))
             .arg(output::arg(&[TEXT, JSON]).help("Output format; JSON has a line for each event"))
     })
 }

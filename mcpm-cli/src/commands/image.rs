@@ -71,7 +71,7 @@ pub(crate) fn command() -> Command {
                 .arg(images("Names or ids of the images"))
                 .arg(output::arg(&[TEXT, JSON])),
             Command::new("prune")
-                .about("Remove images without a name, and what is left of removed and interrupted ones")
+                .about("Remove images without a name, and leftovers of removed images and interrupted pulls")
                 .arg(
                     Arg::new(ALL)
                         .long(ALL)

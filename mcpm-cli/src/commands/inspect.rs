@@ -17,7 +17,7 @@ use crate::{
 
 pub(crate) fn command() -> Command {
     Command::new("inspect")
-        .about("Show what a server says of itself, and how fast it responds")
+        .about("Show what a server says about itself, and how fast it responds")
         .defer(|command| server_args::add(command).arg(output::arg(&[TEXT, JSON])))
 }
 

@@ -41,11 +41,10 @@ pub(crate) fn command() -> Command {
             .value_name("GROUP")
             .help("Only workloads of this group")
             .add(completion::groups());
-        let watch = Arg::new(WATCH)
-            .long(WATCH)
-            .short('w')
-            .action(ArgAction::SetTrue)
-            .help("Go on with changes: a terminal is redrawn, elsewhere each changed workload is a line");
+        let watch =
+            Arg::new(WATCH).long(WATCH).short('w').action(ArgAction::SetTrue).help(
+                "Keep watching: redraw the list on a terminal, or print a line for each change elsewhere",
+            );
         command.arg(group).arg(watch).arg(output::arg(&[TEXT, JSON, MCP_JSON]))
     })
 }
@@ -82,7 +81,7 @@ fn of_group(mut all: Vec<WorkloadInfo>, group: Option<&String>) -> Vec<WorkloadI
 /// Shows changes until a signal arrives.
 async fn watch(workloads: &Workloads, group: Option<&String>, form: &str) -> Result<ExitCode> {
     if form == MCP_JSON {
-        let message = "`--watch` has no effect on the configuration of clients";
+        let message = "`--watch` cannot be used with `--output mcp-json`";
         return Err(Error::new(ErrorKind::InvalidOption, message));
     }
     let draws = form == TEXT && io::stdout().is_terminal();

@@ -36,7 +36,7 @@ pub(crate) fn command() -> Command {
                     .value_parser(whole_number(u64::MAX))
                     .help("Number of lines to show from the end"),
             )
-            .arg(since("Show only what was written since then"))
+            .arg(since("Show only output that was written since this time"))
             .arg(
                 Arg::new(TIMESTAMPS)
                     .long(TIMESTAMPS)
@@ -50,7 +50,9 @@ pub(crate) fn command() -> Command {
                     .action(ArgAction::SetTrue)
                     .requires(FOLLOW)
                     .conflicts_with_all([TAIL, SINCE])
-                    .help("Show the messages that a stdio server sends from now on; they are not kept"),
+                    .help(
+                        "Show the messages that a stdio server sends from now on; mcpm does not store them",
+                    ),
             )
             .arg(
                 Arg::new(PROXY)

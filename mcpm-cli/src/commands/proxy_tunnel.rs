@@ -42,7 +42,7 @@ pub(crate) fn command() -> Command {
                     .value_name("PROVIDER")
                     .required(true)
                     .value_parser(PossibleValuesParser::new(PROVIDERS))
-                    .help("What holds the tunnel: OpenSSH's client, ngrok's agent, or any command"),
+                    .help("Program that opens the tunnel: OpenSSH's client, ngrok's agent, or any command"),
             )
             .arg(
                 Arg::new(ARGS)

@@ -46,7 +46,8 @@ pub(crate) fn search_command() -> Command {
     let word = Arg::new(WORD).value_name("WORD").required(true).action(ArgAction::Append);
     let command = Command::new("search").about("List the servers of the registry that contain all words");
     with_options(command).arg(word.help(
-        "Words of names, descriptions, tags and tools; a registry API searches names only, for the longest word",
+        "Words to find in names, descriptions, tags and tools; a registry API searches names only, for the \
+         longest word",
     ))
 }
 

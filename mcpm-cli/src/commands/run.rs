@@ -72,7 +72,7 @@ pub(crate) fn command() -> Command {
                 .value_name("CLIENT")
                 .action(ArgAction::Append)
                 .add(completion::clients())
-                .help("MCP client to enter the workload into; `mcpm client status` shows all");
+                .help("MCP client to add the workload to; `mcpm client status` shows all");
             let command = args::add::<WorkloadOptions>(command).arg(plan).arg(client);
             let more = "Forms, examples and all options: mcpm run --help";
             command.arg(output::arg(&[TEXT, JSON])).after_help(more).after_long_help("")

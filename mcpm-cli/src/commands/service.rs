@@ -32,11 +32,11 @@ pub(crate) fn command() -> Command {
         .about("Start workloads with the machine")
         .long_about(
             "Start workloads with the machine\n\n\
-             Installs a service of the user, for systemd on Linux and launchd on macOS. It starts the workloads that ran \
-             when the machine or their supervisor was ended (`mcpm start --interrupted`); those that were stopped with \
-             `mcpm stop` stay stopped. On Linux, `loginctl enable-linger` lets it start before the user logs in. \
-             Secrets must be readable without a prompt: keep them in the keyring, or keep the password of the encrypted \
-             file in it (`mcpm secret provider --password-in-keyring`).",
+             Installs a user service, for systemd on Linux and launchd on macOS. It starts the workloads that \
+             were running when the machine or their supervisor stopped (`mcpm start --interrupted`); those that were \
+             stopped with `mcpm stop` stay stopped. On Linux, `loginctl enable-linger` lets the service start before \
+             the user logs in. Secrets must be readable without a prompt: keep them in the keyring, or keep the \
+             password of the encrypted file in the keyring (`mcpm secret provider --password-in-keyring`).",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -63,7 +63,7 @@ pub(crate) fn command() -> Command {
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let (verb, matches) = matches.subcommand().unwrap_or(("status", matches));
     let program = env::current_exe()
-        .map_err(|error| Error::new(ErrorKind::Io, "cannot find the program of mcpm").source(error))?;
+        .map_err(|error| Error::new(ErrorKind::Io, "cannot find the mcpm program").source(error))?;
     let text = manager::file(&program, &variables());
     if verb == "install" && matches.get_flag(PRINT) {
         output::write(text.as_bytes())?;

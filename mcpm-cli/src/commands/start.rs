@@ -29,7 +29,7 @@ pub(crate) fn start_command() -> Command {
         let interrupted = Arg::new(INTERRUPTED)
             .long(INTERRUPTED)
             .action(ArgAction::SetTrue)
-            .help("All workloads that ran when the machine or their supervisor was ended");
+            .help("All workloads that were running when the machine or their supervisor stopped");
         arguments(command).arg(interrupted).mut_group(workload_args::WHICH, |which| which.arg(INTERRUPTED))
     })
 }

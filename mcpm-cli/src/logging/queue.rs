@@ -64,7 +64,7 @@ fn run(receiver: &Receiver<Entry>, lost: &AtomicU64, write: impl Fn(&[u8])) {
         let gap = lost.swap(0, Ordering::Relaxed);
         if gap > 0 {
             write(
-                format!("{gap} lines of the log are lost, because they could not be written in time\n")
+                format!("{gap} lines of the log were lost, because they could not be written in time\n")
                     .as_bytes(),
             );
         }

@@ -287,7 +287,7 @@ impl Import<'_> {
     }
 
     fn variable(&self, name: &str) -> Refusal<&str> {
-        let missing = || format!("it refers to the environment variable `{name}`, which is not set");
+        let missing = || format!("it refers to the variable `{name}`, which is not set");
         self.variables.get(name).ok_or_else(missing)
     }
 }

@@ -69,21 +69,18 @@ fn entries_of_users_become_options() {
         ),
         (
             json!({ "url": "https://x/mcp", "headers": { "A": "${input:key}" } }),
-            Err("it refers to `input:key`"),
+            Err("it refers to the variable `input:key`"),
         ),
         (json!({ "command": "npx", "args": ["x"], "disabled": true }), Err("it is disabled")),
         (json!({ "command": "npx", "args": ["x"], "cwd": "/x" }), Err("its field `cwd`")),
-        (
-            json!({ "command": "/bin/mcpm", "args": ["proxy", "stdio", "x"] }),
-            Err("a command of mcpm already"),
-        ),
+        (json!({ "command": "/bin/mcpm", "args": ["proxy", "stdio", "x"] }), Err("it already starts mcpm")),
         (json!({}), Err("neither a command nor a URL")),
         (
             json!({ "command": "npx", "args": ["x"], "excludeTools": ["delete"] }),
             Err("its field `excludeTools`"),
         ),
         (json!({ "command": "npx", "args": ["x"], "autoApprove": [] }), Ok("server npx://x|name my-server")),
-        (json!({ "command": "npx", "args": ["x", "--port", 8080] }), Err("an argument that is not a text")),
+        (json!({ "command": "npx", "args": ["x", "--port", 8080] }), Err("an argument that is not a string")),
         (json!({ "command": "npx", "args": ["-p", "a", "-p", "b", "c"] }), Err("several packages")),
         (json!({ "command": "npx", "args": ["x", "Bearer ${TOKEN}"] }), Err("a variable in an argument")),
         (json!({ "url": "https://x/mcp?a=${TOKEN}" }), Err("a variable in an argument or a URL")),
@@ -102,7 +99,7 @@ fn entries_of_users_become_options() {
             Ok("secret my-server/A,target=A|server image:y|name my-server"),
         ),
         (json!({ "command": "docker", "args": ["run", "-v", "data:/data", "x"] }), Err("a named volume")),
-        (json!({ "command": "docker", "args": ["run", "-uroot:pw", "x"] }), Err("nothing like `-u` of")),
+        (json!({ "command": "docker", "args": ["run", "-uroot:pw", "x"] }), Err("no equivalent of `-u` in")),
     ] {
         fs::write(&file, json!({ "mcpServers": { "My Server": entry } }).to_string()).unwrap();
         let candidates = clients.import_candidates("cursor", None).unwrap();

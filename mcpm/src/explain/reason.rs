@@ -91,7 +91,8 @@ reasons! {
         TokenMalformed = "auth.token_malformed",
             "send an access token of the issuer; opaque tokens require an introspection endpoint in option `oidc_introspection_url`";
         /// The token is not an access token but, for example, an ID token.
-        NotAnAccessToken = "auth.not_an_access_token", "send the access token that was issued with it";
+        NotAnAccessToken = "auth.not_an_access_token",
+            "send the access token that was issued together with this token";
         /// The token is sender-constrained (bound to a key), which is not supported.
         TokenBound = "auth.token_bound",
             "request a bearer token from the issuer, without DPoP and client certificates";
@@ -153,7 +154,7 @@ reasons! {
         NoMemory = "limit.memory", "send a smaller body, request less data, or try again later";
     }
     "outgoing" {
-        /// The remote server requires a login, and there is none, or it has ended.
+        /// The remote server requires a login, and no login exists, or the login is no longer valid.
         LoginRequired = "outgoing.login_required", "log in with `mcpm login NAME`, or restart the proxy in a terminal";
         /// The login to the remote server has expired, and the authorization server cannot be reached to renew it.
         TokenNotRenewed = "outgoing.not_renewed", "wait until the authorization server can be reached";
@@ -182,7 +183,7 @@ reasons! {
     "reach" {
         /// The path is not an MCP endpoint, so tool filters and policies cannot be applied.
         NotAnEndpoint = "reach.not_an_endpoint",
-            "if it is the MCP endpoint, set its path in the target URI";
+            "if the path is that of the MCP endpoint, set it in the target URI";
         /// The request contains no MCP message, so tool filters and policies cannot be applied.
         NoMessage = "reach.no_message", "post a JSON-RPC message";
     }
@@ -218,10 +219,10 @@ reasons! {
             "get a new token, or compare its kind, issuer and audience with what the endpoint accepts";
         /// The token endpoint does not issue a token for the server, or not for this caller.
         ExchangeRefused = "exchange.refused",
-            "configure the endpoint to allow it for options `token_exchange_audience` and `token_exchange_scopes`";
+            "configure the endpoint to allow the exchange for options `token_exchange_audience` and `token_exchange_scopes`";
         /// The token endpoint does not allow the proxy to exchange tokens.
         ExchangeClientRefused = "exchange.client_refused",
-            "configure the endpoint to allow it for option `token_exchange_client_id`, and check the secret";
+            "configure the endpoint to allow the exchange for option `token_exchange_client_id`, and check the secret";
         /// The token exchange returned no token that could be sent to the server.
         ExchangeUnusableToken = "exchange.unusable_token", "configure the endpoint to return a bearer token";
         /// The token endpoint cannot be reached.

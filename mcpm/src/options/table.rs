@@ -19,10 +19,12 @@ options! {
         /// Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL
         ///
         /// A name without a tag is looked up in the registry, which supplies transport, permissions and environment; if
-        /// it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which one is meant.
-        /// An image is run as it is. For a package, a container image is built, and also for a path that begins with
-        /// `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or a folder with a
-        /// `pyproject.toml`, `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a remote server that is proxied as a workload.
+        /// the registry does not have the name, it is taken as the name of an image. Use `registry:NAME` or
+        /// `image:IMAGE` to select one of the two.
+        /// An image is run as it is. A container image is built for a package, and for a path that begins with `./`,
+        /// `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`,
+        /// `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a remote server that is proxied as
+        /// a workload.
         server: Option<String> [
             place: ArgumentPosition::Positional, placeholder: Some("SERVER_OR_IMAGE_OR_PROTOCOL"),
             required: Required::Unless("from_config"),
@@ -184,7 +186,7 @@ options! {
     section "Workload and container" for (run) {
         /// Base image for packages (`uvx://`, `npx://`, `go://`)
         runtime_image: Option<String> [placeholder: Some("IMAGE")];
-        /// Extra package to install in the builder and runtime stages
+        /// Extra distribution package to install in the builder and runtime stages of the image
         runtime_add_package: Vec<String> [placeholder: Some("PACKAGE")];
         /// Path prefix prepended to SSE endpoint URLs
         endpoint_prefix: Option<String> [placeholder: Some("PREFIX")];
@@ -365,8 +367,8 @@ options! {
         token_exchange_client_id: Option<String> [placeholder: Some("ID")];
         /// Client secret for token exchange
         ///
-        /// Takes precedence over the environment variable, as the file does. Not for production: other users
-        /// of the machine may see it in the process list.
+        /// Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not for
+        /// production: other users of the machine may see it in the process list.
         token_exchange_client_secret: Option<Secret> [
             env: Some("MCPM_TOKEN_EXCHANGE_CLIENT_SECRET"), conflicts_with: &["token_exchange_client_secret_file"],
         ];
