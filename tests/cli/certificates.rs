@@ -149,7 +149,9 @@ fn a_bundle_alone_is_no_error_and_one_that_cannot_be_used_is_refused_first() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let registry = format!("https://{closed}/registry.json");
     let named = ["run", "far", "--registry", &registry];
-    for (file, cause) in [("missing.pem", "No such file"), ("empty.pem", "there is none in PEM form")] {
+    for (file, cause) in
+        [("missing.pem", "No such file"), ("empty.pem", "it contains no certificate in PEM form")]
+    {
         let bundle = ["--mcpm-ca-bundle", file];
         for args in [
             &run[..],

@@ -215,7 +215,7 @@ fn a_secret_goes_before_a_file_and_a_run_in_the_foreground_gets_it_too() {
     let options = ["--name", &name, "--secret", "token,target=TOKEN", "--env-file", "file.env"];
     let plan = home.run(&[&["run", IMAGE, "--plan"][..], &options].concat()).succeeded();
     let shown = "TOKEN from `token`, delivered through the engine's environment \
-                 (visible to whoever may inspect the container)  (given)";
+                 (visible to everyone who may inspect the container)  (given)";
     assert!(plan.stdout.contains(shown) && !plan.stdout.contains("environment file"), "{}", plan.stdout);
     let mut running = super::support::Program::start(
         &mut home.mcpm(&[&["run", IMAGE, "--foreground"][..], &options].concat()),

@@ -52,7 +52,9 @@ fn certificates_that_cannot_be_read_are_refused_before_anything_starts() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("empty.pem");
     std::fs::write(&empty, "no certificate").unwrap();
-    for (path, said) in [(folder.path().join("missing.pem"), "missing.pem"), (empty, "there is none")] {
+    for (path, said) in
+        [(folder.path().join("missing.pem"), "missing.pem"), (empty, "it contains no certificate")]
+    {
         let proxy = Proxy::builder("p", "http://127.0.0.1:9/mcp").otel_endpoint("https://collector.example");
         let error = proxy.mcpm_ca_bundle(path).build().unwrap_err();
         assert!(error.to_string().contains(said), "{error}");

@@ -28,7 +28,7 @@ pub(crate) fn command() -> Command {
     Command::new("logs").about("Show the output of a server").defer(|command| {
         command
             .arg(workload_args::name_arg())
-            .arg(follow("Follow until the workload is stopped or fails, over restarts"))
+            .arg(follow("Follow the output, across restarts, until the workload is stopped or fails"))
             .arg(
                 Arg::new(TAIL)
                     .long(TAIL)
@@ -50,9 +50,7 @@ pub(crate) fn command() -> Command {
                     .action(ArgAction::SetTrue)
                     .requires(FOLLOW)
                     .conflicts_with_all([TAIL, SINCE])
-                    .help(
-                        "Show the messages that a stdio server sends from now on; mcpm does not store them",
-                    ),
+                    .help("Show the messages that a stdio server sends from now on; mcpm does not keep them"),
             )
             .arg(
                 Arg::new(PROXY)

@@ -73,7 +73,7 @@ fn provider() -> Command {
                 .long(PASSWORD_IN_KEYRING)
                 .action(ArgAction::SetTrue)
                 .requires(PROVIDER)
-                .help("For `encrypted`: save the password in the keyring after it was entered"),
+                .help("For `encrypted`: save the password in the keyring after it is entered"),
         )
         .arg(Arg::new(COMMAND).value_name("PROGRAM").last(true).num_args(1..).requires(PROVIDER).help(
             "For `command`: the program that prints a secret; `{name}` is replaced by the secret's name",

@@ -348,7 +348,7 @@ fn a_file_that_was_changed_meanwhile_is_left_as_it_is() {
     let read = ConfigFile::read(&file).unwrap();
     fs::write(&file, "{\"a\": 1}").unwrap();
     for error in [read.write("{\"b\": 1}", false).unwrap_err(), read.delete().unwrap_err()] {
-        assert!(error.to_string().contains("was changed by another program meanwhile"), "{error}");
+        assert!(error.to_string().contains("was changed by another program in the meantime"), "{error}");
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), "{\"a\": 1}");
     let missing = user.file("zed");

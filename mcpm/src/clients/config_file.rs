@@ -117,7 +117,7 @@ impl ConfigFile {
 
     fn failed(&self, what: &str, error: io::Error) -> Error {
         if error.kind() == io::ErrorKind::AlreadyExists {
-            let message = format!("`{}` was changed by another program meanwhile", self.path.display());
+            let message = format!("`{}` was changed by another program in the meantime", self.path.display());
             return Error::new(ErrorKind::Io, message).hint("the file was left as it is; try again");
         }
         file_error(what, &self.path, error)

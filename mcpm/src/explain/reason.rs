@@ -171,7 +171,7 @@ reasons! {
         PkceMissing = "outgoing.pkce_missing", "ask the operator of the authorization server to support PKCE with S256";
         /// The authorization server does not issue tokens for a scope that the login requested.
         ScopeDenied = "outgoing.scope_denied",
-            "check `remote_auth_scopes`, and log in again: scopes that the remote server asked for are not requested any more";
+            "check `remote_auth_scopes`, and log in again: the new login does not request the scopes that the remote server asked for";
         /// The remote server rejects the token, even after it was renewed.
         TokenRejected = "outgoing.token_rejected", "check the account and its permissions on the remote server, and log in again";
     }

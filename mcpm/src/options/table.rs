@@ -1,4 +1,4 @@
-//! The table of options: every option, declared once, in the order of the requirement.
+//! The table of options: every option, declared once, in the order of the help.
 //!
 //! A row is a name, a slot (`Option` one value, `Vec` many, `List` many and comma-separated), a type, the default as a
 //! user would type it, and settings of [`OptionSpec`](super::OptionSpec). All options of a section may need a Cargo
@@ -46,7 +46,7 @@ options! {
         transport: Option<Transport> [
             common: true, computed_default: Some("from the registry entry, otherwise detected"),
         ];
-        /// Proxy mode of a stdio server; `sse` is deprecated and will be removed
+        /// Transport that the proxy of a stdio server offers; `sse` is deprecated and will be removed
         proxy_mode: Option<ProxyMode> = "streamable-http";
     }
     section "Proxy" for (proxy) {
@@ -234,12 +234,12 @@ options! {
         config: Vec<KeyValue> [addition: true];
         /// Rebuild the package's image with the newest version that its name refers to
         rebuild: Option<bool> = "false" [addition: true, conflicts_with: &["offline"]];
-        /// Do not access the network to get the image; it must be present locally
+        /// Do not access the network to get the image, which must be present locally
         offline: Option<bool> = "false" [addition: true];
         /// When a server that has exited is started again
         ///
         /// The delay before a restart grows, and after 10 restarts in a row the workload fails. In the foreground, the
-        /// default is `no`. `mcpm start --interrupted` starts no workload with `no`.
+        /// default is `no`. `mcpm start --interrupted` does not start workloads whose value is `no`.
         restart: Option<RestartMode> = "always" [addition: true];
         /// How long a server may take to become ready, such as `90s` or `5m`
         start_timeout: Option<Duration> = "60s" [addition: true];

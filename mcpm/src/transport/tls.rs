@@ -118,7 +118,7 @@ fn read_bundle(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
         CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let found = found.map_err(|error| invalid_bundle(path, &error.to_string()))?;
     if found.is_empty() {
-        return Err(invalid_bundle(path, "there is none in PEM form"));
+        return Err(invalid_bundle(path, "it contains no certificate in PEM form"));
     }
     let mut roots = RootCertStore::empty();
     for certificate in &found {

@@ -104,7 +104,7 @@ impl Plan {
             (None, Some(_)) => {
                 let how = match &self.build {
                     Some(build) => format!("built first, from `{}`", build.bases.join("`, `")),
-                    None => "pulled first; ports and transport may change then".to_owned(),
+                    None => "pulled first, which may change the ports and the transport".to_owned(),
                 };
                 rows.push(row("image id", how, ""));
                 if self.build.as_ref().is_some_and(|build| build.bases.iter().any(|base| base == HOST_IMAGE))
@@ -128,7 +128,7 @@ impl Plan {
         if let Some(incoming) = &spec.proxy.incoming {
             let sources = [&incoming.issuer, &incoming.jwks_url, &incoming.introspection_url];
             let source = sources.into_iter().flatten().next().map_or("nobody", String::as_str);
-            rows.push(row("callers", format!("with a token of {source}"), "incoming"));
+            rows.push(row("callers", format!("with a token from {source}"), "incoming"));
         }
         if let Some(exchange) = &spec.proxy.exchange {
             let whose = exchange.audience.as_ref().map(|audience| format!(" for `{audience}`"));
@@ -175,7 +175,7 @@ impl Plan {
         }
         rows.extend(container.into_iter().flat_map(|container| confinement(spec, container)));
         for name in &self.questions {
-            rows.push(row("asked for", name.clone(), ""));
+            rows.push(row("prompted for", name.clone(), ""));
         }
         if let Some(engine) = &self.engine {
             let place = format!("{} {} at {}", engine.name, engine.version, engine.endpoint);

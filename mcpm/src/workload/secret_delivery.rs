@@ -26,7 +26,7 @@ use crate::{
 
 /// How a plan describes a variable.
 pub(super) const VIA_ENGINE: &str =
-    "delivered through the engine's environment (visible to whoever may inspect the container)";
+    "delivered through the engine's environment (visible to everyone who may inspect the container)";
 /// How a plan describes a variable of an isolated server.
 pub(super) const VIA_SHIM: &str = "handed to the server by the shim (not visible in the engine)";
 /// How a plan describes a file.
