@@ -171,7 +171,8 @@ reasons! {
         PkceMissing = "outgoing.pkce_missing", "ask the operator of the authorization server to support PKCE with S256";
         /// The authorization server does not issue tokens for a scope that the login requested.
         ScopeDenied = "outgoing.scope_denied",
-            "check `remote_auth_scopes`, and log in again: the new login does not request the scopes that the remote server asked for";
+            "check `remote_auth_scopes`, and log in again: the new login does not request the scopes \
+             that the remote server asked for";
         /// The remote server rejects the token, even after it was renewed.
         TokenRejected = "outgoing.token_rejected", "check the account and its permissions on the remote server, and log in again";
     }
@@ -219,7 +220,8 @@ reasons! {
             "get a new token, or compare its kind, issuer and audience with what the endpoint accepts";
         /// The token endpoint does not issue a token for the server, or not for this caller.
         ExchangeRefused = "exchange.refused",
-            "configure the endpoint to allow the exchange for options `token_exchange_audience` and `token_exchange_scopes`";
+            "configure the endpoint to allow the exchange for options `token_exchange_audience` and \
+             `token_exchange_scopes`";
         /// The token endpoint does not allow the proxy to exchange tokens.
         ExchangeClientRefused = "exchange.client_refused",
             "configure the endpoint to allow the exchange for option `token_exchange_client_id`, and check the secret";

@@ -297,7 +297,9 @@ mod tests {
         }
         let unknown = parse(&schema(), &["town=a"]).expect_err("it is unknown");
         assert!(
-            unknown.message().starts_with("the tool has no argument `town`; its arguments are `city`, `days`"),
+            unknown
+                .message()
+                .starts_with("the tool has no argument `town`; its arguments are `city`, `days`"),
             "{unknown}"
         );
         let none = parse(&JsonObject::new(), &["a=1"]).expect_err("it is unknown");
