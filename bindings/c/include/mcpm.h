@@ -8,11 +8,11 @@
  *
  * - Strings are UTF-8 and end with a NUL byte. Arguments are copied. The documentation of a returned string says how
  *   long it is valid, or how it is freed.
- * - `MCPM_OWNED` marks what is freed: the program frees a result that has the mark, also one that is written through a
- *   pointer or passed to a callback, once, with the `_free` function of its type (`mcpm_string_free` for a string). A
- *   `_free` function accepts null. Results without the mark are not freed.
- * - `MCPM_MUST_USE` marks the functions whose result must not be ignored: those that return something to free, and
- *   those that return a status, except those that only end something.
+ * - `MCPM_OWNED` marks results that the program frees, also those that are written through a pointer or passed to a
+ *   callback: once, with the `_free` function of their type (`mcpm_string_free` for a string). A `_free` function accepts
+ *   null. Results without the mark are not freed.
+ * - `MCPM_MUST_USE` marks the functions whose result must not be ignored: functions that return a result to free, and
+ *   functions that return a status, except those that only stop or close something.
  * - A builder, and a prompt while its callbacks are set, is used by one thread at a time; a builder is for one start. All
  *   other handles may be used by several threads at a time, until one of them frees it.
  * - A setter returns nothing. A builder records the first invalid value (null, not UTF-8, not valid for the option),
@@ -23,9 +23,9 @@
  *   form with `_async` sets it when it returns, which may be after its callback, so the callback needs its own variable.
  * - Results are written through pointers, and only on success.
  * - A function that waits blocks its thread; it returns `MCPM_STATUS_NOT_HERE` on a thread of mcpm, which is one that
- *   runs a callback. Its form with `_async` returns at once and calls back once, on a thread of mcpm.
- * - User data is passed to callbacks as it is. mcpm calls them on several threads, so what it points to must be
- *   thread-safe. A callback must not throw, and must not call `longjmp`.
+ *   runs a callback. Its form with `_async` returns at once, and calls its callback once, on a thread of mcpm.
+ * - User data is passed to callbacks as it is. mcpm calls callbacks on several threads, so the data that the
+ *   pointer leads to must be thread-safe. A callback must not throw, and must not call `longjmp`.
  * - A panic of the library does not reach C; the call returns `MCPM_STATUS_INTERNAL`.
  */
 
@@ -37,7 +37,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** What the caller frees; the compiler does not check it. */
+/** Marks a result that the caller frees; the compiler does not check this. */
 #define MCPM_OWNED
 
 /** @def MCPM_MUST_USE
@@ -257,9 +257,9 @@ typedef enum {
 /**
  * A connection to a server from this process, which needs no port.
  *
- * It transports JSON-RPC messages in both directions. Requests pass the whole proxy, as if they came from a port:
- * authentication, tool filters, policies and the audit log apply. It ends when the workload or proxy stops, and when the
- * server has lost the session and cannot continue it.
+ * It transports JSON-RPC messages in both directions. Requests pass through all layers of the proxy, as if they had
+ * arrived at its port: authentication, tool filters, policies and the audit log apply. The connection ends when the
+ * workload or proxy stops, or when the server has lost the session and cannot continue it.
  */
 typedef struct mcpm_connection mcpm_connection;
 
@@ -304,13 +304,13 @@ typedef struct mcpm_record mcpm_record;
 typedef struct mcpm_record_list mcpm_record_list;
 
 /**
- * The callbacks that prompt the user for what only the user can supply, such as a login to a remote server. All
- * are optional.
+ * The callbacks that prompt the user for input that only the user can supply, such as a login to a remote server. All
+ * callbacks are optional.
  *
- * The callbacks may block until the user has answered. mcpm calls them on threads of its own, several at a time
- * if it needs several answers, and from any thread: the callbacks and the user data must be thread-safe. They
- * must not throw, call `longjmp`, or call a function of mcpm that starts, stops or checks something or shuts
- * down; such a call returns `MCPM_STATUS_NOT_HERE`.
+ * The callbacks may block until the user has answered. mcpm calls them on threads of its own, several at a time if it
+ * needs several answers, and from any thread: the callbacks and the user data must be thread-safe. They must not
+ * throw, call `longjmp`, or call a function of mcpm that blocks, such as one that starts, stops or checks a workload
+ * or proxy, or `mcpm_shutdown`; such a call returns `MCPM_STATUS_NOT_HERE`.
  *
  * `question`, `login`, `answer` and the strings of `login` are valid only during the call; copy what must last
  * longer. Strings that are put into `answer` are copied.
@@ -341,8 +341,8 @@ typedef struct mcpm_workload_builder mcpm_workload_builder;
 typedef void (*mcpm_on_end)(void *user_data, MCPM_OWNED mcpm_error *error);
 
 /**
- * Receives a message. `message` must be freed with `mcpm_string_free`, and is null after the end of the connection;
- * `error` is null if there is none, and must be freed otherwise.
+ * Receives a message. `message` must be freed with `mcpm_string_free`, and is null after the end of the connection.
+ * `error` is null on success, and must be freed otherwise.
  *
  * It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
  * that block; they return `MCPM_STATUS_NOT_HERE` there.
@@ -355,7 +355,8 @@ typedef void (*mcpm_on_message)(void *user_data, MCPM_OWNED char *message, MCPM_
 typedef void (*mcpm_free_user_data)(void *user_data);
 
 /**
- * Prompts for text or an approval, and puts it into `answer`; without that, the user cannot be prompted.
+ * Prompts for a text or an approval, and puts the user's reply into `answer`. If `answer` stays unset, the user counts
+ * as not available for prompts.
  */
 typedef void (*mcpm_ask_question)(void *user_data, const char *question, mcpm_prompt_answer *answer);
 
@@ -388,8 +389,8 @@ typedef void (*mcpm_on_checked)(void *user_data, MCPM_OWNED char *remark, MCPM_O
  * Receives an event. `event` is valid only during the call; its values, which the kind names, are read with
  * `mcpm_record_get`.
  *
- * It is called on threads of mcpm, for one event of a workload after another. It may block; a receiver that is more
- * than 256 events behind loses the oldest. It must not call functions that block.
+ * mcpm calls it on its own threads, for one event of a workload at a time. It may block; a receiver that is more than
+ * 256 events behind loses the oldest events. It must not call functions that block.
  */
 typedef void (*mcpm_on_event)(void *user_data, mcpm_event_kind kind, const mcpm_record *event);
 
@@ -422,9 +423,9 @@ typedef void (*mcpm_on_record_list)(void *user_data,
                                     MCPM_OWNED mcpm_error *error);
 
 /**
- * Receives a part of a server's output, which is valid only during the call; returns whether to go on.
- * `mcpm_workloads_logs` calls it on the calling thread, `mcpm_workloads_logs_async` on threads of mcpm, for one part after
- * another; it must not call functions that block there.
+ * Receives a part of a server's output, which is valid only during the call, and returns whether to continue.
+ * `mcpm_workloads_logs` calls it on the calling thread. `mcpm_workloads_logs_async` calls it on threads of mcpm, for
+ * one part at a time; there, it must not call functions that block.
  */
 typedef bool (*mcpm_on_output)(void *user_data, mcpm_log_stream stream, const uint8_t *bytes, size_t length);
 
@@ -433,7 +434,7 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Sends one JSON-RPC message, and waits while the server is behind. Responses are received with
+ * Sends one JSON-RPC message, and blocks while the server cannot receive more. Responses are received with
  * `mcpm_connection_receive`.
  */
 MCPM_MUST_USE
@@ -442,8 +443,8 @@ mcpm_status mcpm_connection_send(const mcpm_connection *connection,
                                  MCPM_OWNED mcpm_error **error);
 
 /**
- * Sends one JSON-RPC message, and calls `on_end` once it is sent; messages are sent in the order of the calls only if
- * each waits for the end of the one before. It cannot be cancelled.
+ * Sends one JSON-RPC message, and calls `on_end` once the message is sent. Messages are sent in the order of the calls
+ * only if each call is made after the previous one has ended. Sending cannot be cancelled.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_connection_send_async(const mcpm_connection *connection,
@@ -462,8 +463,8 @@ mcpm_status mcpm_connection_receive(const mcpm_connection *connection,
                                     MCPM_OWNED mcpm_error **error);
 
 /**
- * Waits for the next JSON-RPC message from the server, and calls `on_message` with it. If it is cancelled, no message
- * is lost.
+ * Waits for the next JSON-RPC message from the server, and calls `on_message` with it. If the wait is cancelled, no
+ * message is lost.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_connection_receive_async(const mcpm_connection *connection,
@@ -473,15 +474,15 @@ mcpm_status mcpm_connection_receive_async(const mcpm_connection *connection,
                                           MCPM_OWNED mcpm_error **error);
 
 /**
- * Ends a connection, also for threads that wait for a message. Missing responses are waited for up to 2 s and can still
- * be received. The handle must still be freed.
+ * Ends a connection, also for threads that wait for a message. mcpm waits up to 2 s for missing responses, which can
+ * still be received. The handle must still be freed.
  */
 mcpm_status mcpm_connection_close(const mcpm_connection *connection,
                                   MCPM_OWNED mcpm_error **error);
 
 /**
- * Ends a connection as `mcpm_connection_close` does, but returns at once, and calls `on_end` when it has ended. It cannot
- * be cancelled.
+ * Ends a connection as `mcpm_connection_close` does, but returns at once, and calls `on_end` when the connection has
+ * ended. Closing cannot be cancelled.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_connection_close_async(const mcpm_connection *connection,
@@ -506,14 +507,14 @@ mcpm_status mcpm_error_status(const mcpm_error *error);
 const char *mcpm_error_message(const mcpm_error *error);
 
 /**
- * Returns what to do next, which the message contains, too; valid as long as the error. Returns null if that is not
- * known, and for a null pointer.
+ * Returns the next step for the user, which the message contains, too; valid as long as the error. Returns null if no
+ * next step is known, and for a null pointer.
  */
 const char *mcpm_error_hint(const mcpm_error *error);
 
 /**
- * Returns what the call was about, such as the file for the name `path`; valid as long as the error. Returns null if
- * the error has no value of this name, and for a null pointer.
+ * Returns an input of the failed call by its name, such as the file for the name `path`; valid as long as the error.
+ * Returns null if the error has no value of this name, and for a null pointer.
  */
 const char *mcpm_error_context(const mcpm_error *error,
                                const char *name);
@@ -541,7 +542,7 @@ mcpm_status mcpm_explain(const char *id,
                          MCPM_OWNED mcpm_error **error);
 
 /**
- * Explains a reason, or one of the last denials of a proxy, by its id.
+ * Explains a reason, or a recent denial of a proxy, by its id.
  *
  * On success, `explanation` is set; free it with `mcpm_explanation_free`.
  */
@@ -608,18 +609,18 @@ bool mcpm_explanation_input(const mcpm_explanation *explanation,
 void mcpm_explanation_free(MCPM_OWNED mcpm_explanation *explanation);
 
 /**
- * Cancels an operation, which then ends with `MCPM_STATUS_INTERRUPTED`; what it has started is rolled back. Does nothing
- * if it has ended. Null is allowed.
+ * Cancels an operation, which then ends with `MCPM_STATUS_INTERRUPTED`; everything that it has started is rolled back.
+ * Does nothing if the operation has ended. Null is allowed.
  */
 void mcpm_operation_cancel(const mcpm_operation *operation);
 
 /**
- * Frees an operation, which is not cancelled by that; null is allowed.
+ * Frees an operation without cancelling it; null is allowed.
  */
 void mcpm_operation_free(MCPM_OWNED mcpm_operation *operation);
 
 /**
- * Frees a prompt; null is allowed. Builders, workloads and proxies that have it keep it until they end.
+ * Frees a prompt; null is allowed. Builders, workloads and proxies that use the prompt keep it until they end.
  */
 void mcpm_user_prompt_free(MCPM_OWNED mcpm_user_prompt *prompt);
 
@@ -640,21 +641,24 @@ MCPM_FREED_BY(mcpm_user_prompt_free);
 void mcpm_user_prompt_ask_secret(mcpm_user_prompt *prompt, mcpm_ask_question callback);
 
 /**
- * Sets the callback that prompts for text that may be echoed; by default the one for text that is not.
+ * Sets the callback that prompts for text that may be echoed. By default, mcpm calls the callback for text that is not
+ * echoed.
  */
-void mcpm_user_prompt_ask_text(mcpm_user_prompt *prompt, mcpm_ask_question callback);
+void mcpm_user_prompt_ask_text(mcpm_user_prompt *prompt,
+                               mcpm_ask_question callback);
 
 /**
- * Sets the callback that asks the user to allow access to this machine, such as a mount that a registry entry requests;
- * the question names the access. It answers with `mcpm_prompt_answer_approval`; without an answer, the access is denied.
- * By default, the callback for text that may be echoed is called, and `yes` is the answer that allows it.
+ * Sets the callback that asks the user to allow access to this machine, such as a mount that a registry entry
+ * requests; the question names the access. It answers with `mcpm_prompt_answer_approval`; without an answer, the
+ * access is denied. By default, the callback for text that may be echoed is called, and `yes` is the answer that
+ * allows it.
  */
 void mcpm_user_prompt_approve(mcpm_user_prompt *prompt,
                               mcpm_ask_question callback);
 
 /**
- * Sets the callback that asks the user to log in to a remote server, and returns once the user knows: the login
- * itself goes on in the browser, which the callback opens. It needs no answer, except if it fails.
+ * Sets the callback that asks the user to log in to a remote server. The callback opens the browser and returns once
+ * the user is informed; the login itself continues in the browser. It sets an answer only if it fails.
  */
 void mcpm_user_prompt_show_login(mcpm_user_prompt *prompt,
                                  mcpm_ask_login callback);
@@ -662,14 +666,14 @@ void mcpm_user_prompt_show_login(mcpm_user_prompt *prompt,
 /**
  * Sets the callback that asks for the URL to which a login has redirected, for a browser on another machine.
  *
- * It is called after the login was shown, and again after a URL that is not the one of this login. An answer that
- * comes after the login has ended is ignored; return no later than the login's timeout.
+ * It is called after the login was shown, and again if the user entered a URL that does not belong to this login. An
+ * answer that comes after the login has ended is ignored; return no later than the login's timeout.
  */
 void mcpm_user_prompt_ask_redirect(mcpm_user_prompt *prompt,
                                    mcpm_ask_login callback);
 
 /**
- * Answers with a text, which is copied.
+ * Answers with a text. The text is copied.
  */
 void mcpm_prompt_answer_text(mcpm_prompt_answer *answer, const char *text);
 
@@ -679,13 +683,13 @@ void mcpm_prompt_answer_text(mcpm_prompt_answer *answer, const char *text);
 void mcpm_prompt_answer_approval(mcpm_prompt_answer *answer, bool allowed);
 
 /**
- * Answers that the user has cancelled, which ends what the answer is needed for with `MCPM_STATUS_INTERRUPTED`.
+ * Answers that the user has cancelled. The operation that needs the answer ends with `MCPM_STATUS_INTERRUPTED`.
  */
 void mcpm_prompt_answer_cancel(mcpm_prompt_answer *answer);
 
 /**
- * Answers that the callback failed, which ends what the answer is needed for with `MCPM_STATUS_IO`. The message
- * is copied; null is allowed.
+ * Answers that the callback failed. The operation that needs the answer ends with `MCPM_STATUS_IO`. The message is
+ * copied; null is allowed.
  */
 void mcpm_prompt_answer_fail(mcpm_prompt_answer *answer,
                              const char *message);
@@ -696,14 +700,13 @@ void mcpm_prompt_answer_fail(mcpm_prompt_answer *answer,
 const char *mcpm_login_prompt_server(const mcpm_login_prompt *login);
 
 /**
- * Returns the URL to open in a browser. It is for the user alone; it does not belong into logs. Null returns
- * null.
+ * Returns the URL to open in a browser. Only the user may see this URL: do not write it to logs. Null returns null.
  */
 const char *mcpm_login_prompt_url(const mcpm_login_prompt *login);
 
 /**
- * Returns whether the page redirects the browser to this machine. If the browser is on another one, that fails,
- * and the URL of the redirect can be asked for.
+ * Returns whether the page redirects the browser to this machine. If the browser runs on another machine, the redirect
+ * fails, and the callback for the URL of the redirect can ask for that URL.
  */
 bool mcpm_login_prompt_has_redirect(const mcpm_login_prompt *login);
 
@@ -713,8 +716,8 @@ bool mcpm_login_prompt_has_redirect(const mcpm_login_prompt *login);
 const char *mcpm_login_prompt_device_url(const mcpm_login_prompt *login);
 
 /**
- * Returns the code to enter on another device; null if the authorization server allows no login there. A page
- * that is opened without entering it shows it, to be compared.
+ * Returns the code to enter on another device; null if the authorization server allows no login there. If the user
+ * opens the page without entering the code, the page shows it, so that the user can compare both.
  */
 const char *mcpm_login_prompt_device_code(const mcpm_login_prompt *login);
 
@@ -746,14 +749,14 @@ MCPM_FREED_BY(mcpm_proxy_builder_free);
 void mcpm_proxy_builder_set(mcpm_proxy_builder *builder, const char *name, const char *value);
 
 /**
- * Sets the prompt, which prompts the user, for example to log in to a remote server, at the start and later. The
- * caller keeps its own, which must still be freed.
+ * Sets the prompt that asks the user at the start and later, for example to log in to a remote server. The caller must
+ * still free `prompt`.
  */
 void mcpm_proxy_builder_user_prompt(mcpm_proxy_builder *builder,
                                     const mcpm_user_prompt *prompt);
 
 /**
- * Sets whether the proxy has no port: only `mcpm_proxy_connect` reaches the server then.
+ * Sets whether the proxy opens no port. Without a port, only `mcpm_proxy_connect` can connect to the server.
  */
 void mcpm_proxy_builder_in_process_only(mcpm_proxy_builder *builder, bool value);
 
@@ -801,8 +804,8 @@ const char *mcpm_proxy_warning(const mcpm_proxy *proxy,
                                size_t number);
 
 /**
- * Checks with one MCP exchange whether the target is an MCP server. Starting does not check this, because the
- * target need not be up then.
+ * Checks with one MCP exchange whether the target is an MCP server. A start does not check this, because the target
+ * may be started later.
  *
  * `remark` may be null. Otherwise it is set to a remark about a server that passes, for example that it requires a
  * login, and must be freed with `mcpm_string_free`; it is set to null if there is none.
@@ -829,7 +832,8 @@ mcpm_status mcpm_proxy_check_async(const mcpm_proxy *proxy,
  * Connects to the server from this process, without a port. Free the connection with `mcpm_connection_free`.
  *
  * `bearer_token` is the access token of the caller if the proxy authenticates callers; it may be null. `transport` is
- * the transport of the server, `streamable-http` or `sse`; if it is null, the URL of the target tells it.
+ * the transport of the server, `streamable-http` or `sse`; if it is null, the URL of the target determines the
+ * transport.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_proxy_connect(const mcpm_proxy *proxy,
@@ -854,8 +858,8 @@ mcpm_status mcpm_proxy_status(const mcpm_proxy *proxy,
 mcpm_status mcpm_proxy_stop(mcpm_proxy *proxy, MCPM_OWNED mcpm_error **error);
 
 /**
- * Stops a proxy as `mcpm_proxy_stop` does, but returns at once, and calls `on_end` when it has stopped. It cannot be
- * cancelled.
+ * Stops a proxy as `mcpm_proxy_stop` does, but returns at once, and calls `on_end` when it has stopped. Stopping
+ * cannot be cancelled.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_proxy_stop_async(mcpm_proxy *proxy,
@@ -907,11 +911,12 @@ void mcpm_record_list_free(MCPM_OWNED mcpm_record_list *list);
  * Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL.
  *
  * A name without a tag is looked up in the registry, which supplies transport, permissions and
- * environment; if it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which
- * one is meant. An image is run as it is. For a package, a container image is built, and also for a
- * path that begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or
- * a folder with a `pyproject.toml`, `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A
- * URL is a remote server that is proxied as a workload.
+ * environment; if the registry does not have the name, it is taken as the name of an image. Use
+ * `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as it is. A container
+ * image is built for a package, and for a path that begins with `./`, `../` or `/`: a script
+ * (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`, `package.json` or
+ * `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a remote server that is proxied as a
+ * workload.
  */
 void mcpm_workload_builder_server(mcpm_workload_builder *builder, const char *value);
 
@@ -951,7 +956,7 @@ void mcpm_workload_builder_label(mcpm_workload_builder *builder, const char *val
 void mcpm_workload_builder_transport(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Proxy mode of a stdio server; `sse` is deprecated and will be removed.
+ * Transport that the proxy of a stdio server offers; `sse` is deprecated and will be removed.
  *
  * One of `streamable-http`, `sse`.
  *
@@ -1164,7 +1169,7 @@ void mcpm_workload_builder_mcpm_ca_bundle(mcpm_workload_builder *builder, const 
 void mcpm_workload_builder_runtime_image(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Extra package to install in the builder and runtime stages.
+ * Extra distribution package to install in the builder and runtime stages of the image.
  */
 void mcpm_workload_builder_runtime_add_package(mcpm_workload_builder *builder, const char *value);
 
@@ -1263,7 +1268,7 @@ void mcpm_workload_builder_config(mcpm_workload_builder *builder, const char *va
 void mcpm_workload_builder_rebuild(mcpm_workload_builder *builder, bool value);
 
 /**
- * Do not access the network to get the image; it must be present locally.
+ * Do not access the network to get the image, which must be present locally.
  *
  * Default: `false`.
  */
@@ -1273,7 +1278,8 @@ void mcpm_workload_builder_offline(mcpm_workload_builder *builder, bool value);
  * When a server that has exited is started again.
  *
  * The delay before a restart grows, and after 10 restarts in a row the workload fails. In the
- * foreground, the default is `no`. `mcpm start --interrupted` starts no workload with `no`.
+ * foreground, the default is `no`. `mcpm start --interrupted` does not start workloads whose value is
+ * `no`.
  *
  * One of `no`, `on-failure`, `always`.
  *
@@ -1516,8 +1522,8 @@ void mcpm_workload_builder_token_exchange_client_id(mcpm_workload_builder *build
 /**
  * Client secret for token exchange.
  *
- * Takes precedence over the environment variable, as the file does. Not for production: other users of
- * the machine may see it in the process list.
+ * Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
+ * for production: other users of the machine may see it in the process list.
  */
 void mcpm_workload_builder_token_exchange_client_secret(mcpm_workload_builder *builder, const char *value);
 
@@ -1949,8 +1955,8 @@ void mcpm_proxy_builder_token_exchange_client_id(mcpm_proxy_builder *builder, co
 /**
  * Client secret for token exchange.
  *
- * Takes precedence over the environment variable, as the file does. Not for production: other users of
- * the machine may see it in the process list.
+ * Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
+ * for production: other users of the machine may see it in the process list.
  */
 void mcpm_proxy_builder_token_exchange_client_secret(mcpm_proxy_builder *builder, const char *value);
 
@@ -2105,16 +2111,17 @@ MCPM_FREED_BY(mcpm_workload_builder_free);
 void mcpm_workload_builder_set(mcpm_workload_builder *builder, const char *name, const char *value);
 
 /**
- * Sets the prompt, which prompts the user, for example to log in to a remote server, at the start and later. The
- * caller keeps its own, which must still be freed.
+ * Sets the prompt that asks the user at the start and later, for example to log in to a remote server. The caller must
+ * still free `prompt`.
  */
 void mcpm_workload_builder_user_prompt(mcpm_workload_builder *builder,
                                        const mcpm_user_prompt *prompt);
 
 /**
- * Sets whether the proxy has no port: only `mcpm_workload_connect` reaches the server then.
+ * Sets whether the proxy opens no port. Without a port, only `mcpm_workload_connect` can connect to the server.
  */
-void mcpm_workload_builder_in_process_only(mcpm_workload_builder *builder, bool value);
+void mcpm_workload_builder_in_process_only(mcpm_workload_builder *builder,
+                                           bool value);
 
 /**
  * Sets the callback for the events of the workload, from its start on. The last events before a shutdown may be lost.
@@ -2224,7 +2231,7 @@ mcpm_status mcpm_workload_wait_async(const mcpm_workload *workload,
                                      MCPM_OWNED mcpm_error **error);
 
 /**
- * Stops a workload and waits until it has stopped: the server is killed after this many seconds.
+ * Stops a workload and waits until it has stopped. A server that has not exited after `grace_seconds` is killed.
  *
  * The container and the record remain, so that `mcpm_workloads_start` and the command line can start the workload
  * again. Stopping twice is allowed. The handle must still be freed.
@@ -2234,7 +2241,7 @@ mcpm_status mcpm_workload_stop(mcpm_workload *workload,
                                MCPM_OWNED mcpm_error **error);
 
 /**
- * Stops a workload as `mcpm_workload_stop` does, but returns at once, and calls `on_end` when it has stopped. It
+ * Stops a workload as `mcpm_workload_stop` does, but returns at once, and calls `on_end` when it has stopped. Stopping
  * cannot be cancelled.
  */
 MCPM_MUST_USE
@@ -2253,8 +2260,8 @@ mcpm_status mcpm_workload_stop_async(mcpm_workload *workload,
 void mcpm_workload_free(MCPM_OWNED mcpm_workload *workload);
 
 /**
- * Returns the status of all recorded workloads, whichever process runs them, in the order of their names. The values are
- * those of `mcpm list --format json`. Free the list with `mcpm_record_list_free`.
+ * Returns the status of all recorded workloads, whichever process runs them, in the order of their names. The values
+ * are those of `mcpm list --output json`. Free the list with `mcpm_record_list_free`.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workloads_list(MCPM_OWNED mcpm_record_list **list,
@@ -2263,7 +2270,8 @@ mcpm_status mcpm_workloads_list(MCPM_OWNED mcpm_record_list **list,
 /**
  * Lists the workloads as `mcpm_workloads_list` does, but returns at once, and calls `on_list` with the list.
  *
- * `operation` may be null. Otherwise it is set to a handle that can cancel this; free it with `mcpm_operation_free`.
+ * `operation` may be null. Otherwise it is set to a handle that can cancel the operation; free it with
+ * `mcpm_operation_free`.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workloads_list_async(mcpm_on_record_list on_list,
@@ -2272,7 +2280,7 @@ mcpm_status mcpm_workloads_list_async(mcpm_on_record_list on_list,
                                       MCPM_OWNED mcpm_error **error);
 
 /**
- * Returns the status of one recorded workload. The values are those of `mcpm list --format json`. Free it with
+ * Returns the status of one recorded workload. The values are those of `mcpm list --output json`. Free it with
  * `mcpm_record_free`.
  */
 MCPM_MUST_USE
@@ -2283,7 +2291,8 @@ mcpm_status mcpm_workloads_info(const char *name,
 /**
  * Returns the status as `mcpm_workloads_info` does, but returns at once, and calls `on_info` with it.
  *
- * `operation` may be null. Otherwise it is set to a handle that can cancel this; free it with `mcpm_operation_free`.
+ * `operation` may be null. Otherwise it is set to a handle that can cancel the operation; free it with
+ * `mcpm_operation_free`.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workloads_info_async(const char *name,
@@ -2293,11 +2302,13 @@ mcpm_status mcpm_workloads_info_async(const char *name,
                                       MCPM_OWNED mcpm_error **error);
 
 /**
- * Starts a workload again, with the options on its record, and waits until clients can connect. What a process that was
- * killed has left running is stopped first. Returns `MCPM_STATUS_NAME_TAKEN` if the workload is running.
+ * Starts a workload again, with its recorded options, and waits until clients can connect. If a killed process of mcpm
+ * has left the container running, the container is stopped first. Returns `MCPM_STATUS_NAME_TAKEN` if the workload is
+ * running.
  *
  * `builder` may be null. Otherwise its prompt, its callback for events, and whether it opens no port are used; it must
- * have no options. It must still be freed. On success, `workload` is set to a handle; free it with `mcpm_workload_free`.
+ * have no options. It must still be freed. On success, `workload` is set to a handle; free it with
+ * `mcpm_workload_free`.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workloads_start(const char *name,
@@ -2306,8 +2317,8 @@ mcpm_status mcpm_workloads_start(const char *name,
                                  MCPM_OWNED mcpm_error **error);
 
 /**
- * Starts a workload as `mcpm_workloads_start` does, but returns at once, and calls `on_started` when clients can connect
- * or the start has failed.
+ * Starts a workload as `mcpm_workloads_start` does, but returns at once, and calls `on_started` when clients can
+ * connect or the start has failed.
  *
  * `operation` may be null. Otherwise it is set to a handle that can cancel the start; free it with
  * `mcpm_operation_free`.
@@ -2321,8 +2332,8 @@ mcpm_status mcpm_workloads_start_async(const char *name,
                                        MCPM_OWNED mcpm_error **error);
 
 /**
- * Stops a workload, whichever process runs it: the server is killed after this many seconds. Does nothing if it has
- * stopped already.
+ * Stops a workload, whichever process runs it. A server that has not exited after `grace_seconds` is killed. Does
+ * nothing if it has stopped already.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workloads_stop(const char *name,
@@ -2330,8 +2341,8 @@ mcpm_status mcpm_workloads_stop(const char *name,
                                 MCPM_OWNED mcpm_error **error);
 
 /**
- * Stops a workload as `mcpm_workloads_stop` does, but returns at once, and calls `on_end` when it has stopped. It cannot be
- * cancelled.
+ * Stops a workload as `mcpm_workloads_stop` does, but returns at once, and calls `on_end` when it has stopped.
+ * Stopping cannot be cancelled.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workloads_stop_async(const char *name,
@@ -2349,8 +2360,8 @@ mcpm_status mcpm_workloads_remove(const char *name,
                                   MCPM_OWNED mcpm_error **error);
 
 /**
- * Removes a workload as `mcpm_workloads_remove` does, but returns at once, and calls `on_end` when it is removed. It cannot
- * be cancelled.
+ * Removes a workload as `mcpm_workloads_remove` does, but returns at once, and calls `on_end` when it is removed.
+ * Removing cannot be cancelled.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workloads_remove_async(const char *name,
@@ -2372,10 +2383,11 @@ mcpm_status mcpm_workloads_logs(const char *name,
                                 MCPM_OWNED mcpm_error **error);
 
 /**
- * Reads the output as `mcpm_workloads_logs` does, but returns at once. Calls `on_output` for each part, and `on_end` at the
- * end, both with `user_data`.
+ * Reads the output as `mcpm_workloads_logs` does, but returns at once. Calls `on_output` for each part, and `on_end`
+ * at the end, both with `user_data`.
  *
- * `operation` may be null. Otherwise it is set to a handle that can cancel reading; free it with `mcpm_operation_free`.
+ * `operation` may be null. Otherwise it is set to a handle that can cancel reading; free it with
+ * `mcpm_operation_free`.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workloads_logs_async(const char *name,
@@ -2388,7 +2400,7 @@ mcpm_status mcpm_workloads_logs_async(const char *name,
                                       MCPM_OWNED mcpm_error **error);
 
 /**
- * Writes the options of a workload to a file for the option `from-config`. Secrets are left out.
+ * Writes the options of a workload to a file for the option `from-config`. Secrets are omitted.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workloads_export_to(const char *name,
@@ -2396,11 +2408,11 @@ mcpm_status mcpm_workloads_export_to(const char *name,
                                      MCPM_OWNED mcpm_error **error);
 
 /**
- * Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are visible
- * after the next start.
+ * Accepts the current ignore files of a folder that servers could write to. Files that are no longer ignored are
+ * visible to servers after their next start.
  *
- * `changed` may be null. Otherwise it is set to a list of the ignore files whose text has changed, each a record with the
- * value `path`; free it with `mcpm_record_list_free`.
+ * `changed` may be null. Otherwise it is set to a list of the ignore files whose text has changed, each of them a
+ * record with the value `path`; free it with `mcpm_record_list_free`.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workloads_accept_ignore_files(const char *folder,

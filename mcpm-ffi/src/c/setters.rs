@@ -8,11 +8,12 @@ use super::{ProxyBuilder, WorkloadBuilder, builder};
 /// Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL.
 ///
 /// A name without a tag is looked up in the registry, which supplies transport, permissions and
-/// environment; if it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which
-/// one is meant. An image is run as it is. For a package, a container image is built, and also for a
-/// path that begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or
-/// a folder with a `pyproject.toml`, `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A
-/// URL is a remote server that is proxied as a workload.
+/// environment; if the registry does not have the name, it is taken as the name of an image. Use
+/// `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as it is. A container
+/// image is built for a package, and for a path that begins with `./`, `../` or `/`: a script
+/// (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`, `package.json` or
+/// `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a remote server that is proxied as a
+/// workload.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_server(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -64,7 +65,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_transport(builder: *mut WorkloadB
     unsafe { builder::set_text(builder, "transport", value) }
 }
 
-/// Proxy mode of a stdio server; `sse` is deprecated and will be removed.
+/// Transport that the proxy of a stdio server offers; `sse` is deprecated and will be removed.
 ///
 /// One of `streamable-http`, `sse`.
 ///
@@ -333,7 +334,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_runtime_image(builder: *mut Workl
     unsafe { builder::set_text(builder, "runtime_image", value) }
 }
 
-/// Extra package to install in the builder and runtime stages.
+/// Extra distribution package to install in the builder and runtime stages of the image.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_runtime_add_package(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -460,7 +461,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_rebuild(builder: *mut WorkloadBui
     unsafe { builder::set(builder, |options| { options.rebuild = Some(value); Ok(()) }) }
 }
 
-/// Do not access the network to get the image; it must be present locally.
+/// Do not access the network to get the image, which must be present locally.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -472,7 +473,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_offline(builder: *mut WorkloadBui
 /// When a server that has exited is started again.
 ///
 /// The delay before a restart grows, and after 10 restarts in a row the workload fails. In the
-/// foreground, the default is `no`. `mcpm start --interrupted` starts no workload with `no`.
+/// foreground, the default is `no`. `mcpm start --interrupted` does not start workloads whose value is
+/// `no`.
 ///
 /// One of `no`, `on-failure`, `always`.
 ///
@@ -789,8 +791,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_id(builder:
 
 /// Client secret for token exchange.
 ///
-/// Takes precedence over the environment variable, as the file does. Not for production: other users of
-/// the machine may see it in the process list.
+/// Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
+/// for production: other users of the machine may see it in the process list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1348,8 +1350,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_id(builder: *m
 
 /// Client secret for token exchange.
 ///
-/// Takes precedence over the environment variable, as the file does. Not for production: other users of
-/// the machine may see it in the process list.
+/// Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
+/// for production: other users of the machine may see it in the process list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_secret(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.

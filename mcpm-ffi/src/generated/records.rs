@@ -1,16 +1,17 @@
 // Generated from the option table by tests/generated.rs; do not edit.
 
-/// What is asked of a workload; what is left out is not given.
+/// The options of a workload; options that are left out are unset.
 #[uniffi::remote(Record)]
 pub struct WorkloadOptions {
     /// Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL.
     ///
     /// A name without a tag is looked up in the registry, which supplies transport, permissions and
-    /// environment; if it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which
-    /// one is meant. An image is run as it is. For a package, a container image is built, and also for a
-    /// path that begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or
-    /// a folder with a `pyproject.toml`, `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A
-    /// URL is a remote server that is proxied as a workload.
+    /// environment; if the registry does not have the name, it is taken as the name of an image. Use
+    /// `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as it is. A container
+    /// image is built for a package, and for a path that begins with `./`, `../` or `/`: a script
+    /// (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`, `package.json` or
+    /// `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a remote server that is proxied as a
+    /// workload.
     #[uniffi(default)]
     pub server: Option<String>,
     /// Arguments passed to the MCP server.
@@ -38,7 +39,7 @@ pub struct WorkloadOptions {
     /// Default: from the registry entry, otherwise detected.
     #[uniffi(default)]
     pub transport: Option<Transport>,
-    /// Proxy mode of a stdio server; `sse` is deprecated and will be removed.
+    /// Transport that the proxy of a stdio server offers; `sse` is deprecated and will be removed.
     ///
     /// One of `streamable-http`, `sse`.
     ///
@@ -195,7 +196,7 @@ pub struct WorkloadOptions {
     /// Base image for packages (`uvx://`, `npx://`, `go://`).
     #[uniffi(default)]
     pub runtime_image: Option<String>,
-    /// Extra package to install in the builder and runtime stages.
+    /// Extra distribution package to install in the builder and runtime stages of the image.
     #[uniffi(default)]
     pub runtime_add_package: Vec<String>,
     /// Path prefix prepended to SSE endpoint URLs.
@@ -266,7 +267,7 @@ pub struct WorkloadOptions {
     /// Default: `false`.
     #[uniffi(default)]
     pub rebuild: Option<bool>,
-    /// Do not access the network to get the image; it must be present locally.
+    /// Do not access the network to get the image, which must be present locally.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -274,7 +275,8 @@ pub struct WorkloadOptions {
     /// When a server that has exited is started again.
     ///
     /// The delay before a restart grows, and after 10 restarts in a row the workload fails. In the
-    /// foreground, the default is `no`. `mcpm start --interrupted` starts no workload with `no`.
+    /// foreground, the default is `no`. `mcpm start --interrupted` does not start workloads whose value is
+    /// `no`.
     ///
     /// One of `no`, `on-failure`, `always`.
     ///
@@ -443,8 +445,8 @@ pub struct WorkloadOptions {
     pub token_exchange_client_id: Option<String>,
     /// Client secret for token exchange.
     ///
-    /// Takes precedence over the environment variable, as the file does. Not for production: other users of
-    /// the machine may see it in the process list.
+    /// Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
+    /// for production: other users of the machine may see it in the process list.
     #[uniffi(default)]
     pub token_exchange_client_secret: Option<Secret>,
     /// File with the client secret for token exchange.
@@ -535,7 +537,7 @@ pub struct WorkloadOptions {
     pub otel_protocol: Option<OtlpProtocol>,
 }
 
-/// What is asked of a proxy; what is left out is not given.
+/// The options of a proxy; options that are left out are unset.
 #[uniffi::remote(Record)]
 pub struct ProxyOptions {
     /// Name of the MCP server, for messages and logs.
@@ -751,8 +753,8 @@ pub struct ProxyOptions {
     pub token_exchange_client_id: Option<String>,
     /// Client secret for token exchange.
     ///
-    /// Takes precedence over the environment variable, as the file does. Not for production: other users of
-    /// the machine may see it in the process list.
+    /// Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
+    /// for production: other users of the machine may see it in the process list.
     #[uniffi(default)]
     pub token_exchange_client_secret: Option<Secret>,
     /// File with the client secret for token exchange.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         transport: _native.Transport | Literal["sse", "streamable-http", "stdio"]
         """Transport mode of the server."""
         proxy_mode: _native.ProxyMode | Literal["streamable-http", "sse"]
-        """Proxy mode of a stdio server; `sse` is deprecated and will be removed."""
+        """Transport that the proxy of a stdio server offers; `sse` is deprecated and will be removed."""
         host: str
         """IP or hostname the HTTP proxy listens on."""
         proxy_port: int
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
         runtime_image: str
         """Base image for packages (`uvx://`, `npx://`, `go://`)."""
         runtime_add_package: Iterable[str]
-        """Extra package to install in the builder and runtime stages."""
+        """Extra distribution package to install in the builder and runtime stages of the image."""
         endpoint_prefix: str
         """Path prefix prepended to SSE endpoint URLs."""
         trust_proxy_headers: bool
@@ -116,7 +116,7 @@ if TYPE_CHECKING:
         rebuild: bool
         """Rebuild the package's image with the newest version that its name refers to."""
         offline: bool
-        """Do not access the network to get the image; it must be present locally."""
+        """Do not access the network to get the image, which must be present locally."""
         restart: _native.RestartMode | Literal["no", "on-failure", "always"]
         """When a server that has exited is started again."""
         start_timeout: timedelta | float

@@ -670,14 +670,14 @@ fileprivate struct FfiConverterDuration: FfiConverterRustBuffer {
 /**
  * A connection to a server from this process, which needs no port.
  *
- * It transports JSON-RPC messages in both directions. Requests pass the whole proxy, as if they came from a port:
- * authentication, tool filters, policies and the audit log apply. It ends when the workload or proxy stops, and when
- * the server has lost the session and cannot continue it.
+ * It transports JSON-RPC messages in both directions. Requests pass through all layers of the proxy, as if they had
+ * arrived at its port: authentication, tool filters, policies and the audit log apply. The connection ends when the
+ * workload or proxy stops, or when the server has lost the session and cannot continue it.
  */
 public protocol ConnectionProtocol: AnyObject, Sendable {
     
     /**
-     * Ends the connection. Missing responses are waited for up to 2 s and can still be received.
+     * Ends the connection. mcpm waits up to 2 s for missing responses, which can still be received.
      */
     func close() async throws 
     
@@ -696,9 +696,9 @@ public protocol ConnectionProtocol: AnyObject, Sendable {
 /**
  * A connection to a server from this process, which needs no port.
  *
- * It transports JSON-RPC messages in both directions. Requests pass the whole proxy, as if they came from a port:
- * authentication, tool filters, policies and the audit log apply. It ends when the workload or proxy stops, and when
- * the server has lost the session and cannot continue it.
+ * It transports JSON-RPC messages in both directions. Requests pass through all layers of the proxy, as if they had
+ * arrived at its port: authentication, tool filters, policies and the audit log apply. The connection ends when the
+ * workload or proxy stops, or when the server has lost the session and cannot continue it.
  */
 open class Connection: ConnectionProtocol, @unchecked Sendable {
     fileprivate let handle: UInt64
@@ -754,7 +754,7 @@ open class Connection: ConnectionProtocol, @unchecked Sendable {
 
     
     /**
-     * Ends the connection. Missing responses are waited for up to 2 s and can still be received.
+     * Ends the connection. mcpm waits up to 2 s for missing responses, which can still be received.
      */
 open func close()async throws   {
     return
@@ -1162,16 +1162,16 @@ public func FfiConverterTypeLogReader_lower(_ value: LogReader) -> UInt64 {
 public protocol ProxyProtocol: AnyObject, Sendable {
     
     /**
-     * Checks with one MCP exchange whether the target is an MCP server, and returns a remark about one that
-     * passes, for example that it requires a login. Starting does not check this, because the target need not be
-     * up then.
+     * Checks with one MCP exchange whether the target is an MCP server, and returns a remark about a server that
+     * passes, for example that it requires a login. A start does not check this, because the target may be started
+     * later.
      */
     func check() async throws  -> String?
     
     /**
-     * Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
-     * access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if
-     * its URL does not end in `/sse` although it uses SSE.
+     * Connects to the server from this process, without a port. Requests pass through all layers of the proxy;
+     * `bearer_token` is the access token of the caller, if the proxy authenticates callers. `transport` is the
+     * transport of the server, if its URL does not end in `/sse` although it uses SSE.
      */
     func connect(bearerToken: Secret?, transport: ProxyMode?) async throws  -> Connection
     
@@ -1266,10 +1266,10 @@ open class Proxy: ProxyProtocol, @unchecked Sendable {
     /**
      * Starts a proxy and returns once clients can connect.
      *
-     * `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
-     * nobody can be prompted.
+     * `prompt` prompts the user at the start and later, for example to log in to a remote server; without it, the user
+     * cannot be prompted.
      *
-     * With `in_process_only`, the proxy has no port: only `connect` reaches the server.
+     * With `in_process_only`, the proxy opens no port: only `connect` can connect to the server.
      */
 public static func start(options: ProxyOptions, prompt: UserPrompt? = nil, inProcessOnly: Bool = false)async throws  -> Proxy  {
     return
@@ -1290,9 +1290,9 @@ public static func start(options: ProxyOptions, prompt: UserPrompt? = nil, inPro
 
     
     /**
-     * Checks with one MCP exchange whether the target is an MCP server, and returns a remark about one that
-     * passes, for example that it requires a login. Starting does not check this, because the target need not be
-     * up then.
+     * Checks with one MCP exchange whether the target is an MCP server, and returns a remark about a server that
+     * passes, for example that it requires a login. A start does not check this, because the target may be started
+     * later.
      */
 open func check()async throws  -> String?  {
     return
@@ -1312,9 +1312,9 @@ open func check()async throws  -> String?  {
 }
     
     /**
-     * Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
-     * access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if
-     * its URL does not end in `/sse` although it uses SSE.
+     * Connects to the server from this process, without a port. Requests pass through all layers of the proxy;
+     * `bearer_token` is the access token of the caller, if the proxy authenticates callers. `transport` is the
+     * transport of the server, if its URL does not end in `/sse` although it uses SSE.
      */
 open func connect(bearerToken: Secret? = nil, transport: ProxyMode? = nil)async throws  -> Connection  {
     return
@@ -1466,12 +1466,13 @@ public func FfiConverterTypeProxy_lower(_ value: Proxy) -> UInt64 {
 
 
 /**
- * Prompts the user for what only the user can supply. Implement it, and pass it to the start of a workload or
- * proxy.
+ * Prompts the user for input that only the user can supply. Implement this interface, and pass the implementation to
+ * the start of a workload or proxy.
  *
- * The methods may block until the user has answered: mcpm calls them on threads of their own, several at a time
- * if it needs several answers. An error that one raises fails what the answer is needed for;
- * `McpmError.Interrupted` says that the user has cancelled. A prompt is kept as long as what was started with it.
+ * The methods may block until the user has answered: mcpm calls them on threads of their own, several at a time if it
+ * needs several answers. If a method raises an error, the operation that needs the answer fails;
+ * `McpmError.Interrupted` means that the user has cancelled. A prompt is kept as long as the workload or proxy that
+ * was started with it.
  */
 public protocol UserPrompt: AnyObject, Sendable {
     
@@ -1493,8 +1494,8 @@ public protocol UserPrompt: AnyObject, Sendable {
     func approve(question: String) throws  -> Bool
     
     /**
-     * Asks the user to log in to a remote server, and returns once the user knows: the login itself goes on in
-     * the browser. The program opens the browser. The default fails with `McpmError.LoginRequired`.
+     * Asks the user to log in to a remote server, and returns once the user is informed. The implementation opens the
+     * browser, in which the login continues. The default fails with `McpmError.LoginRequired`.
      */
     func showLogin(login: LoginPrompt) throws 
     
@@ -1502,19 +1503,20 @@ public protocol UserPrompt: AnyObject, Sendable {
      * Asks for the URL to which a login has redirected, for a browser on another machine; none if the user cannot
      * be asked, which is the default.
      *
-     * It is called after `show_login`, and again after a URL that is not the one of this login. An answer that
-     * comes after the login has ended is ignored; return no later than the login's timeout.
+     * It is called after `show_login`, and again if the user entered a URL that does not belong to this login. An
+     * answer that comes after the login has ended is ignored; return no later than the login's timeout.
      */
     func askRedirect(login: LoginPrompt) throws  -> String?
     
 }
 /**
- * Prompts the user for what only the user can supply. Implement it, and pass it to the start of a workload or
- * proxy.
+ * Prompts the user for input that only the user can supply. Implement this interface, and pass the implementation to
+ * the start of a workload or proxy.
  *
- * The methods may block until the user has answered: mcpm calls them on threads of their own, several at a time
- * if it needs several answers. An error that one raises fails what the answer is needed for;
- * `McpmError.Interrupted` says that the user has cancelled. A prompt is kept as long as what was started with it.
+ * The methods may block until the user has answered: mcpm calls them on threads of their own, several at a time if it
+ * needs several answers. If a method raises an error, the operation that needs the answer fails;
+ * `McpmError.Interrupted` means that the user has cancelled. A prompt is kept as long as the workload or proxy that
+ * was started with it.
  */
 open class UserPromptImpl: UserPrompt, @unchecked Sendable {
     fileprivate let handle: UInt64
@@ -1611,8 +1613,8 @@ open func approve(question: String)throws  -> Bool  {
 }
     
     /**
-     * Asks the user to log in to a remote server, and returns once the user knows: the login itself goes on in
-     * the browser. The program opens the browser. The default fails with `McpmError.LoginRequired`.
+     * Asks the user to log in to a remote server, and returns once the user is informed. The implementation opens the
+     * browser, in which the login continues. The default fails with `McpmError.LoginRequired`.
      */
 open func showLogin(login: LoginPrompt)throws   {try rustCallWithError(FfiConverterTypeMcpmError_lift) {
         uniffiCallStatus in
@@ -1627,8 +1629,8 @@ open func showLogin(login: LoginPrompt)throws   {try rustCallWithError(FfiConver
      * Asks for the URL to which a login has redirected, for a browser on another machine; none if the user cannot
      * be asked, which is the default.
      *
-     * It is called after `show_login`, and again after a URL that is not the one of this login. An answer that
-     * comes after the login has ended is ignored; return no later than the login's timeout.
+     * It is called after `show_login`, and again if the user entered a URL that does not belong to this login. An
+     * answer that comes after the login has ended is ignored; return no later than the login's timeout.
      */
 open func askRedirect(login: LoginPrompt)throws  -> String?  {
     return try  FfiConverterOptionString.lift(try rustCallWithError(FfiConverterTypeMcpmError_lift) {
@@ -1881,8 +1883,8 @@ public func FfiConverterTypeUserPrompt_lower(_ value: UserPrompt) -> UInt64 {
 public protocol WorkloadProtocol: AnyObject, Sendable {
     
     /**
-     * Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
-     * access token of the caller, if the workload authenticates callers.
+     * Connects to the server from this process, without a port. Requests pass through all layers of the proxy;
+     * `bearer_token` is the access token of the caller, if the workload authenticates callers.
      */
     func connect(bearerToken: Secret?) async throws  -> Connection
     
@@ -1902,9 +1904,9 @@ public protocol WorkloadProtocol: AnyObject, Sendable {
     func status()  -> WorkloadStatus
     
     /**
-     * Stops the workload: the server is killed after `grace`. The container and the record remain, so that
-     * `Workloads.start` and the command line can start the workload again. Stopping twice is allowed; if the caller is
-     * cancelled, stopping continues.
+     * Stops the workload. A server that has not exited after `grace` is killed. The container and the record remain,
+     * so that `Workloads.start` and the command line can start the workload again. Stopping twice is allowed; if the
+     * caller is cancelled, stopping continues.
      */
     func stop(grace: TimeInterval) async throws 
     
@@ -1980,13 +1982,13 @@ open class Workload: WorkloadProtocol, @unchecked Sendable {
      * Starts a workload and returns once clients can connect. Its record and the engine are located by the
      * environment variables of this process, as by the command line.
      *
-     * `events` receives the events meanwhile, including those of the image pull. A start that is cancelled is
-     * rolled back; its name is free again when that is done.
+     * `events` receives the events from the beginning of the start, including those of the image pull. A start that is
+     * cancelled is rolled back; its name is free again after the rollback.
      *
-     * `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
-     * nobody can be prompted.
+     * `prompt` prompts the user at the start and later, for example to log in to a remote server; without it, the user
+     * cannot be prompted.
      *
-     * With `in_process_only`, the proxy has no port: only `connect` reaches the server.
+     * With `in_process_only`, the proxy opens no port: only `connect` can connect to the server.
      */
 public static func start(options: WorkloadOptions, events: Events? = nil, prompt: UserPrompt? = nil, inProcessOnly: Bool = false)async throws  -> Workload  {
     return
@@ -2007,8 +2009,8 @@ public static func start(options: WorkloadOptions, events: Events? = nil, prompt
 
     
     /**
-     * Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
-     * access token of the caller, if the workload authenticates callers.
+     * Connects to the server from this process, without a port. Requests pass through all layers of the proxy;
+     * `bearer_token` is the access token of the caller, if the workload authenticates callers.
      */
 open func connect(bearerToken: Secret? = nil)async throws  -> Connection  {
     return
@@ -2064,9 +2066,9 @@ open func status() -> WorkloadStatus  {
 }
     
     /**
-     * Stops the workload: the server is killed after `grace`. The container and the record remain, so that
-     * `Workloads.start` and the command line can start the workload again. Stopping twice is allowed; if the caller is
-     * cancelled, stopping continues.
+     * Stops the workload. A server that has not exited after `grace` is killed. The container and the record remain,
+     * so that `Workloads.start` and the command line can start the workload again. Stopping twice is allowed; if the
+     * caller is cancelled, stopping continues.
      */
 open func stop(grace: TimeInterval)async throws   {
     return
@@ -2175,13 +2177,13 @@ public func FfiConverterTypeWorkload_lower(_ value: Workload) -> UInt64 {
 public protocol WorkloadsProtocol: AnyObject, Sendable {
     
     /**
-     * Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are
-     * visible after the next start. Returns those whose text has changed.
+     * Accepts the current ignore files of a folder that servers could write to. Files that are no longer ignored are
+     * visible to servers after their next start. Returns the ignore files whose text has changed.
      */
     func acceptIgnoreFiles(folder: PathBuf) throws  -> [PathBuf]
     
     /**
-     * Writes the options of a workload to a file for `from_config`. Secrets are left out.
+     * Writes the options of a workload to a file for `from_config`. Secrets are omitted.
      */
     func exportTo(name: String, path: PathBuf) throws 
     
@@ -2191,14 +2193,14 @@ public protocol WorkloadsProtocol: AnyObject, Sendable {
     func info(name: String) async throws  -> WorkloadInfo
     
     /**
-     * Returns the status of all workloads in the order of their names. An engine that does not respond is part of the
-     * status.
+     * Returns the status of all workloads in the order of their names. If an engine does not respond, the status says
+     * so.
      */
     func list() async throws  -> [WorkloadInfo]
     
     /**
-     * Returns the output of a workload's server: the last `tail` lines or all, and with `follow` what it writes until
-     * it exits.
+     * Returns the output of a workload's server: the last `tail` lines or all, and with `follow` also the output that
+     * the server writes until it exits.
      */
     func logs(name: String, follow: Bool, tail: UInt64?) async throws  -> LogReader
     
@@ -2208,17 +2210,18 @@ public protocol WorkloadsProtocol: AnyObject, Sendable {
     func remove(name: String, grace: TimeInterval) async throws 
     
     /**
-     * Starts a workload again, with the options on its record, and returns once clients can connect. What a process that
-     * was killed has left running is stopped first. Fails with `NameTaken` if the workload is running.
+     * Starts a workload again, with its recorded options, and returns once clients can connect. If a killed process of
+     * mcpm has left the container running, the container is stopped first. Fails with `NameTaken` if the workload is
+     * running.
      *
-     * `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves the
-     * record as it is.
+     * `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves
+     * the record as it is.
      */
     func start(name: String, events: Events?, prompt: UserPrompt?, inProcessOnly: Bool) async throws  -> Workload
     
     /**
-     * Stops a workload, whichever process runs it: the server is killed after `grace`. Does nothing if it has stopped
-     * already. If the caller is cancelled, stopping continues.
+     * Stops a workload, whichever process runs it. A server that has not exited after `grace` is killed. Does nothing
+     * if it has stopped already. If the caller is cancelled, stopping continues.
      */
     func stop(name: String, grace: TimeInterval) async throws 
     
@@ -2292,8 +2295,8 @@ public convenience init() {
 
     
     /**
-     * Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are
-     * visible after the next start. Returns those whose text has changed.
+     * Accepts the current ignore files of a folder that servers could write to. Files that are no longer ignored are
+     * visible to servers after their next start. Returns the ignore files whose text has changed.
      */
 open func acceptIgnoreFiles(folder: PathBuf)throws  -> [PathBuf]  {
     return try  FfiConverterSequenceTypePathBuf.lift(try rustCallWithError(FfiConverterTypeMcpmError_lift) {
@@ -2306,7 +2309,7 @@ open func acceptIgnoreFiles(folder: PathBuf)throws  -> [PathBuf]  {
 }
     
     /**
-     * Writes the options of a workload to a file for `from_config`. Secrets are left out.
+     * Writes the options of a workload to a file for `from_config`. Secrets are omitted.
      */
 open func exportTo(name: String, path: PathBuf)throws   {try rustCallWithError(FfiConverterTypeMcpmError_lift) {
         uniffiCallStatus in
@@ -2339,8 +2342,8 @@ open func info(name: String)async throws  -> WorkloadInfo  {
 }
     
     /**
-     * Returns the status of all workloads in the order of their names. An engine that does not respond is part of the
-     * status.
+     * Returns the status of all workloads in the order of their names. If an engine does not respond, the status says
+     * so.
      */
 open func list()async throws  -> [WorkloadInfo]  {
     return
@@ -2360,8 +2363,8 @@ open func list()async throws  -> [WorkloadInfo]  {
 }
     
     /**
-     * Returns the output of a workload's server: the last `tail` lines or all, and with `follow` what it writes until
-     * it exits.
+     * Returns the output of a workload's server: the last `tail` lines or all, and with `follow` also the output that
+     * the server writes until it exits.
      */
 open func logs(name: String, follow: Bool = false, tail: UInt64? = nil)async throws  -> LogReader  {
     return
@@ -2401,11 +2404,12 @@ open func remove(name: String, grace: TimeInterval)async throws   {
 }
     
     /**
-     * Starts a workload again, with the options on its record, and returns once clients can connect. What a process that
-     * was killed has left running is stopped first. Fails with `NameTaken` if the workload is running.
+     * Starts a workload again, with its recorded options, and returns once clients can connect. If a killed process of
+     * mcpm has left the container running, the container is stopped first. Fails with `NameTaken` if the workload is
+     * running.
      *
-     * `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves the
-     * record as it is.
+     * `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves
+     * the record as it is.
      */
 open func start(name: String, events: Events? = nil, prompt: UserPrompt? = nil, inProcessOnly: Bool = false)async throws  -> Workload  {
     return
@@ -2425,8 +2429,8 @@ open func start(name: String, events: Events? = nil, prompt: UserPrompt? = nil, 
 }
     
     /**
-     * Stops a workload, whichever process runs it: the server is killed after `grace`. Does nothing if it has stopped
-     * already. If the caller is cancelled, stopping continues.
+     * Stops a workload, whichever process runs it. A server that has not exited after `grace` is killed. Does nothing
+     * if it has stopped already. If the caller is cancelled, stopping continues.
      */
 open func stop(name: String, grace: TimeInterval)async throws   {
     return
@@ -2561,7 +2565,8 @@ public struct DeviceLogin: Equatable, Hashable, CustomDebugStringConvertible, Cu
      */
     public var url: String
     /**
-     * The code to enter there. A page that is opened without entering it shows it, to be compared.
+     * The code to enter there. If the user opens the page without entering the code, the page shows it, so that the
+     * user can compare both.
      */
     public var code: String
 
@@ -2572,7 +2577,8 @@ public struct DeviceLogin: Equatable, Hashable, CustomDebugStringConvertible, Cu
          * The URL to open there.
          */url: String, 
         /**
-         * The code to enter there. A page that is opened without entering it shows it, to be compared.
+         * The code to enter there. If the user opens the page without entering the code, the page shows it, so that the
+         * user can compare both.
          */code: String) {
         self.url = url
         self.code = code
@@ -3088,7 +3094,7 @@ public func FfiConverterTypeLogChunk_lower(_ value: LogChunk) -> RustBuffer {
 
 
 /**
- * A login that the user is asked to make. Its text form omits the URL and the code, which are for the user alone.
+ * A login that the user is asked to make. Its text form omits the URL and the code, which only the user may see.
  */
 public struct LoginPrompt: Equatable, Hashable, CustomDebugStringConvertible, CustomStringConvertible {
     /**
@@ -3100,8 +3106,8 @@ public struct LoginPrompt: Equatable, Hashable, CustomDebugStringConvertible, Cu
      */
     public var url: String
     /**
-     * Whether the page redirects the browser to this machine. If the browser is on another one, that fails, and
-     * the URL of the redirect is what `ask_redirect` asks for.
+     * Whether the page redirects the browser to this machine. If the browser runs on another machine, the redirect
+     * fails, and `ask_redirect` asks for its URL.
      */
     public var hasRedirect: Bool
     /**
@@ -3127,8 +3133,8 @@ public struct LoginPrompt: Equatable, Hashable, CustomDebugStringConvertible, Cu
          * The URL to open in a browser.
          */url: String, 
         /**
-         * Whether the page redirects the browser to this machine. If the browser is on another one, that fails, and
-         * the URL of the redirect is what `ask_redirect` asks for.
+         * Whether the page redirects the browser to this machine. If the browser runs on another machine, the redirect
+         * fails, and `ask_redirect` asks for its URL.
          */hasRedirect: Bool, 
         /**
          * How to log in on another device, if the authorization server allows it.
@@ -3221,7 +3227,7 @@ public func FfiConverterTypeLoginPrompt_lower(_ value: LoginPrompt) -> RustBuffe
 
 
 /**
- * What is asked of a proxy; what is left out is not given.
+ * The options of a proxy; options that are left out are unset.
  */
 public struct ProxyOptions: Equatable, Hashable {
     /**
@@ -3484,8 +3490,8 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Client secret for token exchange.
      *
-     * Takes precedence over the environment variable, as the file does. Not for production: other users of
-     * the machine may see it in the process list.
+     * Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
+     * for production: other users of the machine may see it in the process list.
      */
     public var tokenExchangeClientSecret: Secret?
     /**
@@ -3809,8 +3815,8 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Client secret for token exchange.
          *
-         * Takes precedence over the environment variable, as the file does. Not for production: other users of
-         * the machine may see it in the process list.
+         * Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
+         * for production: other users of the machine may see it in the process list.
          */tokenExchangeClientSecret: Secret? = nil, 
         /**
          * File with the client secret for token exchange.
@@ -4687,18 +4693,19 @@ public func FfiConverterTypeWorkloadInfo_lower(_ value: WorkloadInfo) -> RustBuf
 
 
 /**
- * What is asked of a workload; what is left out is not given.
+ * The options of a workload; options that are left out are unset.
  */
 public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL.
      *
      * A name without a tag is looked up in the registry, which supplies transport, permissions and
-     * environment; if it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which
-     * one is meant. An image is run as it is. For a package, a container image is built, and also for a
-     * path that begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or
-     * a folder with a `pyproject.toml`, `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A
-     * URL is a remote server that is proxied as a workload.
+     * environment; if the registry does not have the name, it is taken as the name of an image. Use
+     * `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as it is. A container
+     * image is built for a package, and for a path that begins with `./`, `../` or `/`: a script
+     * (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`, `package.json` or
+     * `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a remote server that is proxied as a
+     * workload.
      */
     public var server: String?
     /**
@@ -4732,7 +4739,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var transport: Transport?
     /**
-     * Proxy mode of a stdio server; `sse` is deprecated and will be removed.
+     * Transport that the proxy of a stdio server offers; `sse` is deprecated and will be removed.
      *
      * One of `streamable-http`, `sse`.
      *
@@ -4917,7 +4924,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var runtimeImage: String?
     /**
-     * Extra package to install in the builder and runtime stages.
+     * Extra distribution package to install in the builder and runtime stages of the image.
      */
     public var runtimeAddPackage: [String]
     /**
@@ -5002,7 +5009,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var rebuild: Bool?
     /**
-     * Do not access the network to get the image; it must be present locally.
+     * Do not access the network to get the image, which must be present locally.
      *
      * Default: `false`.
      */
@@ -5011,7 +5018,8 @@ public struct WorkloadOptions: Equatable, Hashable {
      * When a server that has exited is started again.
      *
      * The delay before a restart grows, and after 10 restarts in a row the workload fails. In the
-     * foreground, the default is `no`. `mcpm start --interrupted` starts no workload with `no`.
+     * foreground, the default is `no`. `mcpm start --interrupted` does not start workloads whose value is
+     * `no`.
      *
      * One of `no`, `on-failure`, `always`.
      *
@@ -5217,8 +5225,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Client secret for token exchange.
      *
-     * Takes precedence over the environment variable, as the file does. Not for production: other users of
-     * the machine may see it in the process list.
+     * Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
+     * for production: other users of the machine may see it in the process list.
      */
     public var tokenExchangeClientSecret: Secret?
     /**
@@ -5332,11 +5340,12 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL.
          *
          * A name without a tag is looked up in the registry, which supplies transport, permissions and
-         * environment; if it is not found, it is an image. Use `registry:NAME` or `image:IMAGE` to say which
-         * one is meant. An image is run as it is. For a package, a container image is built, and also for a
-         * path that begins with `./`, `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), or
-         * a folder with a `pyproject.toml`, `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A
-         * URL is a remote server that is proxied as a workload.
+         * environment; if the registry does not have the name, it is taken as the name of an image. Use
+         * `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as it is. A container
+         * image is built for a package, and for a path that begins with `./`, `../` or `/`: a script
+         * (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`, `package.json` or
+         * `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a remote server that is proxied as a
+         * workload.
          */server: String? = nil, 
         /**
          * Arguments passed to the MCP server.
@@ -5364,7 +5373,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: from the registry entry, otherwise detected.
          */transport: Transport? = nil, 
         /**
-         * Proxy mode of a stdio server; `sse` is deprecated and will be removed.
+         * Transport that the proxy of a stdio server offers; `sse` is deprecated and will be removed.
          *
          * One of `streamable-http`, `sse`.
          *
@@ -5521,7 +5530,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Base image for packages (`uvx://`, `npx://`, `go://`).
          */runtimeImage: String? = nil, 
         /**
-         * Extra package to install in the builder and runtime stages.
+         * Extra distribution package to install in the builder and runtime stages of the image.
          */runtimeAddPackage: [String] = [], 
         /**
          * Path prefix prepended to SSE endpoint URLs.
@@ -5592,7 +5601,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: `false`.
          */rebuild: Bool? = nil, 
         /**
-         * Do not access the network to get the image; it must be present locally.
+         * Do not access the network to get the image, which must be present locally.
          *
          * Default: `false`.
          */offline: Bool? = nil, 
@@ -5600,7 +5609,8 @@ public struct WorkloadOptions: Equatable, Hashable {
          * When a server that has exited is started again.
          *
          * The delay before a restart grows, and after 10 restarts in a row the workload fails. In the
-         * foreground, the default is `no`. `mcpm start --interrupted` starts no workload with `no`.
+         * foreground, the default is `no`. `mcpm start --interrupted` does not start workloads whose value is
+         * `no`.
          *
          * One of `no`, `on-failure`, `always`.
          *
@@ -5769,8 +5779,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Client secret for token exchange.
          *
-         * Takes precedence over the environment variable, as the file does. Not for production: other users of
-         * the machine may see it in the process list.
+         * Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
+         * for production: other users of the machine may see it in the process list.
          */tokenExchangeClientSecret: Secret? = nil, 
         /**
          * File with the client secret for token exchange.
@@ -6574,7 +6584,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          * What to do next, if that is known.
          */hint: String?, 
         /**
-         * What the operation was about, such as the option or the file, by its name.
+         * The inputs of the operation, such as the option or the file, by their names.
          */context: [String: String]
     )
     /**
@@ -6588,7 +6598,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          * What to do next, if that is known.
          */hint: String?, 
         /**
-         * What the operation was about, such as the option or the file, by its name.
+         * The inputs of the operation, such as the option or the file, by their names.
          */context: [String: String]
     )
     /**
@@ -6602,7 +6612,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          * What to do next, if that is known.
          */hint: String?, 
         /**
-         * What the operation was about, such as the option or the file, by its name.
+         * The inputs of the operation, such as the option or the file, by their names.
          */context: [String: String]
     )
     /**
@@ -6616,7 +6626,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          * What to do next, if that is known.
          */hint: String?, 
         /**
-         * What the operation was about, such as the option or the file, by its name.
+         * The inputs of the operation, such as the option or the file, by their names.
          */context: [String: String]
     )
     /**
@@ -6630,7 +6640,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          * What to do next, if that is known.
          */hint: String?, 
         /**
-         * What the operation was about, such as the option or the file, by its name.
+         * The inputs of the operation, such as the option or the file, by their names.
          */context: [String: String]
     )
     /**
@@ -6644,7 +6654,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          * What to do next, if that is known.
          */hint: String?, 
         /**
-         * What the operation was about, such as the option or the file, by its name.
+         * The inputs of the operation, such as the option or the file, by their names.
          */context: [String: String]
     )
     /**
@@ -6658,7 +6668,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          * What to do next, if that is known.
          */hint: String?, 
         /**
-         * What the operation was about, such as the option or the file, by its name.
+         * The inputs of the operation, such as the option or the file, by their names.
          */context: [String: String]
     )
     /**
@@ -6672,7 +6682,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          * What to do next, if that is known.
          */hint: String?, 
         /**
-         * What the operation was about, such as the option or the file, by its name.
+         * The inputs of the operation, such as the option or the file, by their names.
          */context: [String: String]
     )
     /**
@@ -6686,7 +6696,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          * What to do next, if that is known.
          */hint: String?, 
         /**
-         * What the operation was about, such as the option or the file, by its name.
+         * The inputs of the operation, such as the option or the file, by their names.
          */context: [String: String]
     )
     /**
@@ -6700,7 +6710,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          * What to do next, if that is known.
          */hint: String?, 
         /**
-         * What the operation was about, such as the option or the file, by its name.
+         * The inputs of the operation, such as the option or the file, by their names.
          */context: [String: String]
     )
     /**
@@ -6714,7 +6724,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          * What to do next, if that is known.
          */hint: String?, 
         /**
-         * What the operation was about, such as the option or the file, by its name.
+         * The inputs of the operation, such as the option or the file, by their names.
          */context: [String: String]
     )
     /**
@@ -6728,7 +6738,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          * What to do next, if that is known.
          */hint: String?, 
         /**
-         * What the operation was about, such as the option or the file, by its name.
+         * The inputs of the operation, such as the option or the file, by their names.
          */context: [String: String]
     )
     /**
@@ -6742,7 +6752,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          * What to do next, if that is known.
          */hint: String?, 
         /**
-         * What the operation was about, such as the option or the file, by its name.
+         * The inputs of the operation, such as the option or the file, by their names.
          */context: [String: String]
     )
     /**
@@ -6756,7 +6766,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          * What to do next, if that is known.
          */hint: String?, 
         /**
-         * What the operation was about, such as the option or the file, by its name.
+         * The inputs of the operation, such as the option or the file, by their names.
          */context: [String: String]
     )
     /**
@@ -6770,7 +6780,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          * What to do next, if that is known.
          */hint: String?, 
         /**
-         * What the operation was about, such as the option or the file, by its name.
+         * The inputs of the operation, such as the option or the file, by their names.
          */context: [String: String]
     )
     /**
@@ -6784,7 +6794,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          * What to do next, if that is known.
          */hint: String?, 
         /**
-         * What the operation was about, such as the option or the file, by its name.
+         * The inputs of the operation, such as the option or the file, by their names.
          */context: [String: String]
     )
     /**
@@ -6798,7 +6808,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          * What to do next, if that is known.
          */hint: String?, 
         /**
-         * What the operation was about, such as the option or the file, by its name.
+         * The inputs of the operation, such as the option or the file, by their names.
          */context: [String: String]
     )
     /**
@@ -6812,7 +6822,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          * What to do next, if that is known.
          */hint: String?, 
         /**
-         * What the operation was about, such as the option or the file, by its name.
+         * The inputs of the operation, such as the option or the file, by their names.
          */context: [String: String]
     )
 
@@ -7196,7 +7206,7 @@ public func FfiConverterTypeOtlpProtocol_lower(_ value: OtlpProtocol) -> RustBuf
 public enum PermissionProfile: Equatable, Hashable {
     
     /**
-     * No permissions beyond the container itself.
+     * No access to the network or to host folders.
      */
     case nothing
     /**
@@ -7628,11 +7638,11 @@ public enum RestartMode: Equatable, Hashable {
      */
     case no
     /**
-     * Unless it exited with code 0.
+     * Unless the server exited with code 0.
      */
     case onFailure
     /**
-     * However it exited.
+     * Always, whatever the exit code.
      */
     case always
 
@@ -9549,8 +9559,8 @@ public func explain(id: String)throws  -> Explanation  {
 })
 }
 /**
- * Stops all workloads and proxies of this process, and mcpm's threads. Call it before the process exits; the
- * Python package does so by itself.
+ * Stops all workloads and proxies of this process, and mcpm's threads. Call this function before the process exits;
+ * the Python package does so by itself.
  */
 public func shutdown()throws   {try rustCallWithError(FfiConverterTypeMcpmError_lift) {
         uniffiCallStatus in
@@ -9587,13 +9597,13 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_func_explain() != 14593) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_func_shutdown() != 53923) {
+    if (uniffi_mcpm_ffi_checksum_func_shutdown() != 34550) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_func_version() != 5207) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_connection_close() != 44604) {
+    if (uniffi_mcpm_ffi_checksum_method_connection_close() != 2652) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_connection_receive() != 55956) {
@@ -9605,10 +9615,10 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_method_events_next() != 68) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_proxy_check() != 60847) {
+    if (uniffi_mcpm_ffi_checksum_method_proxy_check() != 52508) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_proxy_connect() != 51215) {
+    if (uniffi_mcpm_ffi_checksum_method_proxy_connect() != 49052) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_proxy_explain() != 38603) {
@@ -9638,13 +9648,13 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_method_userprompt_approve() != 10838) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_userprompt_show_login() != 41165) {
+    if (uniffi_mcpm_ffi_checksum_method_userprompt_show_login() != 1753) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect() != 64061) {
+    if (uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect() != 22902) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_workload_connect() != 42430) {
+    if (uniffi_mcpm_ffi_checksum_method_workload_connect() != 5191) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_workload_events() != 5461) {
@@ -9656,7 +9666,7 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_method_workload_status() != 25232) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_workload_stop() != 42490) {
+    if (uniffi_mcpm_ffi_checksum_method_workload_stop() != 41021) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_workload_url() != 58438) {
@@ -9668,37 +9678,37 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_method_logreader_next() != 49356) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_workloads_accept_ignore_files() != 49403) {
+    if (uniffi_mcpm_ffi_checksum_method_workloads_accept_ignore_files() != 35940) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_workloads_export_to() != 15611) {
+    if (uniffi_mcpm_ffi_checksum_method_workloads_export_to() != 48920) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_workloads_info() != 17547) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_workloads_list() != 16742) {
+    if (uniffi_mcpm_ffi_checksum_method_workloads_list() != 17754) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_workloads_logs() != 52611) {
+    if (uniffi_mcpm_ffi_checksum_method_workloads_logs() != 32518) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_workloads_remove() != 54200) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_workloads_start() != 32808) {
+    if (uniffi_mcpm_ffi_checksum_method_workloads_start() != 45996) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_workloads_stop() != 18429) {
+    if (uniffi_mcpm_ffi_checksum_method_workloads_stop() != 25678) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_constructor_events_new() != 54106) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 32577) {
+    if (uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 9497) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_constructor_workload_start() != 54469) {
+    if (uniffi_mcpm_ffi_checksum_constructor_workload_start() != 37898) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_constructor_workloads_new() != 29262) {

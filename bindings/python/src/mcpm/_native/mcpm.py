@@ -528,11 +528,11 @@ def _uniffi_check_contract_api_version(lib):
 def _uniffi_check_api_checksums(lib):
     if lib.uniffi_mcpm_ffi_checksum_func_explain() != 14593:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_func_shutdown() != 53923:
+    if lib.uniffi_mcpm_ffi_checksum_func_shutdown() != 34550:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_func_version() != 5207:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_connection_close() != 44604:
+    if lib.uniffi_mcpm_ffi_checksum_method_connection_close() != 2652:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_connection_receive() != 55956:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -544,9 +544,9 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_logreader_next() != 49356:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_proxy_check() != 60847:
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_check() != 52508:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_proxy_connect() != 51215:
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_connect() != 49052:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_explain() != 38603:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -560,7 +560,7 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_warnings() != 53826:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 32577:
+    if lib.uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 9497:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_secret() != 6123:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -568,11 +568,11 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_userprompt_approve() != 10838:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_show_login() != 41165:
+    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_show_login() != 1753:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect() != 64061:
+    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect() != 22902:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_workload_connect() != 42430:
+    if lib.uniffi_mcpm_ffi_checksum_method_workload_connect() != 5191:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workload_events() != 5461:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -580,29 +580,29 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workload_status() != 25232:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_workload_stop() != 42490:
+    if lib.uniffi_mcpm_ffi_checksum_method_workload_stop() != 41021:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workload_url() != 58438:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workload_wait() != 46583:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_constructor_workload_start() != 54469:
+    if lib.uniffi_mcpm_ffi_checksum_constructor_workload_start() != 37898:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_workloads_accept_ignore_files() != 49403:
+    if lib.uniffi_mcpm_ffi_checksum_method_workloads_accept_ignore_files() != 35940:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_workloads_export_to() != 15611:
+    if lib.uniffi_mcpm_ffi_checksum_method_workloads_export_to() != 48920:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workloads_info() != 17547:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_workloads_list() != 16742:
+    if lib.uniffi_mcpm_ffi_checksum_method_workloads_list() != 17754:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_workloads_logs() != 52611:
+    if lib.uniffi_mcpm_ffi_checksum_method_workloads_logs() != 32518:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workloads_remove() != 54200:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_workloads_start() != 32808:
+    if lib.uniffi_mcpm_ffi_checksum_method_workloads_start() != 45996:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_workloads_stop() != 18429:
+    if lib.uniffi_mcpm_ffi_checksum_method_workloads_stop() != 25678:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_constructor_workloads_new() != 29262:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -2119,7 +2119,7 @@ class _UniffiFfiConverterDuration(_UniffiConverterRustBuffer):
 @dataclass
 class LoginPrompt:
     """
-    A login that the user is asked to make. Its text form omits the URL and the code, which are for the user alone.
+    A login that the user is asked to make. Its text form omits the URL and the code, which only the user may see.
 """
     def __init__(self, *, server:str, url:str, has_redirect:bool, device:typing.Optional[DeviceLogin], open_browser:bool, timeout:Duration):
         self.server = server
@@ -2646,7 +2646,7 @@ class _UniffiFfiConverterOptionalTypeOtlpProtocol(_UniffiConverterRustBuffer):
 @dataclass
 class ProxyOptions:
     """
-    What is asked of a proxy; what is left out is not given.
+    The options of a proxy; options that are left out are unset.
 """
     def __init__(self, *, server_name:typing.Optional[str] = None, target_uri:typing.Optional[str] = None, host:typing.Optional[str] = None, port:typing.Optional[int] = None, debug:typing.Optional[bool] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, trust_proxy_headers:typing.Optional[bool] = None, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, audit_config:typing.Optional[PathBuf] = None, enable_audit:typing.Optional[bool] = None, allowed_origins:typing.List[str] = _DEFAULT, allowed_hosts:typing.List[str] = _DEFAULT, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_required_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_metadata_url:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None, otel_endpoint:typing.Optional[str] = None, otel_insecure:typing.Optional[bool] = None, otel_headers:typing.List[Header] = _DEFAULT, otel_service_name:typing.Optional[str] = None, otel_custom_attributes:typing.Optional[Attributes] = None, otel_env_vars:typing.List[str] = _DEFAULT, otel_tracing_enabled:typing.Optional[bool] = None, otel_metrics_enabled:typing.Optional[bool] = None, otel_sampling_rate:typing.Optional[float] = None, otel_enable_prometheus_metrics_path:typing.Optional[bool] = None, otel_use_legacy_attributes:typing.Optional[bool] = None, otel_prometheus_port:typing.Optional[int] = None, otel_protocol:typing.Optional[OtlpProtocol] = None):
         self.server_name = server_name
@@ -4037,7 +4037,7 @@ class PermissionProfile:
     @dataclass
     class NOTHING:
         """
-        No permissions beyond the container itself.
+        No access to the network or to host folders.
 """
         
         def __init__(self, ):
@@ -4396,12 +4396,12 @@ class RestartMode(enum.Enum):
     
     ON_FAILURE = 1
     """
-    Unless it exited with code 0.
+    Unless the server exited with code 0.
 """
     
     ALWAYS = 2
     """
-    However it exited.
+    Always, whatever the exit code.
 """
     
 
@@ -4467,7 +4467,7 @@ class _UniffiFfiConverterOptionalTypeRestartMode(_UniffiConverterRustBuffer):
 @dataclass
 class WorkloadOptions:
     """
-    What is asked of a workload; what is left out is not given.
+    The options of a workload; options that are left out are unset.
 """
     def __init__(self, *, server:typing.Optional[str] = None, args:typing.List[str] = _DEFAULT, name:typing.Optional[str] = None, group:typing.Optional[str] = None, label:typing.List[KeyValue] = _DEFAULT, transport:typing.Optional[Transport] = None, proxy_mode:typing.Optional[ProxyMode] = None, host:typing.Optional[str] = None, proxy_port:typing.Optional[int] = None, target_host:typing.Optional[str] = None, target_port:typing.Optional[int] = None, publish:typing.List[PublishSpec] = _DEFAULT, network:typing.Optional[str] = None, isolate_network:typing.Optional[bool] = None, allow_runtime_gateway:typing.Optional[bool] = None, env:typing.List[EnvVar] = _DEFAULT, env_file:typing.Optional[PathBuf] = None, env_file_dir:typing.Optional[PathBuf] = None, secret:typing.List[SecretRef] = _DEFAULT, volume:typing.List[VolumeSpec] = _DEFAULT, permission_profile:typing.Optional[PermissionProfile] = None, learn:typing.Optional[PathBuf] = None, foreground:typing.Optional[bool] = None, from_config:typing.Optional[PathBuf] = None, ignore_globally:typing.Optional[bool] = None, print_resolved_overlays:typing.Optional[bool] = None, image_verification:typing.Optional[ImageVerification] = None, image_verification_key:typing.Optional[PathBuf] = None, certificate_identity:typing.Optional[str] = None, certificate_oidc_issuer:typing.Optional[str] = None, sigstore_trusted_root:typing.Optional[PathBuf] = None, ca_cert:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, runtime_image:typing.Optional[str] = None, runtime_add_package:typing.List[str] = _DEFAULT, endpoint_prefix:typing.Optional[str] = None, trust_proxy_headers:typing.Optional[bool] = None, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, audit_config:typing.Optional[PathBuf] = None, enable_audit:typing.Optional[bool] = None, debug:typing.Optional[bool] = None, runtime:typing.Optional[RuntimeChoice] = None, package_command:typing.Optional[str] = None, with_package:typing.List[str] = _DEFAULT, config:typing.List[KeyValue] = _DEFAULT, rebuild:typing.Optional[bool] = None, offline:typing.Optional[bool] = None, restart:typing.Optional[RestartMode] = None, start_timeout:typing.Optional[Duration] = None, allowed_origins:typing.List[str] = _DEFAULT, allowed_hosts:typing.List[str] = _DEFAULT, registry:typing.Optional[str] = None, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_required_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_metadata_url:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None, otel_endpoint:typing.Optional[str] = None, otel_insecure:typing.Optional[bool] = None, otel_headers:typing.List[Header] = _DEFAULT, otel_service_name:typing.Optional[str] = None, otel_custom_attributes:typing.Optional[Attributes] = None, otel_env_vars:typing.List[str] = _DEFAULT, otel_tracing_enabled:typing.Optional[bool] = None, otel_metrics_enabled:typing.Optional[bool] = None, otel_sampling_rate:typing.Optional[float] = None, otel_enable_prometheus_metrics_path:typing.Optional[bool] = None, otel_use_legacy_attributes:typing.Optional[bool] = None, otel_prometheus_port:typing.Optional[int] = None, otel_protocol:typing.Optional[OtlpProtocol] = None):
         self.server = server
@@ -7121,14 +7121,14 @@ class ConnectionProtocol(typing.Protocol):
     """
     A connection to a server from this process, which needs no port.
 
-    It transports JSON-RPC messages in both directions. Requests pass the whole proxy, as if they came from a port:
-    authentication, tool filters, policies and the audit log apply. It ends when the workload or proxy stops, and when
-    the server has lost the session and cannot continue it.
+    It transports JSON-RPC messages in both directions. Requests pass through all layers of the proxy, as if they had
+    arrived at its port: authentication, tool filters, policies and the audit log apply. The connection ends when the
+    workload or proxy stops, or when the server has lost the session and cannot continue it.
 """
     
     async def close(self, ) -> None:
         """
-        Ends the connection. Missing responses are waited for up to 2 s and can still be received.
+        Ends the connection. mcpm waits up to 2 s for missing responses, which can still be received.
 """
         raise NotImplementedError
     async def receive(self, ) -> typing.Optional[str]:
@@ -7147,9 +7147,9 @@ class Connection(ConnectionProtocol):
     """
     A connection to a server from this process, which needs no port.
 
-    It transports JSON-RPC messages in both directions. Requests pass the whole proxy, as if they came from a port:
-    authentication, tool filters, policies and the audit log apply. It ends when the workload or proxy stops, and when
-    the server has lost the session and cannot continue it.
+    It transports JSON-RPC messages in both directions. Requests pass through all layers of the proxy, as if they had
+    arrived at its port: authentication, tool filters, policies and the audit log apply. The connection ends when the
+    workload or proxy stops, or when the server has lost the session and cannot continue it.
 """
     
     _handle: ctypes.c_uint64
@@ -7176,7 +7176,7 @@ class Connection(ConnectionProtocol):
         return inst
     async def close(self, ) -> None:
         """
-        Ends the connection. Missing responses are waited for up to 2 s and can still be received.
+        Ends the connection. mcpm waits up to 2 s for missing responses, which can still be received.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -7506,16 +7506,16 @@ class ProxyProtocol(typing.Protocol):
     
     async def check(self, ) -> typing.Optional[str]:
         """
-        Checks with one MCP exchange whether the target is an MCP server, and returns a remark about one that
-        passes, for example that it requires a login. Starting does not check this, because the target need not be
-        up then.
+        Checks with one MCP exchange whether the target is an MCP server, and returns a remark about a server that
+        passes, for example that it requires a login. A start does not check this, because the target may be started
+        later.
 """
         raise NotImplementedError
     async def connect(self, bearer_token: typing.Union[object, typing.Optional[Secret]] = _DEFAULT,transport: typing.Union[object, typing.Optional[ProxyMode]] = _DEFAULT) -> Connection:
         """
-        Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
-        access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if
-        its URL does not end in `/sse` although it uses SSE.
+        Connects to the server from this process, without a port. Requests pass through all layers of the proxy;
+        `bearer_token` is the access token of the caller, if the proxy authenticates callers. `transport` is the
+        transport of the server, if its URL does not end in `/sse` although it uses SSE.
 """
         raise NotImplementedError
     def explain(self, id: str) -> Explanation:
@@ -7563,10 +7563,10 @@ class Proxy(ProxyProtocol):
         """
         Starts a proxy and returns once clients can connect.
 
-        `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
-        nobody can be prompted.
+        `prompt` prompts the user at the start and later, for example to log in to a remote server; without it, the user
+        cannot be prompted.
 
-        With `in_process_only`, the proxy has no port: only `connect` reaches the server.
+        With `in_process_only`, the proxy opens no port: only `connect` can connect to the server.
 """
         
         _UniffiFfiConverterTypeProxyOptions.check_lower(options)
@@ -7614,9 +7614,9 @@ class Proxy(ProxyProtocol):
         return inst
     async def check(self, ) -> typing.Optional[str]:
         """
-        Checks with one MCP exchange whether the target is an MCP server, and returns a remark about one that
-        passes, for example that it requires a login. Starting does not check this, because the target need not be
-        up then.
+        Checks with one MCP exchange whether the target is an MCP server, and returns a remark about a server that
+        passes, for example that it requires a login. A start does not check this, because the target may be started
+        later.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -7633,9 +7633,9 @@ class Proxy(ProxyProtocol):
         )
     async def connect(self, bearer_token: typing.Union[object, typing.Optional[Secret]] = _DEFAULT,transport: typing.Union[object, typing.Optional[ProxyMode]] = _DEFAULT) -> Connection:
         """
-        Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
-        access token of the caller, if the proxy authenticates callers. `transport` is the transport of the server, if
-        its URL does not end in `/sse` although it uses SSE.
+        Connects to the server from this process, without a port. Requests pass through all layers of the proxy;
+        `bearer_token` is the access token of the caller, if the proxy authenticates callers. `transport` is the
+        transport of the server, if its URL does not end in `/sse` although it uses SSE.
 """
         
         if bearer_token is _DEFAULT:
@@ -7789,12 +7789,13 @@ class _UniffiFfiConverterTypeProxy:
 
 class UserPrompt():
     """
-    Prompts the user for what only the user can supply. Implement it, and pass it to the start of a workload or
-    proxy.
+    Prompts the user for input that only the user can supply. Implement this interface, and pass the implementation to
+    the start of a workload or proxy.
 
-    The methods may block until the user has answered: mcpm calls them on threads of their own, several at a time
-    if it needs several answers. An error that one raises fails what the answer is needed for;
-    `McpmError.Interrupted` says that the user has cancelled. A prompt is kept as long as what was started with it.
+    The methods may block until the user has answered: mcpm calls them on threads of their own, several at a time if it
+    needs several answers. If a method raises an error, the operation that needs the answer fails;
+    `McpmError.Interrupted` means that the user has cancelled. A prompt is kept as long as the workload or proxy that
+    was started with it.
 """
     
     def ask_secret(self, question: str) -> typing.Optional[Secret]:
@@ -7816,8 +7817,8 @@ class UserPrompt():
         raise NotImplementedError
     def show_login(self, login: LoginPrompt) -> None:
         """
-        Asks the user to log in to a remote server, and returns once the user knows: the login itself goes on in
-        the browser. The program opens the browser. The default fails with `McpmError.LoginRequired`.
+        Asks the user to log in to a remote server, and returns once the user is informed. The implementation opens the
+        browser, in which the login continues. The default fails with `McpmError.LoginRequired`.
 """
         raise NotImplementedError
     def ask_redirect(self, login: LoginPrompt) -> typing.Optional[str]:
@@ -7825,19 +7826,20 @@ class UserPrompt():
         Asks for the URL to which a login has redirected, for a browser on another machine; none if the user cannot
         be asked, which is the default.
 
-        It is called after `show_login`, and again after a URL that is not the one of this login. An answer that
-        comes after the login has ended is ignored; return no later than the login's timeout.
+        It is called after `show_login`, and again if the user entered a URL that does not belong to this login. An
+        answer that comes after the login has ended is ignored; return no later than the login's timeout.
 """
         raise NotImplementedError
 
 class UserPromptImpl(UserPrompt):
     """
-    Prompts the user for what only the user can supply. Implement it, and pass it to the start of a workload or
-    proxy.
+    Prompts the user for input that only the user can supply. Implement this interface, and pass the implementation to
+    the start of a workload or proxy.
 
-    The methods may block until the user has answered: mcpm calls them on threads of their own, several at a time
-    if it needs several answers. An error that one raises fails what the answer is needed for;
-    `McpmError.Interrupted` says that the user has cancelled. A prompt is kept as long as what was started with it.
+    The methods may block until the user has answered: mcpm calls them on threads of their own, several at a time if it
+    needs several answers. If a method raises an error, the operation that needs the answer fails;
+    `McpmError.Interrupted` means that the user has cancelled. A prompt is kept as long as the workload or proxy that
+    was started with it.
 """
     
     _handle: ctypes.c_uint64
@@ -7920,8 +7922,8 @@ class UserPromptImpl(UserPrompt):
         return _uniffi_lift_return(_uniffi_ffi_result)
     def show_login(self, login: LoginPrompt) -> None:
         """
-        Asks the user to log in to a remote server, and returns once the user knows: the login itself goes on in
-        the browser. The program opens the browser. The default fails with `McpmError.LoginRequired`.
+        Asks the user to log in to a remote server, and returns once the user is informed. The implementation opens the
+        browser, in which the login continues. The default fails with `McpmError.LoginRequired`.
 """
         
         _UniffiFfiConverterTypeLoginPrompt.check_lower(login)
@@ -7942,8 +7944,8 @@ class UserPromptImpl(UserPrompt):
         Asks for the URL to which a login has redirected, for a browser on another machine; none if the user cannot
         be asked, which is the default.
 
-        It is called after `show_login`, and again after a URL that is not the one of this login. An answer that
-        comes after the login has ended is ignored; return no later than the login's timeout.
+        It is called after `show_login`, and again if the user entered a URL that does not belong to this login. An
+        answer that comes after the login has ended is ignored; return no later than the login's timeout.
 """
         
         _UniffiFfiConverterTypeLoginPrompt.check_lower(login)
@@ -8147,8 +8149,8 @@ class WorkloadProtocol(typing.Protocol):
     
     async def connect(self, bearer_token: typing.Union[object, typing.Optional[Secret]] = _DEFAULT) -> Connection:
         """
-        Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
-        access token of the caller, if the workload authenticates callers.
+        Connects to the server from this process, without a port. Requests pass through all layers of the proxy;
+        `bearer_token` is the access token of the caller, if the workload authenticates callers.
 """
         raise NotImplementedError
     def events(self, ) -> Events:
@@ -8168,9 +8170,9 @@ class WorkloadProtocol(typing.Protocol):
         raise NotImplementedError
     async def stop(self, grace: Duration) -> None:
         """
-        Stops the workload: the server is killed after `grace`. The container and the record remain, so that
-        `Workloads.start` and the command line can start the workload again. Stopping twice is allowed; if the caller is
-        cancelled, stopping continues.
+        Stops the workload. A server that has not exited after `grace` is killed. The container and the record remain,
+        so that `Workloads.start` and the command line can start the workload again. Stopping twice is allowed; if the
+        caller is cancelled, stopping continues.
 """
         raise NotImplementedError
     def url(self, ) -> str:
@@ -8199,13 +8201,13 @@ class Workload(WorkloadProtocol):
         Starts a workload and returns once clients can connect. Its record and the engine are located by the
         environment variables of this process, as by the command line.
 
-        `events` receives the events meanwhile, including those of the image pull. A start that is cancelled is
-        rolled back; its name is free again when that is done.
+        `events` receives the events from the beginning of the start, including those of the image pull. A start that is
+        cancelled is rolled back; its name is free again after the rollback.
 
-        `prompt` prompts the user, for example to log in to a remote server, at the start and later; without it,
-        nobody can be prompted.
+        `prompt` prompts the user at the start and later, for example to log in to a remote server; without it, the user
+        cannot be prompted.
 
-        With `in_process_only`, the proxy has no port: only `connect` reaches the server.
+        With `in_process_only`, the proxy opens no port: only `connect` can connect to the server.
 """
         
         _UniffiFfiConverterTypeWorkloadOptions.check_lower(options)
@@ -8258,8 +8260,8 @@ class Workload(WorkloadProtocol):
         return inst
     async def connect(self, bearer_token: typing.Union[object, typing.Optional[Secret]] = _DEFAULT) -> Connection:
         """
-        Connects to the server from this process, without a port. Requests pass the whole proxy; `bearer_token` is the
-        access token of the caller, if the workload authenticates callers.
+        Connects to the server from this process, without a port. Requests pass through all layers of the proxy;
+        `bearer_token` is the access token of the caller, if the workload authenticates callers.
 """
         
         if bearer_token is _DEFAULT:
@@ -8326,9 +8328,9 @@ class Workload(WorkloadProtocol):
         return _uniffi_lift_return(_uniffi_ffi_result)
     async def stop(self, grace: Duration) -> None:
         """
-        Stops the workload: the server is killed after `grace`. The container and the record remain, so that
-        `Workloads.start` and the command line can start the workload again. Stopping twice is allowed; if the caller is
-        cancelled, stopping continues.
+        Stops the workload. A server that has not exited after `grace` is killed. The container and the record remain,
+        so that `Workloads.start` and the command line can start the workload again. Stopping twice is allowed; if the
+        caller is cancelled, stopping continues.
 """
         
         _UniffiFfiConverterDuration.check_lower(grace)
@@ -8538,13 +8540,13 @@ class WorkloadsProtocol(typing.Protocol):
     
     def accept_ignore_files(self, folder: PathBuf) -> typing.List[PathBuf]:
         """
-        Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are
-        visible after the next start. Returns those whose text has changed.
+        Accepts the current ignore files of a folder that servers could write to. Files that are no longer ignored are
+        visible to servers after their next start. Returns the ignore files whose text has changed.
 """
         raise NotImplementedError
     def export_to(self, name: str,path: PathBuf) -> None:
         """
-        Writes the options of a workload to a file for `from_config`. Secrets are left out.
+        Writes the options of a workload to a file for `from_config`. Secrets are omitted.
 """
         raise NotImplementedError
     async def info(self, name: str) -> WorkloadInfo:
@@ -8554,14 +8556,14 @@ class WorkloadsProtocol(typing.Protocol):
         raise NotImplementedError
     async def list(self, ) -> typing.List[WorkloadInfo]:
         """
-        Returns the status of all workloads in the order of their names. An engine that does not respond is part of the
-        status.
+        Returns the status of all workloads in the order of their names. If an engine does not respond, the status says
+        so.
 """
         raise NotImplementedError
     async def logs(self, name: str,follow: bool = False,tail: typing.Union[object, typing.Optional[int]] = _DEFAULT) -> LogReader:
         """
-        Returns the output of a workload's server: the last `tail` lines or all, and with `follow` what it writes until
-        it exits.
+        Returns the output of a workload's server: the last `tail` lines or all, and with `follow` also the output that
+        the server writes until it exits.
 """
         raise NotImplementedError
     async def remove(self, name: str,grace: Duration) -> None:
@@ -8571,17 +8573,18 @@ class WorkloadsProtocol(typing.Protocol):
         raise NotImplementedError
     async def start(self, name: str,events: typing.Union[object, typing.Optional[Events]] = _DEFAULT,prompt: typing.Union[object, typing.Optional[UserPrompt]] = _DEFAULT,in_process_only: bool = False) -> Workload:
         """
-        Starts a workload again, with the options on its record, and returns once clients can connect. What a process that
-        was killed has left running is stopped first. Fails with `NameTaken` if the workload is running.
+        Starts a workload again, with its recorded options, and returns once clients can connect. If a killed process of
+        mcpm has left the container running, the container is stopped first. Fails with `NameTaken` if the workload is
+        running.
 
-        `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves the
-        record as it is.
+        `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves
+        the record as it is.
 """
         raise NotImplementedError
     async def stop(self, name: str,grace: Duration) -> None:
         """
-        Stops a workload, whichever process runs it: the server is killed after `grace`. Does nothing if it has stopped
-        already. If the caller is cancelled, stopping continues.
+        Stops a workload, whichever process runs it. A server that has not exited after `grace` is killed. Does nothing
+        if it has stopped already. If the caller is cancelled, stopping continues.
 """
         raise NotImplementedError
 
@@ -8626,8 +8629,8 @@ class Workloads(WorkloadsProtocol):
         return inst
     def accept_ignore_files(self, folder: PathBuf) -> typing.List[PathBuf]:
         """
-        Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are
-        visible after the next start. Returns those whose text has changed.
+        Accepts the current ignore files of a folder that servers could write to. Files that are no longer ignored are
+        visible to servers after their next start. Returns the ignore files whose text has changed.
 """
         
         _UniffiFfiConverterTypePathBuf.check_lower(folder)
@@ -8645,7 +8648,7 @@ class Workloads(WorkloadsProtocol):
         return _uniffi_lift_return(_uniffi_ffi_result)
     def export_to(self, name: str,path: PathBuf) -> None:
         """
-        Writes the options of a workload to a file for `from_config`. Secrets are left out.
+        Writes the options of a workload to a file for `from_config`. Secrets are omitted.
 """
         
         _UniffiFfiConverterString.check_lower(name)
@@ -8686,8 +8689,8 @@ class Workloads(WorkloadsProtocol):
         )
     async def list(self, ) -> typing.List[WorkloadInfo]:
         """
-        Returns the status of all workloads in the order of their names. An engine that does not respond is part of the
-        status.
+        Returns the status of all workloads in the order of their names. If an engine does not respond, the status says
+        so.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -8704,8 +8707,8 @@ class Workloads(WorkloadsProtocol):
         )
     async def logs(self, name: str,follow: bool = False,tail: typing.Union[object, typing.Optional[int]] = _DEFAULT) -> LogReader:
         """
-        Returns the output of a workload's server: the last `tail` lines or all, and with `follow` what it writes until
-        it exits.
+        Returns the output of a workload's server: the last `tail` lines or all, and with `follow` also the output that
+        the server writes until it exits.
 """
         
         _UniffiFfiConverterString.check_lower(name)
@@ -8756,11 +8759,12 @@ class Workloads(WorkloadsProtocol):
         )
     async def start(self, name: str,events: typing.Union[object, typing.Optional[Events]] = _DEFAULT,prompt: typing.Union[object, typing.Optional[UserPrompt]] = _DEFAULT,in_process_only: bool = False) -> Workload:
         """
-        Starts a workload again, with the options on its record, and returns once clients can connect. What a process that
-        was killed has left running is stopped first. Fails with `NameTaken` if the workload is running.
+        Starts a workload again, with its recorded options, and returns once clients can connect. If a killed process of
+        mcpm has left the container running, the container is stopped first. Fails with `NameTaken` if the workload is
+        running.
 
-        `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves the
-        record as it is.
+        `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves
+        the record as it is.
 """
         
         _UniffiFfiConverterString.check_lower(name)
@@ -8793,8 +8797,8 @@ class Workloads(WorkloadsProtocol):
         )
     async def stop(self, name: str,grace: Duration) -> None:
         """
-        Stops a workload, whichever process runs it: the server is killed after `grace`. Does nothing if it has stopped
-        already. If the caller is cancelled, stopping continues.
+        Stops a workload, whichever process runs it. A server that has not exited after `grace` is killed. Does nothing
+        if it has stopped already. If the caller is cancelled, stopping continues.
 """
         
         _UniffiFfiConverterString.check_lower(name)
@@ -8864,8 +8868,8 @@ def explain(id: str) -> Explanation:
     return _uniffi_lift_return(_uniffi_ffi_result)
 def shutdown() -> None:
     """
-    Stops all workloads and proxies of this process, and mcpm's threads. Call it before the process exits; the
-    Python package does so by itself.
+    Stops all workloads and proxies of this process, and mcpm's threads. Call this function before the process exits;
+    the Python package does so by itself.
 """
     _uniffi_lowered_args = (
     )
