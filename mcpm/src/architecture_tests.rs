@@ -189,7 +189,7 @@ fn room(file: &str) -> &str {
 /// The other modules that each module may use, as the page lists them: `module -> others   remark`.
 fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let mut all: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-    let list = PAGE.split("a test compares them with the code:").nth(1).expect("the list");
+    let list = PAGE.split("a test compares it with the code:").nth(1).expect("the list");
     let lines = list.split("```").nth(1).unwrap_or_default().lines();
     for (name, others) in lines.filter_map(|line| line.split_once(" -> ")) {
         let others = others.split("  ").next().unwrap_or_default();

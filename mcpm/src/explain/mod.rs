@@ -102,12 +102,10 @@ pub(crate) fn workload_log_path(folder: &Path) -> PathBuf {
     folder.join("refusals.jsonl")
 }
 
-/// The files with the denials of a workload, and their rotated files.
-pub(crate) fn workload_log_files(folder: &Path) -> ([PathBuf; 2], [PathBuf; 2]) {
+/// The files with the denials of a workload; each of them is rotated.
+pub(crate) fn workload_log_files(folder: &Path) -> [PathBuf; 2] {
     let path = workload_log_path(folder);
-    let files = [denial_log::unauthenticated_path(&path), path];
-    let replaced = files.each_ref().map(|path| rotated_path(path, 1));
-    (files, replaced)
+    [denial_log::unauthenticated_path(&path), path]
 }
 
 /// The folder of the denial logs of proxies without a workload.

@@ -6,7 +6,7 @@
 use std::{
     collections::VecDeque,
     fs::{self, File, OpenOptions, TryLockError},
-    io::{self, Read as _, Write as _},
+    io::{self, Write as _},
     path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -18,9 +18,9 @@ use tokio::time::Instant;
 use crate::{
     Result,
     blocking::run_blocking,
-    platform::with_mode,
+    platform::{is_same_file, with_mode},
     runtime::{LogChunk, LogOptions, LogStream},
-    state::{ProcessId, file::file_error, folder_watch::FolderWatch},
+    state::{ProcessId, file::file_error, folder_watch::FolderWatch, rotated_file::RotatedFile},
 };
 
 /// Size at which a log file is rotated.
@@ -107,9 +107,14 @@ impl LogWriter {
     }
 
     fn write_frame(&mut self, stream: LogStream, bytes: &[u8]) -> io::Result<()> {
-        if self.size >= MAX_FILE_BYTES {
-            fs::rename(self.log.current(), self.log.previous())?;
-            (self.file, self.size) = append_to(&self.log.current())?;
+        let path = self.log.current();
+        // The file is missing if a user has removed it, or if the last rotation failed halfway.
+        let is_there = is_same_file(&path, &self.file)?;
+        if is_there && self.size >= MAX_FILE_BYTES {
+            fs::rename(&path, self.log.previous())?;
+        }
+        if !is_there || self.size >= MAX_FILE_BYTES {
+            (self.file, self.size) = append_to(&path)?;
         }
         let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let mut frame = Vec::with_capacity(HEADER_BYTES + bytes.len());
@@ -139,60 +144,56 @@ fn append_to(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, size))
 }
 
-/// Reads the frames of one log file, from where the last reading ended.
+/// Reads the frames of a log, from where the last reading ended.
 #[derive(Debug)]
 struct LogReader {
-    file: File,
+    file: RotatedFile,
     /// The beginning of a frame that was not complete.
     rest: Vec<u8>,
 }
 
 impl LogReader {
-    fn open(path: &Path) -> io::Result<Option<Self>> {
-        match File::open(path) {
-            Ok(file) => Ok(Some(Self { file, rest: Vec::new() })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+    fn new(log: &LogFile) -> Self {
+        Self { file: RotatedFile::new(log.current()), rest: Vec::new() }
+    }
+
+    /// Returns the chunks that were written since the last reading.
+    fn read(&mut self) -> Result<Vec<LogChunk>> {
+        let added = self.file.read()?;
+        let mut chunks = Vec::new();
+        self.rest.extend_from_slice(&added.continued);
+        self.take_frames(&mut chunks);
+        for data in added.files {
+            // A frame does not continue in another file.
+            self.rest = data;
+            self.take_frames(&mut chunks);
         }
+        Ok(chunks)
     }
 
-    /// Returns the next chunk, or `None` at the end of what was written so far.
-    fn next(&mut self) -> io::Result<Option<LogChunk>> {
-        loop {
-            if let Some(header) = self.rest.first_chunk::<HEADER_BYTES>() {
-                let Some(length) = frame_length(header) else {
-                    self.skip_to_frame();
-                    continue;
-                };
-                if let Some(bytes) = self.rest.get(HEADER_BYTES..HEADER_BYTES + length) {
-                    let stream = if header[0] == 1 { LogStream::Stdout } else { LogStream::Stderr };
-                    let time = Some(frame_time(header));
-                    let chunk = LogChunk { stream, bytes: Bytes::copy_from_slice(bytes), time };
-                    self.rest.drain(..HEADER_BYTES + length);
-                    return Ok(Some(chunk));
-                }
-            }
-            let mut more = [0; 8192];
-            match self.file.read(&mut more)? {
-                0 => return Ok(None),
-                count => self.rest.extend_from_slice(&more[..count]),
-            }
+    /// Takes the complete frames.
+    fn take_frames(&mut self, chunks: &mut Vec<LogChunk>) {
+        let mut data = self.rest.as_slice();
+        while let Some(header) = data.first_chunk::<HEADER_BYTES>() {
+            let Some(length) = frame_length(header) else {
+                data = &data[bytes_before_frame(data)..];
+                continue;
+            };
+            let Some(bytes) = data.get(HEADER_BYTES..HEADER_BYTES + length) else { break };
+            let stream = if header[0] == 1 { LogStream::Stdout } else { LogStream::Stderr };
+            let bytes = Bytes::copy_from_slice(bytes);
+            chunks.push(LogChunk { stream, bytes, time: Some(frame_time(header)) });
+            data = &data[HEADER_BYTES + length..];
         }
+        self.rest = data.to_vec();
     }
+}
 
-    /// Drops the data after an incomplete frame, up to the next header, or as far as no header can begin.
-    fn skip_to_frame(&mut self) {
-        let headers = self.rest.windows(HEADER_BYTES).skip(1);
-        let begin =
-            headers.map(|window| window.first_chunk().and_then(frame_length)).position(|it| it.is_some());
-        let skipped = begin.map_or(self.rest.len() + 1 - HEADER_BYTES, |at| at + 1);
-        self.rest.drain(..skipped);
-    }
-
-    /// Whether the file has been rotated since it was opened.
-    fn is_rotated(&mut self, path: &Path) -> bool {
-        !crate::platform::is_same_file(path, &self.file).unwrap_or(false)
-    }
+/// Returns how many bytes precede the next header, or as many as certainly begin no header.
+fn bytes_before_frame(data: &[u8]) -> usize {
+    let mut headers = data.windows(HEADER_BYTES).skip(1);
+    let begin = headers.position(|window| window.first_chunk().and_then(frame_length).is_some());
+    begin.map_or(data.len() + 1 - HEADER_BYTES, |at| at + 1)
 }
 
 /// Returns the time of the frame that has this header.
@@ -227,7 +228,12 @@ pub(crate) async fn read(
         changes
     });
     let (reader, chunks, log) = run_blocking(move || {
-        let (reader, chunks) = read_all(&log, options.tail, since)?;
+        let mut reader = LogReader::new(&log);
+        let mut chunks: VecDeque<LogChunk> = reader.read()?.into();
+        chunks.retain(|chunk| chunk.time >= since);
+        if let Some(lines) = options.tail {
+            keep_last_lines(&mut chunks, lines);
+        }
         Ok((reader, chunks, log))
     })
     .await?;
@@ -235,31 +241,6 @@ pub(crate) async fn read(
     Ok(Box::pin(futures_util::stream::try_unfold(follower, |mut follower| async move {
         Ok(follower.next().await?.map(|chunk| (chunk, follower)))
     })))
-}
-
-/// Reads the data that was written so far; returns the reader of the current file, and the chunks of the last lines.
-fn read_all(
-    log: &LogFile,
-    tail: Option<usize>,
-    since: Option<SystemTime>,
-) -> Result<(Option<LogReader>, VecDeque<LogChunk>)> {
-    let path = log.current();
-    let failed = |error| file_error("read", &path, error);
-    let mut chunks = VecDeque::new();
-    let mut read = |mut reader: Option<LogReader>| {
-        while let Some(chunk) = reader.as_mut().map_or(Ok(None), LogReader::next)? {
-            if chunk.time >= since {
-                chunks.push_back(chunk);
-            }
-        }
-        Ok(reader)
-    };
-    LogReader::open(&log.previous()).and_then(&mut read).map_err(failed)?;
-    let reader = LogReader::open(&path).and_then(read).map_err(failed)?;
-    if let Some(lines) = tail {
-        keep_last_lines(&mut chunks, lines);
-    }
-    Ok((reader, chunks))
 }
 
 /// Keeps the last lines of both streams together.
@@ -296,7 +277,7 @@ fn keep_last_lines(chunks: &mut VecDeque<LogChunk>, lines: usize) {
 /// The rest of a log.
 struct Follower<R> {
     log: LogFile,
-    reader: Option<LogReader>,
+    reader: LogReader,
     /// `None` if the log is not followed.
     changes: Option<FolderWatch>,
     chunks: VecDeque<LogChunk>,
@@ -316,10 +297,7 @@ impl<R: Fn() -> Option<ProcessId>> Follower<R> {
             if runner.is_none() {
                 self.log.wait_for_writer().await;
             }
-            let path = self.log.current();
-            let found =
-                read_more(&mut self.reader, &path).map_err(|error| file_error("read", &path, error))?;
-            self.chunks.extend(found);
+            self.chunks.extend(self.reader.read()?);
             if !self.chunks.is_empty() {
                 continue;
             }
@@ -329,25 +307,6 @@ impl<R: Fn() -> Option<ProcessId>> Follower<R> {
                 () = runner.exited() => {}
             }
         }
-    }
-}
-
-/// Reads the data that was written since the last reading, also across a rotation.
-fn read_more(reader: &mut Option<LogReader>, path: &Path) -> io::Result<Vec<LogChunk>> {
-    let mut chunks = Vec::new();
-    loop {
-        if reader.is_none() {
-            *reader = LogReader::open(path)?;
-        }
-        let Some(current) = reader else { return Ok(chunks) };
-        let is_rotated = current.is_rotated(path);
-        while let Some(chunk) = current.next()? {
-            chunks.push(chunk);
-        }
-        if !is_rotated || !path.exists() {
-            return Ok(chunks);
-        }
-        *reader = None;
     }
 }
 

@@ -145,3 +145,21 @@ async fn only_what_was_written_since_is_read() {
         assert_eq!(text_since(&log_file, None, Some(since)).await, expected);
     }
 }
+
+#[tokio::test]
+async fn a_log_whose_file_is_gone_is_begun_again() {
+    let (_folder, log_file) = new_log();
+    let mut log = LogWriter::open(log_file.clone()).unwrap();
+    log.write(&chunk(LogStream::Stderr, "before"));
+    fs::remove_file(log_file.current()).unwrap();
+    log.write(&chunk(LogStream::Stderr, "after"));
+    assert_eq!(text(&log_file, None).await, "after");
+    // A rotation that fails after the first step.
+    let large = chunk(LogStream::Stderr, &"x".repeat(1 << 20));
+    while fs::metadata(log_file.current()).unwrap().len() < MAX_FILE_BYTES {
+        log.write(&large);
+    }
+    fs::rename(log_file.current(), log_file.previous()).unwrap();
+    log.write(&chunk(LogStream::Stderr, "later"));
+    assert!(text(&log_file, None).await.ends_with("xlater"));
+}

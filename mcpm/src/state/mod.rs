@@ -25,6 +25,7 @@ mod process;
 mod reconcile;
 #[cfg(all(feature = "builtin", target_os = "linux"))]
 pub(crate) mod remove_tree;
+pub(crate) mod rotated_file;
 mod status;
 mod store;
 

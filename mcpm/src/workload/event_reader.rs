@@ -7,19 +7,19 @@ use std::{
 
 use futures_util::stream::{self, BoxStream};
 
-use super::{RecordedEvent, WorkloadName, Workloads, growing_file::GrowingFile};
+use super::{RecordedEvent, WorkloadName, Workloads};
 use crate::{
     Result, explain,
-    state::{Store, file::create_folders, folder_watch::FolderWatch},
+    state::{Store, file::create_folders, folder_watch::FolderWatch, rotated_file::RotatedFile},
 };
 
 /// Longest line that is read; supervisors do not write longer lines.
 const MAX_LINE_BYTES: usize = 64 << 10;
 
-/// Reads the lines of a file that grows.
+/// Reads the lines of a log.
 #[derive(Debug)]
 struct LineReader {
-    file: GrowingFile,
+    file: RotatedFile,
     /// The beginning of a line that is not complete.
     rest: Vec<u8>,
     parse: fn(&str, &str) -> Option<RecordedEvent>,
@@ -27,11 +27,11 @@ struct LineReader {
 
 impl LineReader {
     fn new(path: PathBuf, parse: fn(&str, &str) -> Option<RecordedEvent>) -> Self {
-        Self { file: GrowingFile::new(path), rest: Vec::new(), parse }
+        Self { file: RotatedFile::new(path), rest: Vec::new(), parse }
     }
 
     fn read(&mut self, workload: &str, events: &mut Vec<RecordedEvent>) -> Result<()> {
-        self.rest.extend(self.file.read()?);
+        self.rest.extend(self.file.read()?.into_bytes());
         let complete = memchr::memrchr(b'\n', &self.rest).map_or(0, |at| at + 1);
         let lines: Vec<u8> = self.rest.drain(..complete).collect();
         let lines = lines.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
@@ -51,18 +51,11 @@ struct EventReader {
 }
 
 impl EventReader {
-    /// Opens the files; adds the events of earlier files, which no longer grow.
-    fn open(store: &Store, name: &WorkloadName, events: &mut Vec<RecordedEvent>) -> Result<Self> {
-        let log = store.log_path(name);
-        let earlier_log = LineReader::new(log.with_extension("log.1"), RecordedEvent::parse);
-        let (denials, earlier_denials) = explain::workload_log_files(&store.folder(name));
+    fn new(store: &Store, name: &WorkloadName) -> Self {
+        let denials = explain::workload_log_files(&store.folder(name));
         let denials = denials.map(|path| LineReader::new(path, RecordedEvent::parse_denial));
-        let earlier_denials = earlier_denials.map(|path| LineReader::new(path, RecordedEvent::parse_denial));
-        for mut file in earlier_denials.into_iter().chain([earlier_log]) {
-            file.read(name.as_str(), events)?;
-        }
-        let files = denials.into_iter().chain([LineReader::new(log, RecordedEvent::parse)]).collect();
-        Ok(Self { workload: name.to_string(), files })
+        let log = LineReader::new(store.log_path(name), RecordedEvent::parse);
+        Self { workload: name.to_string(), files: denials.into_iter().chain([log]).collect() }
     }
 
     fn read(&mut self, events: &mut Vec<RecordedEvent>) -> Result<()> {
@@ -94,8 +87,7 @@ impl EventsReader {
                 changes.add(&self.store.folder(&name));
             }
             if !self.readers.contains_key(&name) {
-                let reader = EventReader::open(&self.store, &name, &mut added)?;
-                self.readers.insert(name.clone(), reader);
+                self.readers.insert(name.clone(), EventReader::new(&self.store, &name));
             }
             self.readers.get_mut(&name).map_or(Ok(()), |reader| reader.read(&mut added))?;
         }

@@ -16,7 +16,6 @@ mod events;
 mod exec_relay;
 mod export;
 mod export_schema;
-mod growing_file;
 mod headers;
 mod http_server;
 #[cfg_attr(not(feature = "containers"), path = "ignore/off.rs")]

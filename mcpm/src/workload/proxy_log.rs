@@ -2,8 +2,14 @@
 
 use futures_util::stream::{self, BoxStream};
 
-use super::{Workloads, growing_file::GrowingFile, stop_request::supervisor};
-use crate::{Result, state::folder_watch::FolderWatch};
+use super::{Workloads, stop_request::supervisor};
+use crate::{
+    Result,
+    state::{
+        folder_watch::FolderWatch,
+        rotated_file::{AddedData, RotatedFile},
+    },
+};
 
 impl Workloads {
     /// Returns the log of a workload's supervisor. With `follow`, the stream continues until the workload has ended; a
@@ -13,14 +19,14 @@ impl Workloads {
     /// `NotFound`.
     pub fn proxy_log(&self, name: &str, follow: bool) -> Result<BoxStream<'static, Result<Vec<u8>>>> {
         let (name, store) = (self.find(name)?, self.store.clone());
-        let mut log = GrowingFile::new(store.log_path(&name));
+        let mut log = RotatedFile::new(store.log_path(&name));
         let changes = follow.then(|| {
             let mut changes = FolderWatch::new();
             changes.add(&store.folder(&name));
             changes
         });
         if changes.is_none() {
-            let text = log.read();
+            let text = log.read().map(AddedData::into_bytes);
             return Ok(Box::pin(stream::once(std::future::ready(text))));
         }
         Ok(Box::pin(stream::try_unfold((log, changes), move |(mut log, changes)| {
@@ -30,7 +36,7 @@ impl Workloads {
                 loop {
                     // The supervisor is determined before the log is read, so that its last lines are not missed.
                     let supervisor = supervisor(&store, &name);
-                    let added = log.read()?;
+                    let added = log.read()?.into_bytes();
                     let Some(process) = supervisor else { return Ok(Some((added, (log, None)))) };
                     if !added.is_empty() {
                         return Ok(Some((added, (log, Some(watch)))));
