@@ -193,6 +193,26 @@ fn a_real_keyring_keeps_values() {
 }
 
 #[test]
+fn the_doctor_finds_a_locked_keyring() {
+    let home = Home::new();
+    let lock = "dbus-send --session --print-reply --dest=org.freedesktop.secrets /org/freedesktop/secrets \
+        org.freedesktop.Secret.Service.Lock array:objpath:/org/freedesktop/secrets/aliases/default >/dev/null";
+    let doctor = "mcpm doctor -o json";
+    let script = format!("mcpm secret provider keyring >/dev/null; {doctor}; echo; {lock} && {doctor}");
+    let outcome = with_keyring(&home, &script);
+    let mut documents = serde_json::Deserializer::from_str(&outcome.stdout).into_iter::<serde_json::Value>();
+    let mut finding = || {
+        let findings = documents.next().unwrap_or_else(|| panic!("{outcome:?}")).unwrap();
+        let findings = findings["findings"].as_array().or(findings.as_array()).unwrap().clone();
+        findings.into_iter().find(|finding| finding["id"] == "secrets.keyring").unwrap()
+    };
+    assert_eq!(finding()["severity"], "ok");
+    let locked = finding();
+    assert_eq!(locked["severity"], "warning", "{locked}");
+    assert_eq!(locked["message"], "the keyring is locked", "{locked}");
+}
+
+#[test]
 fn a_real_keyring_keeps_the_password_of_the_file() {
     let home = Home::new();
     home.set("MCPM_SECRETS_PASSWORD", "");

@@ -52,7 +52,12 @@ pub struct SecretInfo {
 }
 
 /// Connects to the keyring, without reading or unlocking anything, and returns where it is.
+///
+/// # Errors
+/// `SecretsUnavailable`, also if the keyring is locked.
 pub(crate) async fn check_keyring(environment: &Environment) -> Result<String> {
+    #[cfg(all(feature = "keyring", not(any(target_os = "macos", windows))))]
+    keyring::check(environment).await?;
     // The name of an application that has stored nothing in the keyring.
     let store = keyring::open(environment, "mcpm-doctor")?;
     store.list().await.map(|_| store.location())

@@ -12,6 +12,6 @@ mod windows;
 #[cfg(target_os = "macos")]
 pub(super) use keychain::open;
 #[cfg(not(any(target_os = "macos", windows)))]
-pub(super) use secret_service::open;
+pub(super) use secret_service::{check, open};
 #[cfg(windows)]
 pub(super) use windows::open;

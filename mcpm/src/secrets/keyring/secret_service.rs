@@ -30,13 +30,31 @@ pub(in crate::secrets) fn open(
     environment: &Environment,
     application: &'static str,
 ) -> Result<Arc<dyn SecretStore>> {
-    let address = |folder: &PathBuf| format!("unix:path={}", folder.join("bus").display());
-    let bus = environment.secrets.session_bus.clone();
-    let bus = bus.or_else(|| environment.engine.runtime_dir.as_ref().map(address));
-    Ok(Arc::new(Keyring { bus, application }))
+    Ok(Arc::new(Keyring::of(environment, application)))
+}
+
+/// Checks that the keyring is there and unlocked.
+pub(in crate::secrets) async fn check(environment: &Environment) -> Result<()> {
+    Keyring::of(environment, "mcpm-doctor")
+        .with(async |service| {
+            let collection = service.get_default_collection().await.map_err(failed)?;
+            match collection.is_locked().await.map_err(failed)? {
+                true => Err(Error::new(ErrorKind::SecretsUnavailable, "the keyring is locked")
+                    .hint("unlock it, for example by logging in to the desktop")),
+                false => Ok(()),
+            }
+        })
+        .await
 }
 
 impl Keyring {
+    fn of(environment: &Environment, application: &'static str) -> Self {
+        let address = |folder: &PathBuf| format!("unix:path={}", folder.join("bus").display());
+        let bus = environment.secrets.session_bus.clone();
+        let bus = bus.or_else(|| environment.engine.runtime_dir.as_ref().map(address));
+        Self { bus, application }
+    }
+
     /// Connects to the service and runs `work`, within the time limit.
     async fn with<T>(&self, work: impl AsyncFnOnce(&SecretService<'_>) -> Result<T>) -> Result<T> {
         let talk = async {
