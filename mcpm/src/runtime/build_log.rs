@@ -80,6 +80,13 @@ impl BuildLog {
             let start = (cut..words.len()).find(|at| words.is_char_boundary(*at)).unwrap_or(cut);
             words.drain(..start);
         }
+        let error = match [words.as_str(), said].iter().any(|text| is_untrusted_certificate(text)) {
+            true => error.hint(
+                "if this network replaces the certificates of servers, set `ca_cert` to a file with its certificate \
+                 authority",
+            ),
+            false => error,
+        };
         if exit_code(said).is_none() || words.is_empty() {
             let mut said = strip_ansi(said);
             for hidden in &self.secrets {
@@ -89,6 +96,20 @@ impl BuildLog {
         }
         error.source(format!("last output: {words}"))
     }
+}
+
+/// Whether an installer says that a certificate is signed by an unknown authority: pip and uv, npm, Go, or curl.
+fn is_untrusted_certificate(output: &str) -> bool {
+    const SIGNS: [&str; 7] = [
+        "UnknownIssuer",
+        "CERTIFICATE_VERIFY_FAILED",
+        "unable to get local issuer certificate",
+        "SELF_SIGNED_CERT_IN_CHAIN",
+        "self-signed certificate",
+        "x509: certificate signed by unknown authority",
+        "certificate verify failed",
+    ];
+    SIGNS.iter().any(|sign| output.contains(sign))
 }
 
 /// Parses `Step 3/12 : RUN …` of Docker, and `STEP 3/12: RUN …` or `[1/2] STEP 3/12: RUN …` of Podman.

@@ -69,3 +69,19 @@ fn logins_in_variables_are_shown_nowhere() {
     let error = log.build_error("cannot reach https://user:pass-word@index.example").to_string();
     assert!(!error.contains("pass-word"), "{error}");
 }
+
+#[test]
+fn a_certificate_of_an_unknown_authority_is_answered_with_the_option_for_it() {
+    let none: [String; 0] = [];
+    for (line, has_hint) in [
+        ("invalid peer certificate: UnknownIssuer", true),
+        ("npm error code SELF_SIGNED_CERT_IN_CHAIN", true),
+        ("tls: failed to verify certificate: x509: certificate signed by unknown authority", true),
+        ("no such package", false),
+    ] {
+        let mut log = BuildLog::new(none.iter());
+        push_all(&mut log, &["Step 1/1 : RUN [\"x\"]\n", line, "\n"]);
+        let error = log.build_error("The command '/bin/sh x' returned a non-zero code: 1");
+        assert_eq!(error.to_string().contains("set `ca_cert` to a file"), has_hint, "{error}");
+    }
+}
