@@ -3,9 +3,9 @@
 
 use mcpm::{Error, ErrorKind, Result};
 
+use crate::allocator;
 #[cfg(unix)]
 use crate::open_files;
-use crate::{allocator, signals::StopSignals};
 
 /// Runs a future to completion.
 pub(crate) fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
@@ -17,12 +17,4 @@ pub(crate) fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
         .map_err(|error| Error::new(ErrorKind::Internal, "cannot start the executor").source(error))?;
     runtime.spawn(allocator::trim_regularly());
     runtime.block_on(work)
-}
-
-/// Returns the outcome of `work`, or `None` if a signal to end arrives first.
-pub(crate) async fn until_stopped<T>(stop: &mut StopSignals, work: impl Future<Output = T>) -> Option<T> {
-    tokio::select! {
-        outcome = work => Some(outcome),
-        () = stop.recv() => None,
-    }
 }

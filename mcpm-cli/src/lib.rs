@@ -18,6 +18,7 @@ mod completion;
 mod executor;
 mod exit;
 mod flag_names;
+mod follower;
 mod logging;
 mod login_prompt;
 #[cfg(unix)]

@@ -35,12 +35,16 @@ pub(crate) fn format(matches: &ArgMatches) -> &str {
 
 /// Writes a result. A closed pipe is not an error.
 pub(crate) fn write(bytes: &[u8]) -> Result<()> {
+    write_if_open(bytes).map(drop)
+}
+
+/// Writes a part of the output, and returns whether somebody can still read it.
+pub(crate) fn write_if_open(bytes: &[u8]) -> Result<bool> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != IoErrorKind::BrokenPipe => {
-            Err(Error::new(ErrorKind::Io, "cannot write to standard output").source(error))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == IoErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Error::new(ErrorKind::Io, "cannot write to standard output").source(error)),
     }
 }
 
@@ -97,6 +101,35 @@ pub(crate) fn escape_text(text: &str) -> String {
     text.chars().map(escaped).collect()
 }
 
+/// Escapes text of a server that arrives in parts, which may end in the middle of a character.
+#[derive(Debug, Default)]
+pub(crate) struct EscapedText {
+    /// The beginning of a character.
+    rest: Vec<u8>,
+}
+
+impl EscapedText {
+    pub(crate) fn push(&mut self, part: &[u8]) -> String {
+        self.rest.extend_from_slice(part);
+        let complete = self.rest.len() - incomplete_bytes(&self.rest);
+        let part: Vec<u8> = self.rest.drain(..complete).collect();
+        escape_text(&String::from_utf8_lossy(&part))
+    }
+}
+
+/// Returns how many bytes at the end are the beginning of a character in UTF-8.
+pub(crate) fn incomplete_bytes(bytes: &[u8]) -> usize {
+    let from_end = (1..=bytes.len().min(3)).find(|count| bytes[bytes.len() - count] & 0xC0 != 0x80);
+    let Some(count) = from_end else { return 0 };
+    let length = match bytes[bytes.len() - count] {
+        0xC0..=0xDF => 2,
+        0xE0..=0xEF => 3,
+        0xF0..=0xF7 => 4,
+        _ => 1,
+    };
+    if count < length { count } else { 0 }
+}
+
 /// Writes a warning to standard error, with flags in place of the names of settings. Control characters are escaped,
 /// because the text may contain a file name or a server's text.
 pub(crate) fn warning(message: &str) {
@@ -123,9 +156,14 @@ fn escape_json(text: &str) -> String {
 
 /// Writes a JSON document on one line.
 pub(crate) fn json_line(value: &impl Serialize) -> Result<()> {
+    write(to_json_line(value)?.as_bytes())
+}
+
+/// Returns a JSON document as a line. Characters that could control a terminal are escaped.
+pub(crate) fn to_json_line(value: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string(value)
         .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the result").source(error))?;
-    line(text)
+    Ok(escape_json(&text) + "\n")
 }
 
 /// Writes rows in aligned columns; the first row contains the headings. Control characters are escaped, because

@@ -17,6 +17,7 @@ mod exchange;
 mod explain;
 mod failures;
 mod first_minute;
+mod followers;
 mod guides;
 mod headers;
 mod ignore;

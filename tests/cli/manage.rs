@@ -205,6 +205,14 @@ fn logs_are_shown_cut_and_followed() {
         let (time, rest) = with_time.split_once(' ').unwrap();
         assert!(rest == line && time.len() == 24 && time.ends_with('Z'), "{with_time}");
     }
+    let json = home.run(&["logs", &name, "-o", "json"]).succeeded().stdout;
+    let mut documents: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    documents.sort_by_key(|line| line["text"].to_string());
+    let streams =
+        documents.iter().map(|line| (line["text"].as_str().unwrap(), line["stream"].as_str().unwrap()));
+    let streams: Vec<_> = streams.filter(|(text, _)| ["one", "two", "three"].contains(text)).collect();
+    assert_eq!(streams, [("one", "stdout"), ("three", "stdout"), ("two", "stderr")]);
+    home.run(&["logs", &name, "--proxy", "-o", "json"]).succeeded();
     let outcome = home.run(&["logs", &name, "--protocol", "--follow"]);
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
 }

@@ -8,7 +8,7 @@ use super::support::{Home, PseudoTerminal, schema, testbed_variable};
 /// Maximum number of lines of a short help, so that it fits on a screen.
 const MAX_SHORT_HELP_LINES: usize = 42;
 /// Commands that print a file, a script or a stream of their server.
-const WITHOUT_JSON: [&str; 5] = ["completion", "help", "logs", "man", "proxy stdio"];
+const WITHOUT_JSON: [&str; 4] = ["completion", "help", "man", "proxy stdio"];
 
 /// All commands that do something, with the words that select them.
 fn commands(command: &clap::Command, words: &str, found: &mut Vec<(String, clap::Command)>) {

@@ -12,8 +12,8 @@ use mcpm::{
 use crate::{
     commands::logs,
     executor,
+    follower::Follower,
     output::{self, JSON, TEXT},
-    signals::StopSignals,
 };
 
 const NAMES: &str = "names";
@@ -33,14 +33,16 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let names: Vec<&String> = matches.get_many(NAMES).into_iter().flatten().collect();
     let form = output::format(matches);
     executor::run(async {
-        let mut stop = StopSignals::listen()?;
+        let mut follower = Follower::start()?;
         let mut events = workloads.events(&names, matches.get_flag(logs::FOLLOW))?;
-        while let Some(event) = executor::until_stopped(&mut stop, events.next()).await.flatten() {
+        while let Some(event) = follower.next(events.next()).await.flatten() {
             let event = event?;
-            match form {
-                JSON => output::json_line(&event)?,
-                _ => output::line(text(&event))?,
-            }
+            let line = match form {
+                JSON => output::to_json_line(&event)?,
+                _ => text(&event) + "\n",
+            };
+            let Some(written) = follower.write(line.as_bytes()).await else { break };
+            written?;
         }
         Ok(ExitCode::SUCCESS)
     })

@@ -19,9 +19,9 @@ use mcpm::{
 use crate::{
     commands::workload_args,
     completion, executor,
+    follower::Follower,
     output::{self, JSON, TEXT},
     progress,
-    signals::StopSignals,
 };
 
 const GROUP: &str = "group";
@@ -78,14 +78,14 @@ fn of_group(mut all: Vec<WorkloadInfo>, group: Option<&String>) -> Vec<WorkloadI
     all
 }
 
-/// Shows changes until a signal arrives.
+/// Shows changes until the command is stopped.
 async fn watch(workloads: &Workloads, group: Option<&String>, form: &str) -> Result<ExitCode> {
     if form == MCP_JSON {
         let message = "`--watch` cannot be used with `--output mcp-json`";
         return Err(Error::new(ErrorKind::InvalidOption, message));
     }
     let draws = form == TEXT && io::stdout().is_terminal();
-    let mut stop = StopSignals::listen()?;
+    let mut follower = Follower::start()?;
     let mut changes = workloads.watch();
     let mut shown: Vec<WorkloadInfo> = Vec::new();
     loop {
@@ -95,7 +95,7 @@ async fn watch(workloads: &Workloads, group: Option<&String>, form: &str) -> Res
                 false => Some(changes.next().await),
             }
         };
-        let Some(next) = executor::until_stopped(&mut stop, next).await else { return Ok(ExitCode::SUCCESS) };
+        let Some(next) = follower.next(next).await else { return Ok(ExitCode::SUCCESS) };
         let all = match next {
             Some(Some(all)) => of_group(all?, group),
             Some(None) => return Ok(ExitCode::SUCCESS),

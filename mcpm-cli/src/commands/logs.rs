@@ -1,21 +1,28 @@
 //! `mcpm logs`: prints the output of a server, its messages, or the log of its proxy.
 
 use std::{
-    borrow::Cow,
     io::{self, IsTerminal as _},
     process::ExitCode,
     time::{Duration, SystemTime},
 };
 
+use bytes::Bytes;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use mcpm::{
     Environment, Result,
-    runtime::LogChunk,
+    runtime::{LogChunk, LogStream},
     workload::{ServerLogOptions, Workloads},
 };
+use serde::Serialize;
 
-use crate::{args::whole_number, commands::workload_args, executor, output, signals::StopSignals};
+use crate::{
+    args::whole_number,
+    commands::workload_args,
+    executor,
+    follower::Follower,
+    output::{self, EscapedText, JSON, TEXT},
+};
 
 pub(crate) const FOLLOW: &str = "follow";
 const TAIL: &str = "tail";
@@ -23,6 +30,8 @@ pub(crate) const SINCE: &str = "since";
 const TIMESTAMPS: &str = "timestamps";
 const PROTOCOL: &str = "protocol";
 const PROXY: &str = "proxy";
+/// Length at which a line is split in JSON, in bytes.
+const MAX_LINE_BYTES: usize = 64 << 10;
 
 pub(crate) fn command() -> Command {
     Command::new("logs").about("Show the output of a server").defer(|command| {
@@ -59,6 +68,7 @@ pub(crate) fn command() -> Command {
                     .conflicts_with_all([TAIL, SINCE, TIMESTAMPS, PROTOCOL])
                     .help("Show the log of the workload's proxy instead: starts, exits, restarts and errors"),
             )
+            .arg(output::arg(&[TEXT, JSON]).help("Output format; JSON has a document for each line"))
     })
 }
 
@@ -87,51 +97,82 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let workloads = Workloads::new(Environment::from_process());
     let name = workload_args::name_of(matches);
     let follow = matches.get_flag(FOLLOW);
+    let mut printer: Box<dyn Printer> = match output::format(matches) {
+        JSON => Box::new(JsonPrinter::default()),
+        _ => Box::new(TextPrinter::new(matches.get_flag(TIMESTAMPS))),
+    };
     executor::run(async {
-        let mut printer = LinePrinter { timestamps: matches.get_flag(TIMESTAMPS), in_line: false };
-        let mut stop = StopSignals::listen()?;
-        if matches.get_flag(PROXY) {
-            let mut log = workloads.proxy_log(name, follow)?;
-            while let Some(text) = executor::until_stopped(&mut stop, log.next()).await.flatten() {
-                printer.print(&text?, None)?;
-            }
-            return Ok(ExitCode::SUCCESS);
-        }
-        let options = ServerLogOptions {
-            follow,
-            tail: matches.get_one::<u64>(TAIL).map(|lines| usize::try_from(*lines).unwrap_or(usize::MAX)),
-            since: matches.get_one(SINCE).copied(),
-            protocol: matches.get_flag(PROTOCOL),
+        let mut follower = Follower::start()?;
+        let mut chunks = if matches.get_flag(PROXY) {
+            let log = workloads.proxy_log(name, follow)?;
+            log.map_ok(|text| Chunk { bytes: text.into(), time: None, stream: None }).boxed()
+        } else {
+            let options = ServerLogOptions {
+                follow,
+                tail: matches.get_one::<u64>(TAIL).map(|lines| usize::try_from(*lines).unwrap_or(usize::MAX)),
+                since: matches.get_one(SINCE).copied(),
+                protocol: matches.get_flag(PROTOCOL),
+            };
+            workloads.logs_with(name, options).await?.map_ok(Chunk::from).boxed()
         };
-        let mut logs = workloads.logs_with(name, options).await?;
-        while let Some(chunk) = executor::until_stopped(&mut stop, logs.next()).await.flatten() {
-            let LogChunk { bytes, time, .. } = chunk?;
-            printer.print(&bytes, time)?;
+        while let Some(chunk) = follower.next(chunks.next()).await.flatten() {
+            let Some(written) = follower.write(&printer.print(&chunk?)).await else {
+                return Ok(ExitCode::SUCCESS);
+            };
+            written?;
         }
+        follower.write(&printer.end()).await.unwrap_or(Ok(()))?;
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// Prints output that arrives in parts, which may end within a line.
-struct LinePrinter {
-    timestamps: bool,
-    /// Whether the last line is incomplete.
-    in_line: bool,
+/// A part of a log, which need not end with a line.
+struct Chunk {
+    bytes: Bytes,
+    time: Option<SystemTime>,
+    /// `None` for the log of a proxy.
+    stream: Option<LogStream>,
 }
 
-impl LinePrinter {
-    fn print(&mut self, bytes: &[u8], time: Option<SystemTime>) -> Result<()> {
-        // Text of a server must not control the terminal.
-        let bytes = match io::stdout().is_terminal() {
-            true => Cow::Owned(output::escape_text(&String::from_utf8_lossy(bytes)).into_bytes()),
-            false => Cow::Borrowed(bytes),
-        };
-        output::write(&self.stamp(&bytes, time))
+impl From<LogChunk> for Chunk {
+    fn from(LogChunk { bytes, time, stream }: LogChunk) -> Self {
+        Self { bytes, time, stream: Some(stream) }
     }
+}
 
-    fn stamp<'a>(&mut self, bytes: &'a [u8], time: Option<SystemTime>) -> Cow<'a, [u8]> {
-        let Some(time) = time.filter(|_| self.timestamps) else { return bytes.into() };
-        let time = humantime::format_rfc3339_millis(time);
+/// Turns parts of a log into output.
+trait Printer {
+    fn print(&mut self, chunk: &Chunk) -> Vec<u8>;
+
+    /// Returns the rest of the output after the last part.
+    fn end(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+}
+
+struct TextPrinter {
+    timestamps: bool,
+    /// Whether the last line is not complete.
+    in_line: bool,
+    /// On a terminal: text of a server must not control it.
+    escaped: Option<EscapedText>,
+}
+
+impl TextPrinter {
+    fn new(timestamps: bool) -> Self {
+        let escaped = io::stdout().is_terminal().then(EscapedText::default);
+        Self { timestamps, in_line: false, escaped }
+    }
+}
+
+impl Printer for TextPrinter {
+    fn print(&mut self, chunk: &Chunk) -> Vec<u8> {
+        let bytes = match &mut self.escaped {
+            Some(escaped) => escaped.push(&chunk.bytes).into_bytes(),
+            None => chunk.bytes.to_vec(),
+        };
+        let Some(time) = chunk.time.filter(|_| self.timestamps) else { return bytes };
+        let time = rfc3339(time);
         let mut stamped = Vec::new();
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             if !self.in_line {
@@ -140,24 +181,125 @@ impl LinePrinter {
             stamped.extend_from_slice(line);
             self.in_line = !line.ends_with(b"\n");
         }
-        stamped.into()
+        stamped
     }
+}
+
+/// Prints a JSON document for each line.
+#[derive(Default)]
+struct JsonPrinter {
+    /// The incomplete lines of standard output and of everything else.
+    lines: [JsonLine; 2],
+}
+
+/// The documented form of a line (`docs/reference/output/logs.schema.json`).
+#[derive(Debug, Default, Serialize)]
+struct JsonLine {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<&'static str>,
+    text: String,
+    /// The bytes of the text.
+    #[serde(skip)]
+    bytes: Vec<u8>,
+}
+
+impl JsonLine {
+    fn finish(&mut self) -> String {
+        let mut line = std::mem::take(self);
+        if line.bytes.ends_with(b"\r") {
+            line.bytes.pop();
+        }
+        line.text = String::from_utf8_lossy(&line.bytes).into_owned();
+        // Text can always be written as JSON.
+        output::to_json_line(&line).unwrap_or_default()
+    }
+}
+
+impl Printer for JsonPrinter {
+    fn print(&mut self, chunk: &Chunk) -> Vec<u8> {
+        let is_stdout = chunk.stream == Some(LogStream::Stdout);
+        let line = &mut self.lines[usize::from(is_stdout)];
+        let mut text = String::new();
+        for part in chunk.bytes.split_inclusive(|byte| *byte == b'\n') {
+            if line.bytes.is_empty() {
+                line.time = chunk.time.map(rfc3339);
+                line.stream = chunk.stream.map(|_| if is_stdout { "stdout" } else { "stderr" });
+            }
+            line.bytes.extend_from_slice(part.strip_suffix(b"\n").unwrap_or(part));
+            if part.ends_with(b"\n") || line.bytes.len() >= MAX_LINE_BYTES {
+                text.push_str(&line.finish());
+            }
+        }
+        text.into_bytes()
+    }
+
+    fn end(&mut self) -> Vec<u8> {
+        let lines = self.lines.iter_mut().filter(|line| !line.bytes.is_empty());
+        lines.map(JsonLine::finish).collect::<String>().into_bytes()
+    }
+}
+
+fn rfc3339(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(time).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn chunk(text: &[u8], seconds: u64, stream: Option<LogStream>) -> Chunk {
+        let time = stream.map(|_| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        Chunk { bytes: Bytes::copy_from_slice(text), time, stream }
+    }
+
+    fn printed(mut printer: impl Printer, chunks: &[Chunk]) -> String {
+        let mut text: Vec<u8> = chunks.iter().flat_map(|chunk| printer.print(chunk)).collect();
+        text.extend(printer.end());
+        String::from_utf8(text).unwrap()
+    }
+
     #[test]
     fn each_line_gets_the_time_of_its_beginning() {
-        let mut printer = LinePrinter { timestamps: true, in_line: false };
-        let at = |seconds| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
-        let text = [("one\ntw", 0), ("o\n", 1), ("\nthree", 2)]
-            .map(|(text, time)| printer.stamp(text.as_bytes(), at(time)).into_owned())
-            .concat();
+        let printer = TextPrinter { timestamps: true, in_line: false, escaped: None };
+        let chunks = [("one\ntw", 0), ("o\n", 1), ("\nthree", 2)]
+            .map(|(text, time)| chunk(text.as_bytes(), time, STDERR));
         let expected = "1970-01-01T00:00:00.000Z one\n1970-01-01T00:00:00.000Z two\n\
                         1970-01-01T00:00:02.000Z \n1970-01-01T00:00:02.000Z three";
-        assert_eq!(String::from_utf8(text).unwrap(), expected);
+        assert_eq!(printed(printer, &chunks), expected);
+    }
+
+    const STDERR: Option<LogStream> = Some(LogStream::Stderr);
+
+    #[test]
+    fn a_character_in_two_parts_is_shown_on_a_terminal() {
+        let escaped = Some(EscapedText::default());
+        let printer = TextPrinter { timestamps: false, in_line: false, escaped };
+        let parts: [&[u8]; 6] = [b"\xC3", b"\xA9 \xF0\x9F", b"\x98", b"\x80\x1B \xFF", b"\xE2\x82", b"."];
+        let expected = "é 😀\\u{1b} \u{FFFD}\u{FFFD}.";
+        assert_eq!(printed(printer, &parts.map(|part| chunk(part, 0, STDERR))), expected);
+    }
+
+    #[test]
+    fn json_has_a_document_for_each_line_of_each_stream() {
+        let stdout = Some(LogStream::Stdout);
+        let chunks = [
+            chunk(b"one\r\ntw", 0, STDERR),
+            chunk(b"{}\n", 1, stdout),
+            chunk(b"o\n\nthree\xFF\xC2\x9B", 2, STDERR),
+        ];
+        let expected = r#"{"time":"1970-01-01T00:00:00.000Z","stream":"stderr","text":"one"}
+{"time":"1970-01-01T00:00:01.000Z","stream":"stdout","text":"{}"}
+{"time":"1970-01-01T00:00:00.000Z","stream":"stderr","text":"two"}
+{"time":"1970-01-01T00:00:02.000Z","stream":"stderr","text":""}
+{"time":"1970-01-01T00:00:02.000Z","stream":"stderr","text":"three�\u009b"}
+"#;
+        assert_eq!(printed(JsonPrinter::default(), &chunks), expected);
+        let long = vec![b'x'; MAX_LINE_BYTES + 1];
+        let lines = printed(JsonPrinter::default(), &[chunk(&long, 0, None)]);
+        assert_eq!(lines.lines().count(), 1);
+        assert!(lines.starts_with(r#"{"text":"xx"#));
     }
 
     #[test]

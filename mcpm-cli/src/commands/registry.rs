@@ -12,6 +12,7 @@ use mcpm::{
 use crate::{
     args, completion, executor,
     output::{self, JSON, TEXT},
+    progress,
 };
 
 const REGISTRY: &str = "registry";
@@ -63,7 +64,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     match matches.subcommand() {
         Some(("info", matches)) => info(matches),
         Some(("list", matches)) => {
-            show(matches, &executor::run(open(matches)?.list(&print_notice))?, "the registry has no servers")
+            let registry = open(matches)?;
+            let all = executor::run(waiting(registry.list(&print_notice)))?;
+            show(matches, &all, "the registry has no servers")
         }
         Some((_, matches)) => search(matches),
         None => Err(Error::new(
@@ -76,7 +79,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
 pub(crate) fn search(matches: &ArgMatches) -> Result<ExitCode> {
     let words: Vec<_> = matches.get_many::<String>(WORD).into_iter().flatten().cloned().collect();
     let registry = open(matches)?;
-    let found = executor::run(registry.search(&words.join(" "), &print_notice))?;
+    let words = words.join(" ");
+    let found = executor::run(waiting(registry.search(&words, &print_notice)))?;
     let if_empty = match registry.source() {
         RegistrySource::Api(_) => {
             "no server of the registry contains all words and has the longest one in its name; a registry API searches \
@@ -90,17 +94,21 @@ pub(crate) fn search(matches: &ArgMatches) -> Result<ExitCode> {
 fn info(matches: &ArgMatches) -> Result<ExitCode> {
     let registry = open(matches)?;
     let name = matches.get_one::<String>(NAME).map_or("", String::as_str);
-    let entry = executor::run(async {
+    let entry = executor::run(waiting(async {
         match registry.find(name, &print_notice).await? {
             Some(entry) => Ok(entry),
             None => Err(registry.unknown(name).await),
         }
-    })?;
+    }))?;
     match output::format(matches) {
         JSON => output::json(&entry)?,
         _ => output::table(&facts(&entry))?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+async fn waiting<T>(work: impl Future<Output = T>) -> T {
+    progress::waiting("waiting for the registry", None, work).await
 }
 
 fn open(matches: &ArgMatches) -> Result<Registry> {

@@ -3,7 +3,7 @@
 use std::{
     io::{self, IsTerminal as _, Write as _},
     process::ExitCode,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -15,14 +15,14 @@ use mcpm::{
     runtime::LogChunk,
     secrets::SecretValues,
     stdio::RestartPolicy,
-    workload::{Launch, Logs, WorkloadSpec, Workloads},
+    workload::{Launch, Logs, ServerLogOptions, WorkloadSpec, Workloads},
 };
 
 use crate::{
     args,
     commands::client,
     completion, executor, exit, flag_names, logging,
-    output::{self, JSON, TEXT},
+    output::{self, EscapedText, JSON, TEXT},
     progress::Progress,
     signals::StopSignals,
     supervise::{self, Ready, STOP_GRACE},
@@ -213,6 +213,7 @@ pub(crate) async fn in_foreground(
     // In the foreground, the user sees that the server exits.
     let launch = launch.restarts(spec.asked.restart.map_or(RestartPolicy::NEVER, RestartPolicy::from));
     let progress = Progress::of_start(spec.start_timeout());
+    let begin = SystemTime::now();
     let events = launch.events();
     let mut stop = StopSignals::listen()?;
     let running = tokio::select! {
@@ -227,8 +228,9 @@ pub(crate) async fn in_foreground(
         let _ = writeln!(io::stderr(), "error: {}", output::escape_text(&error.to_string()));
     }
     let log = logging::start_background_writer();
-    // A remote server has no output.
-    let shown = match running.logs(true, None).await {
+    // A remote server has no output. Earlier runs of a recorded workload may have left output, too.
+    let output = ServerLogOptions { follow: true, since: Some(begin), ..ServerLogOptions::default() };
+    let shown = match Workloads::new(terminal::environment()).logs_with(running.name(), output).await {
         Ok(logs) => Some(tokio::spawn(show_output(logs))),
         Err(_) => None,
     };
@@ -257,12 +259,12 @@ pub(crate) async fn in_foreground(
 
 /// Writes the output of a server to standard error, in the format of `mcpm logs`.
 async fn show_output(mut logs: Logs) {
-    let is_terminal = io::stderr().is_terminal();
+    let mut escaped = io::stderr().is_terminal().then(EscapedText::default);
     while let Some(Ok(LogChunk { bytes, .. })) = logs.next().await {
         // Standard error may be closed.
-        let _ = match is_terminal {
-            true => io::stderr().write_all(output::escape_text(&String::from_utf8_lossy(&bytes)).as_bytes()),
-            false => io::stderr().write_all(&bytes),
+        let _ = match &mut escaped {
+            Some(escaped) => io::stderr().write_all(escaped.push(&bytes).as_bytes()),
+            None => io::stderr().write_all(&bytes),
         };
     }
 }
