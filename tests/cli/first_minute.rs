@@ -1,7 +1,12 @@
-//! Problems that users had in their first minutes. Each transcript begins with the previous behavior of mcpm. Tests
-//! that kill an engine are in `recovery`, and tests of servers that do not start are in `failures`.
+//! Problems that users had in their first minutes. Each transcript begins with the previous behavior of mcpm.
+//!
+//! Other tests of such problems: a server that never responds (C1, in `failures`), a missing certificate authority
+//! (C4, `a_certificate_of_an_unknown_authority_is_answered_with_the_option_for_it`), completion of names (C7, in
+//! `pages`), a reboot (C8, in `service`), explanations (C9, in `explain`), a body that is too large (C10,
+//! `a_body_beyond_the_limit_is_413_however_it_says_its_size`), an engine that is killed (C11, in `recovery`), and
+//! additional packages (C19, in `usage` and `container`).
 
-use super::support::{Home, PseudoTerminal, docker};
+use super::support::{Home, Program, PseudoTerminal, docker};
 
 const EVERYTHING: &str = "mcpm-test/everything:1";
 
@@ -14,6 +19,48 @@ fn transcript(home: &Home, kept: &str, before: &str, commands: &[(i32, &[&str])]
         assert_eq!(outcome.code, Some(*code), "{args:?}: {outcome:?}");
     }
     home.assert_transcript(&format!("first_minute/{kept}"));
+}
+
+/// A stdio server that writes a line to standard error when it starts.
+const SAYS_UP: [&str; 7] =
+    ["mcpm-test/python:1", "--transport", "stdio", "--", "sh", "-c", "echo up >&2; exec mcp-server-fetch"];
+
+#[test]
+fn c2_c3_c20_logs_tell_what_happened_over_restarts_and_hold_no_messages() {
+    let home = Home::new();
+    let name = home.name("a");
+    let name = name.as_str();
+    home.run(&[&["run", "--name", name][..], &SAYS_UP].concat()).succeeded();
+    let mut events = Program::start(&mut home.mcpm(&["events", name, "--follow"]));
+    docker(&["kill", name]);
+    while !events.read_line().contains("  recovered  ") {}
+    events.signal("INT");
+    assert_eq!(events.wait().code, Some(0));
+    let commands: [(i32, &[&str]); 5] = [
+        (0, &["logs", name]),
+        (0, &["logs", name, "--timestamps", "--tail", "1"]),
+        (0, &["logs", name, "--proxy"]),
+        (0, &["events", name]),
+        (0, &["rm", name]),
+    ];
+    transcript(
+        &home,
+        "c02",
+        "`logs --proxy` contained only `ready`; `logs` contained the messages and ended at a restart",
+        &commands,
+    );
+}
+
+#[test]
+fn c18_in_the_foreground_the_output_of_the_server_is_shown() {
+    let home = Home::new();
+    let name = home.name("f");
+    let run = [&["run", "--name", &name, "--foreground"][..], &SAYS_UP].concat();
+    let mut running = Program::start(&mut home.mcpm(&run));
+    running.wait_for_stderr("up\n");
+    running.signal("INT");
+    assert_eq!(running.wait().code, Some(0));
+    home.assert_nothing_left();
 }
 
 #[test]

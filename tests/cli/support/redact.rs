@@ -31,8 +31,8 @@ fn words(text: &str) -> String {
     while let Some(c) = rest.chars().next() {
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let hex = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_hexdigit()).len();
-        let (length, word) = if digits == 4 && is_time(rest) {
-            (20, "TIME")
+        let (length, word) = if let (4, Some(length)) = (digits, time_length(rest)) {
+            (length, "TIME")
         } else if digits > 0 && [" s ago", " min ago", " h ago", " days ago"].contains(&&rest[digits..]) {
             (rest.len(), "TIME ago")
         } else if hex >= 64 {
@@ -57,17 +57,19 @@ fn is_chosen_port(digits: &str) -> bool {
     digits.parse().is_ok_and(|port: u32| (32768..61000).contains(&port))
 }
 
-/// Returns whether a text begins with a time such as `2026-11-21T11:07:07Z`.
-fn is_time(text: &str) -> bool {
-    let shape = text.as_bytes().get(..20).unwrap_or_default();
-    shape.len() == 20 && shape[4] == b'-' && shape[10] == b'T' && shape[19] == b'Z'
+/// Returns the length of a time such as `2026-11-21T11:07:07Z` or `2026-11-21T11:07:07.123Z` at the beginning of a text.
+fn time_length(text: &str) -> Option<usize> {
+    let shape = text.as_bytes().get(..20)?;
+    let length = text.find('Z')? + 1;
+    let is_time = shape[4] == b'-' && shape[10] == b'T' && (length == 20 || shape[19] == b'.' && length < 31);
+    is_time.then_some(length)
 }
 
 #[test]
 fn what_differs_is_replaced() {
     let mut redactions = Redactions::default();
     redactions.replace("t-12-0", "T");
-    let text = "t-12-0-a      http://127.0.0.1:41234/mcp  2026-11-21T11:07:07Z  3 min ago\n  in use by `x` (pid 77), 3000\n";
+    let text = "t-12-0-a      http://127.0.0.1:41234/mcp  2026-11-21T11:07:07.123456Z  3 min ago\n  in use by `x` (pid 77), 3000\n";
     assert_eq!(
         redactions.apply(text),
         "T-a  http://127.0.0.1:PORT/mcp  TIME  TIME ago\n  in use by `x` (pid PID), 3000\n"
