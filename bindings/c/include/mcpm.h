@@ -1242,7 +1242,7 @@ void mcpm_workload_builder_debug(mcpm_workload_builder *builder, bool value);
 void mcpm_workload_builder_runtime(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Command of the package that starts the server, if the package has several.
+ * Which command of the package starts the server, if the package has more than one command.
  */
 void mcpm_workload_builder_package_command(mcpm_workload_builder *builder, const char *value);
 
@@ -1302,8 +1302,8 @@ void mcpm_workload_builder_allowed_origins(mcpm_workload_builder *builder, const
 /**
  * Additional hostnames that clients may use to reach the proxy.
  *
- * Without authentication, a request with another name in `Host` is rejected, as protection against DNS
- * rebinding. IP addresses and loopback names need not be listed.
+ * If no authentication is configured, requests with another name in the `Host` header are rejected,
+ * which protects against DNS rebinding. IP addresses and loopback names need not be listed.
  */
 void mcpm_workload_builder_allowed_hosts(mcpm_workload_builder *builder, const char *value);
 
@@ -1428,8 +1428,9 @@ void mcpm_workload_builder_remote_auth_client_metadata_url(mcpm_workload_builder
 /**
  * OAuth client secret; not needed with dynamic client registration or PKCE.
  *
- * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
- * environment variable. Not for production: other users of the machine may see it in the process list.
+ * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
+ * `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
+ * process list.
  */
 void mcpm_workload_builder_remote_auth_client_secret(mcpm_workload_builder *builder, const char *value);
 
@@ -1441,8 +1442,9 @@ void mcpm_workload_builder_remote_auth_client_secret_file(mcpm_workload_builder 
 /**
  * Bearer token for the remote server, instead of OAuth.
  *
- * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
- * variable. Not for production: other users of the machine may see it in the process list.
+ * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
+ * `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
+ * process list.
  */
 void mcpm_workload_builder_remote_auth_bearer_token(mcpm_workload_builder *builder, const char *value);
 
@@ -1744,8 +1746,8 @@ void mcpm_proxy_builder_allowed_origins(mcpm_proxy_builder *builder, const char 
 /**
  * Additional hostnames that clients may use to reach the proxy.
  *
- * Without authentication, a request with another name in `Host` is rejected, as protection against DNS
- * rebinding. IP addresses and loopback names need not be listed.
+ * If no authentication is configured, requests with another name in the `Host` header are rejected,
+ * which protects against DNS rebinding. IP addresses and loopback names need not be listed.
  */
 void mcpm_proxy_builder_allowed_hosts(mcpm_proxy_builder *builder, const char *value);
 
@@ -1861,8 +1863,9 @@ void mcpm_proxy_builder_remote_auth_client_metadata_url(mcpm_proxy_builder *buil
 /**
  * OAuth client secret; not needed with dynamic client registration or PKCE.
  *
- * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
- * environment variable. Not for production: other users of the machine may see it in the process list.
+ * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
+ * `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
+ * process list.
  */
 void mcpm_proxy_builder_remote_auth_client_secret(mcpm_proxy_builder *builder, const char *value);
 
@@ -1874,8 +1877,9 @@ void mcpm_proxy_builder_remote_auth_client_secret_file(mcpm_proxy_builder *build
 /**
  * Bearer token for the remote server, instead of OAuth.
  *
- * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
- * variable. Not for production: other users of the machine may see it in the process list.
+ * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
+ * `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
+ * process list.
  */
 void mcpm_proxy_builder_remote_auth_bearer_token(mcpm_proxy_builder *builder, const char *value);
 

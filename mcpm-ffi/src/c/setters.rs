@@ -427,7 +427,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_runtime(builder: *mut WorkloadBui
     unsafe { builder::set_text(builder, "runtime", value) }
 }
 
-/// Command of the package that starts the server, if the package has several.
+/// Which command of the package starts the server, if the package has more than one command.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_package_command(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -503,8 +503,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_allowed_origins(builder: *mut Wor
 
 /// Additional hostnames that clients may use to reach the proxy.
 ///
-/// Without authentication, a request with another name in `Host` is rejected, as protection against DNS
-/// rebinding. IP addresses and loopback names need not be listed.
+/// If no authentication is configured, requests with another name in the `Host` header are rejected,
+/// which protects against DNS rebinding. IP addresses and loopback names need not be listed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_allowed_hosts(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -667,8 +667,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_metadata_url(b
 
 /// OAuth client secret; not needed with dynamic client registration or PKCE.
 ///
-/// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
-/// environment variable. Not for production: other users of the machine may see it in the process list.
+/// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
+/// `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
+/// process list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -684,8 +685,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_secret_file(bu
 
 /// Bearer token for the remote server, instead of OAuth.
 ///
-/// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
-/// variable. Not for production: other users of the machine may see it in the process list.
+/// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
+/// `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
+/// process list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_bearer_token(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1073,8 +1075,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_allowed_origins(builder: *mut ProxyB
 
 /// Additional hostnames that clients may use to reach the proxy.
 ///
-/// Without authentication, a request with another name in `Host` is rejected, as protection against DNS
-/// rebinding. IP addresses and loopback names need not be listed.
+/// If no authentication is configured, requests with another name in the `Host` header are rejected,
+/// which protects against DNS rebinding. IP addresses and loopback names need not be listed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_allowed_hosts(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1226,8 +1228,9 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_metadata_url(buil
 
 /// OAuth client secret; not needed with dynamic client registration or PKCE.
 ///
-/// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
-/// environment variable. Not for production: other users of the machine may see it in the process list.
+/// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
+/// `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
+/// process list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_secret(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1243,8 +1246,9 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_secret_file(build
 
 /// Bearer token for the remote server, instead of OAuth.
 ///
-/// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
-/// variable. Not for production: other users of the machine may see it in the process list.
+/// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
+/// `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
+/// process list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_bearer_token(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.

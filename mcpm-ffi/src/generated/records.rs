@@ -249,7 +249,7 @@ pub struct WorkloadOptions {
     /// Default: `auto`.
     #[uniffi(default)]
     pub runtime: Option<RuntimeChoice>,
-    /// Command of the package that starts the server, if the package has several.
+    /// Which command of the package starts the server, if the package has more than one command.
     #[uniffi(default)]
     pub package_command: Option<String>,
     /// Additional package to install together with a `uvx://` or `npx://` package or a local script.
@@ -293,8 +293,8 @@ pub struct WorkloadOptions {
     pub allowed_origins: Vec<String>,
     /// Additional hostnames that clients may use to reach the proxy.
     ///
-    /// Without authentication, a request with another name in `Host` is rejected, as protection against DNS
-    /// rebinding. IP addresses and loopback names need not be listed.
+    /// If no authentication is configured, requests with another name in the `Host` header are rejected,
+    /// which protects against DNS rebinding. IP addresses and loopback names need not be listed.
     #[uniffi(default)]
     pub allowed_hosts: Vec<String>,
     /// Registry that server names are looked up in: `embedded`, a file, or a URL.
@@ -381,8 +381,9 @@ pub struct WorkloadOptions {
     pub remote_auth_client_metadata_url: Option<String>,
     /// OAuth client secret; not needed with dynamic client registration or PKCE.
     ///
-    /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
-    /// environment variable. Not for production: other users of the machine may see it in the process list.
+    /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
+    /// `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
+    /// process list.
     #[uniffi(default)]
     pub remote_auth_client_secret: Option<Secret>,
     /// File with the OAuth client secret.
@@ -390,8 +391,9 @@ pub struct WorkloadOptions {
     pub remote_auth_client_secret_file: Option<PathBuf>,
     /// Bearer token for the remote server, instead of OAuth.
     ///
-    /// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
-    /// variable. Not for production: other users of the machine may see it in the process list.
+    /// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
+    /// `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
+    /// process list.
     #[uniffi(default)]
     pub remote_auth_bearer_token: Option<Secret>,
     /// File with the bearer token for the remote server.
@@ -608,8 +610,8 @@ pub struct ProxyOptions {
     pub allowed_origins: Vec<String>,
     /// Additional hostnames that clients may use to reach the proxy.
     ///
-    /// Without authentication, a request with another name in `Host` is rejected, as protection against DNS
-    /// rebinding. IP addresses and loopback names need not be listed.
+    /// If no authentication is configured, requests with another name in the `Host` header are rejected,
+    /// which protects against DNS rebinding. IP addresses and loopback names need not be listed.
     #[uniffi(default)]
     pub allowed_hosts: Vec<String>,
     /// OIDC issuer URL.
@@ -689,8 +691,9 @@ pub struct ProxyOptions {
     pub remote_auth_client_metadata_url: Option<String>,
     /// OAuth client secret; not needed with dynamic client registration or PKCE.
     ///
-    /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
-    /// environment variable. Not for production: other users of the machine may see it in the process list.
+    /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
+    /// `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
+    /// process list.
     #[uniffi(default)]
     pub remote_auth_client_secret: Option<Secret>,
     /// File with the OAuth client secret.
@@ -698,8 +701,9 @@ pub struct ProxyOptions {
     pub remote_auth_client_secret_file: Option<PathBuf>,
     /// Bearer token for the remote server, instead of OAuth.
     ///
-    /// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
-    /// variable. Not for production: other users of the machine may see it in the process list.
+    /// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
+    /// `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
+    /// process list.
     #[uniffi(default)]
     pub remote_auth_bearer_token: Option<Secret>,
     /// File with the bearer token for the remote server.

@@ -223,7 +223,7 @@ options! {
         debug: Option<bool> = "false" [place: ArgumentPosition::Global, allowed_with_from_config: true];
         /// Container runtime to use
         runtime: Option<RuntimeChoice> = "auto" [addition: true];
-        /// Command of the package that starts the server, if the package has several
+        /// Which command of the package starts the server, if the package has more than one command
         package_command: Option<String> [placeholder: Some("COMMAND"), addition: true];
         /// Additional package to install together with a `uvx://` or `npx://` package or a local script
         with_package: Vec<String> [flag_name: Some("with"), placeholder: Some("PACKAGE"), addition: true];
@@ -249,8 +249,8 @@ options! {
         allowed_origins: List<String> [placeholder: Some("ORIGIN,..."), addition: true];
         /// Additional hostnames that clients may use to reach the proxy
         ///
-        /// Without authentication, a request with another name in `Host` is rejected, as protection against DNS
-        /// rebinding. IP addresses and loopback names need not be listed.
+        /// If no authentication is configured, requests with another name in the `Host` header are rejected, which
+        /// protects against DNS rebinding. IP addresses and loopback names need not be listed.
         allowed_hosts: List<String> [placeholder: Some("HOST,..."), addition: true];
     }
     section "Workload and container" for (run) {
@@ -318,15 +318,15 @@ options! {
         remote_auth_client_metadata_url: Option<String> [kind: ValueKind::Url, addition: true];
         /// OAuth client secret; not needed with dynamic client registration or PKCE
         ///
-        /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the environment
-        /// variable. Not for production: other users of the machine may see it in the process list.
+        /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
+        /// `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the process list.
         remote_auth_client_secret: Option<Secret> [env: Some("MCPM_REMOTE_OAUTH_CLIENT_SECRET")];
         /// File with the OAuth client secret
         remote_auth_client_secret_file: Option<PathBuf>;
         /// Bearer token for the remote server, instead of OAuth
         ///
-        /// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
-        /// variable. Not for production: other users of the machine may see it in the process list.
+        /// Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
+        /// `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the process list.
         remote_auth_bearer_token: Option<Secret> [env: Some("MCPM_REMOTE_AUTH_BEARER_TOKEN")];
         /// File with the bearer token for the remote server
         remote_auth_bearer_token_file: Option<PathBuf>;

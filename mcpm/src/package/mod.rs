@@ -1,7 +1,8 @@
 //! Packages, local projects and local scripts as servers (`uvx://`, `npx://`, `go://`): builds an image for each.
 //!
-//! [`PackageReference`] parses references and rejects invalid names. A `Recipe` has all inputs of the image, whose tag
-//! is a hash of them; `build::ensure` finds or builds it. `dockerfile` renders the Dockerfile, with the fixed scripts
+//! [`PackageReference`] parses references and rejects invalid names. A `Recipe` holds everything that an image is
+//! built from; the tag of the image is a hash of the recipe. `build::ensure` returns the image with that tag, or builds
+//! it. `dockerfile` renders the Dockerfile, with the fixed scripts
 //! in `scripts/`; `local` finds out what a path is; `project` selects the files of a local project, and `exclusions`
 //! the files that stay out of it; `bundle` reads MCP bundles; `additional` parses the packages that are installed
 //! together with the server; `certificates` and `settings` describe the network of the build; `report` selects the

@@ -1,8 +1,8 @@
 //! Reads the messages of the client, and sends each to the server in a task of its own.
 //!
-//! Notifications and `initialize` are sent one after the other, and a request waits until those before it are sent,
-//! because the client has sent all of them on one pipe, in this order. Responses to the server's requests do not wait.
-//! Reading of the input continues meanwhile.
+//! The client writes all messages to one pipe and relies on their order. Notifications and `initialize` are therefore
+//! sent to the server one at a time, and any other request is sent after the notifications before it, without waiting
+//! for other requests. Responses to the server's requests do not wait either. Meanwhile, reading continues.
 
 use std::{io, sync::Arc, time::Duration};
 

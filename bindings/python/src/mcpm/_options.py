@@ -108,7 +108,7 @@ if TYPE_CHECKING:
         runtime: _native.RuntimeChoice | Literal["auto", "docker", "podman", "builtin"]
         """Container runtime to use."""
         package_command: str
-        """Command of the package that starts the server, if the package has several."""
+        """Which command of the package starts the server, if the package has more than one command."""
         with_package: Iterable[str]
         """Additional package to install together with a `uvx://` or `npx://` package or a local script."""
         config: Mapping[str, str] | Iterable[_native.KeyValue]

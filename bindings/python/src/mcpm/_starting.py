@@ -12,7 +12,8 @@ T = TypeVar("T")
 class Starting(Generic[T]):
     """A workload, proxy or connection that is being started. Awaiting it returns the started object.
 
-    `async with` also ends that object."""
+    `async with` also ends that object.
+    """
 
     def __init__(self, start: Callable[[], Awaitable[T]], end: Callable[[T], Awaitable[None]]) -> None:
         self._start = start

@@ -3312,8 +3312,8 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Additional hostnames that clients may use to reach the proxy.
      *
-     * Without authentication, a request with another name in `Host` is rejected, as protection against DNS
-     * rebinding. IP addresses and loopback names need not be listed.
+     * If no authentication is configured, requests with another name in the `Host` header are rejected,
+     * which protects against DNS rebinding. IP addresses and loopback names need not be listed.
      */
     public var allowedHosts: [String]
     /**
@@ -3411,8 +3411,9 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * OAuth client secret; not needed with dynamic client registration or PKCE.
      *
-     * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
-     * environment variable. Not for production: other users of the machine may see it in the process list.
+     * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
+     * `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
+     * process list.
      */
     public var remoteAuthClientSecret: Secret?
     /**
@@ -3422,8 +3423,9 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Bearer token for the remote server, instead of OAuth.
      *
-     * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
-     * variable. Not for production: other users of the machine may see it in the process list.
+     * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
+     * `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
+     * process list.
      */
     public var remoteAuthBearerToken: Secret?
     /**
@@ -3670,8 +3672,8 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Additional hostnames that clients may use to reach the proxy.
          *
-         * Without authentication, a request with another name in `Host` is rejected, as protection against DNS
-         * rebinding. IP addresses and loopback names need not be listed.
+         * If no authentication is configured, requests with another name in the `Host` header are rejected,
+         * which protects against DNS rebinding. IP addresses and loopback names need not be listed.
          */allowedHosts: [String] = [], 
         /**
          * OIDC issuer URL.
@@ -3751,8 +3753,9 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * OAuth client secret; not needed with dynamic client registration or PKCE.
          *
-         * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
-         * environment variable. Not for production: other users of the machine may see it in the process list.
+         * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
+         * `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
+         * process list.
          */remoteAuthClientSecret: Secret? = nil, 
         /**
          * File with the OAuth client secret.
@@ -3760,8 +3763,9 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Bearer token for the remote server, instead of OAuth.
          *
-         * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
-         * variable. Not for production: other users of the machine may see it in the process list.
+         * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
+         * `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
+         * process list.
          */remoteAuthBearerToken: Secret? = nil, 
         /**
          * File with the bearer token for the remote server.
@@ -4987,7 +4991,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var runtime: RuntimeChoice?
     /**
-     * Command of the package that starts the server, if the package has several.
+     * Which command of the package starts the server, if the package has more than one command.
      */
     public var packageCommand: String?
     /**
@@ -5039,8 +5043,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Additional hostnames that clients may use to reach the proxy.
      *
-     * Without authentication, a request with another name in `Host` is rejected, as protection against DNS
-     * rebinding. IP addresses and loopback names need not be listed.
+     * If no authentication is configured, requests with another name in the `Host` header are rejected,
+     * which protects against DNS rebinding. IP addresses and loopback names need not be listed.
      */
     public var allowedHosts: [String]
     /**
@@ -5146,8 +5150,9 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * OAuth client secret; not needed with dynamic client registration or PKCE.
      *
-     * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
-     * environment variable. Not for production: other users of the machine may see it in the process list.
+     * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
+     * `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
+     * process list.
      */
     public var remoteAuthClientSecret: Secret?
     /**
@@ -5157,8 +5162,9 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Bearer token for the remote server, instead of OAuth.
      *
-     * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
-     * variable. Not for production: other users of the machine may see it in the process list.
+     * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
+     * `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
+     * process list.
      */
     public var remoteAuthBearerToken: Secret?
     /**
@@ -5583,7 +5589,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: `auto`.
          */runtime: RuntimeChoice? = nil, 
         /**
-         * Command of the package that starts the server, if the package has several.
+         * Which command of the package starts the server, if the package has more than one command.
          */packageCommand: String? = nil, 
         /**
          * Additional package to install together with a `uvx://` or `npx://` package or a local script.
@@ -5627,8 +5633,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Additional hostnames that clients may use to reach the proxy.
          *
-         * Without authentication, a request with another name in `Host` is rejected, as protection against DNS
-         * rebinding. IP addresses and loopback names need not be listed.
+         * If no authentication is configured, requests with another name in the `Host` header are rejected,
+         * which protects against DNS rebinding. IP addresses and loopback names need not be listed.
          */allowedHosts: [String] = [], 
         /**
          * Registry that server names are looked up in: `embedded`, a file, or a URL.
@@ -5715,8 +5721,9 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * OAuth client secret; not needed with dynamic client registration or PKCE.
          *
-         * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the
-         * environment variable. Not for production: other users of the machine may see it in the process list.
+         * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
+         * `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
+         * process list.
          */remoteAuthClientSecret: Secret? = nil, 
         /**
          * File with the OAuth client secret.
@@ -5724,8 +5731,9 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Bearer token for the remote server, instead of OAuth.
          *
-         * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the environment
-         * variable. Not for production: other users of the machine may see it in the process list.
+         * Takes precedence over `--remote-auth-bearer-token-file`, which takes precedence over the variable
+         * `MCPM_REMOTE_AUTH_BEARER_TOKEN`. Not for production: other users of the machine may see it in the
+         * process list.
          */remoteAuthBearerToken: Secret? = nil, 
         /**
          * File with the bearer token for the remote server.

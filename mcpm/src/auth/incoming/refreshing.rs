@@ -199,7 +199,7 @@ impl<T: Send + Sync + 'static> RefreshingDocument<T> {
 }
 
 fn stopping() -> Error {
-    Error::new(ErrorKind::Upstream, "the fetch was aborted")
+    Error::new(ErrorKind::Upstream, "fetching the document was aborted because mcpm is stopping")
 }
 
 impl<T> RefreshingShared<T> {

@@ -1,5 +1,5 @@
-//! Edits YAML: entries of a block mapping below one key of the root. A new entry is inserted after the line of that
-//! key.
+//! Edits YAML: entries of a block mapping below one key of the root. A new entry is inserted directly below the
+//! line of that key.
 
 use std::{fmt::Write as _, ops::Range};
 

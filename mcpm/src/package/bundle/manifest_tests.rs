@@ -121,7 +121,7 @@ fn a_broken_manifest_is_refused_with_what_is_wrong() {
             "uses the value `none`",
         ),
         (&|value| value["server"]["mcp_config"]["args"] = json!(vec!["x"; 101]), "more than 100"),
-        (&|value| value["user_config"]["a b"] = json!({"type": "string"}), "`a b` cannot name"),
+        (&|value| value["user_config"]["a b"] = json!({"type": "string"}), "`a b` is not a valid key"),
         (&|value| value["user_config"]["level"]["default"] = json!({}), "the default of `level`"),
     ] {
         let error = refused(change);

@@ -1,7 +1,8 @@
 //! MCP bundles (`.mcpb`, earlier `.dxt`): archives with a server, and a manifest that says how it is started.
 //!
 //! The files go from the archive into the build context, so they are never unpacked on this machine. [`manifest`] reads
-//! what is started, and which values the user supplies; [`archive`] reads the files within limits.
+//! from the manifest which command starts the server, and which values the user supplies; [`archive`] reads the files,
+//! and limits their number and size.
 
 #[cfg_attr(not(feature = "containers"), path = "archive_off.rs")]
 mod archive;

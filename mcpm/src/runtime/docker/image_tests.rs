@@ -17,10 +17,10 @@ fn a_failed_pull_says_which_image_which_registry_and_what_to_do() {
         ("error from registry: denied", "run `docker login ghcr.io`"),
         ("toomanyrequests: You have reached your pull rate limit", "wait, or run"),
         ("no matching manifest for linux/arm64/v8 in the manifest list entries", "this platform"),
-        ("Get \"https://ghcr.io/v2/\": dial tcp: lookup ghcr.io: no such host", "reaches `ghcr.io`"),
+        ("Get \"https://ghcr.io/v2/\": dial tcp: lookup ghcr.io: no such host", "can reach `ghcr.io`"),
         (
             "Get \"https://ghcr.io/v2/\": net/http: request canceled (Client.Timeout exceeded)",
-            "reaches `ghcr.io`",
+            "can reach `ghcr.io`",
         ),
         (
             "Get \"https://ghcr.io/v2/\": x509: certificate signed by unknown authority",

@@ -1,4 +1,4 @@
-//! Resolves a request to a spec.
+//! Resolves the request to run a workload into the workload's spec.
 //!
 //! Values given as options take precedence over those of the exported file, then come those of the registry entry, the
 //! image, and the declared defaults. [`request::WorkloadRequest::load`] reads the files that the options name;

@@ -32,7 +32,7 @@ pub(in crate::workload) fn reject_http_options(request: &WorkloadRequest) -> Res
         let message = "`token_exchange_url` is for the transports `sse` and `streamable-http`: a stdio \
                        server receives no headers, and so no token";
         return Err(Error::new(ErrorKind::InvalidOption, message)
-            .hint("give it credentials of its own, with `secret`"));
+            .hint("give the server its own credentials with the option `secret`"));
     }
     Ok(())
 }
