@@ -14,9 +14,11 @@ const HELP: &str = "options/table.rs";
 const DOCUMENTED: &str = "explain/reason.rs";
 
 /// Texts with flags or dashes, by their files.
-static EXCEPTIONS: [(&str, &str); 4] = [
+static EXCEPTIONS: [(&str, &str); 5] = [
     // The first line of a file in PEM form.
     ("package/certificates.rs", "`-----BEGIN CERTIFICATE-----`"),
+    // An argument of `uvx` in entries of clients.
+    ("clients/import.rs", "\"--with\""),
     // Arguments of `docker run` in entries of the registry.
     ("registry/server_json.rs", "\"--env\""),
     ("registry/server_json.rs", "\"--volume\""),

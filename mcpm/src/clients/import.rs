@@ -1,13 +1,16 @@
 //! Converts a user's existing entries into options for workloads.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, slice};
 
 use serde_json::{Map, Value};
 use url::Url;
 
 use super::{ImportCandidate, ImportedServer, table::ClientFormat};
 use crate::{
-    environment::Variables, name::WorkloadName, options::Secret, package::PackageReference,
+    environment::Variables,
+    name::WorkloadName,
+    options::Secret,
+    package::{Ecosystem, PackageReference, additional},
     redact::is_secret_name,
 };
 
@@ -172,6 +175,11 @@ impl Import<'_> {
                 return Err("its command names several packages".to_owned());
             } else if from.contains(&flag) {
                 package = value.or_else(|| args.next().map(String::as_str));
+            } else if scheme == "uvx" && matches!(flag, "--with" | "-w") {
+                let with = plain(value.or_else(|| args.next().map(String::as_str)).unwrap_or_default())?;
+                additional::requirements(Ecosystem::Python, slice::from_ref(&with))
+                    .map_err(|error| error.message().to_owned())?;
+                self.options.push(("with_package", with));
             } else if arg.starts_with('-') {
                 return Err(format!("mcpm has no equivalent of `{}` in its command", shown(flag)));
             } else {

@@ -42,6 +42,29 @@ fn entries_of_users_become_options() {
             Ok("package_command serve|server uvx://mcp-server-x@1|args --db|args a b|name my-server"),
         ),
         (
+            json!({ "command": "uvx", "args": ["--with", "httpx>=0.27,<1", "-w", "rich", "--with=zod", "--from", "x", "serve", "--with", "y"] }),
+            Ok(
+                "with_package httpx>=0.27,<1|with_package rich|with_package zod|package_command serve|server uvx://x|args --with|args y|name my-server",
+            ),
+        ),
+        (
+            json!({ "command": "uv", "args": ["tool", "run", "--with", "rich", "x"] }),
+            Ok("with_package rich|server uvx://x|name my-server"),
+        ),
+        (
+            json!({ "command": "uvx", "args": ["--with", "./local", "x"] }),
+            Err("invalid value `./local` for `with_package`"),
+        ),
+        (
+            json!({ "command": "uvx", "args": ["x", "--with"] }),
+            Ok("server uvx://x|args --with|name my-server"),
+        ),
+        (json!({ "command": "uvx", "args": ["--with"] }), Err("invalid value `` for `with_package`")),
+        (
+            json!({ "command": "npx", "args": ["--with", "y", "x"] }),
+            Err("mcpm has no equivalent of `--with`"),
+        ),
+        (
             json!({ "command": "docker", "args": ["run", "-i", "--rm", "-e", "DB_URL", "-e", "A=1", "-v", "/a:/b:ro", "mcp/db", "x"], "env": { "DB_URL": "${env:TOKEN}" } }),
             Ok(
                 "secret my-server/DB_URL,target=DB_URL|env A=1|volume /a:/b:ro|server image:mcp/db|args x|name my-server",

@@ -14,7 +14,7 @@ const COMPARISONS: [&str; 8] = ["===", "==", ">=", "<=", "!=", "~=", "<", ">"];
 /// # Errors
 /// `InvalidOption` for an invalid requirement, and for every requirement if the ecosystem is Go or a bundle, since both
 /// name all packages that they need.
-pub(super) fn requirements(ecosystem: Ecosystem, packages: &[String]) -> Result<Vec<String>> {
+pub(crate) fn requirements(ecosystem: Ecosystem, packages: &[String]) -> Result<Vec<String>> {
     if matches!(ecosystem, Ecosystem::Go | Ecosystem::Bundle) && !packages.is_empty() {
         let message = "`with_package` is for `uvx://`, `npx://` and scripts of Python and Node.js";
         return Err(Error::new(ErrorKind::InvalidOption, message).hint(match ecosystem {

@@ -8,7 +8,7 @@
 //! together with the server; `certificates` and `settings` describe the network of the build; `report` selects the
 //! command of the package.
 
-mod additional;
+pub(crate) mod additional;
 pub(crate) mod build;
 pub(crate) mod bundle;
 pub(crate) mod certificates;
