@@ -163,3 +163,16 @@ fn the_server_runs_unprivileged_without_build_files() {
     }
     assert!(plain("go://example.com/server").dockerfile.contains("\nFROM scratch\n"));
 }
+
+#[test]
+fn a_version_with_a_backslash_is_reported_unchanged() {
+    // Only an installation needs the launcher.
+    let script = BUNDLE_SCRIPT.1.replace(". /mcpm/launcher.sh", "");
+    let report = r#"{"version": "1.0\\b", "commands": []}"#;
+    let shell = std::process::Command::new("/bin/sh")
+        .args(["-c", &script, "bundle.sh", "--report", report])
+        .env("MCPM_REPORT", "mark")
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8(shell.stdout).unwrap(), format!("mark {report}\n"));
+}

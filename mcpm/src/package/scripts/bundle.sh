@@ -6,7 +6,8 @@ set -eu
 . /mcpm/launcher.sh
 
 if [ "$1" = --report ]; then
-  echo "$MCPM_REPORT $2"
+  # Some shells' `echo` interprets backslashes.
+  printf '%s %s\n' "$MCPM_REPORT" "$2"
   exit
 fi
 folder=/app/src
