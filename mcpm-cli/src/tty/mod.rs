@@ -11,6 +11,8 @@ use mcpm::{Error, ErrorKind, Result, options::Secret};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use zeroize::Zeroizing;
 
+use crate::output::escape_control;
+
 pub(crate) use redirect::ask_redirect;
 
 /// Maximum length of a line in bytes.
@@ -22,7 +24,7 @@ pub(crate) fn prompt_visible(question: &str) -> Result<Option<String>> {
     let Ok(terminal) = OpenOptions::new().read(true).write(true).open("/dev/tty") else {
         return Ok(None);
     };
-    write!(&terminal, "{question}: ").map_err(cannot)?;
+    write!(&terminal, "{}", shown(question)).map_err(cannot)?;
     let mut line = String::new();
     match BufReader::new(&terminal).read_line(&mut line).map_err(cannot)? {
         0 => Err(Error::new(ErrorKind::Interrupted, "interrupted")),
@@ -38,11 +40,16 @@ pub(crate) fn prompt_hidden(question: &str) -> Result<Option<Secret>> {
     };
     let mut terminal = &terminal;
     let quiet = EchoGuard::begin(terminal, OptionalActions::Flush).map_err(cannot)?;
-    write!(terminal, "{question}: ").and_then(|()| terminal.flush()).map_err(cannot)?;
+    write!(terminal, "{}", shown(question)).and_then(|()| terminal.flush()).map_err(cannot)?;
     let line = read_line(terminal);
     drop(quiet);
     writeln!(terminal).map_err(cannot)?;
     line.map_err(cannot)?.map(Some).ok_or_else(|| Error::new(ErrorKind::Interrupted, "interrupted"))
+}
+
+/// Returns the text of a prompt. A bundle or a registry may have written the question.
+fn shown(question: &str) -> String {
+    format!("{}: ", escape_control(question))
 }
 
 /// Reads a line byte by byte; `None` if the user cancels. The terminal's line editing is off, so that Ctrl-C
@@ -130,5 +137,15 @@ impl Drop for EchoGuard<'_> {
     fn drop(&mut self) {
         // A failure cannot be reported.
         let _ = tcsetattr(self.terminal, self.typed_ahead, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_cannot_control_the_terminal() {
+        assert_eq!(shown("key - Key\u{1b}[2J \u{202e}x"), "key - Key\\u{1b}[2J \\u{202e}x: ");
     }
 }
