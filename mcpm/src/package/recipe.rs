@@ -138,6 +138,11 @@ impl Recipe {
                     "the bundle supports only platforms other than Linux, so it may not run in a container";
                 warnings.push(message.to_owned());
             }
+            if bundle.manifest.ignores_args {
+                let message =
+                    "the arguments in the bundle's manifest are not used, since none is its entry point";
+                warnings.push(message.to_owned());
+            }
         }
         let context = context.finish()?;
         let hash = hash(&context, &mirrors, ingredients.command);

@@ -104,6 +104,8 @@ pub(crate) struct Manifest {
     pub(crate) config: BTreeMap<String, ConfigField>,
     /// Whether its author names only platforms other than Linux.
     pub(crate) is_for_others: bool,
+    /// Whether it has arguments for `uv` that do not name the entry point, and so are not used.
+    pub(crate) ignores_args: bool,
 }
 
 #[derive(Deserialize)]
@@ -185,7 +187,7 @@ impl Manifest {
         let kind = json.server.kind;
         let is_for_others =
             json.compatibility.platforms.is_some_and(|all| all.iter().all(|platform| platform != PLATFORM));
-        let (mut command, mut args, mut env) = match json.server.mcp_config {
+        let (command, args, mut env) = match json.server.mcp_config {
             Some(config) => {
                 let mut overrides = config.platform_overrides;
                 let own = overrides.remove(PLATFORM);
@@ -199,12 +201,6 @@ impl Manifest {
             None if kind == BundleKind::Uv => Default::default(),
             None => return Err(invalid("the manifest has no `mcp_config`".to_owned())),
         };
-        if kind == BundleKind::Uv {
-            // For `uv`, mcpm installs the packages and starts the file, so only the arguments after the file are used.
-            let is_entry = |arg: &String| arg.ends_with(&json.server.entry_point);
-            args = args.iter().position(is_entry).map_or_else(Vec::new, |at| args.split_off(at + 1));
-            command = String::new();
-        }
         if json.user_config.len().max(args.len()).max(env.len()) > MAX_FIELDS {
             return Err(invalid(format!(
                 "the manifest has more than {MAX_FIELDS} values, arguments or variables"
@@ -213,7 +209,15 @@ impl Manifest {
         env.retain(|_, value| !value.is_empty());
         let config = json.user_config.into_iter().map(field).collect::<Result<BTreeMap<_, _>>>()?;
         let parse = |text: &str| template(text, &config);
-        let args = args.iter().map(|arg| parse(arg)).collect::<Result<Vec<_>>>()?;
+        let mut args = args.iter().map(|arg| parse(arg)).collect::<Result<Vec<_>>>()?;
+        let entry = entry_point(&json.server.entry_point)?;
+        let mut ignores_args = false;
+        if kind == BundleKind::Uv {
+            // For `uv`, mcpm installs the packages and starts the file, so only the arguments after the file are used.
+            let found = args.iter().position(|arg| arg.is_path_of(&entry));
+            ignores_args = found.is_none() && !args.is_empty();
+            args = found.map_or_else(Vec::new, |at| args.split_off(at + 1));
+        }
         let env = env.iter().map(|(name, value)| Ok((name.clone(), parse(value)?))).collect::<Result<_>>()?;
         // With `uv`, all arguments follow the script, and all belong to the workload.
         let is_fixed = |arg: &&Template| kind != BundleKind::Uv && arg.keys().next().is_none();
@@ -227,12 +231,13 @@ impl Manifest {
         Ok(Self {
             version: plain(&json.version),
             kind,
-            entry_point: entry_point(&json.server.entry_point)?,
+            entry_point: entry,
             command: command.iter().chain(first).map(Template::text).collect(),
             args: rest.to_vec(),
             env,
             config,
             is_for_others,
+            ignores_args,
         })
     }
 }
@@ -244,6 +249,13 @@ impl Template {
             TemplatePart::Text(_) => None,
             TemplatePart::Key(key) => Some(key),
         })
+    }
+
+    /// Tells whether it is the path of a file of the bundle.
+    fn is_path_of(&self, file: &str) -> bool {
+        let text = self.text();
+        let path = text.strip_prefix(BUNDLE_FOLDER).and_then(|path| path.strip_prefix('/')).unwrap_or(&text);
+        self.keys().next().is_none() && entry_point(path).is_ok_and(|path| path == file)
     }
 
     /// Returns the fixed text.

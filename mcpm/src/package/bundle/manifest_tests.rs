@@ -96,8 +96,24 @@ fn older_versions_and_servers_of_uv_are_read() {
         uv(json!({"command": "uv", "args": ["run", "--directory", "${__dirname}", "src/server.py", "--fast",
         "${user_config.level}"]}));
     let given = given.unwrap();
-    assert!(given.command.is_empty());
+    assert!(given.command.is_empty() && !given.ignores_args && !plain.ignores_args);
     assert_eq!(given.args, [Template(vec![text("--fast")]), Template(vec![key("level")])]);
+    for (entry, used) in [
+        ("./src/server.py", true),
+        ("${__dirname}/src/server.py", true),
+        ("${__dirname}${/}./src/server.py", true),
+        ("--with=src/server.py", false),
+        ("other/src/server.py", false),
+    ] {
+        let args = uv(json!({"command": "uv", "args": ["run", entry, "--fast"]})).unwrap();
+        assert_eq!((args.args.len(), args.ignores_args), (usize::from(used), !used), "{entry}");
+    }
+    let written_with_a_dot = manifest(|value| {
+        value["manifest_version"] = json!("0.4");
+        value["server"] = json!({"type": "uv", "entry_point": "./s.py",
+            "mcp_config": {"command": "uv", "args": ["run", "s.py", "--db", "${user_config.level}"]}});
+    });
+    assert_eq!(written_with_a_dot.unwrap().args.len(), 2);
 }
 
 #[test]
