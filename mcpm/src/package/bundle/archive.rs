@@ -50,10 +50,16 @@ impl Archive {
         if !size.is_file() || size.len() > MAX_CONTEXT_BYTES as u64 {
             return Err(too_large(&path));
         }
+        let invalid = |what: String| {
+            let message = format!("the bundle `{}` {what}", path.display());
+            Error::new(ErrorKind::InvalidOption, message)
+        };
         let zip = ZipArchive::new(file).map_err(|error| broken(&path, error))?;
         if zip.len() > MAX_BUNDLE_ENTRIES {
-            let message = format!("the bundle `{}` has more than {MAX_BUNDLE_ENTRIES} files", path.display());
-            return Err(Error::new(ErrorKind::InvalidOption, message));
+            return Err(invalid(format!("has more than {MAX_BUNDLE_ENTRIES} files")));
+        }
+        if zip.has_duplicate_names() {
+            return Err(invalid("contains a file twice".to_owned()));
         }
         Ok(Self { path, zip })
     }

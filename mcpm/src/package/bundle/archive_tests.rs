@@ -72,6 +72,17 @@ fn what_leads_out_of_the_bundle_is_refused() {
 }
 
 #[test]
+fn a_name_that_is_in_the_index_twice_is_refused() {
+    let mut bytes = std::fs::read(archive(&[("a", b"x", 0o644), ("b", b"y", 0o644)]).path()).unwrap();
+    // The writer does not write a name twice.
+    for byte in bytes.iter_mut().filter(|byte| **byte == b'b') {
+        *byte = b'a';
+    }
+    let error = Archive::open(written(&bytes).path()).unwrap_err();
+    assert!(error.message().contains("contains a file twice"), "{error}");
+}
+
+#[test]
 fn bombs_are_not_unpacked() {
     let zeros = vec![0; 4 << 20];
     let file = archive(&[("a", &zeros, 0o644), ("b", &zeros, 0o644)]);
