@@ -3,8 +3,12 @@
 use std::{
     collections::BTreeSet,
     fs::File,
-    io::{self, Read as _},
+    io::{self, Read, Seek, SeekFrom},
     path::{Component, Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use zip::{ZipArchive, read::ZipFile, result::ZipError};
@@ -16,6 +20,8 @@ use crate::{
 
 /// The most files and folders of a bundle.
 const MAX_BUNDLE_ENTRIES: usize = 50_000;
+/// The largest index of a bundle, including the search for it. A longer index is not read into memory.
+const MAX_INDEX_BYTES: u64 = 16 << 20;
 /// The largest manifest of a bundle.
 const MAX_MANIFEST_BYTES: u64 = 1 << 20;
 /// The longest path of a file, and of one of its names.
@@ -27,7 +33,29 @@ const MANIFEST: &str = "manifest.json";
 /// An open archive.
 pub(super) struct Archive {
     path: PathBuf,
-    zip: ZipArchive<File>,
+    zip: ZipArchive<ArchiveFile>,
+}
+
+/// The open file of an archive, of which only a limited number of bytes can be read.
+struct ArchiveFile {
+    file: File,
+    readable: Arc<AtomicU64>,
+}
+
+impl Read for ArchiveFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let readable = self.readable.load(Ordering::Relaxed);
+        let length = usize::try_from(readable).map_or(buffer.len(), |readable| readable.min(buffer.len()));
+        let read = self.file.read(&mut buffer[..length])?;
+        self.readable.fetch_sub(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+impl Seek for ArchiveFile {
+    fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
+        self.file.seek(position)
+    }
 }
 
 impl std::fmt::Debug for Archive {
@@ -39,6 +67,10 @@ impl std::fmt::Debug for Archive {
 impl Archive {
     /// Opens an archive, and reads only its index.
     pub(super) fn open(path: &Path) -> Result<Self> {
+        Self::open_bounded(path, MAX_INDEX_BYTES)
+    }
+
+    fn open_bounded(path: &Path, max_index_bytes: u64) -> Result<Self> {
         let path = path.to_owned();
         let failed = |error: io::Error| {
             let kind =
@@ -54,7 +86,14 @@ impl Archive {
             let message = format!("the bundle `{}` {what}", path.display());
             Error::new(ErrorKind::InvalidOption, message)
         };
-        let zip = ZipArchive::new(file).map_err(|error| broken(&path, error))?;
+        let readable = Arc::new(AtomicU64::new(max_index_bytes));
+        let file = ArchiveFile { file, readable: Arc::clone(&readable) };
+        let zip = ZipArchive::new(file).map_err(|error| match readable.load(Ordering::Relaxed) {
+            0 => invalid(format!("has an index of more than {} MiB", MAX_INDEX_BYTES >> 20)),
+            _ => broken(&path, error),
+        })?;
+        // The files have limits of their own.
+        readable.store(u64::MAX, Ordering::Relaxed);
         if zip.len() > MAX_BUNDLE_ENTRIES {
             return Err(invalid(format!("has more than {MAX_BUNDLE_ENTRIES} files")));
         }
@@ -119,7 +158,7 @@ impl Archive {
 }
 
 /// Returns the path of a file below the bundle.
-fn place(file: &ZipFile<'_, File>) -> Option<PathBuf> {
+fn place(file: &ZipFile<'_, ArchiveFile>) -> Option<PathBuf> {
     let name = &*file.name().ok()?;
     let is_sound = name.len() <= MAX_PATH_BYTES && !name.contains(|c: char| c.is_control() || c == '\\');
     let parts: Option<PathBuf> = Path::new(name)
@@ -133,7 +172,7 @@ fn place(file: &ZipFile<'_, File>) -> Option<PathBuf> {
     parts.filter(|parts| is_sound && !parts.as_os_str().is_empty())
 }
 
-fn refused(path: &Path, file: &ZipFile<'_, File>, why: &str) -> Error {
+fn refused(path: &Path, file: &ZipFile<'_, ArchiveFile>, why: &str) -> Error {
     let name = file.name().unwrap_or_default();
     let name: String = name.chars().take(200).flat_map(char::escape_debug).collect();
     let message =

@@ -83,6 +83,21 @@ fn a_name_that_is_in_the_index_twice_is_refused() {
 }
 
 #[test]
+fn an_index_is_read_up_to_its_limit() {
+    let names: Vec<String> = (0..100).map(|number| format!("{number:0>100}")).collect();
+    let files: Vec<(&str, &[u8], u32)> = names.iter().map(|name| (name.as_str(), &b"x"[..], 0o644)).collect();
+    let file = archive(&files);
+    let size = file.as_file().metadata().unwrap().len();
+    let error = Archive::open_bounded(file.path(), 10_000).unwrap_err();
+    assert!(error.message().contains("has an index of more than 16 MiB"), "{error}");
+    // The limit does not apply to the files.
+    let mut opened = Archive::open_bounded(file.path(), size).unwrap();
+    for _ in 0..2 {
+        opened.pack_bounded(&mut BuildContext::new(), "src", 100).unwrap();
+    }
+}
+
+#[test]
 fn bombs_are_not_unpacked() {
     let zeros = vec![0; 4 << 20];
     let file = archive(&[("a", &zeros, 0o644), ("b", &zeros, 0o644)]);
