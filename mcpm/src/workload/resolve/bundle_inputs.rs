@@ -1,8 +1,7 @@
 //! Resolves the values that an MCP bundle needs: given, prompted for, or the bundle's defaults.
 //!
 //! Values become variables, arguments and mounts of the workload. Secrets become variables only, and the user is the
-//! only one who names paths on this machine: a default that is a path is only shown as a suggestion, and never used
-//! unless the user chooses it.
+//! only one who names paths on this machine: a default that is a path is never used.
 
 use std::{
     collections::BTreeMap,
