@@ -52,7 +52,8 @@ pub(in crate::workload) async fn resolve(
     reject_secret_arguments(&manifest, &request.options)?;
     let (mut values, mut missing) = (BTreeMap::new(), Vec::new());
     for (key, field) in &manifest.config {
-        if is_supplied(&manifest, key, &request.options, &supplied) {
+        // A given path is mounted, whatever the arguments are.
+        if is_supplied(&manifest, key, &request.options, &supplied) && !given.contains_key(key) {
             continue;
         }
         let mut found = match given.get(key) {

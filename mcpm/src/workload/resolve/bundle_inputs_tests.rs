@@ -157,3 +157,12 @@ async fn bad_values_are_refused() {
     let twice = [("config", "level=1"), ("config", "level=2")];
     assert!(resolved(&home, &twice, &NOBODY).await.unwrap_err().message().contains("more than once"));
 }
+
+#[tokio::test]
+async fn a_given_folder_is_mounted_whatever_the_arguments_are() {
+    let home = home();
+    let given = [("config", "folders=a"), ("secret", "stored,target=KEY"), ("args", "/data")];
+    let request = resolved(&home, &given, &NOBODY).await.unwrap();
+    assert_eq!(request.options.volume, [VolumeSpec::new(text(&home, "a"), text(&home, "a"))]);
+    assert_eq!(request.options.config.len(), 1);
+}
