@@ -1254,9 +1254,9 @@ void mcpm_workload_builder_with_package(mcpm_workload_builder *builder, const ch
 /**
  * Value that an MCP bundle needs; its manifest names the keys.
  *
- * A folder or a file is mounted at its own path. If a key may have several values, repeat the option.
- * Secrets are passed with `--secret NAME,target=VARIABLE`, where the variable is the one that the
- * manifest sets.
+ * A folder or a file is mounted at its own path, for writing; `-v PATH:PATH:ro` mounts it read-only.
+ * If a key may have several values, repeat the option. Secrets are passed with `--secret
+ * NAME,target=VARIABLE`, where the variable is the one that the manifest sets.
  */
 void mcpm_workload_builder_config(mcpm_workload_builder *builder, const char *value);
 

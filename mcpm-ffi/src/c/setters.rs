@@ -443,9 +443,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_with_package(builder: *mut Worklo
 
 /// Value that an MCP bundle needs; its manifest names the keys.
 ///
-/// A folder or a file is mounted at its own path. If a key may have several values, repeat the option.
-/// Secrets are passed with `--secret NAME,target=VARIABLE`, where the variable is the one that the
-/// manifest sets.
+/// A folder or a file is mounted at its own path, for writing; `-v PATH:PATH:ro` mounts it read-only.
+/// If a key may have several values, repeat the option. Secrets are passed with `--secret
+/// NAME,target=VARIABLE`, where the variable is the one that the manifest sets.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_config(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.

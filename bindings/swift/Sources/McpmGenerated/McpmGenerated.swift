@@ -5001,9 +5001,9 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Value that an MCP bundle needs; its manifest names the keys.
      *
-     * A folder or a file is mounted at its own path. If a key may have several values, repeat the option.
-     * Secrets are passed with `--secret NAME,target=VARIABLE`, where the variable is the one that the
-     * manifest sets.
+     * A folder or a file is mounted at its own path, for writing; `-v PATH:PATH:ro` mounts it read-only.
+     * If a key may have several values, repeat the option. Secrets are passed with `--secret
+     * NAME,target=VARIABLE`, where the variable is the one that the manifest sets.
      */
     public var config: [KeyValue]
     /**
@@ -5597,9 +5597,9 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Value that an MCP bundle needs; its manifest names the keys.
          *
-         * A folder or a file is mounted at its own path. If a key may have several values, repeat the option.
-         * Secrets are passed with `--secret NAME,target=VARIABLE`, where the variable is the one that the
-         * manifest sets.
+         * A folder or a file is mounted at its own path, for writing; `-v PATH:PATH:ro` mounts it read-only.
+         * If a key may have several values, repeat the option. Secrets are passed with `--secret
+         * NAME,target=VARIABLE`, where the variable is the one that the manifest sets.
          */config: [KeyValue] = [], 
         /**
          * Rebuild the package's image with the newest version that its name refers to.

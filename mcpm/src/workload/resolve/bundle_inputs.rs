@@ -101,9 +101,8 @@ pub(in crate::workload) async fn resolve(
                 .extend(value.texts.iter().map(|text| (key.as_str(), text.as_str()).into()));
         }
         for text in value.texts.iter().filter(|_| is_path(field)) {
-            let volume = VolumeSpec::new(text, text);
-            if !request.options.volume.contains(&volume) {
-                request.options.volume.push(volume);
+            if !is_mounted(&request.options, text) {
+                request.options.volume.push(VolumeSpec::new(text, text));
             }
         }
     }
@@ -169,6 +168,11 @@ const fn is_path(field: &ConfigField) -> bool {
 /// Returns an absolute path, which is also the path in the container.
 fn absolute(folder: &Path, text: &str) -> String {
     folder.join(text).components().collect::<PathBuf>().to_string_lossy().into_owned()
+}
+
+/// Tells whether an option mounts something at a path of the container.
+fn is_mounted(options: &WorkloadOptions, path: &str) -> bool {
+    options.volume.iter().any(|volume| Path::new(&volume.container_path) == Path::new(path))
 }
 
 /// Returns the question for a value.

@@ -166,3 +166,22 @@ async fn a_given_folder_is_mounted_whatever_the_arguments_are() {
     assert_eq!(request.options.volume, [VolumeSpec::new(text(&home, "a"), text(&home, "a"))]);
     assert_eq!(request.options.config.len(), 1);
 }
+
+#[tokio::test]
+async fn a_volume_decides_how_a_folder_is_mounted() {
+    let home = home();
+    let folder = text(&home, "a");
+    let volume = format!("{folder}:{folder}/:ro");
+    let given = [
+        ("config", "folders=a"),
+        ("config", "folders=b"),
+        ("volume", &volume),
+        ("secret", "stored,target=KEY"),
+    ];
+    let request = resolved(&home, &given, &NOBODY).await.unwrap();
+    let mounts: Vec<String> = request.options.volume.iter().map(ToString::to_string).collect();
+    assert_eq!(mounts, [volume.clone(), format!("{0}:{0}", text(&home, "b"))]);
+    // It may be another folder of this machine.
+    let given = [("config", "folders=/absent"), ("volume", "a:/absent"), ("secret", "stored,target=KEY")];
+    assert_eq!(resolved(&home, &given, &NOBODY).await.unwrap().options.volume.len(), 1);
+}
