@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
+    config_file::read_error_kind,
     options::{EnvVar, Secret, Transport, VolumeSpec, WorkloadOptions},
     package::bundle::{Bundle, ConfigField, ConfigKind, Manifest, Template, TemplatePart},
     registry::{RegistryInput, RunMethod},
@@ -73,6 +74,9 @@ pub(in crate::workload) async fn resolve(
         check(key, field, &found.texts)?;
         if is_path(field) {
             found.texts = found.texts.iter().map(|text| absolute(&environment.working_dir, text)).collect();
+            for text in &found.texts {
+                check_path(key, field.kind, text, is_mounted(&request.options, text))?;
+            }
         }
         values.insert(key.clone(), found);
     }
@@ -214,7 +218,7 @@ fn check(key: &str, field: &ConfigField, texts: &[String]) -> Result<()> {
     }
     for text in texts {
         match field.kind {
-            ConfigKind::String => {}
+            ConfigKind::String | ConfigKind::Directory | ConfigKind::File => {}
             ConfigKind::Boolean if text == "true" || text == "false" => {}
             ConfigKind::Boolean => return bad("is neither `true` nor `false`"),
             ConfigKind::Number => {
@@ -226,19 +230,31 @@ fn check(key: &str, field: &ConfigField, texts: &[String]) -> Result<()> {
                     return bad("is outside of the range that the bundle allows");
                 }
             }
-            ConfigKind::Directory | ConfigKind::File => {
-                let path = Path::new(text);
-                let climbs = path.components().any(|part| part == Component::ParentDir);
-                if climbs || path == Path::new("/") || text.contains([':', '\0']) {
-                    return bad(
-                        "is a path that cannot be mounted: it must not be `/`, and must not contain `..` or \
-                         `:`",
-                    );
-                }
-            }
         }
     }
     Ok(())
+}
+
+/// Checks an absolute path. If another option mounts something at this path, nothing of this machine has to be there.
+fn check_path(key: &str, kind: ConfigKind, text: &str, is_mounted: bool) -> Result<()> {
+    let path = Path::new(text);
+    let bad = |what: &str| Err(Error::new(ErrorKind::InvalidOption, format!("the value of `{key}` {what}")));
+    let climbs = path.components().any(|part| part == Component::ParentDir);
+    if climbs || path == Path::new("/") || text.contains([':', '\0']) {
+        return bad("is a path that cannot be mounted: it must not be `/`, and must not contain `..` or `:`");
+    }
+    if is_mounted {
+        return Ok(());
+    }
+    let found = std::fs::metadata(path).map_err(|error| {
+        let message = format!("cannot mount `{text}`, the value of `{key}`");
+        Error::new(read_error_kind(&error), message).source(error)
+    })?;
+    match (kind, found.is_dir()) {
+        (ConfigKind::Directory, false) => bad("is not a folder"),
+        (ConfigKind::File, true) => bad("is a folder, but the bundle needs a file"),
+        _ => Ok(()),
+    }
 }
 
 /// Sets a variable, if all of its values are known.

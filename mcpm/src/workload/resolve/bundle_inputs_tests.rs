@@ -32,9 +32,12 @@ impl UserPrompt for Answers {
     }
 }
 
-/// A folder with a bundle that needs a secret, folders and a number.
+/// A folder with two folders, and a bundle that needs a secret, folders and a number.
 fn home() -> (tempfile::TempDir, Environment) {
     let folder = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+    }
     let manifest = json!({
         "manifest_version": "0.3", "name": "notes", "version": "1.0.0",
         "server": {"type": "node", "entry_point": "index.js", "mcp_config": {
@@ -110,12 +113,12 @@ async fn given_values_become_arguments_variables_and_mounts() {
 #[tokio::test]
 async fn missing_values_are_asked_for_and_secrets_are_no_options() {
     let home = home();
-    let user = Answers(&[("folders", "/srv/a:/srv/b"), ("key", "hush")], Mutex::default());
+    let user = Answers(&[("folders", "/usr:/etc"), ("key", "hush")], Mutex::default());
     let request = resolved(&home, &[], &InputMode::Interactive(Some(&user))).await.unwrap();
     let asked = user.1.into_inner().unwrap();
     assert_eq!(asked, ["folders - Folders (one or more paths, separated by `:`)", "secret key - Key"]);
     let values = request.registry_values.as_ref().unwrap();
-    assert_eq!(values.options.args, ["/srv/a", "/srv/b", "--level", "3"]);
+    assert_eq!(values.options.args, ["/usr", "/etc", "--level", "3"]);
     assert_eq!(values.secrets["KEY"].expose(), "Bearer hush");
     assert!(!format!("{request:?}").contains("hush"));
     assert_eq!(request.options.volume.len(), 2);
@@ -146,6 +149,8 @@ async fn bad_values_are_refused() {
         ("level=NaN", "not a number"),
         ("folders=", "`folders` is empty"),
         ("folders=/", "cannot be mounted"),
+        ("folders=/absent", "cannot mount `/absent`, the value of `folders`"),
+        ("folders=./notes.mcpb", "`folders` is not a folder"),
         ("folders=../x", "cannot be mounted"),
         ("none=1", "has no value `none`; it has `folders`, `key`, `level`, `name`"),
         ("key=hush", "`key` is a secret"),
@@ -156,6 +161,23 @@ async fn bad_values_are_refused() {
     }
     let twice = [("config", "level=1"), ("config", "level=2")];
     assert!(resolved(&home, &twice, &NOBODY).await.unwrap_err().message().contains("more than once"));
+}
+
+#[tokio::test]
+async fn the_root_folder_is_refused_in_every_spelling() {
+    let (folder, environment) = home();
+    let home = (folder, Environment { working_dir: "/".into(), ..environment });
+    for config in ["folders=.", "folders=/.", "folders=//"] {
+        let given = [("config", config), ("secret", "stored,target=KEY")];
+        let mut all =
+            WorkloadOptions { server: Some(text(&home, "notes.mcpb")), ..WorkloadOptions::default() };
+        for (name, text) in given {
+            crate::options::OptionSet::set(&mut all, name, text).unwrap();
+        }
+        let request = WorkloadRequest::load(all, &home.1).unwrap();
+        let error = resolve(&request, &home.0.path().join("notes.mcpb"), &home.1, &NOBODY).await.unwrap_err();
+        assert!(error.message().contains("must not be `/`"), "{config}: {error}");
+    }
 }
 
 #[tokio::test]
