@@ -268,7 +268,8 @@ fn set_variable(
     if template.keys().any(|key| !values.contains_key(key)) {
         return Ok(());
     }
-    let is_secret = template.keys().any(|key| manifest.config[key].sensitive);
+    // A default is public, whatever the manifest calls it.
+    let is_secret = template.keys().any(|key| manifest.config[key].sensitive && values[key].answered);
     // The name comes from the bundle, so it is checked like one that is typed.
     let fits = !name.contains('=') && format!("{name}=").parse::<EnvVar>().is_ok();
     if !fits || is_secret && !is_secret_target_name(name) {

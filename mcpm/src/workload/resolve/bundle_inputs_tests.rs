@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use serde_json::json;
+use serde_json::{Value, json};
 use zip::{ZipWriter, write::SimpleFileOptions};
 
 use super::*;
@@ -34,11 +34,15 @@ impl UserPrompt for Answers {
 
 /// A folder with two folders, and a bundle that needs a secret, folders and a number.
 fn home() -> (tempfile::TempDir, Environment) {
+    home_with(|_| {})
+}
+
+fn home_with(change: impl FnOnce(&mut Value)) -> (tempfile::TempDir, Environment) {
     let folder = tempfile::tempdir().unwrap();
     for name in ["a", "b"] {
         std::fs::create_dir(folder.path().join(name)).unwrap();
     }
-    let manifest = json!({
+    let mut manifest = json!({
         "manifest_version": "0.3", "name": "notes", "version": "1.0.0",
         "server": {"type": "node", "entry_point": "index.js", "mcp_config": {
             "command": "node", "args": ["index.js", "${user_config.folders}", "--level", "${user_config.level}"],
@@ -51,6 +55,7 @@ fn home() -> (tempfile::TempDir, Environment) {
             "name": {"type": "string"},
         },
     });
+    change(&mut manifest);
     let mut zip = ZipWriter::new(File::create(folder.path().join("notes.mcpb")).unwrap());
     zip.start_file("manifest.json", SimpleFileOptions::default()).unwrap();
     zip.write_all(manifest.to_string().as_bytes()).unwrap();
@@ -206,4 +211,13 @@ async fn a_volume_decides_how_a_folder_is_mounted() {
     // It may be another folder of this machine.
     let given = [("config", "folders=/absent"), ("volume", "a:/absent"), ("secret", "stored,target=KEY")];
     assert_eq!(resolved(&home, &given, &NOBODY).await.unwrap().options.volume.len(), 1);
+}
+
+#[tokio::test]
+async fn a_default_is_not_a_secret() {
+    let home = home_with(|manifest| manifest["user_config"]["key"]["default"] = json!("def"));
+    let request = resolved(&home, &[("config", "folders=a")], &NOBODY).await.unwrap();
+    let values = request.registry_values.as_ref().unwrap();
+    assert_eq!(values.env["KEY"], ("Bearer def".to_owned(), ValueOrigin::Bundle));
+    assert!(values.secrets.is_empty());
 }
