@@ -4,7 +4,7 @@
 //! only one who names paths on this machine: a default that is a path is never used.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Component, Path, PathBuf},
 };
 
@@ -33,6 +33,36 @@ struct Values {
     answered: bool,
 }
 
+/// The variables and arguments that other options set.
+struct Supplied {
+    variables: BTreeSet<String>,
+    secrets: BTreeSet<String>,
+    has_args: bool,
+}
+
+impl Supplied {
+    fn new(request: &WorkloadRequest) -> Result<Self> {
+        Ok(Self {
+            variables: requested_variables(request)?.into_keys().collect(),
+            secrets: request.options.secret.iter().map(|secret| secret.target.clone()).collect(),
+            has_args: !request.options.args.is_empty(),
+        })
+    }
+
+    /// Tells whether the value of a key is used, but only where other options take its place.
+    fn contains(&self, manifest: &Manifest, key: &String) -> bool {
+        let mut variables = variables_of(manifest, key).peekable();
+        let in_args = manifest.args.iter().any(|arg| arg.keys().any(|used| used == key));
+        let is_used = in_args || variables.peek().is_some();
+        is_used && variables.all(|name| self.sets(name)) && (!in_args || self.has_args)
+    }
+
+    /// Tells whether an option sets a variable.
+    fn sets(&self, name: &String) -> bool {
+        self.variables.contains(name) || self.secrets.contains(name)
+    }
+}
+
 /// Resolves the values of the bundle at a path.
 ///
 /// # Errors
@@ -46,15 +76,13 @@ pub(in crate::workload) async fn resolve(
 ) -> Result<WorkloadRequest> {
     let manifest = Bundle::open(path)?.manifest;
     let mut request = request.clone();
-    let given = given(&manifest, &request.options)?;
-    let variables: Vec<String> = requested_variables(&request)?.into_keys().collect();
-    let secrets = request.options.secret.iter().map(|secret| secret.target.clone());
-    let supplied: Vec<String> = variables.into_iter().chain(secrets).collect();
+    let supplied = Supplied::new(&request)?;
+    let given = given(&manifest, &request.options, &supplied)?;
     reject_secret_arguments(&manifest, &request.options)?;
     let (mut values, mut missing) = (BTreeMap::new(), Vec::new());
     for (key, field) in &manifest.config {
         // A given path is mounted, whatever the arguments are.
-        if is_supplied(&manifest, key, &request.options, &supplied) && !given.contains_key(key) {
+        if supplied.contains(&manifest, key) && !given.contains_key(key) {
             continue;
         }
         let mut found = match given.get(key) {
@@ -81,14 +109,14 @@ pub(in crate::workload) async fn resolve(
         values.insert(key.clone(), found);
     }
     if !missing.is_empty() && !matches!(input_mode, InputMode::DryRun(_)) {
-        return Err(missing_values(&manifest, &missing));
+        return Err(missing_values(&manifest, &missing, &supplied));
     }
     let mut resolved = RegistryValues {
         run_method: RunMethod { transport: Some(Transport::Stdio), ..RunMethod::default() },
         prompts: input_mode.noted(),
         ..RegistryValues::default()
     };
-    for (name, template) in manifest.env.iter().filter(|(name, _)| !supplied.contains(name)) {
+    for (name, template) in manifest.env.iter().filter(|(name, _)| !supplied.sets(name)) {
         set_variable(name, template, &manifest, &values, &mut resolved)?;
     }
     for template in &manifest.args {
@@ -115,7 +143,11 @@ pub(in crate::workload) async fn resolve(
 }
 
 /// Returns the values that were given as options.
-fn given(manifest: &Manifest, options: &WorkloadOptions) -> Result<BTreeMap<String, Vec<String>>> {
+fn given(
+    manifest: &Manifest,
+    options: &WorkloadOptions,
+    supplied: &Supplied,
+) -> Result<BTreeMap<String, Vec<String>>> {
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for pair in &options.config {
         let Some(field) = manifest.config.get(&pair.key) else {
@@ -129,19 +161,12 @@ fn given(manifest: &Manifest, options: &WorkloadOptions) -> Result<BTreeMap<Stri
         if field.sensitive {
             let message =
                 format!("`{}` is a secret, which must not be an argument that other users can see", pair.key);
-            return Err(Error::new(ErrorKind::InvalidOption, message).hint(secret_hint(manifest, &pair.key)));
+            let hint = secret_hint(manifest, &pair.key, supplied);
+            return Err(Error::new(ErrorKind::InvalidOption, message).hint(hint));
         }
         all.entry(pair.key.clone()).or_default().push(pair.value.clone());
     }
     Ok(all)
-}
-
-/// Tells whether other options already set all arguments and variables that a value is used for.
-fn is_supplied(manifest: &Manifest, key: &String, options: &WorkloadOptions, supplied: &[String]) -> bool {
-    let mut variables = variables_of(manifest, key).peekable();
-    let in_args = manifest.args.iter().any(|arg| arg.keys().any(|used| used == key));
-    let is_used = in_args || variables.peek().is_some();
-    is_used && variables.all(|name| supplied.contains(name)) && (!in_args || !options.args.is_empty())
 }
 
 /// Returns the variables that contain a value.
@@ -305,7 +330,7 @@ fn expand(template: &Template, values: &BTreeMap<String, Values>) -> String {
 }
 
 /// Returns the error for values that are missing.
-fn missing_values(manifest: &Manifest, missing: &[(&String, &ConfigField)]) -> Error {
+fn missing_values(manifest: &Manifest, missing: &[(&String, &ConfigField)], supplied: &Supplied) -> Error {
     let shown = |(key, field): &(&String, &ConfigField)| match field.description.as_str() {
         "" => format!("`{key}`"),
         what => format!("`{key}` ({what})"),
@@ -316,18 +341,22 @@ fn missing_values(manifest: &Manifest, missing: &[(&String, &ConfigField)]) -> E
         how.push("set `config` to `KEY=VALUE`".to_owned());
     }
     how.extend(
-        missing.iter().filter(|(_, field)| field.sensitive).map(|(key, _)| secret_hint(manifest, key)),
+        missing
+            .iter()
+            .filter(|(_, field)| field.sensitive)
+            .map(|(key, _)| secret_hint(manifest, key, supplied)),
     );
     how.push("run in a terminal".to_owned());
     let message = format!("the bundle needs values for {}", names.join(", "));
     Error::new(ErrorKind::InvalidOption, message).hint(how.join(", or "))
 }
 
-fn secret_hint(manifest: &Manifest, key: &String) -> String {
-    match variables_of(manifest, key).next() {
-        Some(variable) => format!("set `secret` to `NAME,target={variable}`"),
-        None => "run in a terminal".to_owned(),
-    }
+/// Returns how a secret is given to all variables that lack it.
+fn secret_hint(manifest: &Manifest, key: &String, supplied: &Supplied) -> String {
+    let lacking = variables_of(manifest, key).filter(|name| !supplied.sets(name));
+    let options: Vec<String> =
+        lacking.map(|name| format!("set `secret` to `NAME,target={name}`")).collect();
+    if options.is_empty() { "run in a terminal".to_owned() } else { options.join(" and ") }
 }
 
 #[cfg(test)]

@@ -214,6 +214,24 @@ async fn a_volume_decides_how_a_folder_is_mounted() {
 }
 
 #[tokio::test]
+async fn a_secret_that_several_variables_contain_is_given_to_each() {
+    let home = home_with(|manifest| {
+        manifest["server"]["mcp_config"]["env"]["KEY2"] = json!("${user_config.key}");
+    });
+    let hint = async |options: &[(&str, &str)]| {
+        let all = [&[("config", "folders=a")], options].concat();
+        resolved(&home, &all, &NOBODY).await.unwrap_err().to_string()
+    };
+    let both = hint(&[]).await;
+    assert!(
+        both.contains("set `secret` to `NAME,target=KEY` and set `secret` to `NAME,target=KEY2`, or"),
+        "{both}"
+    );
+    let other = hint(&[("secret", "stored,target=KEY")]).await;
+    assert!(other.ends_with("; set `secret` to `NAME,target=KEY2`, or run in a terminal"), "{other}");
+}
+
+#[tokio::test]
 async fn a_default_is_not_a_secret() {
     let home = home_with(|manifest| manifest["user_config"]["key"]["default"] = json!("def"));
     let request = resolved(&home, &[("config", "folders=a")], &NOBODY).await.unwrap();
