@@ -166,7 +166,7 @@ fn bundles_of_each_kind_run() {
             "author": {"name": "A"}, "user_config": config,
             "server": {"type": kind, "entry_point": entry, "mcp_config": launch}})
     };
-    let env = json!({"KEY": "${user_config.key}", "LIB": "${__dirname}/lib"});
+    let env = json!({"KEY": "Bearer ${user_config.key}", "LIB": "${__dirname}/lib"});
     let args = |entry: &str| json!([entry, "${user_config.data}", "--level", "${user_config.level}"]);
     let python = json!({"command": "python", "args": args("${__dirname}/server/main.py"), "env": env,
         "platform_overrides": {"win32": {"command": "python.exe"}}});
@@ -199,7 +199,7 @@ fn bundles_of_each_kind_run() {
         let url = home.run(&[&run[..], &values].concat()).succeeded().url();
         let answer = Session::open(&url).call("hello", &json!({}));
         assert!(
-            answer.contains("hello, you ['--level', '3'] canary /app/src/lib /app/src content"),
+            answer.contains("hello, you ['--level', '3'] Bearer canary /app/src/lib /app/src content"),
             "{answer}"
         );
         let exported = home.run(&["export", &name]).succeeded().stdout;

@@ -288,7 +288,9 @@ impl Launch {
             let store = Store::new(&self.environment.state_dir);
             ca_certs::write(&store.folder(&self.spec.name), given, &self.environment)?;
         }
-        let delivery = SecretDelivery::new(&self.spec.name, &self.spec.secrets, values, &self.environment)?;
+        let spec = &self.spec;
+        let delivery =
+            SecretDelivery::new(&spec.name, &spec.secrets, &spec.secret_formats, values, &self.environment)?;
         containers = containers.with_secrets(delivery);
         let folder = Store::new(&self.environment.state_dir).folder(&self.spec.name);
         containers.output = Some(Arc::new(ServerOutput::open(&folder, self.spec.target.is_none())?));

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{WorkloadName, WorkloadSpec};
+use super::{WorkloadName, WorkloadSpec, spec::SecretFormat};
 use crate::{
     Environment, Error, ErrorKind, Result,
     fnv1a::fnv1a,
@@ -84,7 +84,7 @@ pub(super) async fn read_values(spec: &WorkloadSpec, environment: &Environment) 
     values.extend(SecretValues::new(found));
     for name in prompted.iter().filter(|name| values.get(name).is_none()).collect::<Vec<_>>() {
         let answer = match &environment.user_prompt {
-            Some(prompt) => prompt.ask_secret(&prompt_for(spec, name)).await?,
+            Some(prompt) => prompt.ask_secret(&prompt_for(&spec.secrets, &spec.secret_formats, name)).await?,
             None => None,
         };
         let Some(answer) = answer else {
@@ -99,14 +99,16 @@ pub(super) async fn read_values(spec: &WorkloadSpec, environment: &Environment) 
     Ok(values)
 }
 
-/// Returns the prompt for a value that the user has to type again. For a header, this is the whole value, since its
-/// parts are not on record.
-fn prompt_for(spec: &WorkloadSpec, name: &str) -> String {
-    let is_header =
-        |secret: &&SecretRef| secret.name == name && matches!(secret.destination(), SecretTarget::Header(_));
-    match spec.secrets.iter().find(is_header) {
-        Some(_) => format!("{name} - the whole value of the header"),
-        None => name.to_owned(),
+/// Returns the prompt for a value that the user has to type again. For a header, and for some
+/// variables, this is the whole value, since its parts are not on record.
+fn prompt_for(secrets: &[SecretRef], formats: &BTreeMap<String, SecretFormat>, name: &str) -> String {
+    let secret = secrets.iter().find(|secret| secret.name == name);
+    match secret.map(SecretRef::destination) {
+        Some(SecretTarget::Header(_)) => format!("{name} - the whole value of the header"),
+        Some(SecretTarget::Variable(variable)) if formats.get(variable) == Some(&SecretFormat::Whole) => {
+            format!("{name} - the whole value of the variable")
+        }
+        _ => name.to_owned(),
     }
 }
 
@@ -136,6 +138,7 @@ impl SecretDelivery {
     pub(super) fn new(
         name: &WorkloadName,
         references: &[SecretRef],
+        formats: &BTreeMap<String, SecretFormat>,
         values: &SecretValues,
         environment: &Environment,
     ) -> Result<Self> {
@@ -153,7 +156,8 @@ impl SecretDelivery {
             })?;
             match reference.destination() {
                 SecretTarget::Variable(name) => {
-                    delivery.variables.insert(name.to_owned(), value.clone());
+                    let value = formats.get(name).map_or_else(|| value.clone(), |format| format.apply(value));
+                    delivery.variables.insert(name.to_owned(), value);
                 }
                 SecretTarget::File(path) => files.push((path, value)),
                 // Only remote servers have headers.

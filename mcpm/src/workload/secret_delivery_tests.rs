@@ -28,7 +28,11 @@ fn a_target_takes_one_secret() {
 
 fn delivery(secrets: &[(&str, &str)], environment: &Environment) -> Result<SecretDelivery> {
     let references: Vec<SecretRef> = secrets.iter().map(|pair| SecretRef::from(*pair)).collect();
-    SecretDelivery::new(&"weather".parse().unwrap(), &references, &values(), environment)
+    let formats = BTreeMap::from([(
+        "TOKEN".to_owned(),
+        SecretFormat::Part { before: "Bearer ".to_owned(), after: "!".to_owned() },
+    )]);
+    SecretDelivery::new(&"weather".parse().unwrap(), &references, &formats, &values(), environment)
 }
 
 fn container() -> ContainerSpec {
@@ -76,6 +80,27 @@ fn values_appear_only_in_the_create_request() {
     assert_eq!((mode(&mount.source), mode(mount.source.parent().unwrap())), (0o444, 0o700));
     drop(delivery);
     assert!(!mount.source.parent().unwrap().exists());
+}
+
+#[test]
+fn a_secret_that_is_a_part_of_a_variable_is_completed() {
+    let folder = tempfile::tempdir().unwrap();
+    let delivery = delivery(&[("a", "TOKEN"), ("b", "B")], &environment(folder.path())).unwrap();
+    let variables = delivery.with_variables(&BTreeMap::new());
+    assert_eq!((variables["TOKEN"].as_str(), variables["B"].as_str()), ("Bearer hush-a!", "hush-b"));
+}
+
+#[test]
+fn a_prompt_says_when_the_whole_value_is_needed() {
+    let secrets = [("w/A", "A"), ("w/B", "B"), ("w/X-Key", "header:X-Key")].map(SecretRef::from);
+    let formats = BTreeMap::from([
+        ("A".to_owned(), SecretFormat::Part { before: "Bearer ".to_owned(), after: String::new() }),
+        ("B".to_owned(), SecretFormat::Whole),
+    ]);
+    let prompts = secrets.each_ref().map(|secret| prompt_for(&secrets, &formats, &secret.name));
+    let expected =
+        ["w/A", "w/B - the whole value of the variable", "w/X-Key - the whole value of the header"];
+    assert_eq!(prompts, expected);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::{
     Error, ErrorKind, Result,
     image::verify::VerifiedImage,
     isolation::IsolationSpec,
-    options::{RestartMode, SecretRef, Transport, WorkloadOptions},
+    options::{RestartMode, Secret, SecretRef, Transport, WorkloadOptions},
     proxy::ProxySpec,
     redact::url::redact_url_text,
     runtime::{ContainerSpec, EngineName},
@@ -48,6 +48,9 @@ pub struct WorkloadSpec {
     /// References to the server's secrets. Their values are read at each start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretRef>,
+    /// How variables contain their secrets, by the variable; a secret without a format is the whole value.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) secret_formats: BTreeMap<String, SecretFormat>,
     /// The network policy of an isolated container; `None` without isolation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<IsolationSpec>,
@@ -124,6 +127,31 @@ pub(super) fn check_start_timeout(timeout: Duration) -> Result<()> {
         "invalid value `{value}` for `start_timeout`: expected more than 0 seconds, and at most 1 hour"
     );
     Err(Error::new(ErrorKind::InvalidOption, message))
+}
+
+/// How a variable contains a secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum SecretFormat {
+    /// The secret is a part of the value.
+    Part {
+        /// The text before the secret.
+        before: String,
+        /// The text after it.
+        after: String,
+    },
+    /// The secret is the whole value, but the user typed only parts of it.
+    Whole,
+}
+
+impl SecretFormat {
+    /// Returns the value of a variable.
+    pub(super) fn apply(&self, secret: &Secret) -> Secret {
+        match self {
+            Self::Part { before, after } => Secret::from(format!("{before}{}{after}", secret.expose())),
+            Self::Whole => secret.clone(),
+        }
+    }
 }
 
 /// Where a server runs.

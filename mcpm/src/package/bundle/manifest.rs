@@ -242,6 +242,14 @@ impl Manifest {
     }
 }
 
+impl Manifest {
+    /// Returns the key of the only secret in a template; `None` if it contains none, or several.
+    pub(crate) fn only_secret<'a>(&self, template: &'a Template) -> Option<&'a String> {
+        let mut secrets = template.keys().filter(|key| self.config[*key].sensitive);
+        secrets.next().filter(|_| secrets.next().is_none())
+    }
+}
+
 impl Template {
     /// Returns the keys of its values.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &String> {

@@ -20,7 +20,7 @@ use crate::{
     options::{EnvVar, Secret, Transport, VolumeSpec, WorkloadOptions},
     package::bundle::{Bundle, ConfigField, ConfigKind, Manifest, Template, TemplatePart},
     registry::{RegistryInput, RunMethod},
-    workload::ValueOrigin,
+    workload::{ValueOrigin, spec::SecretFormat},
 };
 
 /// The most values of one key.
@@ -54,12 +54,14 @@ impl Supplied {
         let mut variables = variables_of(manifest, key).peekable();
         let in_args = manifest.args.iter().any(|arg| arg.keys().any(|used| used == key));
         let is_used = in_args || variables.peek().is_some();
-        is_used && variables.all(|name| self.sets(name)) && (!in_args || self.has_args)
+        let is_set = |(name, template)| self.sets(manifest, name, template, key);
+        is_used && variables.all(is_set) && (!in_args || self.has_args)
     }
 
-    /// Tells whether an option sets a variable.
-    fn sets(&self, name: &String) -> bool {
-        self.variables.contains(name) || self.secrets.contains(name)
+    /// Tells whether an option sets a variable, or the value of a key in it.
+    fn sets(&self, manifest: &Manifest, name: &String, template: &Template, key: &String) -> bool {
+        let is_secret = || manifest.only_secret(template).is_none_or(|secret| secret == key);
+        self.variables.contains(name) || self.secrets.contains(name) && is_secret()
     }
 }
 
@@ -116,8 +118,14 @@ pub(in crate::workload) async fn resolve(
         prompts: input_mode.noted(),
         ..RegistryValues::default()
     };
-    for (name, template) in manifest.env.iter().filter(|(name, _)| !supplied.sets(name)) {
-        set_variable(name, template, &manifest, &values, &mut resolved)?;
+    for (name, template) in manifest.env.iter().filter(|(name, _)| !supplied.variables.contains(*name)) {
+        if supplied.secrets.contains(name) {
+            if manifest.only_secret(template).is_some() {
+                resolved.secret_formats.extend(secret_format(name, template, &manifest, &values));
+            }
+        } else {
+            set_variable(name, template, &manifest, &values, &mut resolved)?;
+        }
     }
     for template in &manifest.args {
         resolved.options.args.extend(expand_argument(template, &values));
@@ -170,9 +178,11 @@ fn given(
 }
 
 /// Returns the variables that contain a value.
-fn variables_of<'a>(manifest: &'a Manifest, key: &'a String) -> impl Iterator<Item = &'a String> {
-    let uses = move |template: &Template| template.keys().any(|used| used == key);
-    manifest.env.iter().filter(move |(_, template)| uses(template)).map(|(name, _)| name)
+fn variables_of<'a>(
+    manifest: &'a Manifest,
+    key: &'a String,
+) -> impl Iterator<Item = (&'a String, &'a Template)> {
+    manifest.env.iter().filter(move |(_, template)| template.keys().any(|used| used == key))
 }
 
 /// Rejects secrets in arguments, which every process of the machine, the engine and the record can read.
@@ -301,10 +311,15 @@ fn set_variable(
         let message = format!("`{}` is not a valid name of an environment variable", name.escape_debug());
         return Err(Error::new(ErrorKind::InvalidOption, message));
     }
-    let text = expand(template, values);
     if is_secret {
-        resolved.secrets.insert(name.to_owned(), Secret::from(text));
+        let typed = match manifest.only_secret(template) {
+            Some(key) => values[key].texts.concat(),
+            None => expand(&template.0, values),
+        };
+        resolved.secret_formats.extend(secret_format(name, template, manifest, values));
+        resolved.secrets.insert(name.to_owned(), Secret::from(typed));
     } else {
+        let text = expand(&template.0, values);
         let answered = template.keys().any(|key| values[key].answered);
         let origin = if answered { ValueOrigin::Answered } else { ValueOrigin::Bundle };
         resolved.env.insert(name.to_owned(), (text, origin));
@@ -312,21 +327,43 @@ fn set_variable(
     Ok(())
 }
 
+/// Returns how a variable contains its secret; `None` if the value is the secret, or other parts of it are not known.
+fn secret_format(
+    name: &str,
+    template: &Template,
+    manifest: &Manifest,
+    values: &BTreeMap<String, Values>,
+) -> Option<(String, SecretFormat)> {
+    let format = match manifest.only_secret(template) {
+        None => SecretFormat::Whole,
+        Some(secret) => {
+            let at = template.0.iter().position(|part| *part == TemplatePart::Key(secret.clone()))?;
+            let is_known = |key: &String| key == secret || values.contains_key(key);
+            if template.0.len() == 1 || !template.keys().all(is_known) {
+                return None;
+            }
+            let (before, after) = (&template.0[..at], &template.0[at + 1..]);
+            SecretFormat::Part { before: expand(before, values), after: expand(after, values) }
+        }
+    };
+    Some((name.to_owned(), format))
+}
+
 /// Expands an argument. If the argument consists only of one value, it becomes as many arguments as the value has
 /// parts. A value that is not known is empty.
 fn expand_argument(template: &Template, values: &BTreeMap<String, Values>) -> Vec<String> {
     match &template.0[..] {
         [TemplatePart::Key(key)] => values.get(key).map(|value| value.texts.clone()).unwrap_or_default(),
-        _ => vec![expand(template, values)],
+        parts => vec![expand(parts, values)],
     }
 }
 
-fn expand(template: &Template, values: &BTreeMap<String, Values>) -> String {
+fn expand(parts: &[TemplatePart], values: &BTreeMap<String, Values>) -> String {
     let part = |part: &TemplatePart| match part {
         TemplatePart::Text(text) => text.clone(),
         TemplatePart::Key(key) => values.get(key).map(|value| value.texts.join(",")).unwrap_or_default(),
     };
-    template.0.iter().map(part).collect()
+    parts.iter().map(part).collect()
 }
 
 /// Returns the error for values that are missing.
@@ -346,6 +383,7 @@ fn missing_values(manifest: &Manifest, missing: &[(&String, &ConfigField)], supp
             .filter(|(_, field)| field.sensitive)
             .map(|(key, _)| secret_hint(manifest, key, supplied)),
     );
+    how.dedup();
     how.push("run in a terminal".to_owned());
     let message = format!("the bundle needs values for {}", names.join(", "));
     Error::new(ErrorKind::InvalidOption, message).hint(how.join(", or "))
@@ -353,9 +391,14 @@ fn missing_values(manifest: &Manifest, missing: &[(&String, &ConfigField)], supp
 
 /// Returns how a secret is given to all variables that lack it.
 fn secret_hint(manifest: &Manifest, key: &String, supplied: &Supplied) -> String {
-    let lacking = variables_of(manifest, key).filter(|name| !supplied.sets(name));
-    let options: Vec<String> =
-        lacking.map(|name| format!("set `secret` to `NAME,target={name}`")).collect();
+    let lacking =
+        variables_of(manifest, key).filter(|(name, template)| !supplied.sets(manifest, name, template, key));
+    let options: Vec<String> = lacking
+        .map(|(name, template)| match manifest.only_secret(template) {
+            Some(_) => format!("set `secret` to `NAME,target={name}`"),
+            None => format!("set `secret` to `NAME,target={name}` (the whole value of the variable)"),
+        })
+        .collect();
     if options.is_empty() { "run in a terminal".to_owned() } else { options.join(" and ") }
 }
 

@@ -81,6 +81,12 @@ async fn resolved(
     resolve(&request, &home.0.path().join("notes.mcpb"), &home.1, input_mode).await
 }
 
+/// What a variable contains when its secret has a value.
+fn delivered(request: &WorkloadRequest, name: &str, secret: &str) -> String {
+    let format = &request.registry_values.as_ref().unwrap().secret_formats[name];
+    format.apply(&Secret::from(secret)).expose().to_owned()
+}
+
 fn text(home: &(tempfile::TempDir, Environment), name: &str) -> String {
     home.0.path().join(name).to_string_lossy().into_owned()
 }
@@ -98,6 +104,7 @@ async fn given_values_become_arguments_variables_and_mounts() {
     let values = request.registry_values.as_ref().unwrap();
     assert_eq!(values.options.args, [&text(&home, "a"), &text(&home, "b"), "--level", "4"]);
     assert_eq!(values.env["LEVEL"], ("4".to_owned(), ValueOrigin::Bundle));
+    assert_eq!(delivered(&request, "KEY", "token"), "Bearer token");
     assert!(values.secrets.is_empty() && !values.env.contains_key("KEY") && !values.env.contains_key("NAME"));
     let mounts: Vec<String> = request.options.volume.iter().map(ToString::to_string).collect();
     assert_eq!(mounts, ["a", "b"].map(|name| format!("{0}:{0}", text(&home, name))));
@@ -124,7 +131,8 @@ async fn missing_values_are_asked_for_and_secrets_are_no_options() {
     assert_eq!(asked, ["folders - Folders (one or more paths, separated by `:`)", "secret key - Key"]);
     let values = request.registry_values.as_ref().unwrap();
     assert_eq!(values.options.args, ["/usr", "/etc", "--level", "3"]);
-    assert_eq!(values.secrets["KEY"].expose(), "Bearer hush");
+    assert_eq!(delivered(&request, "KEY", "hush"), "Bearer hush");
+    assert_eq!(values.secrets["KEY"].expose(), "hush");
     assert!(!format!("{request:?}").contains("hush"));
     assert_eq!(request.options.volume.len(), 2);
 }
@@ -229,6 +237,41 @@ async fn a_secret_that_several_variables_contain_is_given_to_each() {
     );
     let other = hint(&[("secret", "stored,target=KEY")]).await;
     assert!(other.ends_with("; set `secret` to `NAME,target=KEY2`, or run in a terminal"), "{other}");
+    let given = [("config", "folders=a"), ("secret", "stored,target=KEY"), ("secret", "stored,target=KEY2")];
+    let request = resolved(&home, &given, &NOBODY).await.unwrap();
+    // A secret that is the whole value needs no format.
+    let formats = &request.registry_values.as_ref().unwrap().secret_formats;
+    assert_eq!(formats.keys().collect::<Vec<_>>(), ["KEY"]);
+}
+
+#[tokio::test]
+async fn a_secret_is_combined_with_the_other_values_of_its_variable() {
+    let home = home_with(|manifest| {
+        manifest["user_config"]["user"] = json!({"type": "string", "required": true});
+        manifest["user_config"]["pin"] = json!({"type": "string", "sensitive": true, "required": true});
+        let env = &mut manifest["server"]["mcp_config"]["env"];
+        env["AUTH"] = json!("${user_config.user}:${user_config.key}!");
+        env["BOTH"] = json!("${user_config.key}+${user_config.pin}");
+    });
+    // The secret takes the place of the key, so the rest of the variable is still needed.
+    let secrets = [("config", "folders=a"), ("secret", "k,target=KEY"), ("secret", "k,target=AUTH")];
+    let error = resolved(&home, &secrets, &NOBODY).await.unwrap_err().to_string();
+    let expected = "the bundle needs values for `key` (Key), `pin`, `user`; set `config` to `KEY=VALUE`, or set `secret` to \
+                    `NAME,target=BOTH` (the whole value of the variable), or run in a terminal";
+    assert_eq!(error, expected);
+    let all = [&secrets[..], &[("config", "user=me"), ("secret", "both,target=BOTH")]].concat();
+    let request = resolved(&home, &all, &NOBODY).await.unwrap();
+    assert_eq!(delivered(&request, "AUTH", "hush"), "me:hush!");
+    assert!(!request.registry_values.as_ref().unwrap().secret_formats.contains_key("BOTH"));
+    // What is typed is what has to be typed again, except for several secrets in one variable.
+    let user =
+        Answers(&[("folders", "/usr"), ("key", "hush"), ("pin", "123"), ("user", "me")], Mutex::default());
+    let request = resolved(&home, &[], &InputMode::Interactive(Some(&user))).await.unwrap();
+    let values = request.registry_values.as_ref().unwrap();
+    assert_eq!(values.secrets["AUTH"].expose(), "hush");
+    assert_eq!(delivered(&request, "AUTH", "hush"), "me:hush!");
+    assert_eq!(values.secrets["BOTH"].expose(), "hush+123");
+    assert_eq!(values.secret_formats["BOTH"], SecretFormat::Whole);
 }
 
 #[tokio::test]
@@ -237,5 +280,9 @@ async fn a_default_is_not_a_secret() {
     let request = resolved(&home, &[("config", "folders=a")], &NOBODY).await.unwrap();
     let values = request.registry_values.as_ref().unwrap();
     assert_eq!(values.env["KEY"], ("Bearer def".to_owned(), ValueOrigin::Bundle));
-    assert!(values.secrets.is_empty());
+    assert!(values.secrets.is_empty() && values.secret_formats.is_empty());
+    // A stored secret takes its place.
+    let given = [("config", "folders=a"), ("secret", "stored,target=KEY")];
+    let request = resolved(&home, &given, &NOBODY).await.unwrap();
+    assert_eq!(delivered(&request, "KEY", "hush"), "Bearer hush");
 }

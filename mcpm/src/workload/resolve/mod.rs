@@ -270,6 +270,7 @@ pub(super) fn resolve(
         target,
         place: Placement::Container(Box::new(container)),
         secrets: options.secret.iter().chain(prompted.keys()).cloned().collect(),
+        secret_formats: request.secret_formats(),
         isolation,
         warnings,
         package: context.package,

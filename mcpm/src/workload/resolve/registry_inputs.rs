@@ -21,7 +21,7 @@ use crate::{
     options::{EnvVar, Secret, Transport, VolumeSpec},
     registry::{Argument, OnNotice, Registry, RegistryEntry, RegistryInput, RunMethod},
     runtime::Mount,
-    workload::{ValueOrigin, WorkloadName, headers},
+    workload::{ValueOrigin, WorkloadName, headers, spec::SecretFormat},
 };
 
 /// Looks a name up in the registry; an unknown name is taken for an image.
@@ -215,6 +215,9 @@ pub(in crate::workload) async fn resolve_inputs(
                 return Err(Error::new(ErrorKind::Registry, message));
             }
             if typed_secret {
+                if input.value.is_some() {
+                    registry_values.secret_formats.insert(input.name.clone(), SecretFormat::Whole);
+                }
                 registry_values.secrets.insert(input.name.clone(), Secret::from(value.text));
             } else {
                 registry_values.env.insert(input.name.clone(), (value.text, value.origin));

@@ -1,4 +1,4 @@
-use std::{path::Path, sync::Mutex};
+use std::{collections::BTreeMap, path::Path, sync::Mutex};
 
 use async_trait::async_trait;
 
@@ -104,6 +104,8 @@ async fn the_entry_fills_unset_values_and_the_user_is_prompted_for_the_rest() {
             ("web/WEATHER_TOKEN,target=WEATHER_TOKEN".to_owned(), "WEATHER_TOKEN-2"),
         ]
     );
+    let composed = asked.secret_formats();
+    assert_eq!(composed, BTreeMap::from([("WEATHER_TOKEN".to_owned(), SecretFormat::Whole)]));
     assert!(!format!("{asked:?}").contains("WEATHER_KEY-1"), "not even a developer sees it");
     assert_eq!(value(&asked, "WEATHER_OPTIONAL"), None);
     assert!(effective.volume.is_empty(), "a volume with an optional part that nobody named");

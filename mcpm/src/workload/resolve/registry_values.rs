@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     options::{Secret, WorkloadOptions},
     registry::RunMethod,
-    workload::spec::ValueOrigin,
+    workload::spec::{SecretFormat, ValueOrigin},
 };
 
 /// The values of an entry.
@@ -21,6 +21,8 @@ pub(in crate::workload) struct RegistryValues {
     pub(in crate::workload) headers: BTreeMap<String, (String, ValueOrigin)>,
     /// Variables or headers that the user typed as secrets.
     pub(in crate::workload) secrets: BTreeMap<String, Secret>,
+    /// How variables contain their secrets, by the variable.
+    pub(in crate::workload) secret_formats: BTreeMap<String, SecretFormat>,
     /// The values that the user would be prompted for; only set in a plan.
     pub(in crate::workload) prompts: Vec<String>,
     /// Whether the user has confirmed the access to this machine that the entry requests.

@@ -105,6 +105,7 @@ pub(in crate::workload) fn resolve(
         target: None,
         place: Placement::Remote(RemoteSpec { url: url.to_string(), headers }),
         secrets,
+        secret_formats: BTreeMap::new(),
         isolation: None,
         warnings,
         package: None,

@@ -16,7 +16,7 @@ use crate::{
     Environment, Error, ErrorKind, Result,
     options::{EnvVar, OptionSet as _, PermissionProfile, Secret, SecretRef, VolumeSpec, WorkloadOptions},
     redact::url::redact_url_text,
-    workload::{ValueOrigin, WorkloadName, export},
+    workload::{ValueOrigin, WorkloadName, export, spec::SecretFormat},
 };
 
 /// A request for a workload.
@@ -122,6 +122,11 @@ impl WorkloadRequest {
             _ => (format!("{name}/{target}"), target).into(),
         };
         prompted.map(|(target, value)| (reference(target), value)).collect()
+    }
+
+    /// Returns how variables contain their secrets, by the variable.
+    pub(in crate::workload) fn secret_formats(&self) -> BTreeMap<String, SecretFormat> {
+        self.registry_values.as_ref().map(|values| values.secret_formats.clone()).unwrap_or_default()
     }
 
     pub(in crate::workload) fn without_defaults(&self) -> WorkloadOptions {
