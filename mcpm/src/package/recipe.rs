@@ -33,6 +33,8 @@ const GO_RUNTIME_IMAGE: &str = "alpine:3.23";
 pub(crate) struct RecipeInputs<'a> {
     /// The package; a local project with an absolute path.
     pub(crate) package: &'a PackageReference,
+    /// The opened file, if the package is a bundle.
+    pub(crate) bundle: Option<&'a Bundle>,
     /// Packages that are installed with it.
     pub(crate) with: &'a [String],
     /// The base image, instead of the usual one.
@@ -77,10 +79,9 @@ impl Recipe {
     /// `Io` for files.
     pub(crate) fn new(ingredients: &RecipeInputs<'_>) -> Result<Self> {
         let package = ingredients.package;
-        let bundle = package.project().filter(|_| package.ecosystem() == Ecosystem::Bundle);
-        let mut bundle = bundle.map(Bundle::open).transpose()?;
+        let bundle = ingredients.bundle;
         // The ecosystem that starts the bundle's server.
-        let ecosystem = bundle.as_ref().map_or_else(|| package.ecosystem(), Bundle::ecosystem);
+        let ecosystem = bundle.map_or_else(|| package.ecosystem(), Bundle::ecosystem);
         check_packages(ingredients.add_packages)?;
         let (builder, runtime) = base_images(ecosystem, ingredients)?;
         let with = additional::requirements(package.ecosystem(), ingredients.with)?;
@@ -88,8 +89,8 @@ impl Recipe {
         let project = project.map(|path| Project::find(ecosystem, path)).transpose()?;
         let mirrors = ingredients.settings.mirrors(ecosystem);
         let requirement = package.requirement();
-        let manifest = bundle.as_ref().map(|bundle| bundle.manifest.clone());
-        let source = match (&manifest, &project) {
+        let manifest = bundle.map(|bundle| &bundle.manifest);
+        let source = match (manifest, &project) {
             (Some(manifest), _) if manifest.kind == BundleKind::Uv => {
                 Source::BundleScript(&manifest.entry_point)
             }
@@ -113,7 +114,7 @@ impl Recipe {
         .render();
         let mut context = BuildContext::new();
         context.add_file("Dockerfile", dockerfile.as_bytes(), false)?;
-        for (name, content) in scripts(ecosystem).iter().chain(bundle.as_ref().map(|_| &BUNDLE_SCRIPT)) {
+        for (name, content) in scripts(ecosystem).iter().chain(bundle.map(|_| &BUNDLE_SCRIPT)) {
             context.add_file(name, content.as_bytes(), false)?;
         }
         for (number, certificate) in ingredients.ca_cert.into_iter().flat_map(Certificates::files).enumerate()
@@ -131,7 +132,7 @@ impl Recipe {
             }
             warnings = project.pack(&mut context, "src", ingredients.global_ignore_file)?;
         }
-        if let Some(bundle) = &mut bundle {
+        if let Some(bundle) = bundle {
             bundle.pack(&mut context, "src")?;
             if bundle.manifest.is_for_others {
                 let message =

@@ -9,6 +9,7 @@ fn recipe<'a>(reference: &str, change: impl FnOnce(&mut RecipeInputs<'a>)) -> Re
     let settings = Box::leak(Box::default());
     let mut ingredients = RecipeInputs {
         package,
+        bundle: None,
         with: &[],
         runtime_image: None,
         add_packages: &[],

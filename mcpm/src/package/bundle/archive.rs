@@ -37,8 +37,9 @@ pub(super) struct Archive {
 }
 
 /// The open file of an archive, of which only a limited number of bytes can be read.
+#[derive(Clone)]
 struct ArchiveFile {
-    file: File,
+    file: Arc<File>,
     readable: Arc<AtomicU64>,
 }
 
@@ -87,7 +88,7 @@ impl Archive {
             Error::new(ErrorKind::InvalidOption, message)
         };
         let readable = Arc::new(AtomicU64::new(max_index_bytes));
-        let file = ArchiveFile { file, readable: Arc::clone(&readable) };
+        let file = ArchiveFile { file: Arc::new(file), readable: Arc::clone(&readable) };
         let zip = ZipArchive::new(file).map_err(|error| match readable.load(Ordering::Relaxed) {
             0 => invalid(format!("has an index of more than {} MiB", MAX_INDEX_BYTES >> 20)),
             _ => broken(&path, error),
@@ -124,12 +125,12 @@ impl Archive {
     }
 
     /// Adds all files below a folder of the context.
-    pub(super) fn pack(&mut self, context: &mut BuildContext, into: &str) -> Result<()> {
+    pub(super) fn pack(&self, context: &mut BuildContext, into: &str) -> Result<()> {
         self.pack_bounded(context, into, MAX_CONTEXT_BYTES)
     }
 
-    fn pack_bounded(&mut self, context: &mut BuildContext, into: &str, limit: usize) -> Result<()> {
-        let (path, zip) = (&self.path, &mut self.zip);
+    fn pack_bounded(&self, context: &mut BuildContext, into: &str, limit: usize) -> Result<()> {
+        let (path, mut zip) = (&self.path, self.zip.clone());
         let mut left = limit;
         let mut names = BTreeSet::new();
         for index in 0..zip.len() {

@@ -17,7 +17,7 @@ impl Archive {
         match self.0 {}
     }
 
-    pub(super) fn pack(&mut self, _context: &mut BuildContext, _into: &str) -> Result<()> {
+    pub(super) fn pack(&self, _context: &mut BuildContext, _into: &str) -> Result<()> {
         match self.0 {}
     }
 }

@@ -22,8 +22,12 @@ fn written(bytes: &[u8]) -> tempfile::NamedTempFile {
 
 /// The names and modes of the packed files.
 fn packed(file: &tempfile::NamedTempFile, limit: usize) -> Result<Vec<String>> {
+    packed_files(&Archive::open(file.path())?, limit)
+}
+
+fn packed_files(archive: &Archive, limit: usize) -> Result<Vec<String>> {
     let mut context = BuildContext::new();
-    Archive::open(file.path())?.pack_bounded(&mut context, "src", limit)?;
+    archive.pack_bounded(&mut context, "src", limit)?;
     let archive = context.finish()?;
     let mut archive = tar::Archive::new(archive.as_ref());
     let names = archive.entries().unwrap().map(|entry| {
@@ -91,10 +95,24 @@ fn an_index_is_read_up_to_its_limit() {
     let error = Archive::open_bounded(file.path(), 10_000).unwrap_err();
     assert!(error.message().contains("has an index of more than 16 MiB"), "{error}");
     // The limit does not apply to the files.
-    let mut opened = Archive::open_bounded(file.path(), size).unwrap();
+    let opened = Archive::open_bounded(file.path(), size).unwrap();
     for _ in 0..2 {
         opened.pack_bounded(&mut BuildContext::new(), "src", 100).unwrap();
     }
+}
+
+#[test]
+fn an_open_archive_stays_the_same_if_the_file_is_replaced() {
+    let file = archive(&[("a", b"x", 0o644)]);
+    let opened = Archive::open(file.path()).unwrap();
+    let other = archive(&[("b", b"y", 0o644)]);
+    std::fs::rename(other.path(), file.path()).unwrap();
+    let names = packed_files(&opened, 100).unwrap();
+    assert_eq!(names, ["src/a"]);
+    // A file that is overwritten in place does not match the index.
+    let opened = Archive::open(file.path()).unwrap();
+    std::fs::copy(archive(&[("c", b"z", 0o644)]).path(), file.path()).unwrap();
+    assert!(packed_files(&opened, 100).is_err());
 }
 
 #[test]

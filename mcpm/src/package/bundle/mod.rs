@@ -15,7 +15,7 @@ use crate::Result;
 
 pub(crate) use manifest::{BundleKind, ConfigField, ConfigKind, Manifest, Template, TemplatePart};
 
-/// A bundle on this machine.
+/// An open bundle on this machine. Another file at the same path does not change it.
 #[derive(Debug)]
 pub(crate) struct Bundle {
     /// The manifest of the bundle.
@@ -48,7 +48,7 @@ impl Bundle {
     ///
     /// # Errors
     /// `InvalidOption` for a path that leads out of the bundle, for a link, and for more than the limits.
-    pub(super) fn pack(&mut self, context: &mut BuildContext, into: &str) -> Result<()> {
+    pub(super) fn pack(&self, context: &mut BuildContext, into: &str) -> Result<()> {
         self.archive.pack(context, into)
     }
 }

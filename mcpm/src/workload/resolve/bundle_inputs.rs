@@ -6,6 +6,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Component, Path, PathBuf},
+    sync::Arc,
 };
 
 use super::{
@@ -76,15 +77,16 @@ pub(in crate::workload) async fn resolve(
     environment: &Environment,
     input_mode: &InputMode<'_>,
 ) -> Result<WorkloadRequest> {
-    let manifest = Bundle::open(path)?.manifest;
+    let bundle = Arc::new(Bundle::open(path)?);
+    let manifest = &bundle.manifest;
     let mut request = request.clone();
     let supplied = Supplied::new(&request)?;
-    let given = given(&manifest, &request.options, &supplied)?;
-    reject_secret_arguments(&manifest, &request.options)?;
+    let given = given(manifest, &request.options, &supplied)?;
+    reject_secret_arguments(manifest, &request.options)?;
     let (mut values, mut missing) = (BTreeMap::new(), Vec::new());
     for (key, field) in &manifest.config {
         // A given path is mounted, whatever the arguments are.
-        if supplied.contains(&manifest, key) && !given.contains_key(key) {
+        if supplied.contains(manifest, key) && !given.contains_key(key) {
             continue;
         }
         let mut found = match given.get(key) {
@@ -111,7 +113,7 @@ pub(in crate::workload) async fn resolve(
         values.insert(key.clone(), found);
     }
     if !missing.is_empty() && !matches!(input_mode, InputMode::DryRun(_)) {
-        return Err(missing_values(&manifest, &missing, &supplied));
+        return Err(missing_values(manifest, &missing, &supplied));
     }
     let mut resolved = RegistryValues {
         run_method: RunMethod { transport: Some(Transport::Stdio), ..RunMethod::default() },
@@ -121,10 +123,10 @@ pub(in crate::workload) async fn resolve(
     for (name, template) in manifest.env.iter().filter(|(name, _)| !supplied.variables.contains(*name)) {
         if supplied.secrets.contains(name) {
             if manifest.only_secret(template).is_some() {
-                resolved.secret_formats.extend(secret_format(name, template, &manifest, &values));
+                resolved.secret_formats.extend(secret_format(name, template, manifest, &values));
             }
         } else {
-            set_variable(name, template, &manifest, &values, &mut resolved)?;
+            set_variable(name, template, manifest, &values, &mut resolved)?;
         }
     }
     for template in &manifest.args {
@@ -147,6 +149,7 @@ pub(in crate::workload) async fn resolve(
         }
     }
     request.registry_values = Some(Box::new(resolved));
+    request.bundle = Some(bundle);
     Ok(request)
 }
 

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use zip::{ZipWriter, write::SimpleFileOptions};
 
-use super::*;
+use super::{super::image_source::ImageSource, *};
 use crate::user_prompt::UserPrompt;
 
 const NOBODY: InputMode<'_> = InputMode::Interactive(None);
@@ -285,4 +285,20 @@ async fn a_default_is_not_a_secret() {
     let given = [("config", "folders=a"), ("secret", "stored,target=KEY")];
     let request = resolved(&home, &given, &NOBODY).await.unwrap();
     assert_eq!(delivered(&request, "KEY", "hush"), "Bearer hush");
+}
+
+#[tokio::test]
+async fn the_image_is_built_from_the_file_that_was_read() {
+    let home = home();
+    let given = [("config", "folders=a"), ("secret", "stored,target=KEY")];
+    let request = resolved(&home, &given, &NOBODY).await.unwrap();
+    let built = async |request: &WorkloadRequest| {
+        let source = ImageSource::from_request(request, &home.1).await.unwrap().unwrap();
+        source.reference().to_string()
+    };
+    let before = built(&request).await;
+    let other = home_with(|manifest| manifest["version"] = json!("2.0.0"));
+    std::fs::rename(other.0.path().join("notes.mcpb"), home.0.path().join("notes.mcpb")).unwrap();
+    assert_eq!(built(&request).await, before);
+    assert_ne!(built(&resolved(&home, &given, &NOBODY).await.unwrap()).await, before);
 }

@@ -233,6 +233,7 @@ async fn recipe(
     environment: &Environment,
 ) -> Result<Recipe> {
     let options = &request.options;
+    let bundle = request.bundle.clone();
     let (package, base, settings) = (package.clone(), base.map(str::to_owned), environment.build.clone());
     let (with, add_packages) = (options.with_package.clone(), options.runtime_add_package.clone());
     let command = options.package_command.clone();
@@ -242,6 +243,7 @@ async fn recipe(
     run_blocking(move || {
         Recipe::new(&RecipeInputs {
             package: &package,
+            bundle: bundle.as_deref(),
             with: &with,
             runtime_image: base.as_deref(),
             add_packages: &add_packages,

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     Environment, Error, ErrorKind, Result,
     options::{EnvVar, OptionSet as _, PermissionProfile, Secret, SecretRef, VolumeSpec, WorkloadOptions},
+    package::bundle::Bundle,
     redact::url::redact_url_text,
     workload::{ValueOrigin, WorkloadName, export, spec::SecretFormat},
 };
@@ -35,6 +36,8 @@ pub(in crate::workload) struct WorkloadRequest {
     given_beside_file: Vec<&'static str>,
     /// The values of the registry entry, after the lookup.
     pub(in crate::workload) registry_values: Option<Box<RegistryValues>>,
+    /// The open bundle, once its values are resolved, so that the image is built from the same file.
+    pub(in crate::workload) bundle: Option<Arc<Bundle>>,
     /// Whether the server is a plain name that is taken for an image because the registry lacks it.
     pub(in crate::workload) is_in_no_registry: bool,
     /// Variables that the user was prompted for, except secrets.
@@ -87,6 +90,7 @@ impl WorkloadRequest {
             from_file,
             given_beside_file: beside_file,
             registry_values: None,
+            bundle: None,
             is_in_no_registry: false,
             prompted_env: Vec::new(),
             notices,
