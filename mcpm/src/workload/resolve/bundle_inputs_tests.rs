@@ -302,3 +302,17 @@ async fn the_image_is_built_from_the_file_that_was_read() {
     assert_eq!(built(&request).await, before);
     assert_ne!(built(&resolved(&home, &given, &NOBODY).await.unwrap()).await, before);
 }
+
+#[tokio::test]
+async fn arguments_that_are_not_used_are_warned_about() {
+    let home = home_with(|manifest| {
+        manifest["manifest_version"] = json!("0.4");
+        manifest["server"]["type"] = json!("uv");
+        manifest["server"]["mcp_config"]["args"] = json!(["run", "other.py", "--fast"]);
+    });
+    let given = [("config", "folders=a"), ("secret", "stored,target=KEY")];
+    let request = resolved(&home, &given, &NOBODY).await.unwrap();
+    let source = ImageSource::from_request(&request, &home.1).await.unwrap().unwrap();
+    let warning = "the arguments in the bundle's manifest are not used, since none is its entry point";
+    assert_eq!(source.recipe().unwrap().warnings, [warning]);
+}
