@@ -229,9 +229,9 @@ options! {
         with_package: Vec<String> [flag_name: Some("with"), placeholder: Some("PACKAGE"), addition: true];
         /// Value that an MCP bundle needs; its manifest names the keys
         ///
-        /// A folder or a file is mounted at its own path, for writing; `-v PATH:PATH:ro` mounts it read-only. If a key may
-        /// have several values, repeat the option. Secrets are passed with `--secret NAME,target=VARIABLE`, where the
-        /// variable is the one that the manifest sets.
+        /// A folder or a file is mounted at its own path, for writing; `-v PATH:PATH:ro` mounts it read-only. If a key
+        /// may have several values, repeat the option. Secrets are passed with `--secret NAME,target=VARIABLE`, where
+        /// the variable is the one that the manifest sets.
         config: Vec<KeyValue> [addition: true];
         /// Rebuild the package's image with the newest version that its name refers to
         rebuild: Option<bool> = "false" [addition: true, conflicts_with: &["offline"]];

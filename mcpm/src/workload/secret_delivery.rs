@@ -99,8 +99,8 @@ pub(super) async fn read_values(spec: &WorkloadSpec, environment: &Environment) 
     Ok(values)
 }
 
-/// Returns the prompt for a value that the user has to type again. For a header, and for some
-/// variables, this is the whole value, since its parts are not on record.
+/// Returns the prompt for a value that the user has to type again. For a header, and for some variables, this is the
+/// whole value, since its parts are not on record.
 fn prompt_for(secrets: &[SecretRef], formats: &BTreeMap<String, SecretFormat>, name: &str) -> String {
     let secret = secrets.iter().find(|secret| secret.name == name);
     match secret.map(SecretRef::destination) {
