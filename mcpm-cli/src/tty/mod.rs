@@ -11,7 +11,7 @@ use mcpm::{Error, ErrorKind, Result, options::Secret};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use zeroize::Zeroizing;
 
-use crate::output::escape_control;
+use crate::output::escape_text;
 
 pub(crate) use redirect::ask_redirect;
 
@@ -47,9 +47,9 @@ pub(crate) fn prompt_hidden(question: &str) -> Result<Option<Secret>> {
     line.map_err(cannot)?.map(Some).ok_or_else(|| Error::new(ErrorKind::Interrupted, "interrupted"))
 }
 
-/// Returns the text of a prompt. A bundle or a registry may have written the question.
+/// Returns the text of a prompt. A bundle, a registry or a server may have written the question.
 fn shown(question: &str) -> String {
-    format!("{}: ", escape_control(question))
+    format!("{}: ", escape_text(question))
 }
 
 /// Reads a line byte by byte; `None` if the user cancels. The terminal's line editing is off, so that Ctrl-C
@@ -147,5 +147,6 @@ mod tests {
     #[test]
     fn a_question_cannot_control_the_terminal() {
         assert_eq!(shown("key - Key\u{1b}[2J \u{202e}x"), "key - Key\\u{1b}[2J \\u{202e}x: ");
+        assert_eq!(shown("message of a server\nname [text]"), "message of a server\nname [text]: ");
     }
 }
