@@ -3,7 +3,10 @@
 use std::{
     fmt,
     io::{self, IsTerminal as _},
-    sync::OnceLock,
+    sync::{
+        Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -15,6 +18,25 @@ use crate::output::{self, escape_control};
 
 /// The interval at which the waiting time is redrawn, and the delay before it is shown first.
 const TICK: Duration = Duration::from_secs(1);
+
+/// The spinner of work that may prompt the user.
+static SPINNER: Mutex<Option<ProgressBar>> = Mutex::new(None);
+/// Whether the user was prompted. From then on, there is no such spinner: it would overwrite the prompt.
+static HAS_PROMPTED: AtomicBool = AtomicBool::new(false);
+
+/// Removes that spinner, because a prompt needs the terminal.
+pub(crate) fn yield_terminal() {
+    HAS_PROMPTED.store(true, Ordering::Relaxed);
+    set_spinner(None);
+}
+
+fn set_spinner(spinner: Option<ProgressBar>) {
+    // No code panics while it holds the lock.
+    let before = std::mem::replace(&mut *SPINNER.lock().unwrap_or_else(PoisonError::into_inner), spinner);
+    if let Some(before) = before {
+        before.finish_and_clear();
+    }
+}
 
 /// Shows events on standard error.
 #[derive(Debug, Default)]
@@ -79,16 +101,34 @@ impl Progress {
         }
     }
 
-    /// Shows events while `work` runs.
-    pub(crate) async fn during<T>(&self, mut events: EventStream, work: impl Future<Output = T>) -> T {
+    /// Shows events while `work` runs. If there are none, shows after a second what the command does.
+    pub(crate) async fn during<T>(
+        &self,
+        what: &str,
+        mut events: EventStream,
+        work: impl Future<Output = T>,
+    ) -> T {
         tokio::pin!(work);
+        let silence = tokio::time::sleep(TICK);
+        tokio::pin!(silence);
+        let mut is_silent = true;
         let outcome = loop {
             tokio::select! {
                 biased;
-                Some(event) = events.next() => self.show(&event),
+                Some(event) = events.next() => {
+                    is_silent = false;
+                    set_spinner(None);
+                    self.show(&event);
+                }
                 outcome = &mut work => break outcome,
+                () = &mut silence, if is_silent => {
+                    is_silent = false;
+                    let is_shown = shows_bars() && !HAS_PROMPTED.load(Ordering::Relaxed);
+                    set_spinner(is_shown.then(|| spinner(what, None).with_elapsed(TICK)));
+                }
             }
         };
+        set_spinner(None);
         // Events that were sent right before the result are still queued.
         while let Some(Some(event)) = events.next().now_or_never() {
             self.show(&event);

@@ -7,7 +7,7 @@ use mcpm::{
     user_prompt::{LoginPrompt, UserPrompt},
 };
 
-use crate::{browser, login_prompt, tty};
+use crate::{browser, login_prompt, progress, tty};
 
 pub(crate) use tty::prompt_hidden;
 
@@ -25,6 +25,7 @@ struct Terminal;
 #[async_trait]
 impl UserPrompt for Terminal {
     async fn ask_secret(&self, question: &str) -> Result<Option<Secret>> {
+        progress::yield_terminal();
         let question = question.to_owned();
         let lost =
             |error| Error::new(ErrorKind::Internal, "cannot read the answer to the prompt").source(error);
@@ -32,6 +33,7 @@ impl UserPrompt for Terminal {
     }
 
     async fn ask_text(&self, question: &str) -> Result<Option<String>> {
+        progress::yield_terminal();
         let question = question.to_owned();
         let lost =
             |error| Error::new(ErrorKind::Internal, "cannot read the answer to the prompt").source(error);
@@ -39,12 +41,14 @@ impl UserPrompt for Terminal {
     }
 
     async fn show_login(&self, login: &LoginPrompt) -> Result<()> {
+        progress::yield_terminal();
         let opened = login.open_browser && browser::open(&login.url);
         login_prompt::show(login, opened);
         Ok(())
     }
 
     async fn ask_redirect(&self, login: &LoginPrompt) -> Result<Option<String>> {
+        progress::yield_terminal();
         tty::ask_redirect(login).await
     }
 }

@@ -261,3 +261,20 @@ fn an_interrupted_question_leaves_the_terminal_as_it_was() {
     assert_eq!(read("before"), read("after"));
     home.assert_nothing_left();
 }
+
+#[test]
+fn a_terminal_shows_that_a_run_is_prepared() {
+    let home = Home::without_engine();
+    home.set("TERM", "xterm");
+    let registry = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", registry.local_addr().unwrap());
+    let line = format!("stty cols 80; exec {} run registry:time --registry {url}", home.program());
+    let mut terminal = PseudoTerminal::spawn(home.command("script"), &line);
+    let (request, _) = registry.accept().unwrap();
+    terminal.expect("preparing the server, 1 s");
+    // The registry does not respond at all.
+    drop((request, registry));
+    let (code, shown) = terminal.wait();
+    assert_ne!(code, Some(0), "{shown}");
+    home.assert_nothing_left();
+}

@@ -33,6 +33,8 @@ const PLAN: &str = "plan";
 const CLIENT: &str = "client";
 /// Maximum time to wait for the remaining output of a foreground server after its exit.
 const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(2);
+/// What a command waits for while the options are resolved and an image is found.
+const PREPARING: &str = "preparing the server";
 const ABOUT: &str = "Run an MCP server as a managed workload";
 const FORMS: &str = "\
 Forms:
@@ -106,7 +108,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         let foreground = workload.options().foreground.unwrap_or(false);
         let progress = Progress::default();
         loop {
-            let spec = progress.during(workload.events(), workload.resolve()).await?;
+            let spec = progress.during(PREPARING, workload.events(), workload.resolve()).await?;
             let secrets = workload.with_prompted_secrets(&spec, secrets.clone());
             if workload.options().print_resolved_overlays.unwrap_or(false) {
                 for overlay in spec.container().into_iter().flat_map(|container| &container.overlays) {
@@ -178,7 +180,7 @@ pub(crate) async fn start_in_background(
     let workload = WorkloadBuilder::from(options).environment(environment.clone()).build()?;
     let secrets = workload.secrets().await?;
     let progress = Progress::default();
-    let spec = progress.during(workload.events(), workload.resolve()).await?;
+    let spec = progress.during(PREPARING, workload.events(), workload.resolve()).await?;
     let secrets = workload.with_prompted_secrets(&spec, secrets);
     // The supervisor cannot ask the user.
     let secrets = Box::pin(Launch::new(spec.clone(), environment.clone()).log_in(secrets)).await?;
@@ -217,7 +219,7 @@ pub(crate) async fn in_foreground(
     let events = launch.events();
     let mut stop = StopSignals::listen()?;
     let running = tokio::select! {
-        running = progress.during(events, launch.start()) => running?,
+        running = progress.during("starting the server", events, launch.start()) => running?,
         () = stop.recv() => return Err(Error::new(ErrorKind::Interrupted, "interrupted")),
     };
     print(&Ready { name: running.name().to_owned(), url: running.url().to_owned() }, form)?;
