@@ -17,6 +17,8 @@ pub(crate) struct RotatedFile {
     previous: PathBuf,
     /// The file that was read last, up to its present end.
     file: Option<File>,
+    /// The file that was read before that one.
+    earlier: Option<File>,
 }
 
 /// The data that was added since the last call.
@@ -40,7 +42,7 @@ impl AddedData {
 impl RotatedFile {
     pub(crate) fn new(path: PathBuf) -> Self {
         let previous = rotated_path(&path, 1);
-        Self { path, previous, file: None }
+        Self { path, previous, file: None, earlier: None }
     }
 
     /// Returns the data that was added since the last call, or all data at the first call. If the file was rotated more
@@ -62,7 +64,7 @@ impl RotatedFile {
             let mut data = Vec::new();
             file.read_to_end(&mut data)?;
             added.files.push(data);
-            self.file = Some(file);
+            self.earlier = self.file.replace(file);
         }
         Ok(added)
     }
@@ -70,11 +72,12 @@ impl RotatedFile {
     /// Opens the files that were begun after the file that was read last, oldest first.
     fn begun_files(&self) -> io::Result<Vec<File>> {
         loop {
-            if self.is_at(&self.path) {
+            if is_at(&self.path, self.file.as_ref()) {
                 return Ok(Vec::new());
             }
             let current = open(&self.path)?;
-            let previous = if self.is_at(&self.previous) { None } else { open(&self.previous)? };
+            let is_read = [&self.file, &self.earlier].iter().any(|file| is_at(&self.previous, file.as_ref()));
+            let previous = if is_read { None } else { open(&self.previous)? };
             let is_unchanged = match &current {
                 Some(file) => is_same_file(&self.path, file)?,
                 None => !self.path.exists(),
@@ -85,11 +88,11 @@ impl RotatedFile {
             }
         }
     }
+}
 
-    /// Whether the file that was read last is at this path.
-    fn is_at(&self, path: &Path) -> bool {
-        self.file.as_ref().is_some_and(|file| is_same_file(path, file).unwrap_or(false))
-    }
+/// Whether the opened file is at this path.
+fn is_at(path: &Path, file: Option<&File>) -> bool {
+    file.is_some_and(|file| is_same_file(path, file).unwrap_or(false))
 }
 
 fn open(path: &Path) -> io::Result<Option<File>> {
@@ -158,6 +161,10 @@ mod tests {
         log.rotate();
         log.append("six");
         log.assert_added(", four", &["five", "six"]);
+        fs::remove_file(log.folder.path().join("log")).unwrap();
+        log.assert_added("", &[]);
+        log.append("seven");
+        log.assert_added("", &["seven"]);
     }
 
     #[test]
@@ -203,7 +210,9 @@ mod tests {
             for part in &numbers {
                 assert!(part.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{part:?}");
             }
-            assert_eq!(numbers.into_iter().flatten().last(), Some(FILES - 1));
+            let all: Vec<usize> = numbers.into_iter().flatten().collect();
+            assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "{all:?}");
+            assert_eq!(all.last(), Some(&(FILES - 1)));
         }
     }
 }

@@ -132,6 +132,11 @@ impl ProtocolWriter {
                 if let Some(writer) = &mut self.writer {
                     writer.write(chunk);
                 }
+                // The last reader may have removed the file just before the message was written.
+                if !self.folder.join(PROTOCOL_LOCK).exists() {
+                    self.writer = None;
+                    LogFile::new(self.folder.clone(), PROTOCOL).remove();
+                }
             }
             Err(error) => tracing::debug!(%error, "cannot write a message for readers of the protocol log"),
         }
