@@ -27,7 +27,7 @@ impl Follower {
     }
 
     /// Writes to standard output; returns `None` if the command has to end. While the reader of a pipe does not read,
-    /// the command can still be stopped.
+    /// the command can still be stopped, unless another process writes to the same pipe.
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Option<Result<()>> {
         for part in bytes.chunks(Stdout::PART_BYTES) {
             tokio::select! {
@@ -62,7 +62,7 @@ mod unix {
         io::Errno,
         pipe::PIPE_BUF,
     };
-    use tokio::io::{Interest, Ready, unix::AsyncFd};
+    use tokio::io::{Interest, unix::AsyncFd};
 
     /// The state of standard output; `None` for a file, which is always writable.
     pub(super) struct Stdout(Option<AsyncFd<OwnedFd>>);
@@ -78,11 +78,12 @@ mod unix {
         /// Waits until nobody can read the output any more.
         pub(super) async fn closed(&self) {
             let Some(stdout) = &self.0 else { return std::future::pending().await };
-            while let Ok(mut ready) = stdout.ready(Interest::ERROR).await {
+            // A closed pipe is an error on Linux, and a closed write direction on macOS and of sockets.
+            while let Ok(mut ready) = stdout.ready(Interest::ERROR | Interest::WRITABLE).await {
                 if has(stdout, PollFlags::ERR | PollFlags::HUP) {
                     return;
                 }
-                ready.clear_ready_matching(Ready::ERROR);
+                ready.clear_ready();
             }
             std::future::pending().await
         }
@@ -90,7 +91,9 @@ mod unix {
         /// Waits until some bytes can be written, or the output is closed.
         pub(super) async fn writable(&self) {
             let Some(stdout) = &self.0 else { return };
-            while let Ok(mut ready) = stdout.writable().await {
+            // Not by the readiness that the executor remembers, which `closed` clears.
+            while !has(stdout, PollFlags::OUT | PollFlags::ERR | PollFlags::HUP) {
+                let Ok(mut ready) = stdout.writable().await else { return };
                 if has(stdout, PollFlags::OUT | PollFlags::ERR | PollFlags::HUP) {
                     return;
                 }

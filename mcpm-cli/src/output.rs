@@ -115,6 +115,11 @@ impl EscapedText {
         let part: Vec<u8> = self.rest.drain(..complete).collect();
         escape_text(&String::from_utf8_lossy(&part))
     }
+
+    /// Returns the rest of text that ended in the middle of a character.
+    pub(crate) fn finish(&mut self) -> String {
+        String::from_utf8_lossy(&std::mem::take(&mut self.rest)).into_owned()
+    }
 }
 
 /// Returns how many bytes at the end are the beginning of a character in UTF-8.
@@ -154,11 +159,6 @@ fn escape_json(text: &str) -> String {
     text.chars().map(escaped).collect()
 }
 
-/// Writes a JSON document on one line.
-pub(crate) fn json_line(value: &impl Serialize) -> Result<()> {
-    write(to_json_line(value)?.as_bytes())
-}
-
 /// Returns a JSON document as a line. Characters that could control a terminal are escaped.
 pub(crate) fn to_json_line(value: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string(value)
@@ -169,15 +169,20 @@ pub(crate) fn to_json_line(value: &impl Serialize) -> Result<String> {
 /// Writes rows in aligned columns; the first row contains the headings. Control characters are escaped, because
 /// untrusted text could control the terminal.
 pub(crate) fn table(rows: &[Vec<String>]) -> Result<()> {
-    aligned(rows, None)
+    write(aligned(rows, None).as_bytes())
 }
 
 /// Writes a list as [`table`] does; on a terminal, columns are narrowed until rows fit.
 pub(crate) fn list(rows: &[Vec<String>]) -> Result<()> {
+    write(list_text(rows).as_bytes())
+}
+
+/// Returns what [`list`] writes.
+pub(crate) fn list_text(rows: &[Vec<String>]) -> String {
     aligned(rows, terminal_width())
 }
 
-fn aligned(rows: &[Vec<String>], terminal: Option<usize>) -> Result<()> {
+fn aligned(rows: &[Vec<String>], terminal: Option<usize>) -> String {
     let rows: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|cell| escape_control(cell)).collect()).collect();
     let columns = rows.first().map_or(0, Vec::len);
@@ -198,7 +203,7 @@ fn aligned(rows: &[Vec<String>], terminal: Option<usize>) -> Result<()> {
         text.push_str(cells.join("  ").trim_end());
         text.push('\n');
     }
-    write(text.as_bytes())
+    text
 }
 
 /// Spaces between columns.

@@ -6,7 +6,7 @@ use std::{
     process::{Child, Stdio},
 };
 
-use super::support::{Home, kill};
+use super::support::{Home, kill, wait_until};
 
 /// Starts a command whose output the test reads from a pipe.
 fn start(home: &Home, args: &[&str]) -> Child {
@@ -51,6 +51,8 @@ fn a_command_whose_reader_does_not_read_can_be_stopped() {
     let mut child = start(&home, &["events"]);
     let mut output = BufReader::with_capacity(1, child.stdout.take().unwrap());
     output.read_line(&mut String::new()).unwrap();
+    // A pipe holds up to 64 KiB, in pages that lines do not fill completely.
+    wait_until("the pipe is full", || rustix::io::ioctl_fionread(output.get_ref()).unwrap() > 56 << 10);
     kill("TERM", child.id());
     assert!(child.wait().unwrap().success());
 }

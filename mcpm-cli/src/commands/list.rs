@@ -101,36 +101,37 @@ async fn watch(workloads: &Workloads, group: Option<&String>, form: &str) -> Res
             Some(None) => return Ok(ExitCode::SUCCESS),
             None => shown.clone(),
         };
-        if draws {
-            output::write(CLEAR.as_bytes())?;
-            output::list(&rows(&all))?;
-        } else {
-            print_changes(&shown, &all, form)?;
-        }
+        let text = match draws {
+            true => CLEAR.to_owned() + &output::list_text(&rows(&all)),
+            false => changed_lines(&shown, &all, form)?,
+        };
+        let Some(written) = follower.write(text.as_bytes()).await else { return Ok(ExitCode::SUCCESS) };
+        written?;
         shown = all;
     }
 }
 
-/// Prints a line for each workload that is new, has changed or was removed.
-fn print_changes(before: &[WorkloadInfo], now: &[WorkloadInfo], form: &str) -> Result<()> {
+/// Returns a line for each workload that is new, has changed or was removed.
+fn changed_lines(before: &[WorkloadInfo], now: &[WorkloadInfo], form: &str) -> Result<String> {
     let time = humantime::format_rfc3339_seconds(SystemTime::now());
     let text = |name: &str, status: &str, more: Option<&str>| {
         let more = more.map(|more| format!("  {more}")).unwrap_or_default();
-        output::line(output::escape_control(&format!("{time}  {name}  {status}{more}")))
+        output::escape_control(&format!("{time}  {name}  {status}{more}")) + "\n"
     };
+    let mut lines = String::new();
     for one in now.iter().filter(|one| !before.contains(one)) {
-        match form {
-            JSON => output::json_line(one)?,
-            _ => text(&one.name, one.status.as_str(), one.url.as_deref().or(one.reason.as_deref()))?,
-        }
+        lines += &match form {
+            JSON => output::to_json_line(one)?,
+            _ => text(&one.name, one.status.as_str(), one.url.as_deref().or(one.reason.as_deref())),
+        };
     }
     for one in before.iter().filter(|one| now.iter().all(|other| other.name != one.name)) {
-        match form {
-            JSON => output::json_line(&serde_json::json!({ "name": one.name, "status": REMOVED }))?,
-            _ => text(&one.name, REMOVED, None)?,
-        }
+        lines += &match form {
+            JSON => output::to_json_line(&serde_json::json!({ "name": one.name, "status": REMOVED }))?,
+            _ => text(&one.name, REMOVED, None),
+        };
     }
-    Ok(())
+    Ok(lines)
 }
 
 fn rows(all: &[WorkloadInfo]) -> Vec<Vec<String>> {

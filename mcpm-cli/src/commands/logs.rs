@@ -134,6 +134,13 @@ struct Chunk {
     stream: Option<LogStream>,
 }
 
+impl Chunk {
+    /// 1 for standard output, 0 for everything else.
+    fn index(&self) -> usize {
+        usize::from(self.stream == Some(LogStream::Stdout))
+    }
+}
+
 impl From<LogChunk> for Chunk {
     fn from(LogChunk { bytes, time, stream }: LogChunk) -> Self {
         Self { bytes, time, stream: Some(stream) }
@@ -154,13 +161,13 @@ struct TextPrinter {
     timestamps: bool,
     /// Whether the last line is not complete.
     in_line: bool,
-    /// On a terminal: text of a server must not control it.
-    escaped: Option<EscapedText>,
+    /// On a terminal: text of a server must not control it. One for standard output, and one for everything else.
+    escaped: Option<[EscapedText; 2]>,
 }
 
 impl TextPrinter {
     fn new(timestamps: bool) -> Self {
-        let escaped = io::stdout().is_terminal().then(EscapedText::default);
+        let escaped = io::stdout().is_terminal().then(Default::default);
         Self { timestamps, in_line: false, escaped }
     }
 }
@@ -168,7 +175,7 @@ impl TextPrinter {
 impl Printer for TextPrinter {
     fn print(&mut self, chunk: &Chunk) -> Vec<u8> {
         let bytes = match &mut self.escaped {
-            Some(escaped) => escaped.push(&chunk.bytes).into_bytes(),
+            Some(escaped) => escaped[chunk.index()].push(&chunk.bytes).into_bytes(),
             None => chunk.bytes.to_vec(),
         };
         let Some(time) = chunk.time.filter(|_| self.timestamps) else { return bytes };
@@ -182,6 +189,10 @@ impl Printer for TextPrinter {
             self.in_line = !line.ends_with(b"\n");
         }
         stamped
+    }
+
+    fn end(&mut self) -> Vec<u8> {
+        self.escaped.iter_mut().flatten().map(EscapedText::finish).collect::<String>().into_bytes()
     }
 }
 
@@ -206,6 +217,14 @@ struct JsonLine {
 }
 
 impl JsonLine {
+    /// Records when the line began.
+    fn begin(&mut self, chunk: &Chunk) {
+        if self.time.is_none() {
+            self.time = chunk.time.map(rfc3339);
+            self.stream = chunk.stream.map(|_| ["stderr", "stdout"][chunk.index()]);
+        }
+    }
+
     fn finish(&mut self) -> String {
         let mut line = std::mem::take(self);
         if line.bytes.ends_with(b"\r") {
@@ -219,16 +238,19 @@ impl JsonLine {
 
 impl Printer for JsonPrinter {
     fn print(&mut self, chunk: &Chunk) -> Vec<u8> {
-        let is_stdout = chunk.stream == Some(LogStream::Stdout);
-        let line = &mut self.lines[usize::from(is_stdout)];
+        let line = &mut self.lines[chunk.index()];
         let mut text = String::new();
         for part in chunk.bytes.split_inclusive(|byte| *byte == b'\n') {
-            if line.bytes.is_empty() {
-                line.time = chunk.time.map(rfc3339);
-                line.stream = chunk.stream.map(|_| if is_stdout { "stdout" } else { "stderr" });
-            }
+            line.begin(chunk);
             line.bytes.extend_from_slice(part.strip_suffix(b"\n").unwrap_or(part));
-            if part.ends_with(b"\n") || line.bytes.len() >= MAX_LINE_BYTES {
+            while line.bytes.len() > MAX_LINE_BYTES {
+                let length = MAX_LINE_BYTES - output::incomplete_bytes(&line.bytes[..MAX_LINE_BYTES]);
+                let rest = line.bytes.split_off(length);
+                text.push_str(&line.finish());
+                line.begin(chunk);
+                line.bytes = rest;
+            }
+            if part.ends_with(b"\n") {
                 text.push_str(&line.finish());
             }
         }
@@ -274,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_character_in_two_parts_is_shown_on_a_terminal() {
-        let escaped = Some(EscapedText::default());
+        let escaped = Some(Default::default());
         let printer = TextPrinter { timestamps: false, in_line: false, escaped };
         let parts: [&[u8]; 6] = [b"\xC3", b"\xA9 \xF0\x9F", b"\x98", b"\x80\x1B \xFF", b"\xE2\x82", b"."];
         let expected = "é 😀\\u{1b} \u{FFFD}\u{FFFD}.";
@@ -296,10 +318,17 @@ mod tests {
 {"time":"1970-01-01T00:00:02.000Z","stream":"stderr","text":"three�\u009b"}
 "#;
         assert_eq!(printed(JsonPrinter::default(), &chunks), expected);
-        let long = vec![b'x'; MAX_LINE_BYTES + 1];
-        let lines = printed(JsonPrinter::default(), &[chunk(&long, 0, None)]);
-        assert_eq!(lines.lines().count(), 1);
-        assert!(lines.starts_with(r#"{"text":"xx"#));
+        // A long line is split between two characters.
+        let x = "x".repeat(MAX_LINE_BYTES - 1);
+        for (line, parts) in [
+            (format!("{x}é"), vec![x.clone(), "é".to_owned()]),
+            (format!("{x}y"), vec![format!("{x}y")]),
+            (format!("{x}yz"), vec![format!("{x}y"), "z".to_owned()]),
+        ] {
+            let lines = printed(JsonPrinter::default(), &[chunk((line + "\n").as_bytes(), 0, None)]);
+            let expected: String = parts.iter().map(|part| format!("{{\"text\":\"{part}\"}}\n")).collect();
+            assert!(lines == expected);
+        }
     }
 
     #[test]
