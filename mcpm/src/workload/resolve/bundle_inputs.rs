@@ -133,6 +133,10 @@ pub(in crate::workload) async fn resolve(
         resolved.options.args.extend(expand_argument(template, &values));
     }
     request.options.config.clear();
+    // A profile that mounts a path decides how.
+    let profile_mounts = request.files.profile()?.map(|profile| profile.mounts.clone()).unwrap_or_default();
+    let profile_targets: Vec<String> =
+        profile_mounts.iter().map(|mount| mount.paths(&environment.working_dir).1).collect();
     for (key, value) in &values {
         let field = &manifest.config[key];
         if !field.sensitive && (value.answered || given.contains_key(key)) {
@@ -143,7 +147,7 @@ pub(in crate::workload) async fn resolve(
                 .extend(value.texts.iter().map(|text| (key.as_str(), text.as_str()).into()));
         }
         for text in value.texts.iter().filter(|_| is_path(field)) {
-            if !is_mounted(&request.options, text) {
+            if !is_mounted(&request.options, text) && !profile_targets.contains(text) {
                 request.options.volume.push(VolumeSpec::new(text, text));
             }
         }

@@ -216,6 +216,11 @@ async fn a_volume_decides_how_a_folder_is_mounted() {
     let request = resolved(&home, &given, &NOBODY).await.unwrap();
     let mounts: Vec<String> = request.options.volume.iter().map(ToString::to_string).collect();
     assert_eq!(mounts, [volume.clone(), format!("{0}:{0}", text(&home, "b"))]);
+    // A mount of the permission profile stays as it is.
+    let profile = text(&home, "profile.json");
+    std::fs::write(&profile, json!({"read": [folder]}).to_string()).unwrap();
+    let given = [("config", "folders=a"), ("permission_profile", &profile), ("secret", "stored,target=KEY")];
+    assert_eq!(resolved(&home, &given, &NOBODY).await.unwrap().options.volume, []);
     // It may be another folder of this machine.
     let given = [("config", "folders=/absent"), ("volume", "a:/absent"), ("secret", "stored,target=KEY")];
     assert_eq!(resolved(&home, &given, &NOBODY).await.unwrap().options.volume.len(), 1);

@@ -243,7 +243,8 @@ impl EffectivePermissions {
             if gateway {
                 let message = "the runtime gateway leads to the engine's machine, which is not this one";
                 return Err(Error::new(ErrorKind::Unsupported, message)
-                    .hint("leave out `allow_runtime_gateway`, and allow the machine's address"));
+                    .hint("leave out `allow_runtime_gateway`; to let the server connect to a machine, add the machine's IP \
+                     address to `network.outbound.allow_host` of the permission profile"));
             }
         }
         let learn = request.options.learn.as_ref().map(|path| working_dir.join(path));
