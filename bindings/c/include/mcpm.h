@@ -1068,7 +1068,8 @@ void mcpm_workload_builder_permission_profile(mcpm_workload_builder *builder, co
 /**
  * Write a permission profile that allows the hosts that the server connects to or looks up.
  *
- * The server runs isolated; meanwhile it may connect to any public address.
+ * While the profile is recorded, mcpm isolates the server's network. The server may connect to public
+ * addresses, or, if its registry entry has permissions, only to what those allow.
  */
 void mcpm_workload_builder_learn(mcpm_workload_builder *builder, const char *value);
 
@@ -1255,8 +1256,8 @@ void mcpm_workload_builder_with_package(mcpm_workload_builder *builder, const ch
  * Value that an MCP bundle needs; its manifest names the keys.
  *
  * A folder or a file is mounted at its own path, for writing; `-v PATH:PATH:ro` mounts it read-only.
- * If a key may have several values, repeat the option. Secrets are passed with `--secret
- * NAME,target=VARIABLE`, where the variable is the one that the manifest sets.
+ * If a key may have several values, repeat the option. Pass a secret with `--secret
+ * NAME,target=VARIABLE` instead, with the environment variable to which the manifest assigns the key.
  */
 void mcpm_workload_builder_config(mcpm_workload_builder *builder, const char *value);
 
@@ -1275,7 +1276,7 @@ void mcpm_workload_builder_rebuild(mcpm_workload_builder *builder, bool value);
 void mcpm_workload_builder_offline(mcpm_workload_builder *builder, bool value);
 
 /**
- * When a server that has exited is started again.
+ * Whether a server that has exited is started again: never, only after a failure, or always.
  *
  * The delay before a restart grows, and after 10 restarts in a row the workload fails. In the
  * foreground, the default is `no`. `mcpm start --interrupted` does not start workloads whose value is
@@ -1302,8 +1303,10 @@ void mcpm_workload_builder_allowed_origins(mcpm_workload_builder *builder, const
 /**
  * Additional hostnames that clients may use to reach the proxy.
  *
- * If no authentication is configured, requests with another name in the `Host` header are rejected,
- * which protects against DNS rebinding. IP addresses and loopback names need not be listed.
+ * Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
+ * The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
+ * authentication is configured and the proxy listens on more than loopback, other names are accepted,
+ * too, unless the permission profile restricts `network.inbound.allow_host`.
  */
 void mcpm_workload_builder_allowed_hosts(mcpm_workload_builder *builder, const char *value);
 
@@ -1746,8 +1749,10 @@ void mcpm_proxy_builder_allowed_origins(mcpm_proxy_builder *builder, const char 
 /**
  * Additional hostnames that clients may use to reach the proxy.
  *
- * If no authentication is configured, requests with another name in the `Host` header are rejected,
- * which protects against DNS rebinding. IP addresses and loopback names need not be listed.
+ * Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
+ * The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
+ * authentication is configured and the proxy listens on more than loopback, other names are accepted,
+ * too, unless the permission profile restricts `network.inbound.allow_host`.
  */
 void mcpm_proxy_builder_allowed_hosts(mcpm_proxy_builder *builder, const char *value);
 

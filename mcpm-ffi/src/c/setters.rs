@@ -207,7 +207,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_permission_profile(builder: *mut 
 
 /// Write a permission profile that allows the hosts that the server connects to or looks up.
 ///
-/// The server runs isolated; meanwhile it may connect to any public address.
+/// While the profile is recorded, mcpm isolates the server's network. The server may connect to public
+/// addresses, or, if its registry entry has permissions, only to what those allow.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_learn(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -444,8 +445,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_with_package(builder: *mut Worklo
 /// Value that an MCP bundle needs; its manifest names the keys.
 ///
 /// A folder or a file is mounted at its own path, for writing; `-v PATH:PATH:ro` mounts it read-only.
-/// If a key may have several values, repeat the option. Secrets are passed with `--secret
-/// NAME,target=VARIABLE`, where the variable is the one that the manifest sets.
+/// If a key may have several values, repeat the option. Pass a secret with `--secret
+/// NAME,target=VARIABLE` instead, with the environment variable to which the manifest assigns the key.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_config(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -470,7 +471,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_offline(builder: *mut WorkloadBui
     unsafe { builder::set(builder, |options| { options.offline = Some(value); Ok(()) }) }
 }
 
-/// When a server that has exited is started again.
+/// Whether a server that has exited is started again: never, only after a failure, or always.
 ///
 /// The delay before a restart grows, and after 10 restarts in a row the workload fails. In the
 /// foreground, the default is `no`. `mcpm start --interrupted` does not start workloads whose value is
@@ -503,8 +504,10 @@ pub unsafe extern "C" fn mcpm_workload_builder_allowed_origins(builder: *mut Wor
 
 /// Additional hostnames that clients may use to reach the proxy.
 ///
-/// If no authentication is configured, requests with another name in the `Host` header are rejected,
-/// which protects against DNS rebinding. IP addresses and loopback names need not be listed.
+/// Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
+/// The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
+/// authentication is configured and the proxy listens on more than loopback, other names are accepted,
+/// too, unless the permission profile restricts `network.inbound.allow_host`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_allowed_hosts(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1075,8 +1078,10 @@ pub unsafe extern "C" fn mcpm_proxy_builder_allowed_origins(builder: *mut ProxyB
 
 /// Additional hostnames that clients may use to reach the proxy.
 ///
-/// If no authentication is configured, requests with another name in the `Host` header are rejected,
-/// which protects against DNS rebinding. IP addresses and loopback names need not be listed.
+/// Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
+/// The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
+/// authentication is configured and the proxy listens on more than loopback, other names are accepted,
+/// too, unless the permission profile restricts `network.inbound.allow_host`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_allowed_hosts(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.

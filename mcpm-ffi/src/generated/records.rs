@@ -121,7 +121,8 @@ pub struct WorkloadOptions {
     pub permission_profile: Option<PermissionProfile>,
     /// Write a permission profile that allows the hosts that the server connects to or looks up.
     ///
-    /// The server runs isolated; meanwhile it may connect to any public address.
+    /// While the profile is recorded, mcpm isolates the server's network. The server may connect to public
+    /// addresses, or, if its registry entry has permissions, only to what those allow.
     #[uniffi(default)]
     pub learn: Option<PathBuf>,
     /// Run in the foreground until the container exits.
@@ -258,8 +259,8 @@ pub struct WorkloadOptions {
     /// Value that an MCP bundle needs; its manifest names the keys.
     ///
     /// A folder or a file is mounted at its own path, for writing; `-v PATH:PATH:ro` mounts it read-only.
-    /// If a key may have several values, repeat the option. Secrets are passed with `--secret
-    /// NAME,target=VARIABLE`, where the variable is the one that the manifest sets.
+    /// If a key may have several values, repeat the option. Pass a secret with `--secret
+    /// NAME,target=VARIABLE` instead, with the environment variable to which the manifest assigns the key.
     #[uniffi(default)]
     pub config: Vec<KeyValue>,
     /// Rebuild the package's image with the newest version that its name refers to.
@@ -272,7 +273,7 @@ pub struct WorkloadOptions {
     /// Default: `false`.
     #[uniffi(default)]
     pub offline: Option<bool>,
-    /// When a server that has exited is started again.
+    /// Whether a server that has exited is started again: never, only after a failure, or always.
     ///
     /// The delay before a restart grows, and after 10 restarts in a row the workload fails. In the
     /// foreground, the default is `no`. `mcpm start --interrupted` does not start workloads whose value is
@@ -293,8 +294,10 @@ pub struct WorkloadOptions {
     pub allowed_origins: Vec<String>,
     /// Additional hostnames that clients may use to reach the proxy.
     ///
-    /// If no authentication is configured, requests with another name in the `Host` header are rejected,
-    /// which protects against DNS rebinding. IP addresses and loopback names need not be listed.
+    /// Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
+    /// The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
+    /// authentication is configured and the proxy listens on more than loopback, other names are accepted,
+    /// too, unless the permission profile restricts `network.inbound.allow_host`.
     #[uniffi(default)]
     pub allowed_hosts: Vec<String>,
     /// Registry that server names are looked up in: `embedded`, a file, or a URL.
@@ -610,8 +613,10 @@ pub struct ProxyOptions {
     pub allowed_origins: Vec<String>,
     /// Additional hostnames that clients may use to reach the proxy.
     ///
-    /// If no authentication is configured, requests with another name in the `Host` header are rejected,
-    /// which protects against DNS rebinding. IP addresses and loopback names need not be listed.
+    /// Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
+    /// The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
+    /// authentication is configured and the proxy listens on more than loopback, other names are accepted,
+    /// too, unless the permission profile restricts `network.inbound.allow_host`.
     #[uniffi(default)]
     pub allowed_hosts: Vec<String>,
     /// OIDC issuer URL.

@@ -177,8 +177,9 @@ impl Import<'_> {
                 package = value.or_else(|| args.next().map(String::as_str));
             } else if scheme == "uvx" && matches!(flag, "--with" | "-w") {
                 let with = plain(value.or_else(|| args.next().map(String::as_str)).unwrap_or_default())?;
-                additional::requirements(Ecosystem::Python, slice::from_ref(&with))
-                    .map_err(|error| error.message().to_owned())?;
+                additional::requirements(Ecosystem::Python, slice::from_ref(&with)).map_err(
+                    |_| "a value of `--with` in its command is not a package that mcpm can install",
+                )?;
                 self.options.push(("with_package", with));
             } else if arg.starts_with('-') {
                 return Err(format!("mcpm has no equivalent of `{}` in its command", shown(flag)));

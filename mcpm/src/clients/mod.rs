@@ -285,10 +285,16 @@ impl Clients {
         {
             // Removing it would lose the entry that the user had.
             let message = format!(
-                "the entry of `{workload}` in `{}` has replaced an entry of your own",
+                "the entry of `{workload}` in `{}` was not removed: it has replaced an entry of your own",
                 file.path.display()
             );
-            let undo = format!("mcpm client import {} --undo {}", client.id, import.entry);
+            let project = file.project.as_ref().map(|folder| format!(" --project {}", folder.display()));
+            let undo = format!(
+                "mcpm client import {} --undo {}{}",
+                client.id,
+                import.entry,
+                project.unwrap_or_default()
+            );
             return Err(Error::new(ErrorKind::InvalidOption, message)
                 .hint(format!("`{undo}` restores your entry, and removes the workload")));
         }

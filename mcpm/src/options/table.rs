@@ -118,7 +118,8 @@ options! {
         ];
         /// Write a permission profile that allows the hosts that the server connects to or looks up
         ///
-        /// The server runs isolated; meanwhile it may connect to any public address.
+        /// While the profile is recorded, mcpm isolates the server's network. The server may connect to public
+        /// addresses, or, if its registry entry has permissions, only to what those allow.
         learn: Option<PathBuf> [
             addition: true, placeholder: Some("PROFILE.json"),
             conflicts_with: &["permission_profile", "network"],
@@ -230,14 +231,14 @@ options! {
         /// Value that an MCP bundle needs; its manifest names the keys
         ///
         /// A folder or a file is mounted at its own path, for writing; `-v PATH:PATH:ro` mounts it read-only. If a key
-        /// may have several values, repeat the option. Secrets are passed with `--secret NAME,target=VARIABLE`, where
-        /// the variable is the one that the manifest sets.
+        /// may have several values, repeat the option. Pass a secret with `--secret NAME,target=VARIABLE` instead, with
+        /// the environment variable to which the manifest assigns the key.
         config: Vec<KeyValue> [addition: true];
         /// Rebuild the package's image with the newest version that its name refers to
         rebuild: Option<bool> = "false" [addition: true, conflicts_with: &["offline"]];
         /// Do not access the network to get the image, which must be present locally
         offline: Option<bool> = "false" [addition: true];
-        /// When a server that has exited is started again
+        /// Whether a server that has exited is started again: never, only after a failure, or always
         ///
         /// The delay before a restart grows, and after 10 restarts in a row the workload fails. In the foreground, the
         /// default is `no`. `mcpm start --interrupted` does not start workloads whose value is `no`.
@@ -250,8 +251,10 @@ options! {
         allowed_origins: List<String> [placeholder: Some("ORIGIN,..."), addition: true];
         /// Additional hostnames that clients may use to reach the proxy
         ///
-        /// If no authentication is configured, requests with another name in the `Host` header are rejected, which
-        /// protects against DNS rebinding. IP addresses and loopback names need not be listed.
+        /// Requests with another name in the `Host` header are rejected, which protects against DNS rebinding. The
+        /// names of `--host` and `--allowed-origins` and loopback names need not be listed. If authentication is
+        /// configured and the proxy listens on more than loopback, other names are accepted, too, unless the
+        /// permission profile restricts `network.inbound.allow_host`.
         allowed_hosts: List<String> [placeholder: Some("HOST,..."), addition: true];
     }
     section "Workload and container" for (run) {

@@ -1,4 +1,5 @@
-//! The report of a build about the installed package, and the selection of its command.
+//! Reads what the build of a package reports about the installed package, and selects the command that starts the
+//! server.
 
 use std::collections::BTreeSet;
 

@@ -75,14 +75,15 @@ impl BuildLog {
         };
         let error = Error::new(ErrorKind::ImageUnavailable, message);
         let mut words = self.recent_lines.join(" | ");
+        let is_untrusted = [words.as_str(), said].iter().any(|text| is_untrusted_certificate(text));
         if words.len() > MAX_EXCERPT_BYTES {
             let cut = words.len() - MAX_EXCERPT_BYTES;
             let start = (cut..words.len()).find(|at| words.is_char_boundary(*at)).unwrap_or(cut);
             words.drain(..start);
         }
-        let error = match [words.as_str(), said].iter().any(|text| is_untrusted_certificate(text)) {
+        let error = match is_untrusted {
             true => error.hint(
-                "if this network replaces the certificates of servers, set `ca_cert` to a file with its certificate \
+                "if this network replaces the certificates of servers, `ca_cert` must be a file with its certificate \
                  authority",
             ),
             false => error,
@@ -100,7 +101,7 @@ impl BuildLog {
 
 /// Whether an installer says that a certificate is signed by an unknown authority: pip and uv, npm, Go, or curl.
 fn is_untrusted_certificate(output: &str) -> bool {
-    const SIGNS: [&str; 7] = [
+    const SIGNS: [&str; 8] = [
         "UnknownIssuer",
         "CERTIFICATE_VERIFY_FAILED",
         "unable to get local issuer certificate",
@@ -108,6 +109,7 @@ fn is_untrusted_certificate(output: &str) -> bool {
         "self-signed certificate",
         "x509: certificate signed by unknown authority",
         "certificate verify failed",
+        "server certificate not trusted",
     ];
     SIGNS.iter().any(|sign| output.contains(sign))
 }

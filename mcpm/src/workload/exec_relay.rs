@@ -1,9 +1,9 @@
 //! Relays the connections of an isolated container over the engine's API, where the engine cannot share sockets with
 //! this machine, since it runs in a virtual machine or remotely.
 //!
-//! The shim is copied into a volume of the container. Once the container runs, a second shim is started in it, and all
-//! connections are relayed over the streams of that process. If that process exits while the container runs, another
-//! one is started.
+//! The shim, which is the first process of the container, is copied into a volume of the container. Once the container
+//! runs, mcpm starts the shim there a second time, through the engine's `exec`, and relays all connections over the
+//! standard streams of this second process. If it exits while the container runs, mcpm starts another one.
 
 use std::{
     sync::Arc,

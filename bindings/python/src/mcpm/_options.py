@@ -118,7 +118,7 @@ if TYPE_CHECKING:
         offline: bool
         """Do not access the network to get the image, which must be present locally."""
         restart: _native.RestartMode | Literal["no", "on-failure", "always"]
-        """When a server that has exited is started again."""
+        """Whether a server that has exited is started again: never, only after a failure, or always."""
         start_timeout: timedelta | float
         """How long a server may take to become ready, such as `90s` or `5m`."""
         allowed_origins: Iterable[str]

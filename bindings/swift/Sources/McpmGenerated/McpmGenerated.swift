@@ -3312,8 +3312,10 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Additional hostnames that clients may use to reach the proxy.
      *
-     * If no authentication is configured, requests with another name in the `Host` header are rejected,
-     * which protects against DNS rebinding. IP addresses and loopback names need not be listed.
+     * Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
+     * The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
+     * authentication is configured and the proxy listens on more than loopback, other names are accepted,
+     * too, unless the permission profile restricts `network.inbound.allow_host`.
      */
     public var allowedHosts: [String]
     /**
@@ -3672,8 +3674,10 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Additional hostnames that clients may use to reach the proxy.
          *
-         * If no authentication is configured, requests with another name in the `Host` header are rejected,
-         * which protects against DNS rebinding. IP addresses and loopback names need not be listed.
+         * Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
+         * The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
+         * authentication is configured and the proxy listens on more than loopback, other names are accepted,
+         * too, unless the permission profile restricts `network.inbound.allow_host`.
          */allowedHosts: [String] = [], 
         /**
          * OIDC issuer URL.
@@ -4840,7 +4844,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Write a permission profile that allows the hosts that the server connects to or looks up.
      *
-     * The server runs isolated; meanwhile it may connect to any public address.
+     * While the profile is recorded, mcpm isolates the server's network. The server may connect to public
+     * addresses, or, if its registry entry has permissions, only to what those allow.
      */
     public var learn: PathBuf?
     /**
@@ -5002,8 +5007,8 @@ public struct WorkloadOptions: Equatable, Hashable {
      * Value that an MCP bundle needs; its manifest names the keys.
      *
      * A folder or a file is mounted at its own path, for writing; `-v PATH:PATH:ro` mounts it read-only.
-     * If a key may have several values, repeat the option. Secrets are passed with `--secret
-     * NAME,target=VARIABLE`, where the variable is the one that the manifest sets.
+     * If a key may have several values, repeat the option. Pass a secret with `--secret
+     * NAME,target=VARIABLE` instead, with the environment variable to which the manifest assigns the key.
      */
     public var config: [KeyValue]
     /**
@@ -5019,7 +5024,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var offline: Bool?
     /**
-     * When a server that has exited is started again.
+     * Whether a server that has exited is started again: never, only after a failure, or always.
      *
      * The delay before a restart grows, and after 10 restarts in a row the workload fails. In the
      * foreground, the default is `no`. `mcpm start --interrupted` does not start workloads whose value is
@@ -5043,8 +5048,10 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Additional hostnames that clients may use to reach the proxy.
      *
-     * If no authentication is configured, requests with another name in the `Host` header are rejected,
-     * which protects against DNS rebinding. IP addresses and loopback names need not be listed.
+     * Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
+     * The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
+     * authentication is configured and the proxy listens on more than loopback, other names are accepted,
+     * too, unless the permission profile restricts `network.inbound.allow_host`.
      */
     public var allowedHosts: [String]
     /**
@@ -5461,7 +5468,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Write a permission profile that allows the hosts that the server connects to or looks up.
          *
-         * The server runs isolated; meanwhile it may connect to any public address.
+         * While the profile is recorded, mcpm isolates the server's network. The server may connect to public
+         * addresses, or, if its registry entry has permissions, only to what those allow.
          */learn: PathBuf? = nil, 
         /**
          * Run in the foreground until the container exits.
@@ -5598,8 +5606,8 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Value that an MCP bundle needs; its manifest names the keys.
          *
          * A folder or a file is mounted at its own path, for writing; `-v PATH:PATH:ro` mounts it read-only.
-         * If a key may have several values, repeat the option. Secrets are passed with `--secret
-         * NAME,target=VARIABLE`, where the variable is the one that the manifest sets.
+         * If a key may have several values, repeat the option. Pass a secret with `--secret
+         * NAME,target=VARIABLE` instead, with the environment variable to which the manifest assigns the key.
          */config: [KeyValue] = [], 
         /**
          * Rebuild the package's image with the newest version that its name refers to.
@@ -5612,7 +5620,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: `false`.
          */offline: Bool? = nil, 
         /**
-         * When a server that has exited is started again.
+         * Whether a server that has exited is started again: never, only after a failure, or always.
          *
          * The delay before a restart grows, and after 10 restarts in a row the workload fails. In the
          * foreground, the default is `no`. `mcpm start --interrupted` does not start workloads whose value is
@@ -5633,8 +5641,10 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Additional hostnames that clients may use to reach the proxy.
          *
-         * If no authentication is configured, requests with another name in the `Host` header are rejected,
-         * which protects against DNS rebinding. IP addresses and loopback names need not be listed.
+         * Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
+         * The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
+         * authentication is configured and the proxy listens on more than loopback, other names are accepted,
+         * too, unless the permission profile restricts `network.inbound.allow_host`.
          */allowedHosts: [String] = [], 
         /**
          * Registry that server names are looked up in: `embedded`, a file, or a URL.

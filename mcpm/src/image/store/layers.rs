@@ -1,7 +1,7 @@
 //! The unpacked layers of a store.
 //!
-//! A layer is stored by its chain id, the digest of its own content and of all layers below it, since folders that its
-//! archive does not mention are like those below. A layer is unpacked elsewhere, and its folder is renamed to its final
+//! A layer is stored under its chain id, a digest over its own content and that of all layers below it. The layers below
+//! matter because a folder that the layer's archive does not mention gets its owner and mode from them. A layer is unpacked elsewhere, and its folder is renamed to its final
 //! name when it is complete. The record of the layer is a file beside that folder, which is written before the rename.
 
 use std::{

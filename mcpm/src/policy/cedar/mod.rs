@@ -157,7 +157,7 @@ pub(crate) struct CallerAuthorizer {
 
 impl std::fmt::Debug for CallerAuthorizer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Asker({})", self.principal)
+        write!(f, "CallerAuthorizer({})", self.principal)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Rejects requests of web pages from other origins (MCP 2025-11-25, transports, "Security Warning": DNS
 //! rebinding).
 //!
-//! `Origin` is always checked. `Host` is checked if callers are not authenticated: after DNS rebinding, a page
-//! sends no `Origin` with a GET, but its own name in `Host`. Allowed names are those of the listener. IP addresses
-//! cannot be rebound, so they are accepted on a listener beyond loopback.
+//! `Origin` is always checked. `Host` is checked too, because after DNS rebinding, a page sends no `Origin` with a GET,
+//! but its own name in `Host`. Only a listener beyond loopback whose callers are authenticated accepts any `Host`,
+//! unless the permission profile restricts the names. Allowed names are those of the listener. IP addresses cannot be
+//! rebound, so they are accepted on a listener beyond loopback.
 
 use std::net::IpAddr;
 
