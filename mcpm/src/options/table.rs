@@ -365,7 +365,7 @@ options! {
         /// Each caller's token is exchanged there (RFC 8693), and the new token is sent to the server instead.
         /// Requires incoming authentication (`--oidc-issuer`).
         token_exchange_url: Option<String> [kind: ValueKind::Url];
-        /// Target audience of exchanged tokens
+        /// Audience to request for the new token
         token_exchange_audience: Option<String> [placeholder: Some("AUDIENCE")];
         /// Client ID for token exchange
         token_exchange_client_id: Option<String> [placeholder: Some("ID")];
@@ -380,13 +380,13 @@ options! {
         ///
         /// It is read for each exchange.
         token_exchange_client_secret_file: Option<PathBuf>;
-        /// Scopes to request for exchanged tokens
+        /// Scopes to request for the new token
         token_exchange_scopes: List<String> [placeholder: Some("SCOPE,...")];
         /// Type of the token that is exchanged
         ///
         /// With `id_token`, ID tokens are accepted from callers as well.
         token_exchange_subject_token_type: Option<SubjectTokenType> = "access_token" [placeholder: Some("TYPE")];
-        /// Header that carries the exchanged token
+        /// Header in which the new token is sent to the server
         token_exchange_header_name: Option<String> [
             placeholder: Some("NAME"), computed_default: Some("`Authorization`, in place of the caller's token"),
         ];
