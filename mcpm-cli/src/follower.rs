@@ -29,7 +29,7 @@ impl Follower {
     /// Writes to standard output; returns `None` if the command has to end. While the reader of a pipe does not read,
     /// the command can still be stopped, unless another process writes to the same pipe.
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Option<Result<()>> {
-        for part in bytes.chunks(Stdout::PART_BYTES) {
+        for part in bytes.chunks(Stdout::part_length()) {
             tokio::select! {
                 biased;
                 () = self.stop.recv() => return None,
@@ -69,7 +69,9 @@ mod unix {
 
     impl Stdout {
         /// Number of bytes that a pipe takes at once if it has room at all.
-        pub(super) const PART_BYTES: usize = PIPE_BUF;
+        pub(super) fn part_length() -> usize {
+            PIPE_BUF
+        }
 
         pub(super) fn new() -> Self {
             Self(watch().ok())
@@ -132,7 +134,9 @@ mod windows {
     pub(super) struct Stdout;
 
     impl Stdout {
-        pub(super) const PART_BYTES: usize = usize::MAX;
+        pub(super) fn part_length() -> usize {
+            usize::MAX
+        }
 
         pub(super) fn new() -> Self {
             Self

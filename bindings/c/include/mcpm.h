@@ -1515,7 +1515,7 @@ void mcpm_workload_builder_remote_forward_headers_secret(mcpm_workload_builder *
 void mcpm_workload_builder_token_exchange_url(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Target audience of exchanged tokens.
+ * Audience to request for the new token.
  */
 void mcpm_workload_builder_token_exchange_audience(mcpm_workload_builder *builder, const char *value);
 
@@ -1541,7 +1541,7 @@ void mcpm_workload_builder_token_exchange_client_secret_file(mcpm_workload_build
                                                              const char *value);
 
 /**
- * Scopes to request for exchanged tokens.
+ * Scopes to request for the new token.
  */
 void mcpm_workload_builder_token_exchange_scopes(mcpm_workload_builder *builder, const char *value);
 
@@ -1558,7 +1558,7 @@ void mcpm_workload_builder_token_exchange_subject_token_type(mcpm_workload_build
                                                              const char *value);
 
 /**
- * Header that carries the exchanged token.
+ * Header in which the new token is sent to the server.
  *
  * Default: `Authorization`, in place of the caller's token.
  */
@@ -1952,7 +1952,7 @@ void mcpm_proxy_builder_remote_forward_headers_secret(mcpm_proxy_builder *builde
 void mcpm_proxy_builder_token_exchange_url(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Target audience of exchanged tokens.
+ * Audience to request for the new token.
  */
 void mcpm_proxy_builder_token_exchange_audience(mcpm_proxy_builder *builder, const char *value);
 
@@ -1977,7 +1977,7 @@ void mcpm_proxy_builder_token_exchange_client_secret(mcpm_proxy_builder *builder
 void mcpm_proxy_builder_token_exchange_client_secret_file(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Scopes to request for exchanged tokens.
+ * Scopes to request for the new token.
  */
 void mcpm_proxy_builder_token_exchange_scopes(mcpm_proxy_builder *builder, const char *value);
 
@@ -1993,7 +1993,7 @@ void mcpm_proxy_builder_token_exchange_scopes(mcpm_proxy_builder *builder, const
 void mcpm_proxy_builder_token_exchange_subject_token_type(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Header that carries the exchanged token.
+ * Header in which the new token is sent to the server.
  *
  * Default: `Authorization`, in place of the caller's token.
  */

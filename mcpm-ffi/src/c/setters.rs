@@ -780,7 +780,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_url(builder: *mut 
     unsafe { builder::set_text(builder, "token_exchange_url", value) }
 }
 
-/// Target audience of exchanged tokens.
+/// Audience to request for the new token.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_audience(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -813,7 +813,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_secret_file
     unsafe { builder::set_text(builder, "token_exchange_client_secret_file", value) }
 }
 
-/// Scopes to request for exchanged tokens.
+/// Scopes to request for the new token.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_scopes(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -833,7 +833,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_subject_token_type
     unsafe { builder::set_text(builder, "token_exchange_subject_token_type", value) }
 }
 
-/// Header that carries the exchanged token.
+/// Header in which the new token is sent to the server.
 ///
 /// Default: `Authorization`, in place of the caller's token.
 #[unsafe(no_mangle)]
@@ -1343,7 +1343,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_url(builder: *mut Pro
     unsafe { builder::set_text(builder, "token_exchange_url", value) }
 }
 
-/// Target audience of exchanged tokens.
+/// Audience to request for the new token.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_audience(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1376,7 +1376,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_secret_file(bu
     unsafe { builder::set_text(builder, "token_exchange_client_secret_file", value) }
 }
 
-/// Scopes to request for exchanged tokens.
+/// Scopes to request for the new token.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_scopes(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1396,7 +1396,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_subject_token_type(bu
     unsafe { builder::set_text(builder, "token_exchange_subject_token_type", value) }
 }
 
-/// Header that carries the exchanged token.
+/// Header in which the new token is sent to the server.
 ///
 /// Default: `Authorization`, in place of the caller's token.
 #[unsafe(no_mangle)]

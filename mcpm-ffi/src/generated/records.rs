@@ -442,7 +442,7 @@ pub struct WorkloadOptions {
     /// Requires incoming authentication (`--oidc-issuer`).
     #[uniffi(default)]
     pub token_exchange_url: Option<String>,
-    /// Target audience of exchanged tokens.
+    /// Audience to request for the new token.
     #[uniffi(default)]
     pub token_exchange_audience: Option<String>,
     /// Client ID for token exchange.
@@ -459,7 +459,7 @@ pub struct WorkloadOptions {
     /// It is read for each exchange.
     #[uniffi(default)]
     pub token_exchange_client_secret_file: Option<PathBuf>,
-    /// Scopes to request for exchanged tokens.
+    /// Scopes to request for the new token.
     #[uniffi(default)]
     pub token_exchange_scopes: Vec<String>,
     /// Type of the token that is exchanged.
@@ -471,7 +471,7 @@ pub struct WorkloadOptions {
     /// Default: `access_token`.
     #[uniffi(default)]
     pub token_exchange_subject_token_type: Option<SubjectTokenType>,
-    /// Header that carries the exchanged token.
+    /// Header in which the new token is sent to the server.
     ///
     /// Default: `Authorization`, in place of the caller's token.
     #[uniffi(default)]
@@ -754,7 +754,7 @@ pub struct ProxyOptions {
     /// Requires incoming authentication (`--oidc-issuer`).
     #[uniffi(default)]
     pub token_exchange_url: Option<String>,
-    /// Target audience of exchanged tokens.
+    /// Audience to request for the new token.
     #[uniffi(default)]
     pub token_exchange_audience: Option<String>,
     /// Client ID for token exchange.
@@ -771,7 +771,7 @@ pub struct ProxyOptions {
     /// It is read for each exchange.
     #[uniffi(default)]
     pub token_exchange_client_secret_file: Option<PathBuf>,
-    /// Scopes to request for exchanged tokens.
+    /// Scopes to request for the new token.
     #[uniffi(default)]
     pub token_exchange_scopes: Vec<String>,
     /// Type of the token that is exchanged.
@@ -783,7 +783,7 @@ pub struct ProxyOptions {
     /// Default: `access_token`.
     #[uniffi(default)]
     pub token_exchange_subject_token_type: Option<SubjectTokenType>,
-    /// Header that carries the exchanged token.
+    /// Header in which the new token is sent to the server.
     ///
     /// Default: `Authorization`, in place of the caller's token.
     #[uniffi(default)]

@@ -177,9 +177,8 @@ impl Import<'_> {
                 package = value.or_else(|| args.next().map(String::as_str));
             } else if scheme == "uvx" && matches!(flag, "--with" | "-w") {
                 let with = plain(value.or_else(|| args.next().map(String::as_str)).unwrap_or_default())?;
-                additional::requirements(Ecosystem::Python, slice::from_ref(&with)).map_err(
-                    |_| "a value of `--with` in its command is not a package that mcpm can install",
-                )?;
+                additional::requirements(Ecosystem::Python, slice::from_ref(&with))
+                    .map_err(|_| "its command names an additional package that mcpm cannot install")?;
                 self.options.push(("with_package", with));
             } else if arg.starts_with('-') {
                 return Err(format!("mcpm has no equivalent of `{}` in its command", shown(flag)));

@@ -53,13 +53,13 @@ fn entries_of_users_become_options() {
         ),
         (
             json!({ "command": "uvx", "args": ["--with", "./local", "x"] }),
-            Err("invalid value `./local` for `with_package`"),
+            Err("additional package that mcpm cannot install"),
         ),
         (
             json!({ "command": "uvx", "args": ["x", "--with"] }),
             Ok("server uvx://x|args --with|name my-server"),
         ),
-        (json!({ "command": "uvx", "args": ["--with"] }), Err("invalid value `` for `with_package`")),
+        (json!({ "command": "uvx", "args": ["--with"] }), Err("additional package that mcpm cannot install")),
         (
             json!({ "command": "npx", "args": ["--with", "y", "x"] }),
             Err("mcpm has no equivalent of `--with`"),

@@ -27,7 +27,8 @@ pub(super) fn outgoing(
     environment: &Environment,
 ) -> Result<OutgoingAuth> {
     let url = Url::parse(&remote.url).map_err(|error| {
-        Error::new(ErrorKind::CorruptState, "the recorded URL is not valid").source(error)
+        let message = format!("the record of `{}` has an invalid URL of the remote server", spec.name);
+        Error::new(ErrorKind::CorruptState, message).source(error)
     })?;
     let given = ProxySecrets::from(&SharedOptions::from(&spec.asked));
     let secrets = given.or_from(environment, &spec.proxy).outgoing;

@@ -188,7 +188,7 @@ if TYPE_CHECKING:
         token_exchange_url: str
         """OAuth 2.0 token exchange endpoint; enables token exchange."""
         token_exchange_audience: str
-        """Target audience of exchanged tokens."""
+        """Audience to request for the new token."""
         token_exchange_client_id: str
         """Client ID for token exchange."""
         token_exchange_client_secret: Secret | str
@@ -196,11 +196,11 @@ if TYPE_CHECKING:
         token_exchange_client_secret_file: str | os.PathLike[str]
         """File with the client secret for token exchange."""
         token_exchange_scopes: Iterable[str]
-        """Scopes to request for exchanged tokens."""
+        """Scopes to request for the new token."""
         token_exchange_subject_token_type: _native.SubjectTokenType | Literal["access_token", "id_token"]
         """Type of the token that is exchanged."""
         token_exchange_header_name: str
-        """Header that carries the exchanged token."""
+        """Header in which the new token is sent to the server."""
         otel_endpoint: str
         """OTLP endpoint URL."""
         otel_insecure: bool
@@ -316,7 +316,7 @@ if TYPE_CHECKING:
         token_exchange_url: str
         """OAuth 2.0 token exchange endpoint; enables token exchange."""
         token_exchange_audience: str
-        """Target audience of exchanged tokens."""
+        """Audience to request for the new token."""
         token_exchange_client_id: str
         """Client ID for token exchange."""
         token_exchange_client_secret: Secret | str
@@ -324,11 +324,11 @@ if TYPE_CHECKING:
         token_exchange_client_secret_file: str | os.PathLike[str]
         """File with the client secret for token exchange."""
         token_exchange_scopes: Iterable[str]
-        """Scopes to request for exchanged tokens."""
+        """Scopes to request for the new token."""
         token_exchange_subject_token_type: _native.SubjectTokenType | Literal["access_token", "id_token"]
         """Type of the token that is exchanged."""
         token_exchange_header_name: str
-        """Header that carries the exchanged token."""
+        """Header in which the new token is sent to the server."""
         otel_endpoint: str
         """OTLP endpoint URL."""
         otel_insecure: bool

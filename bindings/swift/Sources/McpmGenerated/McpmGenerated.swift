@@ -3484,7 +3484,7 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var tokenExchangeUrl: String?
     /**
-     * Target audience of exchanged tokens.
+     * Audience to request for the new token.
      */
     public var tokenExchangeAudience: String?
     /**
@@ -3505,7 +3505,7 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var tokenExchangeClientSecretFile: PathBuf?
     /**
-     * Scopes to request for exchanged tokens.
+     * Scopes to request for the new token.
      */
     public var tokenExchangeScopes: [String]
     /**
@@ -3519,7 +3519,7 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var tokenExchangeSubjectTokenType: SubjectTokenType?
     /**
-     * Header that carries the exchanged token.
+     * Header in which the new token is sent to the server.
      *
      * Default: `Authorization`, in place of the caller's token.
      */
@@ -3815,7 +3815,7 @@ public struct ProxyOptions: Equatable, Hashable {
          * Requires incoming authentication (`--oidc-issuer`).
          */tokenExchangeUrl: String? = nil, 
         /**
-         * Target audience of exchanged tokens.
+         * Audience to request for the new token.
          */tokenExchangeAudience: String? = nil, 
         /**
          * Client ID for token exchange.
@@ -3832,7 +3832,7 @@ public struct ProxyOptions: Equatable, Hashable {
          * It is read for each exchange.
          */tokenExchangeClientSecretFile: PathBuf? = nil, 
         /**
-         * Scopes to request for exchanged tokens.
+         * Scopes to request for the new token.
          */tokenExchangeScopes: [String] = [], 
         /**
          * Type of the token that is exchanged.
@@ -3844,7 +3844,7 @@ public struct ProxyOptions: Equatable, Hashable {
          * Default: `access_token`.
          */tokenExchangeSubjectTokenType: SubjectTokenType? = nil, 
         /**
-         * Header that carries the exchanged token.
+         * Header in which the new token is sent to the server.
          *
          * Default: `Authorization`, in place of the caller's token.
          */tokenExchangeHeaderName: String? = nil, 
@@ -5228,7 +5228,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var tokenExchangeUrl: String?
     /**
-     * Target audience of exchanged tokens.
+     * Audience to request for the new token.
      */
     public var tokenExchangeAudience: String?
     /**
@@ -5249,7 +5249,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var tokenExchangeClientSecretFile: PathBuf?
     /**
-     * Scopes to request for exchanged tokens.
+     * Scopes to request for the new token.
      */
     public var tokenExchangeScopes: [String]
     /**
@@ -5263,7 +5263,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var tokenExchangeSubjectTokenType: SubjectTokenType?
     /**
-     * Header that carries the exchanged token.
+     * Header in which the new token is sent to the server.
      *
      * Default: `Authorization`, in place of the caller's token.
      */
@@ -5789,7 +5789,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Requires incoming authentication (`--oidc-issuer`).
          */tokenExchangeUrl: String? = nil, 
         /**
-         * Target audience of exchanged tokens.
+         * Audience to request for the new token.
          */tokenExchangeAudience: String? = nil, 
         /**
          * Client ID for token exchange.
@@ -5806,7 +5806,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * It is read for each exchange.
          */tokenExchangeClientSecretFile: PathBuf? = nil, 
         /**
-         * Scopes to request for exchanged tokens.
+         * Scopes to request for the new token.
          */tokenExchangeScopes: [String] = [], 
         /**
          * Type of the token that is exchanged.
@@ -5818,7 +5818,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: `access_token`.
          */tokenExchangeSubjectTokenType: SubjectTokenType? = nil, 
         /**
-         * Header that carries the exchanged token.
+         * Header in which the new token is sent to the server.
          *
          * Default: `Authorization`, in place of the caller's token.
          */tokenExchangeHeaderName: String? = nil, 

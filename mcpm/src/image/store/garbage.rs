@@ -1,9 +1,9 @@
 //! Removes images, and the layers and blobs that no image needs any more.
 //!
 //! The callback `in_use` tells what must stay: it is called with the id of an image, with each of its names and with
-//! its names by digest. It runs while the store is locked against new images and against new containers: a runtime holds
-//! the shared lock of the store from its last look-up of an image until the container is recorded, and `in_use` reads
-//! these records. An image that was removed before that look-up is not found, and the container is not created.
+//! its names by digest. It runs while the store is locked against new images and against new containers: a runtime
+//! holds the shared lock of the store from its last look-up of an image until the container is recorded, and `in_use`
+//! reads these records. An image that was removed before that look-up is not found, and the container is not created.
 
 use std::{collections::BTreeSet, fs};
 
@@ -22,8 +22,8 @@ use crate::{
 };
 
 impl ImageStore {
-    /// Removes a name, or an image with all its names if `name` is an id (`sha256:…`, or at least 12 of its hex digits).
-    /// An image without a name is removed, with the layers that no other image has.
+    /// Removes a name, or an image with all its names if `name` is an id (`sha256:…`, or at least 12 of its hex
+    /// digits). An image without a name is removed, with the layers that no other image has.
     ///
     /// # Errors
     /// `NotFound`; `NameTaken` for an image that is in use; `InvalidOption` for digits with which the ids of several

@@ -1,8 +1,9 @@
 //! The unpacked layers of a store.
 //!
-//! A layer is stored under its chain id, a digest over its own content and that of all layers below it. The layers below
-//! matter because a folder that the layer's archive does not mention gets its owner and mode from them. A layer is unpacked elsewhere, and its folder is renamed to its final
-//! name when it is complete. The record of the layer is a file beside that folder, which is written before the rename.
+//! A layer is stored under its chain id, a digest over its own content and that of all layers below it. The layers
+//! below matter because a folder that the layer's archive does not mention gets its owner and mode from them. A layer
+//! is unpacked elsewhere, and its folder is renamed to its final name when it is complete. The record of the layer is a
+//! file beside that folder, which is written before the rename.
 
 use std::{
     fs, io,
@@ -158,8 +159,9 @@ impl Layers {
             entries: layer.entries,
             skipped: layer.skipped,
         };
-        let text = serde_json::to_vec(&record)
-            .map_err(|error| Error::new(ErrorKind::Internal, "cannot describe a layer").source(error))?;
+        let text = serde_json::to_vec(&record).map_err(|error| {
+            Error::new(ErrorKind::Internal, "cannot encode the record of an image layer").source(error)
+        })?;
         let target = self.path(chain_id);
         let described = target.with_extension("json");
         file::replace(&described, &text).map_err(|error| file_error("write", &described, error))?;

@@ -106,6 +106,6 @@ fn unverified(
     };
     let places = format!("the tag `sha256-{}.sig`, and the referrers of the image", digest.hex());
     error.with("digest", digest).with("expected signer", expected).with("searched", places).hint(
-        "ask its publisher who signs it, or run it unverified with `image_verification` set to `disabled`",
+        "ask its publisher who signs it, or skip the verification by setting `image_verification` to `disabled`",
     )
 }
