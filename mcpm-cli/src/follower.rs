@@ -96,9 +96,6 @@ mod unix {
             // Not by the readiness that the executor remembers, which `closed` clears.
             while !has(stdout, PollFlags::OUT | PollFlags::ERR | PollFlags::HUP) {
                 let Ok(mut ready) = stdout.writable().await else { return };
-                if has(stdout, PollFlags::OUT | PollFlags::ERR | PollFlags::HUP) {
-                    return;
-                }
                 ready.clear_ready();
             }
         }

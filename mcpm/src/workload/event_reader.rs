@@ -86,10 +86,8 @@ impl EventsReader {
             if let Some(changes) = &mut self.changes {
                 changes.add(&self.store.folder(&name));
             }
-            if !self.readers.contains_key(&name) {
-                self.readers.insert(name.clone(), EventReader::new(&self.store, &name));
-            }
-            self.readers.get_mut(&name).map_or(Ok(()), |reader| reader.read(&mut added))?;
+            let new = || EventReader::new(&self.store, &name);
+            self.readers.entry(name.clone()).or_insert_with(new).read(&mut added)?;
         }
         added.sort_by(|a, b| a.time.cmp(&b.time));
         self.events.extend(added);
