@@ -87,7 +87,7 @@ fn exported_workloads_are_planned() {
     fs::create_dir(home.path("home/data")).unwrap();
     for (name, code) in [
         ("handbook", 0),
-        // The engine is asked for the image after everything else was accepted.
+        // The image is looked up in the engine after everything else was accepted.
         ("notes", 6),
         ("weather", 6),
     ] {

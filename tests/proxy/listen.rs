@@ -60,7 +60,7 @@ async fn each_listener_gets_what_it_asked_for_under_its_own_id() {
     let tools = json!("notifications/tools/list_changed");
     let prompts = json!("notifications/prompts/list_changed");
     for expected in [
-        // No subscription was active while the server was asked for more, so the client is notified once in any case.
+        // No subscription was active while the proxy requested a wider one, so the client is notified once in any case.
         (&tools, &Value::Null, &one),
         (&json!(update), &json!("test://a"), &one),
         (&tools, &Value::Null, &one),
