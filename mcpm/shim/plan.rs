@@ -36,8 +36,10 @@ pub(crate) struct Plan {
     pub(crate) env: Vec<Vec<u8>>,
     /// Limits of resources, by the kernel's numbers.
     pub(crate) limits: Vec<(u32, u64)>,
-    /// Files to which the sandbox's first process is written, so that it joins their control groups.
-    pub(crate) cgroups: Vec<Vec<u8>>,
+    /// The folder of the control group of version 2 that the sandbox's first process is created in.
+    pub(crate) cgroup: Option<Vec<u8>>,
+    /// The files `tasks` of the control groups of version 1 that this process joins.
+    pub(crate) cgroup_tasks: Vec<Vec<u8>>,
     /// The file in which the kernel counts the processes that it killed for lack of memory.
     pub(crate) memory_events: Option<Vec<u8>>,
     /// Paths of the sandbox that Landlock lets the server write to.
@@ -123,7 +125,8 @@ impl Plan {
                     let limit = u64::from_le_bytes(limit.try_into().ok()?);
                     plan.limits.push((u32::from_le_bytes(*resource), limit));
                 }
-                b'c' => plan.cgroups.push(nul_terminated(value)?),
+                b'C' => plan.cgroup = Some(nul_terminated(value)?),
+                b'c' => plan.cgroup_tasks.push(nul_terminated(value)?),
                 b'o' => plan.memory_events = Some(nul_terminated(value)?),
                 b'w' => plan.writable.push(nul_terminated(value)?),
                 b'f' => plan.filters.push(value.to_vec()),

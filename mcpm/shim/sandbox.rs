@@ -107,8 +107,11 @@ fn start(control: &Fd, stdin: &Fd, unused: &[&Fd], plan: &Plan) -> Result<Sandbo
     let _ = sys::start_session();
     let signals = sys::signals().map_err(failed(Step::Start, b""))?;
     let (link, childs) = sys::socket_pair().map_err(failed(Step::Start, b""))?;
-    let process = sys::fork_into_namespaces(!plan.shares_network, || {
-        unused.iter().copied().chain([&link, &signals]).for_each(|file| drop(sys::take_copy(file)));
+    let open_cgroup = |path: &Vec<u8>| sys::open_folder(path).map_err(failed(Step::JoinCgroup, path));
+    let cgroup = plan.cgroup.as_ref().map(open_cgroup).transpose()?;
+    let process = sys::fork_into_namespaces(!plan.shares_network, cgroup.as_ref(), || {
+        let unused = unused.iter().copied().chain([&link, &signals]).chain(&cgroup);
+        unused.for_each(|file| drop(sys::take_copy(file)));
         first_process(sys::take_copy(control), sys::take_copy(stdin), &childs, plan)
     });
     let process = process.map_err(failed(Step::CreateNamespaces, b""))?;
@@ -158,13 +161,10 @@ fn watch(sandbox: &Sandbox, lifelines: &[Fd; 2]) -> sys::Result<i32> {
     }
 }
 
-/// Adds the sandbox to its control groups and maps its ids; returns the answer for its first process.
+/// Maps the ids of the sandbox; returns the answer for its first process.
 fn admit(plan: &Plan, process: i32) -> Result<u8> {
     let mut digits = Vec::new();
     decimal(&mut digits, process as u32);
-    for cgroup in &plan.cgroups {
-        write_file(cgroup, &digits).map_err(failed(Step::JoinCgroup, cgroup))?;
-    }
     let folder = [b"/proc/" as &[u8], &digits, b"/"].concat();
     let map = |name: &[u8], content: &[u8]| write_file(&[&folder, name, b"\0"].concat(), content);
     let step = |map: &[u8]| failed(Step::MapIds, map);
@@ -260,6 +260,7 @@ fn first_process(control: Fd, stdin: Fd, link: &Fd, plan: &Plan) -> i32 {
 fn set_up(stdin: Fd, link: &Fd, plan: &Plan) -> Result<()> {
     sys::set_process_name(c"mcpm-sandbox");
     let groups_allowed = wait_for_monitor(link)?;
+    join_cgroups(&plan.cgroup_tasks)?;
     sys::set_standard_stream(0, &stdin).map_err(failed(Step::Start, b"standard input"))?;
     drop(stdin);
     sys::start_session().map_err(failed(Step::Separate, b"the terminal"))?;
@@ -303,6 +304,12 @@ fn stay_with_monitor(link: &Fd) -> Result<()> {
         sys::exit(START_FAILED);
     }
     Ok(())
+}
+
+/// Moves this process, which has one thread, into control groups of version 1. A thread that moves itself takes no lock;
+/// a move of a process by `cgroup.procs` takes one for which the kernel waits about 10 ms (an RCU grace period).
+fn join_cgroups(tasks: &[Vec<u8>]) -> Result<()> {
+    tasks.iter().try_for_each(|file| write_file(file, b"0").map_err(failed(Step::JoinCgroup, file)))
 }
 
 fn set_up_network() -> Result<()> {

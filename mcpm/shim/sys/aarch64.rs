@@ -42,6 +42,7 @@ pub(super) mod number {
     pub(crate) const RECVMSG: usize = 212;
     pub(crate) const SHUTDOWN: usize = 210;
     pub(crate) const CLONE: usize = 220;
+    pub(crate) const CLONE3: usize = 435;
     pub(crate) const EXECVE: usize = 221;
     pub(crate) const MMAP: usize = 222;
     pub(crate) const ACCEPT4: usize = 242;

@@ -1,6 +1,6 @@
 //! New namespaces, and their settings: host name, session, loopback interface and signals.
 
-use super::{Result, SIGCHLD, call, exit, number};
+use super::{Fd, Result, SIGCHLD, call, exit, number};
 
 const NEW_MOUNTS: usize = 0x2_0000;
 const NEW_CGROUPS: usize = 0x200_0000;
@@ -9,14 +9,28 @@ const NEW_IPC: usize = 0x800_0000;
 const NEW_USERS: usize = 0x1000_0000;
 const NEW_PROCESSES: usize = 0x2000_0000;
 const NEW_NETWORK: usize = 0x4000_0000;
+const INTO_CGROUP: usize = 0x2_0000_0000;
 
-/// Forks a process that runs `work` in namespaces of its own, except for the control group namespace, and returns the
-/// id of that process; `work` returns its exit code.
-pub(crate) fn fork_into_namespaces(with_network: bool, work: impl FnOnce() -> i32) -> Result<i32> {
+/// Forks a process that runs `work` in namespaces of its own, except for the control group namespace, and in the control
+/// group of version 2 with this folder; returns the id of that process. `work` returns its exit code.
+pub(crate) fn fork_into_namespaces(
+    with_network: bool,
+    cgroup: Option<&Fd>,
+    work: impl FnOnce() -> i32,
+) -> Result<i32> {
     let network = if with_network { NEW_NETWORK } else { 0 };
     let flags = NEW_USERS | NEW_MOUNTS | NEW_PROCESSES | NEW_IPC | NEW_HOST_NAME | network;
-    // SAFETY: the call passes no stack and shares no memory, so the child continues with a copy of this process.
-    match unsafe { call(number::CLONE, [flags | SIGCHLD as usize, 0, 0, 0, 0, 0]) }? {
+    let process = match cgroup {
+        // SAFETY: the call passes no stack and shares no memory, so the child continues with a copy of this process.
+        None => unsafe { call(number::CLONE, [flags | SIGCHLD as usize, 0, 0, 0, 0, 0]) },
+        Some(cgroup) => {
+            // `struct clone_args`: the stack, the thread-local storage and the process ids are left out.
+            let args = [flags | INTO_CGROUP, 0, 0, 0, SIGCHLD as usize, 0, 0, 0, 0, 0, cgroup.arg()];
+            // SAFETY: as above; the kernel reads a structure of that size there.
+            unsafe { call(number::CLONE3, [args.as_ptr() as usize, size_of_val(&args), 0, 0, 0, 0]) }
+        }
+    };
+    match process? {
         0 => exit(work()),
         process => Ok(process as i32),
     }

@@ -37,6 +37,7 @@ pub(super) mod number {
     pub(crate) const SETSOCKOPT: usize = 54;
     pub(crate) const GETSOCKOPT: usize = 55;
     pub(crate) const CLONE: usize = 56;
+    pub(crate) const CLONE3: usize = 435;
     pub(crate) const EXECVE: usize = 59;
     pub(crate) const WAIT4: usize = 61;
     pub(crate) const KILL: usize = 62;

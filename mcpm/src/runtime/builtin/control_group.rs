@@ -89,9 +89,14 @@ impl ControlGroups {
             let paths: Vec<_> = groups.folders.iter().map(|path| path.to_string_lossy()).collect();
             write(&folder.join(RECORD), &paths.join("\n"))?;
         }
+        let (cgroup, cgroup_tasks) = match &groups.folders[..] {
+            [folder] => (Some(folder.clone()), Vec::new()),
+            folders => (None, folders.iter().map(|folder| folder.join("tasks")).collect()),
+        };
         Ok(SandboxLimits {
             processes: limits.processes,
-            cgroups: groups.folders,
+            cgroup,
+            cgroup_tasks,
             memory_events: groups.memory_events,
             ..SandboxLimits::default()
         })

@@ -70,8 +70,11 @@ pub(super) fn encode(plan: &SandboxPlan) -> Result<Vec<u8>> {
             records.put(b'l', &[&resource.to_le_bytes()[..], &limit.to_le_bytes()].concat())?;
         }
     }
-    for folder in &limits.cgroups {
-        records.put(b'c', machine_path(&folder.join("cgroup.procs"))?)?;
+    if let Some(folder) = &limits.cgroup {
+        records.put(b'C', machine_path(folder)?)?;
+    }
+    for file in &limits.cgroup_tasks {
+        records.put(b'c', machine_path(file)?)?;
     }
     if let Some(file) = &limits.memory_events {
         records.put(b'o', machine_path(file)?)?;
