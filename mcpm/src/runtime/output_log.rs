@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use crate::{
     Result,
     blocking::run_blocking,
+    line_writer::rotated_path,
     platform::{is_same_file, with_mode},
     runtime::{LogChunk, LogOptions, LogStream},
     state::{ProcessId, file::file_error, folder_watch::FolderWatch, rotated_file::RotatedFile},
@@ -51,7 +52,7 @@ impl LogFile {
     }
 
     fn previous(&self) -> PathBuf {
-        self.folder.join(format!("{}.1", self.name))
+        rotated_path(&self.current(), 1)
     }
 
     /// Removes the files.

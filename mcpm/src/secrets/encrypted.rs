@@ -1,13 +1,6 @@
 //! The encrypted file: read as a whole, changed under a lock, replaced atomically.
 
-use std::{
-    collections::BTreeMap,
-    fs::{self, File, TryLockError},
-    io,
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, fs, io, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
@@ -16,14 +9,16 @@ use crate::{
     Environment, Error, ErrorKind, Result,
     blocking::run_blocking,
     options::Secret,
-    state::file::{self, file_error},
+    state::{
+        file::{self, file_error},
+        file_lock::FileLock,
+    },
 };
 
 /// Maximum size of the file in bytes.
 const MAX_FILE_BYTES: u64 = 32 << 20;
 /// How long to wait while another process changes the file.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
-const LOCK_RETRY_DELAY: Duration = Duration::from_millis(10);
 
 /// Secrets in one file that is encrypted with a password.
 #[derive(Debug)]
@@ -143,22 +138,11 @@ impl StorePaths {
     }
 
     /// Locks the file for a change. The lock is a separate file, because the store is replaced.
-    fn lock(&self) -> Result<File> {
+    fn lock(&self) -> Result<FileLock> {
         file::create_folders(&self.folder).map_err(|error| file_error("make", &self.folder, error))?;
-        let lock = file::open(&self.lock).map_err(|error| file_error("open", &self.lock, error))?;
-        let begin = Instant::now();
-        loop {
-            match lock.try_lock() {
-                Ok(()) => return Ok(lock),
-                Err(TryLockError::WouldBlock) if begin.elapsed() < LOCK_TIMEOUT => {
-                    std::thread::sleep(LOCK_RETRY_DELAY)
-                }
-                Err(TryLockError::WouldBlock) => {
-                    let message = format!("another process is changing `{}`", self.file.display());
-                    return Err(Error::new(ErrorKind::SecretsUnavailable, message).hint("try again"));
-                }
-                Err(TryLockError::Error(error)) => return Err(file_error("lock", &self.lock, error)),
-            }
-        }
+        FileLock::exclusive(&self.lock, LOCK_TIMEOUT)?.ok_or_else(|| {
+            let message = format!("another process is changing `{}`", self.file.display());
+            Error::new(ErrorKind::SecretsUnavailable, message).hint("try again")
+        })
     }
 }
