@@ -2,7 +2,7 @@
 //!
 //! Each container and each build gets a group below `mcpm`, in the version of control groups that the machine has,
 //! where [`Hierarchy`] allows this user to create one. Ordinary users cannot create groups below those that were not
-//! delegated to them, and nobody can where the groups are mounted read-only, as in most containers. Without a group,
+//! delegated to them, and no user can where the groups are mounted read-only, as in most containers. Without a group,
 //! memory and processor time are not limited, and `RLIMIT_NPROC`, which the kernel counts for each user in each
 //! sandbox, limits the processes. The kernel exempts root of the machine from `RLIMIT_NPROC`, so containers and builds
 //! that would run as root of the machine without a group are rejected.
@@ -125,7 +125,7 @@ impl ControlGroups {
         };
         if limits.are_required {
             return rejected(no_groups(
-                "the built-in runtime cannot limit memory or processor time as this user",
+                "the built-in runtime cannot limit memory or processor time: this user cannot create control groups",
             ));
         }
         if is_exempt {

@@ -1,9 +1,9 @@
-//! A base image that consists of the system folders of this machine, for packages, where no base image is available.
+//! Provides the base image of packages whose own base image cannot be pulled: the system folders of this machine.
 //!
 //! Its layer has empty folders, links, and copies of a few files of `/etc`; `/usr` and the folders beside it are
-//! mounted read-only. A container sees the programs and libraries that are installed on this machine, and nothing of
-//! the users' files. The id depends on the installed interpreters, so packages are installed again after an update of
-//! an interpreter.
+//! mounted read-only. A container sees the programs and libraries that are installed on this machine, and none of
+//! the users' files. The id of the image depends on the installed interpreters, so packages are installed again after
+//! an update of an interpreter.
 
 use std::{
     fs, io,

@@ -54,7 +54,7 @@ pub(super) fn current(settings: &EngineSettings) -> Result<Option<DockerContext>
         None => {
             let path = dir.join("config.json");
             let Some(config) = read_json::<DockerConfigFile>(&path)? else { return Ok(None) };
-            (config.current_context, format!("docker context use {}", path.display()))
+            (config.current_context, format!("currentContext in {}", path.display()))
         }
     };
     if name.is_empty() || name == DEFAULT_CONTEXT {
@@ -74,7 +74,7 @@ pub(super) fn current(settings: &EngineSettings) -> Result<Option<DockerContext>
             ErrorKind::Unsupported,
             format!("cannot reach the Docker context `{name}`: TLS is not supported yet"),
         )
-        .hint("choose another with `docker context use`"));
+        .hint("choose another context with `docker context use`"));
     }
     Ok(Some(DockerContext { set_by, address }))
 }

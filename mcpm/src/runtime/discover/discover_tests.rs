@@ -122,7 +122,7 @@ async fn an_engine_that_was_set_is_never_replaced() {
     machine.settings.docker_host = None;
     machine.context("work", &machine.address("missing"), true);
     let text = machine.search(None, &["known"]).await.unwrap_err().to_string();
-    assert!(text.contains("docker context use") && text.contains("no socket"), "{text}");
+    assert!(text.contains("currentContext in ") && text.contains("no socket"), "{text}");
 
     machine.settings.docker_context = Some("nowhere".to_owned());
     let text = machine.search(None, &["known"]).await.unwrap_err().to_string();
