@@ -77,7 +77,7 @@ pub(super) fn make_opaque(folder: BorrowedFd<'_>) -> io::Result<()> {
     fs::fsetxattr(folder, OPAQUE_ATTRIBUTE, OPAQUE, XattrFlags::empty()).map_err(|error| match error {
         Errno::OPNOTSUPP => io::Error::new(
             io::ErrorKind::Unsupported,
-            "the file system of the image store has no extended attributes",
+            "the file system of the image store does not support extended attributes",
         ),
         other => other.into(),
     })

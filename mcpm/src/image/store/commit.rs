@@ -53,7 +53,7 @@ impl ImageStore {
                 let missing = || {
                     Error::new(
                         ErrorKind::NotFound,
-                        format!("the image `{}` is not in the store any more", base.id),
+                        format!("the image `{}` was removed from the image store", base.id),
                     )
                     .hint("pull it again")
                 };
@@ -76,8 +76,9 @@ impl ImageStore {
         }
         let created = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let text = serde_json::to_vec(&ConfigFile::new(&config, &diff_ids, created));
-        let text = text
-            .map_err(|error| Error::new(ErrorKind::Internal, "cannot write a configuration").source(error))?;
+        let text = text.map_err(|error| {
+            Error::new(ErrorKind::Internal, "cannot serialize the configuration of an image").source(error)
+        })?;
         let record = ImageRecord {
             id: Digest::sha256(&text),
             digests: Vec::new(),

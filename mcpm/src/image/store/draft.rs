@@ -70,5 +70,5 @@ pub(super) fn remove_abandoned(drafts: &Path, at_most: usize) {
 }
 
 fn warn_of(folder: &Path, error: &io::Error) {
-    tracing::warn!(%error, folder = %folder.display(), "a draft cannot be removed");
+    tracing::warn!(%error, folder = %folder.display(), "cannot remove a temporary folder of the image store");
 }

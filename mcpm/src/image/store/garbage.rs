@@ -52,7 +52,7 @@ impl ImageStore {
                     ErrorKind::NameTaken,
                     format!("the image `{name}` is in use by a workload"),
                 )
-                .hint("remove the workload first; `mcpm list` shows all"));
+                .hint("remove the workload first; `mcpm list` shows all workloads"));
             }
             image.references.retain(|other| !references.contains(other));
             if is_last {
@@ -128,7 +128,7 @@ fn resolve(catalog: &Catalog, name: &str) -> Result<(Digest, Option<ImageReferen
             (Some(image), None) => return Ok((image.id.clone(), None)),
             (Some(_), Some(_)) => {
                 let message = format!("several images have ids that begin with `{name}`");
-                return Err(Error::new(ErrorKind::InvalidOption, message).hint("write more digits"));
+                return Err(Error::new(ErrorKind::InvalidOption, message).hint("enter more digits of the id"));
             }
             _ => {}
         }

@@ -90,7 +90,7 @@ impl ImageStore {
             let message = format!(
                 "`{reference}` contains a digest, but an image can be tagged only with a name and a tag"
             );
-            return Err(Error::new(ErrorKind::InvalidOption, message).hint("use a name and a tag"));
+            return Err(Error::new(ErrorKind::InvalidOption, message).hint("leave out `@` and the digest"));
         }
         Catalog::change(&self.catalog_path(), |catalog| {
             let found = catalog.get(id).ok_or_else(|| no_such_image(id))?;

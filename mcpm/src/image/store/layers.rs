@@ -128,7 +128,7 @@ impl Layers {
                 true => Ok(layer),
                 false => {
                     let message =
-                        format!("a layer does not match its digest in the configuration, `{diff_id}`");
+                        format!("a layer does not match its digest `{diff_id}` in the image configuration");
                     Err(Error::new(ErrorKind::ImageUnavailable, message).with("found", layer.diff_id))
                 }
             })
@@ -160,7 +160,7 @@ impl Layers {
             skipped: layer.skipped,
         };
         let text = serde_json::to_vec(&record).map_err(|error| {
-            Error::new(ErrorKind::Internal, "cannot encode the record of an image layer").source(error)
+            Error::new(ErrorKind::Internal, "cannot serialize the record of an image layer").source(error)
         })?;
         let target = self.path(chain_id);
         let described = target.with_extension("json");
@@ -228,10 +228,10 @@ fn no_chain() -> Error {
 fn unpack_error(diff_id: &Digest, error: io::Error) -> Error {
     let (kind, hint) = match error.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput => {
-            (ErrorKind::ImageUnavailable, "the image is damaged or malicious; ask its publisher")
+            (ErrorKind::ImageUnavailable, "the image is damaged or malicious; report that to its publisher")
         }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            (ErrorKind::Io, "make room, for example with `mcpm image prune`")
+            (ErrorKind::Io, "free disk space, for example with `mcpm image prune`")
         }
         _ => return Error::new(ErrorKind::Io, format!("cannot unpack the layer `{diff_id}`")).source(error),
     };

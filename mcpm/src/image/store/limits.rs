@@ -55,7 +55,7 @@ impl Budget {
 
     /// Takes bytes.
     pub(super) fn take_bytes(&mut self, count: u64) -> io::Result<()> {
-        let why = "the image is larger than 32 GiB when it is unpacked";
+        let why = "the unpacked image is larger than 32 GiB";
         self.bytes = self.bytes.checked_sub(count).ok_or_else(|| invalid(why))?;
         Ok(())
     }
