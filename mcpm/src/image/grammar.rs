@@ -1,4 +1,4 @@
-//! The grammar of the parts of an image reference.
+//! Splits image references, and validates their parts.
 
 use std::net::Ipv6Addr;
 

@@ -1,4 +1,4 @@
-//! Files beneath a folder, reached by descriptors of their folders and never through links.
+//! Accesses files beneath a folder through descriptors of their parent folders, and never through links.
 //!
 //! Each component of a path is opened on its own without following links, so nothing that an archive has created can
 //! lead out of the folder. `..` never reaches this module (`entry_path.rs`).

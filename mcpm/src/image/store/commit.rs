@@ -136,7 +136,7 @@ impl ArchiveFile {
         let path = folder.join(random_token()?);
         let options = File::options().read(true).write(true).create_new(true).to_owned();
         let file = options.open(&path).and_then(|file| fs::remove_file(&path).map(|()| file));
-        Ok(Self { file: file.map_err(|error| file_error("make", &path, error))?, budget })
+        Ok(Self { file: file.map_err(|error| file_error("create", &path, error))?, budget })
     }
 
     /// Creates an archive of at most this many bytes.

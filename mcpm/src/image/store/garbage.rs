@@ -1,9 +1,10 @@
 //! Removes images, and the layers and blobs that no image needs any more.
 //!
-//! The callback `in_use` tells what must stay: it is called with the id of an image, with each of its names and with
-//! its names by digest. It runs while the store is locked against new images and against new containers: a runtime
+//! The callback `in_use` decides what is not removed: it is called with the id of an image, with each of its names and
+//! with its names by digest. It runs while the store is locked against new images and against new containers: a runtime
 //! holds the shared lock of the store from its last look-up of an image until the container is recorded, and `in_use`
-//! reads these records. An image that was removed before that look-up is not found, and the container is not created.
+//! reads the records of containers. An image that was removed before that look-up is not found, and the container is
+//! not created.
 
 use std::{collections::BTreeSet, fs};
 

@@ -1,9 +1,9 @@
-//! The unpacked layers of a store.
+//! Manages the unpacked layers of a store.
 //!
 //! A layer is stored under its chain id, a digest over its own content and that of all layers below it. The layers
-//! below matter because a folder that the layer's archive does not mention gets its owner and mode from them. A layer
-//! is unpacked elsewhere, and its folder is renamed to its final name when it is complete. The record of the layer is a
-//! file beside that folder, which is written before the rename.
+//! below matter because a folder that the layer's archive does not mention gets its owner and mode from them. A layer is
+//! unpacked into a temporary folder, which is renamed to its final name when the layer is complete. The record of the
+//! layer is a file beside that folder, and is written before the rename.
 
 use std::{
     fs, io,
@@ -120,7 +120,7 @@ impl Layers {
         let (chain_id, below) = chain.split_last().ok_or_else(no_chain)?;
         let lower: Vec<PathBuf> = below.iter().map(|id| self.path(id)).collect();
         let folder = draft.join(chain_id.hex());
-        fs::create_dir(&folder).map_err(|error| file_error("make", &folder, error))?;
+        fs::create_dir(&folder).map_err(|error| file_error("create", &folder, error))?;
         let ownership = Ownership::of_process();
         let unpacked = unpack::unpack(archive, &folder, &lower, ownership, budget, stop.clone())
             .map_err(|error| unpack_error(diff_id, error))

@@ -1,6 +1,6 @@
-//! Limits for images: publishers choose their content, and nobody has checked it before.
+//! Limits the resources that an image can use, because its content is untrusted.
 //!
-//! All of them are enforced while data is streamed, so they also hold for content whose size is not known in advance.
+//! All limits are enforced while data is streamed, so they also hold for content whose size is not known in advance.
 
 use std::io;
 

@@ -180,7 +180,7 @@ impl ImageStore {
                     let download = async move {
                         let path = draft.path().join(format!("blob-{}", layer.index));
                         let file =
-                            File::create_new(&path).map_err(|error| file_error("make", &path, error))?;
+                            File::create_new(&path).map_err(|error| file_error("create", &path, error))?;
                         repository.download(&layer.blob, file, &|count| report(number, count)).await?;
                         Ok((layer.index, path))
                     };

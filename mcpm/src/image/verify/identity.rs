@@ -1,7 +1,7 @@
-//! Keyless signatures, whose certificates contain the identity of the signer.
+//! Verifies keyless signatures, whose certificates contain the identity of the signer.
 //!
 //! `sigstore-verify` verifies the certificate, its log entry, the time of the signature and the entry in the
-//! transparency log against a trusted root. Logs that the root does not list are not required.
+//! transparency log against a trusted root. If the root lists no logs of a kind, no entry in such a log is required.
 
 use std::{fmt, fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! Signatures by a key pair.
+//! Verifies signatures that were made with a key pair.
 //!
 //! Such a signature has neither a certificate nor a time, and no entry in a transparency log is required.
 

@@ -161,7 +161,7 @@ impl Containers {
         let folder = ContainerFolder(self.0.join(&spec.name));
         // A process that is killed while it creates a container leaves a folder without a record.
         self.discard(&spec.name)?;
-        create_folder(&folder.0).map_err(|error| file_error("make", &folder.0, error))?;
+        create_folder(&folder.0).map_err(|error| file_error("create", &folder.0, error))?;
         folder.write_json(RECORD_FILE, record)?;
         Ok(folder)
     }
@@ -258,7 +258,7 @@ impl ContainerFolder {
     /// Creates a folder in it, unless it exists.
     pub(super) fn subfolder(&self, name: &str) -> Result<PathBuf> {
         let path = self.file(name);
-        create_folders(&path).map_err(|error| file_error("make", &path, error))?;
+        create_folders(&path).map_err(|error| file_error("create", &path, error))?;
         Ok(path)
     }
 

@@ -230,14 +230,14 @@ fn create_in(hierarchy: &Hierarchy, name: &str, limits: &GroupLimits) -> Result<
     let folders = hierarchy.folders(&path_of(name));
     if let Hierarchy::Unified(root) = hierarchy {
         let parent = root.join(PARENT);
-        fs::create_dir_all(&parent).map_err(|error| file_error("make", &parent, error))?;
+        fs::create_dir_all(&parent).map_err(|error| file_error("create", &parent, error))?;
         enable_controllers(root)?;
         enable_controllers(&parent)?;
     }
     for folder in &folders {
         // A group left by a killed process would still have its old limits and counts.
         let _ = fs::remove_dir(folder);
-        fs::create_dir_all(folder).map_err(|error| file_error("make", folder, error))?;
+        fs::create_dir_all(folder).map_err(|error| file_error("create", folder, error))?;
     }
     let quota = limits.nano_cpus.map(|nanos| nanos.saturating_mul(CPU_PERIOD) / NANOS_PER_CPU);
     match &folders[..] {

@@ -122,7 +122,7 @@ pub(super) fn ensure(images: &ImageStore, system: &SystemState) -> Result<Stored
     }
     let draft = images.draft()?;
     let layer = draft.path().join("layer");
-    fill(&layer).map_err(|error| file_error("make", &layer, error))?;
+    fill(&layer).map_err(|error| file_error("create", &layer, error))?;
     let mut env = vec![format!("PATH={PATH}")];
     // Makes tools with certificates of their own trust the authorities that this machine trusts.
     if let Some(bundle) = SYSTEM_CA_BUNDLES.iter().find(|bundle| Path::new(bundle).exists()) {

@@ -238,13 +238,13 @@ impl BuildFolder {
         let path = self.path(&format!("layer-{number}"));
         create_folders(&path)
             .and_then(|()| crate::platform::set_mode(&path, 0o755))
-            .map_err(|error| file_error("make", &path, error))?;
+            .map_err(|error| file_error("create", &path, error))?;
         Ok(path)
     }
 
     fn subfolder(&self, name: &str) -> Result<PathBuf> {
         let path = self.path(name);
-        create_folders(&path).map_err(|error| file_error("make", &path, error))?;
+        create_folders(&path).map_err(|error| file_error("create", &path, error))?;
         Ok(path)
     }
 }
