@@ -1,7 +1,7 @@
-//! Downloads of blobs into files.
+//! Downloads blobs into files.
 //!
-//! A blob is streamed, and verified against its size and digest. An interrupted download is resumed where it
-//! stopped, a limited number of times. Files are written and hashed on a blocking thread.
+//! A blob is streamed, and verified against its size and digest. An interrupted download is resumed where it stopped,
+//! a limited number of times. Files are written and hashed on a blocking thread.
 
 use std::{
     fmt,

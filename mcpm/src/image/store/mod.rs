@@ -12,8 +12,8 @@
 //!
 //! In a layer, a character device with the number 0 hides a file of the layers below, and a folder with the attribute
 //! `user.overlay.opaque` hides the content of the same folder in the layers below; overlayfs mounts layers with the
-//! option `userxattr`. Archives of layers are untrusted
-//! (`unpack.rs`), and the resources that an image may use are limited (`limits.rs`).
+//! option `userxattr`. Archives of layers are untrusted (`unpack.rs`), and the resources that an image may use are
+//! limited (`limits.rs`).
 
 mod archive;
 #[cfg(test)]
