@@ -26,7 +26,7 @@ use crate::{
 };
 
 impl ImageStore {
-    /// Adds an image with the layers of `base` and new layers. `new_layers` are folders in the form of overlayfs,
+    /// Adds an image with the layers of `base` and new layers. `new_layers` are folders in the format of overlayfs,
     /// lowest first, in a [draft](Self::draft) of this store; they are moved into the store. Since no archives of these
     /// layers exist, their ids are random, and the image cannot be pushed.
     ///

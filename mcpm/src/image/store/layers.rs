@@ -140,7 +140,7 @@ impl Layers {
         unpacked
     }
 
-    /// Adds a folder in the form of overlayfs as a layer, by moving it.
+    /// Adds a folder in the format of overlayfs as a layer, by moving it.
     ///
     /// # Errors
     /// `Io` when it cannot be moved, for example because it is on another file system.

@@ -285,7 +285,7 @@ fn missing(reference: &ImageReference, name: &str) -> Error {
     Error::new(ErrorKind::ImageUnavailable, message)
         .source(io::Error::new(io::ErrorKind::NotFound, "it responded with 404 Not Found"))
         .with("registry", reference.registry())
-        .with("looked for", name)
+        .with("tag or digest", name)
         .hint("check its name and tag")
 }
 

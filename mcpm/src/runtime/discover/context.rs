@@ -62,7 +62,7 @@ pub(super) fn current(settings: &EngineSettings) -> Result<Option<DockerContext>
     }
     let unusable = |why: &str| {
         Error::new(ErrorKind::EngineUnavailable, format!("cannot use the Docker context `{name}`: {why}"))
-            .hint("see `docker context ls`, and choose one with `docker context use`")
+            .hint("list the contexts with `docker context ls`, and choose one with `docker context use`")
     };
     let Some((folder, meta)) = find(dir, &name)? else { return Err(unusable("it does not exist")) };
     let address = meta.endpoints.get("docker").map(|endpoint| endpoint.host.clone()).unwrap_or_default();
