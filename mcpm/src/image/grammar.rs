@@ -41,7 +41,7 @@ pub(super) fn check_path(path: &str) -> Result<(), String> {
         return Err("the repository name is missing".to_owned());
     }
     if path.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        return Err("the repository name must be in lower case".to_owned());
+        return Err("a repository name is lower case".to_owned());
     }
     match path.split('/').find(|part| !is_path_component(part)) {
         Some("") => Err("the repository name has an empty part".to_owned()),
