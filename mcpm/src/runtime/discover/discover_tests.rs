@@ -175,7 +175,7 @@ async fn every_place_is_named_with_its_reason_on_one_line() {
         ("missing", "no socket there"),
         ("old", "it supports API versions up to 1.40 only"),
         ("dead", "connection refused"),
-        ("silent", "no answer in time"),
+        ("silent", "no response in time"),
     ] {
         assert!(text.contains(&format!("`{}`: {why}", machine.address(name))), "{why} is missing in {text}");
     }

@@ -48,7 +48,7 @@ impl Docker {
             }
         };
         let failed = |error| api_error(&error, operation());
-        let late = |_| unavailable("no answer in time".to_owned());
+        let late = |_| unavailable("no response in time".to_owned());
         let api = api.map_err(failed)?;
         tokio::time::timeout(PING_TIMEOUT, api.ping()).await.map_err(late)?.map_err(failed)?;
         // Podman runs programs to find its versions, which takes time on a busy machine.
