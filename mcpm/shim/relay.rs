@@ -56,7 +56,8 @@ struct ContainerConnection {
 /// Relays until mcpm closes the stream.
 pub(crate) fn run() -> Result<i32, &'static [u8]> {
     let epoll = Epoll::new().map_err(|_| b"cannot create an epoll instance" as &[u8])?;
-    let listener = uplink::RELAYED.listen().map_err(|_| b"another relay already runs in this container" as &[u8])?;
+    let listener =
+        uplink::RELAYED.listen().map_err(|_| b"another relay already runs in this container" as &[u8])?;
     let input = Fd(0);
     for (fd, token) in [(&input, INPUT_TOKEN), (&listener, LISTENER_TOKEN)] {
         epoll.watch(fd, token).map_err(|_| b"cannot watch sockets with epoll" as &[u8])?;
