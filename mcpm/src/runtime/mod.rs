@@ -88,8 +88,8 @@ pub trait Runtime: Send + Sync + fmt::Debug {
     /// Creates a container and returns its id. Nothing is left behind on failure.
     ///
     /// # Errors
-    /// `NameTaken` if any container with that name exists, `ImageUnavailable` if the image has not been
-    /// pulled, `InvalidOption` if a mounted path does not exist.
+    /// `NameTaken` if any container with that name exists, `ImageUnavailable` if the engine does not
+    /// have the image, `InvalidOption` if a mounted path does not exist.
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId>;
 
     /// Attaches to the container's standard streams. Call it before [`start`](Self::start) to lose no output.

@@ -168,7 +168,7 @@ pub(super) fn ids(user: &ImageUser) -> Result<IdMap> {
     let (own_user, own_group) = (rustix::process::geteuid(), rustix::process::getegid());
     if own_user.is_root() {
         return IdMap::identity().map_err(|error| {
-            Error::new(ErrorKind::Io, "cannot read the user id map of this process").source(error)
+            Error::new(ErrorKind::Io, "cannot read the id maps of this process").source(error)
         });
     }
     let (own_user, own_group) = (own_user.as_raw(), own_group.as_raw());
