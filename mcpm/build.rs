@@ -4,8 +4,8 @@
 //! The shim is a freestanding Linux program: it needs the core library of some target of its architecture and the
 //! linker that comes with the compiler, but no C library. If no such target is installed, the library contains no
 //! shim for that architecture, the build warns, and isolation fails with an error that says so; with
-//! `MCPM_REQUIRE_SHIMS=1`, which is set for releases, the build fails. It also fails, with one message, for platforms
-//! that mcpm does not run on.
+//! `MCPM_REQUIRE_SHIMS=1`, which is set for releases, the build fails. The build also fails, with one message, for
+//! platforms that mcpm does not run on.
 
 use std::{
     env,
@@ -52,8 +52,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             None => {
                 let [usual, ..] = &systems;
                 let message = format!(
-                    "this build cannot isolate containers of {architecture} engines: run `rustup target add {usual}` \
-                     to include that"
+                    "this build cannot isolate containers of {architecture} engines; to include the shim for them, run \
+                     `rustup target add {usual}` and build again"
                 );
                 if is_required {
                     return Err(message.into());

@@ -56,7 +56,7 @@ pub(crate) fn explain_failure(program: &[u8], failure: Errno) -> i32 {
     let (reason, code): (&[u8], i32) = match failure {
         Errno::NOT_FOUND | Errno::NOT_A_FOLDER => (b"not found", NOT_FOUND),
         Errno::ACCESS => (b"permission denied", NOT_RUNNABLE),
-        _ => (b"not a program of this machine", NOT_RUNNABLE),
+        _ => (b"not an executable program for this machine", NOT_RUNNABLE),
     };
     print_error(&[b"cannot run `", shown, b"`: ", reason]);
     code

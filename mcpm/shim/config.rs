@@ -1,6 +1,6 @@
-//! The configuration of the shim, in records.
+//! Parses the configuration of the shim, which consists of records.
 //!
-//! mcpm serializes it in `isolation/config.rs`, and a test there parses it with this file.
+//! mcpm serializes it in `isolation/config.rs`, and a test there parses the result with this file.
 
 use alloc::vec::Vec;
 

@@ -1,7 +1,7 @@
-//! Restrictions of the server's process beyond those of its sandbox: Landlock and filters of system calls.
+//! Restricts the server's process more than its sandbox does: with Landlock and filters of system calls.
 //!
-//! They are installed in the server's process directly before its program starts, because the shim itself inspects
-//! the server's connections with calls that the filters deny.
+//! The restrictions are installed in the server's process directly before its program starts, because the shim itself
+//! inspects the server's connections with calls that the filters deny.
 
 use alloc::vec::Vec;
 

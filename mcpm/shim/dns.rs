@@ -1,5 +1,5 @@
-//! Answers DNS queries for the addresses of names: an allowed name has the address that stands for it in the container
-//! (`names.rs`), and every other name gets "no such name". No other DNS server is queried.
+//! Answers the container's DNS queries: an allowed name resolves to its address in the container (`names.rs`), and
+//! every other name does not exist (NXDOMAIN). No other DNS server is queried.
 
 use alloc::vec::Vec;
 

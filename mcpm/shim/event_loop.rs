@@ -1,4 +1,4 @@
-//! The event loop of the shim while the server runs.
+//! Runs the shim's event loop while the server runs: connections, DNS queries, signals and seccomp notifications.
 
 use alloc::{boxed::Box, vec::Vec};
 
@@ -23,7 +23,7 @@ const MAX_DATAGRAMS_PER_EVENT: usize = 32;
 
 /// The message about the consequences if connections cannot be redirected.
 const NOT_REDIRECTED: &[u8] =
-    b"allowed names have loopback addresses, to which some servers do not connect, and no denied address is recorded";
+    b"allowed names have loopback addresses, to which some servers do not connect; denied addresses are not recorded";
 
 const SIGNAL_TOKEN: u64 = 0;
 const PROXY_TOKEN: u64 = 1;
@@ -68,12 +68,12 @@ pub(crate) fn run(
         report_bypass: watch,
         report_lookups,
     } = config;
-    let epoll = Epoll::new().map_err(|_| b"the kernel gives no epoll" as &[u8])?;
-    let signals = sys::signals().map_err(|_| b"the kernel gives no signalfd" as &[u8])?;
+    let epoll = Epoll::new().map_err(|_| b"cannot create an epoll instance" as &[u8])?;
+    let signals = sys::signals().map_err(|_| b"cannot create a signalfd" as &[u8])?;
     let proxy = listen(LOOPBACK, proxy_port);
     let datagrams = sys::bind_udp(SocketAddress { address: LOOPBACK, port: DNS_PORT });
     if datagrams.is_err() {
-        print_error(&[b"names cannot be looked up: port 53 of the container is not free"]);
+        print_error(&[b"host names cannot be resolved: cannot listen on port 53 of the container"]);
     }
     let listeners: Vec<Fd> = ports.iter().filter_map(|port| listen(ANY, *port)).collect();
     let watched =
@@ -81,7 +81,7 @@ pub(crate) fn run(
     let of_ports = listeners.iter().zip(PORT_TOKENS..).map(|(fd, token)| (Some(fd), token));
     for (fd, token) in watched.into_iter().chain(of_ports) {
         if let Some(fd) = fd {
-            epoll.watch(fd, token).map_err(|_| b"the kernel watches no sockets" as &[u8])?;
+            epoll.watch(fd, token).map_err(|_| b"cannot watch sockets with epoll" as &[u8])?;
         }
     }
     let offers = ReverseConnections::new(inbound_port.is_some());
@@ -94,13 +94,13 @@ pub(crate) fn run(
             watcher.install_filter();
         }
     });
-    let child = started.map_err(|_| b"the kernel starts no process" as &[u8])?;
+    let child = started.map_err(|_| b"cannot start a process for the server" as &[u8])?;
     let watcher = watcher.and_then(|watcher| watcher.into_listener(child));
     let redirected = match &watcher {
         Some(notices) if notices.redirects() => true,
         Some(_) => {
             print_error(&[
-                b"the kernel protects the server's memory (Yama's `ptrace_scope`, SELinux's `deny_ptrace`): ",
+                b"the kernel denies access to the server's memory (Yama's `ptrace_scope`, SELinux's `deny_ptrace`): ",
                 NOT_REDIRECTED,
             ]);
             false
@@ -134,7 +134,7 @@ pub(crate) fn run(
         let count = match shim.epoll.wait_for(&mut events, shim.reverse_connections.wait(sys::now())) {
             Ok(count) => count,
             Err(Errno::INTERRUPTED) => continue,
-            Err(_) => return Err(b"the kernel watches no sockets"),
+            Err(_) => return Err(b"cannot watch sockets with epoll"),
         };
         for event in events.iter().take(count) {
             match event.token() {
@@ -163,7 +163,7 @@ fn listen(address: [u8; 4], port: u16) -> Option<Fd> {
     let listener = sys::listen(SocketAddress { address, port });
     if listener.is_err() {
         let mut digits = [0; 5];
-        print_error(&[b"port ", decimal(port, &mut digits), b" of the container is not free"]);
+        print_error(&[b"cannot listen on port ", decimal(port, &mut digits), b" of the container"]);
     }
     listener.ok()
 }

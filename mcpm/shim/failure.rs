@@ -1,4 +1,4 @@
-//! Reports how the start of a sandbox goes: a step that failed is printed for people and sent to mcpm.
+//! Reports the start of a sandbox to mcpm. A failed step is also printed to standard error.
 
 use alloc::vec::Vec;
 

@@ -1,5 +1,5 @@
 //! The first process of an isolated container: it relays connections on the container's loopback to mcpm's socket,
-//! and starts the server. With `sandbox` it also makes the container, without an engine.
+//! and starts the server. With the argument `sandbox`, it also creates the container, without an engine.
 //!
 //! The container has no network. mcpm's socket is mounted at `/.mcpm/link.sock` or, where the engine cannot share
 //! sockets with mcpm's machine, a second process of this program (`carry`) relays the connections to mcpm. The first
@@ -77,8 +77,8 @@ fn serve(way: Uplink, slot: &[u8], env: &[&[u8]], confine: impl FnOnce()) -> i32
 
 fn try_serve(way: Uplink, slot: &[u8], env: &[&[u8]], confine: impl FnOnce()) -> Result<i32, &'static [u8]> {
     let config = fetch_config(way, slot)
-        .ok_or(b"mcpm does not answer: start this workload with `mcpm start`" as &[u8])?;
-    let config = Config::parse(&config).ok_or(b"mcpm's configuration is of another version" as &[u8])?;
+        .ok_or(b"mcpm does not respond: start this workload with `mcpm start`" as &[u8])?;
+    let config = Config::parse(&config).ok_or(b"mcpm and the shim have different versions" as &[u8])?;
     event_loop::run(way, config, env, confine)
 }
 
@@ -100,6 +100,6 @@ fn fetch_config(way: Uplink, slot: &[u8]) -> Option<Vec<u8>> {
 
 #[panic_handler]
 fn panicked(_: &PanicInfo<'_>) -> ! {
-    print_error(&[b"a defect in the shim"]);
+    print_error(&[b"internal error in the shim"]);
     sys::exit(START_FAILED)
 }

@@ -1,4 +1,4 @@
-//! The addresses that stand for host names in the container.
+//! Maps host names to addresses in the container.
 //!
 //! The first name has the address 127.77.0.1, the next 127.77.0.2, and so on: loopback addresses, on which the shim can
 //! listen. Where the shim can redirect connections, programs get 25.77.0.1 and so on instead, since many programs

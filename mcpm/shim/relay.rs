@@ -55,11 +55,12 @@ struct ContainerConnection {
 
 /// Relays until mcpm closes the stream.
 pub(crate) fn run() -> Result<i32, &'static [u8]> {
-    let epoll = Epoll::new().map_err(|_| b"the kernel gives no epoll" as &[u8])?;
-    let listener = uplink::RELAYED.listen().map_err(|_| b"connections are carried already" as &[u8])?;
+    let epoll = Epoll::new().map_err(|_| b"cannot create an epoll instance" as &[u8])?;
+    let listener =
+        uplink::RELAYED.listen().map_err(|_| b"another relay already runs in this container" as &[u8])?;
     let input = Fd(0);
     for (fd, token) in [(&input, INPUT_TOKEN), (&listener, LISTENER_TOKEN)] {
-        epoll.watch(fd, token).map_err(|_| b"the kernel watches no sockets" as &[u8])?;
+        epoll.watch(fd, token).map_err(|_| b"cannot watch sockets with epoll" as &[u8])?;
     }
     let (out, piece) = (Vec::with_capacity(2 * FLUSH_THRESHOLD_BYTES), [0; MAX_FRAME_PAYLOAD_BYTES].to_vec());
     let mut carrier = Relay { epoll, connections: Vec::new(), output: Fd(1), out, piece };
@@ -70,7 +71,7 @@ pub(crate) fn run() -> Result<i32, &'static [u8]> {
         let count = match carrier.epoll.wait(&mut events) {
             Ok(count) => count,
             Err(Errno::INTERRUPTED) => continue,
-            Err(_) => return Err(b"the kernel watches no sockets"),
+            Err(_) => return Err(b"cannot watch sockets with epoll"),
         };
         for event in events.iter().take(count) {
             match event.token() {
@@ -83,7 +84,7 @@ pub(crate) fn run() -> Result<i32, &'static [u8]> {
                     }
                     carrier
                         .process_received(&mut received)
-                        .map_err(|InvalidFrame| b"mcpm is of another version" as &[u8])?;
+                        .map_err(|InvalidFrame| b"mcpm and the relay have different versions" as &[u8])?;
                 }
                 LISTENER_TOKEN => {
                     while let Ok(fd) = sys::accept_unix(&listener) {

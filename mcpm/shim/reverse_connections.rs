@@ -1,5 +1,5 @@
-//! Decides how many connections the shim keeps open to mcpm, on which mcpm can connect to the server, and when missing
-//! ones are opened.
+//! Decides how many unused connections to mcpm the shim keeps open, through which mcpm can connect to the server, and
+//! when missing ones are opened.
 //!
 //! A connection that mcpm uses is replaced at once. After one that fails there is a delay, which grows with each
 //! failure: mcpm may be restarting, or out of resources.

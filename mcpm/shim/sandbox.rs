@@ -1,8 +1,8 @@
-//! Runs a server in a sandbox: the command `sandbox` of the shim, a process outside of any container, with a socket to
-//! mcpm as standard input.
+//! Runs a server in a sandbox: the command `sandbox` of the shim. mcpm starts it outside of any container, with a
+//! socket to mcpm as standard input.
 //!
-//! This process stays outside as the monitor: it forwards signals, ends the sandbox when mcpm is gone, and records
-//! the exit code. Its child is the first process of new namespaces. It builds the file system, drops all privileges,
+//! This process stays outside as the monitor: it forwards signals, ends the sandbox when mcpm is gone, and records the
+//! exit code. Its child is the first process of new namespaces. The child builds the file system, drops all privileges,
 //! and then starts the server as in any other container: with the configuration from the mounted socket, or with the
 //! program of the plan.
 

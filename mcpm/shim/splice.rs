@@ -1,4 +1,4 @@
-//! Two spliced connections: copies bytes in both directions until both have ended.
+//! Splices two connections: copies bytes in both directions until both directions have ended.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! The connection to mcpm: over the mounted socket, or over the socket of the relay process.
+//! Connects to mcpm, over the mounted socket or over the socket of the relay process.
 //!
 //! The relay's socket is not in the file system: the container's files may be read-only, and nobody outside the
 //! container's network namespace can connect to it.

@@ -10,5 +10,5 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Error::new(ErrorKind::Internal, "an operation was not completed").source(error))?
+    done.map_err(|error| Error::new(ErrorKind::Internal, "a background task did not finish").source(error))?
 }

@@ -75,7 +75,7 @@ impl Feature {
     /// Returns the error for `subject`, which needs the feature.
     pub(crate) fn missing(self, subject: &str) -> Error {
         Error::new(ErrorKind::Unsupported, format!("{subject} needs the Cargo feature `{self}`"))
-            .hint("build mcpm with the Cargo feature")
+            .hint("build mcpm with this Cargo feature")
     }
 }
 

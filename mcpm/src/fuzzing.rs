@@ -1,13 +1,13 @@
 //! Properties that parsers of untrusted input must have: they return without a panic, and input that they accept keeps
 //! its meaning when it is serialized and parsed again.
 //!
-//! A fuzzer can feed these functions, with `--cfg fuzzing`. Each test run tries the inputs in `fuzz/samples/`, which
+//! With `--cfg fuzzing`, a fuzzer can call these functions. Each test run tries the inputs in `fuzz/samples/`, which
 //! once made a parser fail, and random mutations of them.
 
 #![expect(
     clippy::panic,
     clippy::expect_used,
-    reason = "a broken promise is a panic, which a fuzzer looks for"
+    reason = "a property that does not hold causes a panic, which the fuzzer reports"
 )]
 
 use std::path::Path;

@@ -277,7 +277,7 @@ fn every_file_that_the_table_names_is_there() {
             let places = [root.join("src").join(file), root.join(file), root.join("..").join(file)];
             assert!(
                 places.iter().any(|place| place.exists()) || !file.contains('/'),
-                "`{file}` of `{value}` is not there"
+                "`{file}` of `{value}` does not exist"
             );
         }
     }

@@ -2,12 +2,12 @@
 //!
 //! Data that is held until somebody reads, answers or finishes it is charged to an account: a request body that is
 //! being read, lines queued for a server's pipe, unread messages on a stream. All accounts share one budget. An
-//! account may hold at most twice what is left of the budget (a dynamic threshold, as in shared-memory switches:
-//! Choudhury and Hahne, 1998), so that a single greedy client gets two thirds of it, several share what is left, and
-//! a client that needs little always finds room.
+//! account may hold at most twice the unused part of the budget (a dynamic threshold, as in shared-memory switches:
+//! Choudhury and Hahne, 1998). A single greedy client can therefore use at most two thirds of the budget, several
+//! greedy clients get equal shares, and there is always room for a client that needs little.
 //!
 //! Queues and streams may exceed the budget by a small reserve that is shared in the same way, so that a small
-//! message is never rejected because of others. Bodies may not.
+//! message is never rejected because of others. Bodies may not exceed the budget.
 
 use std::{
     collections::HashMap,
@@ -100,7 +100,7 @@ impl Account {
     }
 
     /// Reserves `bytes` if there is room for them.
-    #[must_use = "what is refused must not be kept"]
+    #[must_use = "if there is no room, the data must not be kept"]
     pub(crate) fn try_reserve(&self, bytes: usize) -> bool {
         // Two concurrent reservations may both pass: the threshold is approximate.
         let fits = self.has_room(bytes);
@@ -241,7 +241,7 @@ impl Reservation {
     }
 
     /// Adjusts the reservation to `bytes`; returns `false`, without a change, if there is no room.
-    #[must_use = "what is refused must not be kept"]
+    #[must_use = "if there is no room, the data must not be kept"]
     pub(crate) fn resize(&mut self, bytes: usize) -> bool {
         let more = counted(bytes).saturating_sub(self.reserved);
         let fits = more == 0 || self.account.try_reserve(more);

@@ -1,4 +1,4 @@
-//! Token buckets that limit work for each event, such as log lines, where peers can cause any number of events.
+//! Limits the work for events that peers can cause any number of times, such as log lines, with token buckets.
 
 use std::{
     collections::BTreeMap,

@@ -60,7 +60,7 @@ fn messages_name_settings_and_not_flags() {
     });
     assert!(named.is_empty(), "settings are named by their fields:\n{}", named.join("\n"));
     for exception in &EXCEPTIONS {
-        assert!(excepted.contains(&exception), "{exception:?} is no exception any more");
+        assert!(excepted.contains(&exception), "{exception:?} is not needed");
     }
 }
 

@@ -113,9 +113,9 @@ fn a_denied_connection_is_audited_with_its_call_and_its_fix_works() {
         assert_eq!((&refusal["inputs"]["host"], &refusal["server"]), (&json!(host), &json!(name)));
         reasons.push(explained["reason"].as_str().unwrap().to_owned());
         assert!(reasons.len() < 3, "it is still refused: {reasons:?}");
-        // "if the server is to reach it, add `HOST:PORT` to `network.outbound.allow_host` of a permission profile ..."
+        // "if the server should reach it, add `HOST:PORT` to `network.outbound.allow_host` in the file of a ..."
         let mut words = refusal["fix"].as_str().unwrap().split('`');
-        assert_eq!(words.next(), Some("if the server is to reach it, add "));
+        assert_eq!(words.next(), Some("if the server should reach it, add "));
         allowed.push(words.next().unwrap().to_owned());
         assert_eq!(words.nth(1), Some("network.outbound.allow_host"));
         home.run(&["rm", &name]).succeeded();

@@ -1,4 +1,4 @@
-//! Files and folders, opened so that no path leads out of a given folder.
+//! Opens, creates and changes files and folders; a path below an open folder never leads out of that folder.
 
 use alloc::vec::Vec;
 

@@ -63,10 +63,10 @@ impl Errno {
             22 => b"invalid argument",
             28 => b"no space left on device",
             30 => b"read-only file system",
-            38 => b"the kernel does not support it",
+            38 => b"not supported by the kernel",
             40 => b"too many levels of symbolic links",
             87 => b"too many users",
-            _ => b"the kernel refused it",
+            _ => b"rejected by the kernel",
         }
     }
 }

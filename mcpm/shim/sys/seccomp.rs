@@ -254,7 +254,7 @@ impl SeccompListener {
         let gone = matches!(error, Errno::NOT_FOUND | Errno::NO_PROCESS);
         if !gone && !self.complained.replace(true) {
             print_error(&[
-                b"a program protects its memory: it reaches hosts over the proxy only, and its direct connections fail",
+                b"a program denies access to its memory: it can reach hosts only through the proxy, not directly",
             ]);
         }
     }

@@ -67,7 +67,7 @@ struct HelperOutput {
     secret: String,
 }
 
-/// Returns the login that the helper `name` keeps for `server`, or `None` when it keeps none.
+/// Returns the login that the helper `name` stores for `server`, or `None` if there is none.
 pub(super) async fn get(name: &str, server: &str, folders: &HelperFolders) -> Result<Option<Credentials>> {
     let program = format!("docker-credential-{name}");
     let failed =
@@ -92,7 +92,7 @@ pub(super) async fn get(name: &str, server: &str, folders: &HelperFolders) -> Re
     };
     let (status, output) = match tokio::time::timeout(HELPER_TIMEOUT, talk).await {
         Err(_) => return Err(failed("did not respond within 30 seconds")),
-        Ok(Err(error)) => return Err(failed("cannot be read").source(error)),
+        Ok(Err(error)) => return Err(failed("wrote output that cannot be read").source(error)),
         Ok(Ok(None)) => return Err(failed("wrote too much output")),
         Ok(Ok(Some(answer))) => answer,
     };

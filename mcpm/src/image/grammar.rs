@@ -1,4 +1,4 @@
-//! The grammar of the parts of an image reference.
+//! Splits image references, and validates their parts.
 
 use std::net::Ipv6Addr;
 
@@ -44,9 +44,9 @@ pub(super) fn check_path(path: &str) -> Result<(), String> {
         return Err("a repository name is lower case".to_owned());
     }
     match path.split('/').find(|part| !is_path_component(part)) {
-        Some("") => Err("a part of its name is empty".to_owned()),
+        Some("") => Err("the repository name has an empty part".to_owned()),
         Some(part) => Err(format!(
-            "`{}` in its name must be letters and digits, joined by one `.`, one or two `_`, or `-`",
+            "`{}` in the repository name may have only letters and digits, joined by one `.`, one or two `_`, or `-`",
             one_line(part)
         )),
         None => Ok(()),

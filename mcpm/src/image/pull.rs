@@ -1,7 +1,7 @@
 //! Pulls images.
 //!
 //! A local image is used without a pull. An image whose tag moves (`latest`, or no tag) is pulled first; if the pull
-//! fails, the local image is used, with a notice.
+//! fails, the local image is used, with a warning.
 
 use std::io;
 

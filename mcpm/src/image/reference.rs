@@ -50,7 +50,9 @@ impl ImageReference {
             return Err(Error::new(ErrorKind::InvalidOption, "the image reference is empty"));
         }
         if text.contains("://") {
-            return Err(invalid("an image has no URL scheme").hint("leave out everything up to `://`"));
+            return Err(
+                invalid("an image reference has no URL scheme").hint("leave out everything up to `://`")
+            );
         }
         let (rest, digest) = match text.split_once('@') {
             Some((rest, digest)) => (rest, Some(digest)),
@@ -66,7 +68,7 @@ impl ImageReference {
         };
         if tag.is_some_and(|tag| !is_tag(tag)) {
             return Err(invalid(
-                "a tag has 1 to 128 letters, digits, `_`, `.` and `-`, and starts with none of `.-`",
+                "a tag has 1 to 128 letters, digits, `_`, `.` and `-`, and starts with neither `.` nor `-`",
             ));
         }
         if name.len() > MAX_NAME_LENGTH {
@@ -78,7 +80,7 @@ impl ImageReference {
         }
         check_path(path).map_err(|why| invalid(&why))?;
         if domain.is_none() && path.len() == 64 && path.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(invalid("64 hex digits are an image id").hint("use the image's name"));
+            return Err(invalid("64 hex digits are an image id, not a name").hint("use the image's name"));
         }
         let registry = match domain {
             None | Some("index.docker.io") => DEFAULT_REGISTRY,

@@ -1,4 +1,4 @@
-//! Limits of the connections of isolated containers.
+//! Limits the connections of isolated containers, and the log lines about failed connections.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},

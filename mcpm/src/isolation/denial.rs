@@ -173,14 +173,14 @@ impl EgressDenial {
         // file to add it to.
         let add = |entry: &str| {
             format!(
-                "if the server is to reach it, add `{entry}` to `network.outbound.allow_host` of a permission profile \
-                 in a file"
+                "if the server should reach it, add `{entry}` to `network.outbound.allow_host` in the file of a \
+                 permission profile"
             )
         };
         match self.rule {
             Rule::NoNetwork | Rule::HostNotAllowed | Rule::PortNotAllowed => add(&place),
             Rule::RuntimeGateway => {
-                "if the server is to reach this machine, set `allow_runtime_gateway` to `true`".to_owned()
+                "if the server should reach this machine, set `allow_runtime_gateway` to `true`".to_owned()
             }
             Rule::MetadataAddress => Rule::MetadataAddress.reason().fix().to_owned(),
             Rule::LoopbackAddress
@@ -216,7 +216,7 @@ impl fmt::Display for EgressDenial {
             None => write!(f, "a look-up of `{}` was denied by the rule `{}`", self.host, self.rule)?,
         }
         if let Some(address) = self.address.filter(|address| self.host != Host::Address(*address)) {
-            write!(f, " (it is {address})")?;
+            write!(f, " (its address is {address})")?;
         }
         write!(f, "; {}", self.fix)
     }

@@ -92,11 +92,11 @@ impl EgressPolicy {
         let found: Vec<IpAddr> = match host {
             Host::Address(address) => vec![*address],
             Host::Name(name) => {
-                let failed = |why: &str| EgressError::Failed(format!("`{host}` cannot be looked up: {why}"));
+                let failed = |why: &str| EgressError::Failed(format!("`{host}` cannot be resolved: {why}"));
                 let name = name.clone();
                 let lookup = move || (name.as_str(), port).to_socket_addrs();
                 let found = tokio::time::timeout(LOOKUP_TIMEOUT, self.lookups.run_limited(lookup)).await;
-                let found = found.map_err(|_| failed("no answer in time"))?;
+                let found = found.map_err(|_| failed("no response in time"))?;
                 found
                     .map_err(|error| failed(&error.to_string()))?
                     .map(|found| found.ip().to_canonical())

@@ -121,7 +121,7 @@ impl ProfileRecorder {
             let nothing = learnt.reached.is_empty() && self.0.base.outbound.is_nothing();
             return nothing.then(|| {
                 format!(
-                    "the server looked up no name and connected to nothing: `{path}` allows no connection"
+                    "the server looked up no host name and opened no connection, so `{path}` allows no connections"
                 )
             });
         }
@@ -340,7 +340,7 @@ mod tests {
         let path = folder.path().join("profile.json");
         let learner = ProfileRecorder::create(&path, Profile::default()).unwrap();
         let nothing = learner.finish().unwrap();
-        assert!(nothing.contains("looked up no name and connected to nothing"), "{nothing}");
+        assert!(nothing.contains("looked up no host name and opened no connection"), "{nothing}");
         learner.record(&looked_up("a.example"));
         learner.record(&looked_up("b.example"));
         let message = learner.finish().unwrap();

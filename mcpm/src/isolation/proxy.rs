@@ -1,4 +1,4 @@
-//! The HTTP proxy for isolated containers: CONNECT tunnels, and plain requests.
+//! Serves the HTTP proxy for isolated containers: CONNECT tunnels, and plain requests.
 
 use std::{
     convert::Infallible,

@@ -2,7 +2,7 @@
 //! share one stream to a process in the container (`mcpm/shim/relay.rs`).
 //!
 //! Data from the stream is as untrusted as data from a socket of the container. The bytes of each connection are copied
-//! to and from one end of a socket pair. The other modules get the other end, and treat it like a direct connection.
+//! to and from one end of a socket pair. Other modules use the second end like a direct connection.
 
 use std::{
     io,

@@ -1,4 +1,4 @@
-//! The folder that is mounted into an isolated container: the shim, and the socket that it connects to.
+//! Prepares the folder that is mounted into an isolated container, with the shim and the socket to mcpm.
 //!
 //! The folder is inside the workload's own folder, which other users of the machine cannot access; the container mounts
 //! it read-only, and all users in the container may connect to the socket.
@@ -72,8 +72,8 @@ fn make(folder: &Path, shim: &[u8]) -> io::Result<LocalListener> {
 /// Returns the error for a build, or a machine, that cannot isolate containers.
 pub(crate) fn unsupported(why: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("this workload cannot be isolated: {why}")).hint(
-        "use a build of mcpm that supports it, or remove the isolation and the network limits of the \
-            permission profile",
+        "use a build of mcpm that supports isolation, or remove the isolation and the network limits from \
+            the permission profile",
     )
 }
 

@@ -1,4 +1,4 @@
-//! Tests of those parts of the shim that need no system calls, with the configuration that mcpm sends.
+//! Tests of the parts of the shim that need no system calls, with the configuration that mcpm sends.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A file to which lines are appended, with rotation.
+//! Appends lines to a file, and rotates the file.
 //!
 //! Several processes may write to one file: each locks it while it writes, and only the process that has locked the
 //! file at the path rotates it.
@@ -83,7 +83,7 @@ impl RotatingFile {
     fn report_rotation_error(&mut self, error: &io::Error) {
         if !std::mem::replace(&mut self.rotation_failed, true) {
             let path = self.path.display();
-            tracing::error!(%error, %path, "cannot rotate a file; writing continues to it");
+            tracing::error!(%error, %path, "cannot rotate a file; lines are still appended to it");
         }
     }
 

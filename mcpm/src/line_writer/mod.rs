@@ -232,7 +232,7 @@ impl BackgroundLineWriter {
             self.queue.push(&line, Some(written));
             outcome.await.map_err(|_| gone())?
         };
-        let late = |_| WriteError("writing takes too long".to_owned());
+        let late = |_| WriteError("the line was not written in time".to_owned());
         tokio::time::timeout(WRITE_TIMEOUT, writing).await.map_err(late)?
     }
 

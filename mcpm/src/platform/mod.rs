@@ -1,7 +1,8 @@
 //! Functions that differ between operating systems, with the same interface on each.
 //!
-//! Unix is complete. On Windows, mcpm cannot use sockets that have a path. Network isolation, which needs such a socket
-//! between the container and mcpm, is therefore not available there, and engines are reached only over TCP. Files have no modes there: the files of the state folder are as private as the user's profile.
+//! On Unix, all functions are available. On Windows, mcpm cannot use Unix sockets. Network isolation, which needs such
+//! a socket between the container and mcpm, is therefore not available on Windows, and mcpm connects to engines only
+//! over TCP. Files have no modes on Windows: the files of the state folder are as private as the user's profile.
 
 #[cfg(unix)]
 mod unix;

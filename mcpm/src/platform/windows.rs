@@ -53,7 +53,7 @@ impl LocalStream {
     }
 
     pub(crate) async fn connect(_path: impl AsRef<Path>) -> io::Result<Self> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "there are no sockets with paths on Windows"))
+        Err(io::Error::new(io::ErrorKind::Unsupported, "mcpm does not support Unix sockets on Windows"))
     }
 
     pub(crate) fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
@@ -91,7 +91,7 @@ pub(crate) struct LocalListener(Infallible);
 
 impl LocalListener {
     pub(crate) fn bind(_path: impl AsRef<Path>) -> io::Result<Self> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "there are no sockets with paths on Windows"))
+        Err(io::Error::new(io::ErrorKind::Unsupported, "mcpm does not support Unix sockets on Windows"))
     }
 
     pub(crate) async fn accept(&self) -> io::Result<(LocalStream, ())> {
@@ -183,7 +183,7 @@ pub(crate) fn process_exists(pid: u32) -> bool {
 pub(crate) fn signal_process(pid: u32, signal: Signal) -> io::Result<bool> {
     match with_process(pid, |process| !signal.0 || process.kill()) {
         Some(true) => Ok(true),
-        Some(false) => Err(io::Error::other("the process cannot be ended")),
+        Some(false) => Err(io::Error::other("the process cannot be terminated")),
         None => Ok(false),
     }
 }

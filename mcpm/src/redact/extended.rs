@@ -1,4 +1,4 @@
-//! A redactor that also knows the tokens of one request.
+//! Extends a redactor with the tokens of one request.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Redaction of URLs in messages, plans, lists and logs.
+//! Redacts URLs in messages, plans, lists and logs.
 //!
 //! A query often contains a key, userinfo contains a password, and a fragment may contain a token. All code that
 //! outputs URLs uses these functions.

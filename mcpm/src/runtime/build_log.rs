@@ -83,8 +83,8 @@ impl BuildLog {
         }
         let error = match is_untrusted {
             true => error.hint(
-                "if this network replaces the certificates of servers, `ca_cert` must be a file with its certificate \
-                 authority",
+                "if a proxy in this network replaces the certificates of servers, set `ca_cert` to a file with the \
+                 certificate of its certificate authority",
             ),
             false => error,
         };

@@ -82,6 +82,6 @@ fn a_certificate_of_an_unknown_authority_is_answered_with_the_option_for_it() {
         let mut log = BuildLog::new(none.iter());
         push_all(&mut log, &["Step 1/1 : RUN [\"x\"]\n", line, "\n"]);
         let error = log.build_error("The command '/bin/sh x' returned a non-zero code: 1");
-        assert_eq!(error.to_string().contains("`ca_cert` must be a file"), has_hint, "{error}");
+        assert_eq!(error.to_string().contains("set `ca_cert` to a file"), has_hint, "{error}");
     }
 }

@@ -47,7 +47,7 @@ pub trait Runtime: Send + Sync + fmt::Debug {
     /// Returns the description of the engine, after checking that it still responds.
     async fn engine(&self) -> Result<EngineInfo>;
 
-    /// Returns the information about an image on this machine, or `None` if it is not here.
+    /// Returns the information about an image, or `None` if it is not on the machine of the engine.
     async fn image(&self, reference: &ImageReference) -> Result<Option<ImageInfo>>;
 
     /// Pulls an image, reporting to `progress`.
@@ -75,8 +75,8 @@ pub trait Runtime: Send + Sync + fmt::Debug {
     /// Lists images that have a label and no name, and that no other image is based on.
     async fn untagged_images(&self, label: &str) -> Result<Vec<UntaggedImage>>;
 
-    /// Removes an image, and its unnamed parents that no other image uses. An image in use stays. If the image is gone
-    /// already, that counts as success.
+    /// Removes an image, and its unnamed parents that no other image uses. An image in use is not removed. If the image
+    /// is gone already, that counts as success.
     async fn remove_image(&self, id: &str) -> Result<()>;
 
     /// Whether a network with that name exists.
@@ -88,8 +88,8 @@ pub trait Runtime: Send + Sync + fmt::Debug {
     /// Creates a container and returns its id. Nothing is left behind on failure.
     ///
     /// # Errors
-    /// `NameTaken` if any container with that name exists, `ImageUnavailable` if the image is not here,
-    /// `InvalidOption` if a mounted path does not exist.
+    /// `NameTaken` if any container with that name exists, `ImageUnavailable` if the engine does not
+    /// have the image, `InvalidOption` if a mounted path does not exist.
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId>;
 
     /// Attaches to the container's standard streams. Call it before [`start`](Self::start) to lose no output.

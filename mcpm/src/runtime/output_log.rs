@@ -1,7 +1,7 @@
 //! A log of the output of a server: frames in a file, bounded and rotated.
 //!
 //! A frame is the stream (one byte), the time (milliseconds since 1970, eight bytes), the length (four bytes), and that
-//! many bytes. The process that runs the server writes it; any process of the user may read it.
+//! many bytes. The process that runs the server writes the log; any process of the user may read it.
 
 use std::{
     collections::VecDeque,
@@ -102,7 +102,7 @@ impl LogWriter {
             if let Err(error) = self.write_frame(chunk.stream, bytes)
                 && !std::mem::replace(&mut self.failed, true)
             {
-                tracing::warn!(%error, path = %self.log.current().display(), "the log of a server cannot be written");
+                tracing::warn!(%error, path = %self.log.current().display(), "cannot write the log of a server");
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Downloads of blobs into files.
+//! Downloads blobs into files.
 //!
-//! A blob is streamed, and verified against its size and digest. A download that breaks off is resumed where it broke,
-//! a bounded number of times. Files are written and hashed on a blocking thread.
+//! A blob is streamed, and verified against its size and digest. An interrupted download is resumed where it stopped,
+//! a limited number of times. Files are written and hashed on a blocking thread.
 
 use std::{
     fmt,
@@ -74,9 +74,7 @@ impl ImageRepository {
         outcome?;
         match digest == blob.digest {
             true => Ok(()),
-            false => {
-                Err(self.failed(format!("its content for `{}` does not match that digest", blob.digest)))
-            }
+            false => Err(self.failed(format!("the content of `{}` does not match the digest", blob.digest))),
         }
     }
 
@@ -132,19 +130,22 @@ impl ImageRepository {
                 *at = 0;
                 steps.send(Step::Restart).await.map_err(gone)?;
                 if response.status() != StatusCode::OK {
-                    return Err(temporary(&format!("it answered {} to a range request", response.status())));
+                    return Err(temporary(&format!(
+                        "it responded with {} to a range request",
+                        response.status()
+                    )));
                 }
             }
             StatusCode::OK => {}
             status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
-                return Err(temporary(&format!("it answered {status}")));
+                return Err(temporary(&format!("it responded with {status}")));
             }
             StatusCode::NOT_FOUND => {
                 return Err(Break::Final(
                     self.failed(format!("it does not have the blob `{}`", blob.digest)),
                 ));
             }
-            status => return Err(Break::Final(self.failed(format!("it answered {status}")))),
+            status => return Err(Break::Final(self.failed(format!("it responded with {status}")))),
         }
         let mut body = response.into_body();
         loop {
@@ -155,7 +156,7 @@ impl ImageRepository {
             let Ok(chunk) = frame.into_data() else { continue };
             *at += chunk.len() as u64;
             if *at > blob.size {
-                let why = format!("the blob `{}` is larger than its manifest says", blob.digest);
+                let why = format!("the blob `{}` is larger than the manifest specifies", blob.digest);
                 return Err(Break::Final(self.failed(why)));
             }
             steps.send(Step::Append(chunk)).await.map_err(gone)?;

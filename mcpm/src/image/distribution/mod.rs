@@ -153,7 +153,7 @@ impl ImageRepository {
         match answer.status {
             StatusCode::OK => Ok(Some(answer.body)),
             status if status.is_client_error() => Ok(None),
-            status => Err(self.failed(format!("it answered {status}"))),
+            status => Err(self.failed(format!("it responded with {status}"))),
         }
     }
 
@@ -174,7 +174,7 @@ impl ImageRepository {
     }
 
     fn failed(&self, why: impl fmt::Display) -> Error {
-        Error::new(ErrorKind::ImageUnavailable, format!("the registry `{}` cannot be read", self.registry))
+        Error::new(ErrorKind::ImageUnavailable, format!("cannot read from the registry `{}`", self.registry))
             .source(why.to_string())
     }
 
@@ -185,7 +185,7 @@ impl ImageRepository {
     }
 
     fn unexpected(&self, status: StatusCode) -> Error {
-        let why = format!("it answered {status}");
+        let why = format!("it responded with {status}");
         match status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
             true => self.unreachable(why),
             false => self.failed(why),
@@ -213,7 +213,7 @@ impl ImageRepository {
         };
         match tokio::time::timeout(REQUEST_TIMEOUT, reading).await {
             Ok(answer) => answer,
-            Err(_) => Err(self.unreachable(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()))),
+            Err(_) => Err(self.unreachable(format!("no response within {} s", REQUEST_TIMEOUT.as_secs()))),
         }
     }
 
@@ -233,7 +233,7 @@ impl ImageRepository {
         }
         match response.status() {
             status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-                Err(self.denied(format!("it answered {status}")))
+                Err(self.denied(format!("it responded with {status}")))
             }
             _ => Ok(response),
         }

@@ -1,6 +1,7 @@
 //! Reads the files of an image archive, or of a folder with an OCI layout.
 //!
-//! Files of an archive are extracted to `file-0`, `file-1` and so on; their names in it are only keys, never paths.
+//! Files of an archive are extracted to `file-0`, `file-1` and so on; their names in the archive are only keys, never
+//! paths.
 
 use std::{
     collections::HashMap,

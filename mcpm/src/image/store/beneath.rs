@@ -1,4 +1,4 @@
-//! Files beneath a folder, reached by descriptors of their folders and never through links.
+//! Accesses files beneath a folder through descriptors of their parent folders, and never through links.
 //!
 //! Each component of a path is opened on its own without following links, so nothing that an archive has created can
 //! lead out of the folder. `..` never reaches this module (`entry_path.rs`).
@@ -77,7 +77,7 @@ pub(super) fn make_opaque(folder: BorrowedFd<'_>) -> io::Result<()> {
     fs::fsetxattr(folder, OPAQUE_ATTRIBUTE, OPAQUE, XattrFlags::empty()).map_err(|error| match error {
         Errno::OPNOTSUPP => io::Error::new(
             io::ErrorKind::Unsupported,
-            "the file system of the image store has no extended attributes",
+            "the file system of the image store does not support extended attributes",
         ),
         other => other.into(),
     })

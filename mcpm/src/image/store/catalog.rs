@@ -51,7 +51,7 @@ impl Catalog {
     pub(super) fn read(path: &Path) -> Result<Self> {
         let corrupt = |why: String| {
             Error::new(ErrorKind::CorruptState, format!("`{}` is damaged: {why}", path.display()))
-                .hint("remove the folder, and pull the images again")
+                .hint("remove the folder that contains this file, and pull the images again")
         };
         let bytes = match fs::read(path) {
             Ok(bytes) => bytes,
@@ -61,7 +61,9 @@ impl Catalog {
         let catalog: Self = serde_json::from_slice(&bytes).map_err(|error| corrupt(error.to_string()))?;
         match catalog.version {
             CATALOG_VERSION => Ok(catalog),
-            other => Err(corrupt(format!("its version is {other}, and this mcpm reads {CATALOG_VERSION}"))),
+            other => Err(corrupt(format!(
+                "its format version is {other}, but this mcpm reads version {CATALOG_VERSION}"
+            ))),
         }
     }
 
@@ -74,8 +76,9 @@ impl Catalog {
         let mut catalog = Self::read(path)?;
         let returned = change(&mut catalog)?;
         let text = serde_json::to_vec_pretty(&catalog);
-        let text =
-            text.map_err(|error| Error::new(ErrorKind::Internal, "cannot write the images").source(error))?;
+        let text = text.map_err(|error| {
+            Error::new(ErrorKind::Internal, "cannot serialize the list of images").source(error)
+        })?;
         file::replace(path, &text).map_err(|error| file_error("write", path, error))?;
         Ok(returned)
     }

@@ -26,7 +26,7 @@ use crate::{
 };
 
 impl ImageStore {
-    /// Adds an image with the layers of `base` and new layers. `new_layers` are folders in the form of overlayfs,
+    /// Adds an image with the layers of `base` and new layers. `new_layers` are folders in the format of overlayfs,
     /// lowest first, in a [draft](Self::draft) of this store; they are moved into the store. Since no archives of these
     /// layers exist, their ids are random, and the image cannot be pushed.
     ///
@@ -53,7 +53,7 @@ impl ImageStore {
                 let missing = || {
                     Error::new(
                         ErrorKind::NotFound,
-                        format!("the image `{}` is not in the store any more", base.id),
+                        format!("the image `{}` was removed from the image store", base.id),
                     )
                     .hint("pull it again")
                 };
@@ -76,8 +76,9 @@ impl ImageStore {
         }
         let created = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let text = serde_json::to_vec(&ConfigFile::new(&config, &diff_ids, created));
-        let text = text
-            .map_err(|error| Error::new(ErrorKind::Internal, "cannot write a configuration").source(error))?;
+        let text = text.map_err(|error| {
+            Error::new(ErrorKind::Internal, "cannot serialize the configuration of an image").source(error)
+        })?;
         let record = ImageRecord {
             id: Digest::sha256(&text),
             digests: Vec::new(),
@@ -135,7 +136,7 @@ impl ArchiveFile {
         let path = folder.join(random_token()?);
         let options = File::options().read(true).write(true).create_new(true).to_owned();
         let file = options.open(&path).and_then(|file| fs::remove_file(&path).map(|()| file));
-        Ok(Self { file: file.map_err(|error| file_error("make", &path, error))?, budget })
+        Ok(Self { file: file.map_err(|error| file_error("create", &path, error))?, budget })
     }
 
     /// Creates an archive of at most this many bytes.

@@ -1,4 +1,4 @@
-//! The files with the configurations of images: what their containers run, and which layers they consist of.
+//! Parses and creates image configurations, which specify the program of the containers and the layers of the image.
 
 use std::collections::BTreeMap;
 

@@ -137,7 +137,7 @@ impl<R: Read> Read for MeasuredReader<R> {
         let count = self.input.read(into)?;
         self.count += count as u64;
         if self.count > self.limit {
-            return Err(invalid("it is larger than an image may be when it is unpacked"));
+            return Err(invalid("its uncompressed size exceeds the limit for images"));
         }
         self.hash.update(&into[..count]);
         Ok(count)

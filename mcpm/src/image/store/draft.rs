@@ -32,7 +32,7 @@ impl Draft {
     /// Creates a folder in `drafts`, while `lock` keeps the garbage collector out.
     pub(super) fn create(drafts: &Path, lock: FileLock) -> Result<Self> {
         let folder = drafts.join(random_token()?);
-        file::create_folders(&folder).map_err(|error| file_error("make", &folder, error))?;
+        file::create_folders(&folder).map_err(|error| file_error("create", &folder, error))?;
         Ok(Self { folder, _lock: lock })
     }
 
@@ -70,5 +70,5 @@ pub(super) fn remove_abandoned(drafts: &Path, at_most: usize) {
 }
 
 fn warn_of(folder: &Path, error: &io::Error) {
-    tracing::warn!(%error, folder = %folder.display(), "a draft cannot be removed");
+    tracing::warn!(%error, folder = %folder.display(), "cannot remove a temporary folder of the image store");
 }

@@ -1,4 +1,4 @@
-//! Properties of the documents of an image, which registries and archives send.
+//! Properties that the parsers of manifests, indexes and image configurations must have, for fuzzing and tests.
 
 use super::{
     config::ConfigFile,

@@ -1,9 +1,10 @@
 //! Removes images, and the layers and blobs that no image needs any more.
 //!
-//! The callback `in_use` tells what must stay: it is called with the id of an image, with each of its names and with
-//! its names by digest. It runs while the store is locked against new images and against new containers: a runtime
+//! The callback `in_use` decides what is not removed: it is called with the id of an image, with each of its names and
+//! with its names by digest. It runs while the store is locked against new images and against new containers: a runtime
 //! holds the shared lock of the store from its last look-up of an image until the container is recorded, and `in_use`
-//! reads these records. An image that was removed before that look-up is not found, and the container is not created.
+//! reads the records of containers. An image that was removed before that look-up is not found, and the container is
+//! not created.
 
 use std::{collections::BTreeSet, fs};
 
@@ -52,7 +53,7 @@ impl ImageStore {
                     ErrorKind::NameTaken,
                     format!("the image `{name}` is in use by a workload"),
                 )
-                .hint("remove the workload first; `mcpm list` shows all"));
+                .hint("remove the workload first; `mcpm list` shows all workloads"));
             }
             image.references.retain(|other| !references.contains(other));
             if is_last {
@@ -128,7 +129,7 @@ fn resolve(catalog: &Catalog, name: &str) -> Result<(Digest, Option<ImageReferen
             (Some(image), None) => return Ok((image.id.clone(), None)),
             (Some(_), Some(_)) => {
                 let message = format!("several images have ids that begin with `{name}`");
-                return Err(Error::new(ErrorKind::InvalidOption, message).hint("write more digits"));
+                return Err(Error::new(ErrorKind::InvalidOption, message).hint("enter more digits of the id"));
             }
             _ => {}
         }

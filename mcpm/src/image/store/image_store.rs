@@ -1,4 +1,4 @@
-//! The store: its folders, and the images in it.
+//! Opens an image store, and finds, lists, tags and adds the images in it.
 
 use std::{
     path::{Path, PathBuf},
@@ -43,7 +43,7 @@ impl ImageStore {
     pub fn open(folder: &Path) -> Result<Self> {
         let store = Self { folder: folder.to_owned(), layers: Layers::new(folder.join("layers")) };
         for folder in [store.folder.join("layers"), store.blobs(), store.drafts()] {
-            file::create_folders(&folder).map_err(|error| file_error("make", &folder, error))?;
+            file::create_folders(&folder).map_err(|error| file_error("create", &folder, error))?;
         }
         Ok(store)
     }
@@ -90,7 +90,7 @@ impl ImageStore {
             let message = format!(
                 "`{reference}` contains a digest, but an image can be tagged only with a name and a tag"
             );
-            return Err(Error::new(ErrorKind::InvalidOption, message).hint("use a name and a tag"));
+            return Err(Error::new(ErrorKind::InvalidOption, message).hint("leave out `@` and the digest"));
         }
         Catalog::change(&self.catalog_path(), |catalog| {
             let found = catalog.get(id).ok_or_else(|| no_such_image(id))?;

@@ -1,9 +1,9 @@
-//! The unpacked layers of a store.
+//! Manages the unpacked layers of a store.
 //!
 //! A layer is stored under its chain id, a digest over its own content and that of all layers below it. The layers
 //! below matter because a folder that the layer's archive does not mention gets its owner and mode from them. A layer
-//! is unpacked elsewhere, and its folder is renamed to its final name when it is complete. The record of the layer is a
-//! file beside that folder, which is written before the rename.
+//! is unpacked into a temporary folder, which is renamed to its final name when the layer is complete. The record of
+//! the layer is a file beside that folder, and is written before the rename.
 
 use std::{
     fs, io,
@@ -120,7 +120,7 @@ impl Layers {
         let (chain_id, below) = chain.split_last().ok_or_else(no_chain)?;
         let lower: Vec<PathBuf> = below.iter().map(|id| self.path(id)).collect();
         let folder = draft.join(chain_id.hex());
-        fs::create_dir(&folder).map_err(|error| file_error("make", &folder, error))?;
+        fs::create_dir(&folder).map_err(|error| file_error("create", &folder, error))?;
         let ownership = Ownership::of_process();
         let unpacked = unpack::unpack(archive, &folder, &lower, ownership, budget, stop.clone())
             .map_err(|error| unpack_error(diff_id, error))
@@ -128,7 +128,7 @@ impl Layers {
                 true => Ok(layer),
                 false => {
                     let message =
-                        format!("a layer does not match its digest in the configuration, `{diff_id}`");
+                        format!("a layer does not match its digest `{diff_id}` in the image configuration");
                     Err(Error::new(ErrorKind::ImageUnavailable, message).with("found", layer.diff_id))
                 }
             })
@@ -140,7 +140,7 @@ impl Layers {
         unpacked
     }
 
-    /// Adds a folder in the form of overlayfs as a layer, by moving it.
+    /// Adds a folder in the format of overlayfs as a layer, by moving it.
     ///
     /// # Errors
     /// `Io` when it cannot be moved, for example because it is on another file system.
@@ -160,7 +160,7 @@ impl Layers {
             skipped: layer.skipped,
         };
         let text = serde_json::to_vec(&record).map_err(|error| {
-            Error::new(ErrorKind::Internal, "cannot encode the record of an image layer").source(error)
+            Error::new(ErrorKind::Internal, "cannot serialize the record of an image layer").source(error)
         })?;
         let target = self.path(chain_id);
         let described = target.with_extension("json");
@@ -228,10 +228,10 @@ fn no_chain() -> Error {
 fn unpack_error(diff_id: &Digest, error: io::Error) -> Error {
     let (kind, hint) = match error.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput => {
-            (ErrorKind::ImageUnavailable, "the image is damaged or malicious; ask its publisher")
+            (ErrorKind::ImageUnavailable, "the image is damaged or malicious; report that to its publisher")
         }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            (ErrorKind::Io, "make room, for example with `mcpm image prune`")
+            (ErrorKind::Io, "free disk space, for example with `mcpm image prune`")
         }
         _ => return Error::new(ErrorKind::Io, format!("cannot unpack the layer `{diff_id}`")).source(error),
     };

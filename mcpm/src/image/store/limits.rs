@@ -1,6 +1,6 @@
-//! Limits for images: publishers choose their content, and nobody has checked it before.
+//! Limits the resources that an image can use, because its content is untrusted.
 //!
-//! All of them are enforced while data is streamed, so they also hold for content whose size is not known in advance.
+//! All limits are enforced while data is streamed, so they also hold for content whose size is not known in advance.
 
 use std::io;
 
@@ -55,7 +55,7 @@ impl Budget {
 
     /// Takes bytes.
     pub(super) fn take_bytes(&mut self, count: u64) -> io::Result<()> {
-        let why = "the image is larger than 32 GiB when it is unpacked";
+        let why = "the unpacked image is larger than 32 GiB";
         self.bytes = self.bytes.checked_sub(count).ok_or_else(|| invalid(why))?;
         Ok(())
     }

@@ -61,8 +61,9 @@ impl ImageStore {
     pub fn load(&self, path: &Path) -> Result<Vec<StoredImage>> {
         if path.is_dir() {
             if !is_layout(path) {
-                let message = format!("`{}` is not a folder with an OCI layout", path.display());
-                return Err(Error::new(ErrorKind::ImageUnavailable, message).hint("it has no `index.json`"));
+                let message = format!("the folder `{}` has no OCI layout", path.display());
+                return Err(Error::new(ErrorKind::ImageUnavailable, message)
+                    .hint("use a folder that contains `index.json`"));
             }
             return self.load_from(&ImageArchive::Folder(path.to_owned()), &self.draft()?);
         }
@@ -93,7 +94,9 @@ impl ImageStore {
         let config = ConfigFile::parse(&image.config)?;
         let diff_ids = config.diff_ids()?;
         if diff_ids.len() != image.layers.len() {
-            return Err(damaged("its manifest and its configuration name different numbers of layers"));
+            return Err(damaged(
+                "the manifest and the configuration of an image list different numbers of layers",
+            ));
         }
         let chain = chain_ids(&diff_ids);
         let mut budget = self.remaining_budget(&chain)?;
@@ -197,7 +200,7 @@ fn some(
 ) -> Result<Vec<FoundImage>> {
     match found.is_empty() {
         false => Ok(found),
-        true if others.is_empty() => Err(damaged("it has no image")),
+        true if others.is_empty() => Err(damaged("it contains no image")),
         true => Err(machine.unsuitable(others)),
     }
 }

@@ -97,7 +97,9 @@ impl Document {
                 Manifest::new(&config, &layers).map(Self::Manifest)
             }
             (None, None, None) => Err(unusable("its manifest has no layers")),
-            _ => Err(unusable(format!("its manifest does not have the form of `{}`", shown(&media_type)))),
+            _ => {
+                Err(unusable(format!("its manifest does not have the form of type `{}`", shown(&media_type))))
+            }
         }
     }
 }
@@ -142,7 +144,7 @@ impl Manifest {
             let kind = layer.media_type.as_str();
             if kind.contains("foreign") || kind.contains("nondistributable") {
                 return Err(unusable(
-                    "it has a foreign layer, which is not in its registry, as in images for Windows",
+                    "it has a foreign layer, which its registry does not contain, as in images for Windows",
                 ));
             }
             if !LAYER_MEDIA_TYPES.contains(&kind) {

@@ -4,15 +4,16 @@
 //! FOLDER/images.json           the images: ids, digests, names and layers; replaced atomically
 //! FOLDER/images.lock           held while that file is changed
 //! FOLDER/blobs/sha256/HEX      configurations, manifests and indexes
-//! FOLDER/layers/CHAIN          a complete layer in the form of overlayfs
+//! FOLDER/layers/CHAIN          a complete layer in the format of overlayfs
 //! FOLDER/layers/CHAIN.json     its digests and its size
-//! FOLDER/drafts/RANDOM/        what is being downloaded, unpacked or built
-//! FOLDER/lock                  shared by those who add, held alone by those who remove
+//! FOLDER/drafts/RANDOM/        content that is being downloaded, unpacked or built
+//! FOLDER/lock                  shared lock to add images, exclusive lock to remove images
 //! ```
 //!
-//! In a layer, a character device with the number 0 hides a file of the layers below, and the attribute
-//! `user.overlay.opaque` a folder; overlayfs mounts it with the option `userxattr`. Archives of layers are untrusted
-//! (`unpack.rs`), and the resources that an image may use are limited (`limits.rs`).
+//! In a layer, a character device with the number 0 hides a file of the layers below, and a folder with the attribute
+//! `user.overlay.opaque` hides the content of the same folder in the layers below; overlayfs mounts layers with the
+//! option `userxattr`. Archives of layers are untrusted (`unpack.rs`), and the resources that an image may use are
+//! limited (`limits.rs`).
 
 mod archive;
 #[cfg(test)]

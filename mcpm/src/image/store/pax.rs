@@ -1,4 +1,4 @@
-//! Extended headers of tar archives in the PAX format, with the keys of GNU tar and of Joerg Schilling's star.
+//! Parses extended headers of tar archives in the PAX format, with the keys of GNU tar and of Joerg Schilling's star.
 
 use std::io;
 

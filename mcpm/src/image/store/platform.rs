@@ -1,4 +1,4 @@
-//! The platform of this machine, and the choice of the image for it in a multi-platform index.
+//! Detects the platform of this machine, and decides which images of a multi-platform index it can run.
 
 use std::{env::consts::ARCH, fmt};
 

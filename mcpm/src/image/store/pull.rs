@@ -180,7 +180,7 @@ impl ImageStore {
                     let download = async move {
                         let path = draft.path().join(format!("blob-{}", layer.index));
                         let file =
-                            File::create_new(&path).map_err(|error| file_error("make", &path, error))?;
+                            File::create_new(&path).map_err(|error| file_error("create", &path, error))?;
                         repository.download(&layer.blob, file, &|count| report(number, count)).await?;
                         Ok((layer.index, path))
                     };
@@ -225,8 +225,8 @@ impl RemoteImage {
         let mut name = match reference.digest() {
             Some(digest) => Digest::parse(digest)
                 .ok_or_else(|| {
-                    let message = format!("`{digest}` is a digest of a kind that is not supported");
-                    Error::new(ErrorKind::ImageUnavailable, message).hint("use its `sha256:` digest")
+                    let message = format!("the algorithm of the digest `{digest}` is not supported");
+                    Error::new(ErrorKind::ImageUnavailable, message).hint("use the image's `sha256:` digest")
                 })?
                 .to_string(),
             None => reference.tag().unwrap_or("latest").to_owned(),
@@ -268,7 +268,7 @@ impl RemoteImage {
         let diff_ids = config.diff_ids()?;
         if diff_ids.len() != manifest.layers.len() {
             let why = format!(
-                "the image cannot be used: its manifest has {} layers, and its configuration {}",
+                "the image cannot be used: its manifest has {} layers, but its configuration has {}",
                 manifest.layers.len(),
                 diff_ids.len()
             );
@@ -283,9 +283,9 @@ impl RemoteImage {
 fn missing(reference: &ImageReference, name: &str) -> Error {
     let message = format!("image `{reference}` does not exist in its registry");
     Error::new(ErrorKind::ImageUnavailable, message)
-        .source(io::Error::new(io::ErrorKind::NotFound, "it answered 404 Not Found"))
+        .source(io::Error::new(io::ErrorKind::NotFound, "it responded with 404 Not Found"))
         .with("registry", reference.registry())
-        .with("looked for", name)
+        .with("tag or digest", name)
         .hint("check its name and tag")
 }
 

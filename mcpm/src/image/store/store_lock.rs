@@ -20,5 +20,5 @@ pub(super) fn exclusive(path: &Path) -> Result<FileLock> {
 fn in_use(path: &Path) -> Error {
     Error::new(ErrorKind::NameTaken, "the image store is in use: images are being pulled or removed")
         .with("path", path.display())
-        .hint("try again when that has ended")
+        .hint("try again when that operation has finished")
 }

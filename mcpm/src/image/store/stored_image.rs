@@ -18,7 +18,7 @@ pub struct StoredImage {
     pub references: Vec<ImageReference>,
     /// The configuration of its containers.
     pub config: ImageConfig,
-    /// The folders of its layers in the form of overlayfs (mount option `userxattr`), lowest first.
+    /// The folders of its layers in the format of overlayfs (mount option `userxattr`), lowest first.
     pub layers: Vec<PathBuf>,
     /// The size of the files in its layers, in bytes. Images share layers.
     pub size: u64,

@@ -1,4 +1,4 @@
-//! Unpacks a layer into a folder in the form of overlayfs.
+//! Unpacks a layer into a folder in the format of overlayfs.
 //!
 //! Archives are hostile. An entry is created only beneath the folder, by the descriptor of its parent, and never
 //! through a link of an earlier entry. Devices and named pipes are skipped and counted. Removed files become whiteouts,

@@ -50,9 +50,9 @@ struct Timestamp {
 /// Returns a bundle of version 0.1, which has an inclusion promise instead of a proof.
 pub(super) fn to_bundle(payload: &[u8], annotations: &BTreeMap<String, String>) -> Result<Bundle, String> {
     let given = |name: &str| annotations.get(name).map(String::as_str).filter(|text| !text.trim().is_empty());
-    let signature = given(SIGNATURE_ANNOTATION).ok_or("a signature is empty")?;
-    let certificate =
-        given(CERTIFICATE_ANNOTATION).ok_or("a signature was made by a key, without a certificate")?;
+    let signature = given(SIGNATURE_ANNOTATION).ok_or("a signature is missing")?;
+    let certificate = given(CERTIFICATE_ANNOTATION)
+        .ok_or("a signature was made with a key pair, so it has no certificate")?;
     let mut certificates = Vec::new();
     for pem in split_pem(certificate).chain(given(CHAIN_ANNOTATION).into_iter().flat_map(split_pem)) {
         let der = DerCertificate::from_pem(&pem).map_err(|error| reason(&error))?;

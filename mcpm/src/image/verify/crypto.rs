@@ -1,7 +1,7 @@
-//! The crypto provider of `sigstore-verify`, on ring, which TLS uses already.
+//! Implements the crypto provider of `sigstore-verify` with ring, which TLS uses already.
 //!
-//! The provider is installed once per process. One that the embedding program has installed is kept; the provider of
-//! rustls is not affected.
+//! The provider is installed once per process, unless the embedding program has installed another one. The crypto
+//! provider of rustls is not affected.
 //!
 //! ring hashes the message itself, and cannot verify a digest. So the message is kept in a thread-local variable while
 //! it is verified.
@@ -42,7 +42,7 @@ impl HashContext for RingHash {
 /// Installs the provider, unless there is one.
 pub(super) fn install_crypto_provider() {
     if try_default_provider().is_none() && install_default_provider(&Ring).is_err() {
-        tracing::debug!("another provider was installed for signatures meanwhile");
+        tracing::debug!("another crypto provider for signatures was installed at the same time");
     }
 }
 

@@ -1,7 +1,7 @@
-//! Keyless signatures, whose certificates contain the identity of the signer.
+//! Verifies keyless signatures, whose certificates contain the identity of the signer.
 //!
 //! `sigstore-verify` verifies the certificate, its log entry, the time of the signature and the entry in the
-//! transparency log against a trusted root. Logs that the root does not list are not required.
+//! transparency log against a trusted root. If the root lists no logs of a kind, no entry in such a log is required.
 
 use std::{fmt, fs, path::Path};
 
@@ -53,7 +53,7 @@ impl TrustedRoot {
 
     fn embedded(text: &str) -> Result<Self> {
         Self::parse(text).map_err(|why| {
-            Error::new(ErrorKind::Internal, "the embedded root of Sigstore cannot be read").source(why)
+            Error::new(ErrorKind::Internal, "cannot parse the built-in trusted root of Sigstore").source(why)
         })
     }
 
@@ -103,7 +103,7 @@ impl Identity {
                     "the registry entry names the Sigstore instance `{url}`, whose trusted root is unknown"
                 );
                 return Err(Error::new(ErrorKind::Registry, message)
-                    .hint("set `sigstore_trusted_root` to its trusted root"));
+                    .hint("set `sigstore_trusted_root` to a file with the trusted root of that instance"));
             }
         };
         let predicate = provenance.predicate();
@@ -163,7 +163,7 @@ impl fmt::Display for Identity {
         match (&self.name, &self.provenance) {
             (Some(name), _) => write!(f, "`{name}`, as attested by `{}`", self.issuer),
             (None, Some(provenance)) => write!(f, "{provenance}, as attested by `{}`", self.issuer),
-            (None, None) => write!(f, "anybody, as attested by `{}`", self.issuer),
+            (None, None) => write!(f, "any identity, as attested by `{}`", self.issuer),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Signatures by a key pair.
+//! Verifies signatures that were made with a key pair.
 //!
 //! Such a signature has neither a certificate nor a time, and no entry in a transparency log is required.
 
@@ -57,7 +57,7 @@ impl PublicKey {
             KeyAlgorithm::EcdsaP384 => vec![SigningScheme::EcdsaP384Sha384, SigningScheme::EcdsaP384Sha256],
             KeyAlgorithm::Ed25519 => vec![SigningScheme::Ed25519],
             KeyAlgorithm::Rsa => vec![SigningScheme::RsaPkcs1Sha256],
-            other => return Err(format!("keys of the kind {other:?} are not supported")),
+            other => return Err(format!("the key type {other:?} is not supported")),
         };
         Ok(Self { key, schemes })
     }
@@ -67,7 +67,8 @@ impl PublicKey {
         match signature {
             Signature::SimpleSigning { payload, annotations } => {
                 let signature = annotations.get(SIGNATURE_ANNOTATION).map(|text| STANDARD.decode(text));
-                let signature = signature.and_then(std::result::Result::ok).ok_or("a signature is empty")?;
+                let signature = signature.and_then(std::result::Result::ok);
+                let signature = signature.ok_or("a signature is missing, or is not valid Base64")?;
                 self.verify_signature(payload, &SignatureBytes::new(signature))?;
                 statement::check_simple(payload, image)?;
             }

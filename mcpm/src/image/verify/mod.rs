@@ -101,7 +101,7 @@ fn unverified(
         Error::new(ErrorKind::ImageUnverified, format!("image `{image}` has no signature"))
     } else {
         let shown = reasons.iter().take(MAX_REASONS).cloned().collect::<Vec<_>>().join("; ");
-        let message = format!("image `{image}` has no valid signature of the expected signer");
+        let message = format!("image `{image}` has no valid signature by the expected signer");
         Error::new(ErrorKind::ImageUnverified, message).source(shown)
     };
     let places = format!("the tag `sha256-{}.sig`, and the referrers of the image", digest.hex());

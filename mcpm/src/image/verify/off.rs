@@ -1,7 +1,6 @@
 //! Stub for builds without the Cargo feature `verify`: image signatures cannot be verified.
 //!
-//! Whether a signer is expected is still known, so that an image that needs verification is not run unverified without
-//! a message.
+//! The signer in a registry entry is still recognized, so that its image is never run unverified without a message.
 
 use std::{convert::Infallible, fmt, path::Path};
 

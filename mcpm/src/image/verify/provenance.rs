@@ -1,4 +1,4 @@
-//! The provenance in a registry entry, in ToolHive's layout.
+//! Parses the provenance in a registry entry, in ToolHive's format, and compares it with a certificate.
 
 use std::fmt;
 

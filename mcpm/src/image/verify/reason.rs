@@ -1,4 +1,4 @@
-//! Reasons why a signature is not valid.
+//! Formats the reason why a signature is not valid.
 
 use std::fmt;
 

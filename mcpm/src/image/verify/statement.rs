@@ -1,4 +1,4 @@
-//! Signed statements, which name an image by its digest.
+//! Checks signed statements, which name an image by its digest.
 
 use serde::Deserialize;
 use serde_json::Value;

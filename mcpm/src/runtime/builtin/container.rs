@@ -126,10 +126,10 @@ impl Containers {
     /// # Errors
     /// `NameTaken` if another process holds it for too long.
     pub(super) fn lock(&self, id: &ContainerId) -> Result<FileLock> {
-        create_folders(&self.0).map_err(|error| file_error("make", &self.0, error))?;
+        create_folders(&self.0).map_err(|error| file_error("create", &self.0, error))?;
         FileLock::exclusive(&self.lock_path(&id.0), LOCK_TIMEOUT)?.ok_or_else(|| {
             let message = format!("the container `{id}` is being started or removed by another process");
-            Error::new(ErrorKind::NameTaken, message).hint("try again when that has ended")
+            Error::new(ErrorKind::NameTaken, message).hint("try again when that process has finished")
         })
     }
 
@@ -161,7 +161,7 @@ impl Containers {
         let folder = ContainerFolder(self.0.join(&spec.name));
         // A process that is killed while it creates a container leaves a folder without a record.
         self.discard(&spec.name)?;
-        create_folder(&folder.0).map_err(|error| file_error("make", &folder.0, error))?;
+        create_folder(&folder.0).map_err(|error| file_error("create", &folder.0, error))?;
         folder.write_json(RECORD_FILE, record)?;
         Ok(folder)
     }
@@ -258,7 +258,7 @@ impl ContainerFolder {
     /// Creates a folder in it, unless it exists.
     pub(super) fn subfolder(&self, name: &str) -> Result<PathBuf> {
         let path = self.file(name);
-        create_folders(&path).map_err(|error| file_error("make", &path, error))?;
+        create_folders(&path).map_err(|error| file_error("create", &path, error))?;
         Ok(path)
     }
 
@@ -347,7 +347,7 @@ impl ContainerFolder {
     fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<()> {
         let path = self.file(name);
         let text = serde_json::to_vec(value).map_err(|error| {
-            Error::new(ErrorKind::Internal, "a container cannot be recorded").source(error)
+            Error::new(ErrorKind::Internal, "cannot serialize the record of a container").source(error)
         })?;
         replace(&path, &text).map_err(|error| file_error("write", &path, error))
     }

@@ -2,7 +2,7 @@
 //!
 //! Each container and each build gets a group below `mcpm`, in the version of control groups that the machine has,
 //! where [`Hierarchy`] allows this user to create one. Ordinary users cannot create groups below those that were not
-//! delegated to them, and nobody can where the groups are mounted read-only, as in most containers. Without a group,
+//! delegated to them, and no user can where the groups are mounted read-only, as in most containers. Without a group,
 //! memory and processor time are not limited, and `RLIMIT_NPROC`, which the kernel counts for each user in each
 //! sandbox, limits the processes. The kernel exempts root of the machine from `RLIMIT_NPROC`, so containers and builds
 //! that would run as root of the machine without a group are rejected.
@@ -125,7 +125,7 @@ impl ControlGroups {
         };
         if limits.are_required {
             return rejected(no_groups(
-                "the built-in runtime cannot limit memory or processor time as this user",
+                "the built-in runtime cannot limit memory or processor time: this user cannot create control groups",
             ));
         }
         if is_exempt {
@@ -230,14 +230,14 @@ fn create_in(hierarchy: &Hierarchy, name: &str, limits: &GroupLimits) -> Result<
     let folders = hierarchy.folders(&path_of(name));
     if let Hierarchy::Unified(root) = hierarchy {
         let parent = root.join(PARENT);
-        fs::create_dir_all(&parent).map_err(|error| file_error("make", &parent, error))?;
+        fs::create_dir_all(&parent).map_err(|error| file_error("create", &parent, error))?;
         enable_controllers(root)?;
         enable_controllers(&parent)?;
     }
     for folder in &folders {
         // A group left by a killed process would still have its old limits and counts.
         let _ = fs::remove_dir(folder);
-        fs::create_dir_all(folder).map_err(|error| file_error("make", folder, error))?;
+        fs::create_dir_all(folder).map_err(|error| file_error("create", folder, error))?;
     }
     let quota = limits.nano_cpus.map(|nanos| nanos.saturating_mul(CPU_PERIOD) / NANOS_PER_CPU);
     match &folders[..] {

@@ -131,7 +131,7 @@ fn is_busy(error: &io::Error) -> bool {
 
 /// Moves all processes of a group into another one, which is created.
 fn move_processes(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to).map_err(|error| file_error("make", to, error))?;
+    fs::create_dir_all(to).map_err(|error| file_error("create", to, error))?;
     let (from, to) = (from.join("cgroup.procs"), to.join("cgroup.procs"));
     let processes = fs::read_to_string(&from).map_err(|error| file_error("read", &from, error))?;
     for process in processes.lines() {

@@ -1,9 +1,9 @@
-//! A base image that consists of the system folders of this machine, for packages, where no base image is available.
+//! Provides the base image of packages whose own base image cannot be pulled: the system folders of this machine.
 //!
 //! Its layer has empty folders, links, and copies of a few files of `/etc`; `/usr` and the folders beside it are
-//! mounted read-only. A container sees the programs and libraries that are installed on this machine, and nothing of
-//! the users' files. The id depends on the installed interpreters, so packages are installed again after an update of
-//! an interpreter.
+//! mounted read-only. A container sees the programs and libraries that are installed on this machine, and none of
+//! the users' files. The id of the image depends on the installed interpreters, so packages are installed again after
+//! an update of an interpreter.
 
 use std::{
     fs, io,
@@ -122,7 +122,7 @@ pub(super) fn ensure(images: &ImageStore, system: &SystemState) -> Result<Stored
     }
     let draft = images.draft()?;
     let layer = draft.path().join("layer");
-    fill(&layer).map_err(|error| file_error("make", &layer, error))?;
+    fill(&layer).map_err(|error| file_error("create", &layer, error))?;
     let mut env = vec![format!("PATH={PATH}")];
     // Makes tools with certificates of their own trust the authorities that this machine trusts.
     if let Some(bundle) = SYSTEM_CA_BUNDLES.iter().find(|bundle| Path::new(bundle).exists()) {

@@ -3,7 +3,7 @@
 //! A container is a [`sandbox`] on the layers of an image: namespaces of its own, without capabilities, as the user
 //! that runs mcpm. `container` records it on disk, `plan` makes its sandbox from the record and the image, `processes`
 //! starts and stops it, `streams` carries its output. `build` builds the images of packages, and `host_image` is a base
-//! image that consists of the system folders of this machine. Containers end with the process that has started them.
+//! image that consists of the system folders of this machine. A container ends when the process that started it ends.
 
 use std::{
     net::IpAddr,
@@ -290,7 +290,7 @@ impl Runtime for Builtin {
         let Some((folder, plan)) = planned else { return Ok(()) };
         match self.processes.start(&folder, &plan).await {
             Err(error) if sandbox::is_overlay_failure(&error) => {
-                tracing::warn!(%error, container = %id, "overlays cannot be mounted here, so the image is copied");
+                tracing::warn!(%error, container = %id, "overlays cannot be mounted, so the image is copied");
                 let name = id.clone();
                 let plan = self.blocking(move |runtime| runtime.plan_with_copy(&name)).await?;
                 self.processes.start(&folder, &plan).await

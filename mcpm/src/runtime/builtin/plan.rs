@@ -1,4 +1,4 @@
-//! The sandbox of a container: its root from the layers of the image, its mounts, its user and its program.
+//! Creates the plan of a container's sandbox: its root from the layers of the image, its mounts, user and program.
 
 use std::{
     collections::BTreeMap,
@@ -167,8 +167,9 @@ fn writable_mounts(spec: &ContainerSpec) -> Vec<String> {
 pub(super) fn ids(user: &ImageUser) -> Result<IdMap> {
     let (own_user, own_group) = (rustix::process::geteuid(), rustix::process::getegid());
     if own_user.is_root() {
-        return IdMap::identity()
-            .map_err(|error| Error::new(ErrorKind::Io, "the user ids cannot be read").source(error));
+        return IdMap::identity().map_err(|error| {
+            Error::new(ErrorKind::Io, "cannot read the id maps of this process").source(error)
+        });
     }
     let (own_user, own_group) = (own_user.as_raw(), own_group.as_raw());
     let map = IdMap::single(user.user, own_user, user.group, own_group);

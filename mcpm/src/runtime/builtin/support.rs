@@ -1,4 +1,4 @@
-//! Whether this machine allows containers without an engine.
+//! Checks whether this machine allows containers without an engine.
 
 use std::fs;
 
@@ -10,18 +10,18 @@ const FORBIDDING: [(&str, &str, &str); 3] = [
     (
         "kernel/unprivileged_userns_clone",
         "0",
-        "an administrator can allow them with `sysctl kernel.unprivileged_userns_clone=1`",
+        "an administrator can allow user namespaces with `sysctl kernel.unprivileged_userns_clone=1`",
     ),
     (
         "user/max_user_namespaces",
         "0",
-        "an administrator can allow them with `sysctl user.max_user_namespaces=15000`",
+        "an administrator can allow user namespaces with `sysctl user.max_user_namespaces=15000`",
     ),
     (
         "kernel/apparmor_restrict_unprivileged_userns",
         "1",
-        "an administrator can allow them with `sysctl kernel.apparmor_restrict_unprivileged_userns=0`, or with an AppArmor \
-         profile for this program",
+        "an administrator can allow user namespaces with `sysctl kernel.apparmor_restrict_unprivileged_userns=0`, or \
+         with an AppArmor profile for this program",
     ),
 ];
 

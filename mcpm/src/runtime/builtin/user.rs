@@ -1,4 +1,4 @@
-//! The user that an image's program runs as.
+//! Resolves the user and the group that an image's program runs as.
 
 use std::{fs, path::PathBuf};
 

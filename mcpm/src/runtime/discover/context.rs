@@ -54,7 +54,7 @@ pub(super) fn current(settings: &EngineSettings) -> Result<Option<DockerContext>
         None => {
             let path = dir.join("config.json");
             let Some(config) = read_json::<DockerConfigFile>(&path)? else { return Ok(None) };
-            (config.current_context, format!("docker context use {}", path.display()))
+            (config.current_context, format!("currentContext in {}", path.display()))
         }
     };
     if name.is_empty() || name == DEFAULT_CONTEXT {
@@ -62,7 +62,7 @@ pub(super) fn current(settings: &EngineSettings) -> Result<Option<DockerContext>
     }
     let unusable = |why: &str| {
         Error::new(ErrorKind::EngineUnavailable, format!("cannot use the Docker context `{name}`: {why}"))
-            .hint("see `docker context ls`, and choose one with `docker context use`")
+            .hint("list the contexts with `docker context ls`, and choose one with `docker context use`")
     };
     let Some((folder, meta)) = find(dir, &name)? else { return Err(unusable("it does not exist")) };
     let address = meta.endpoints.get("docker").map(|endpoint| endpoint.host.clone()).unwrap_or_default();
@@ -74,7 +74,7 @@ pub(super) fn current(settings: &EngineSettings) -> Result<Option<DockerContext>
             ErrorKind::Unsupported,
             format!("cannot reach the Docker context `{name}`: TLS is not supported yet"),
         )
-        .hint("choose another with `docker context use`"));
+        .hint("choose another context with `docker context use`"));
     }
     Ok(Some(DockerContext { set_by, address }))
 }

@@ -122,7 +122,7 @@ async fn an_engine_that_was_set_is_never_replaced() {
     machine.settings.docker_host = None;
     machine.context("work", &machine.address("missing"), true);
     let text = machine.search(None, &["known"]).await.unwrap_err().to_string();
-    assert!(text.contains("docker context use") && text.contains("no socket"), "{text}");
+    assert!(text.contains("currentContext in ") && text.contains("no socket"), "{text}");
 
     machine.settings.docker_context = Some("nowhere".to_owned());
     let text = machine.search(None, &["known"]).await.unwrap_err().to_string();
@@ -175,7 +175,7 @@ async fn every_place_is_named_with_its_reason_on_one_line() {
         ("missing", "no socket there"),
         ("old", "it supports API versions up to 1.40 only"),
         ("dead", "connection refused"),
-        ("silent", "no answer in time"),
+        ("silent", "no response in time"),
     ] {
         assert!(text.contains(&format!("`{}`: {why}", machine.address(name))), "{why} is missing in {text}");
     }

@@ -1,4 +1,4 @@
-//! Finds no container engine, in a build without the Cargo feature `docker`.
+//! Stub for builds without the Cargo feature `docker`: finds no container engine.
 
 use std::sync::Arc;
 

@@ -61,7 +61,9 @@ impl Docker {
         }
         log.push("\n", &observe);
         let id = id.or(built.into_inner().unwrap_or_else(PoisonError::into_inner));
-        id.ok_or_else(|| Error::new(ErrorKind::Engine, "the engine built an image and did not say which one"))
+        id.ok_or_else(|| {
+            Error::new(ErrorKind::Engine, "the engine built an image, but did not return its id")
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What an engine reports about itself, and the capabilities that follow from it.
+//! Derives the capabilities of an engine from what it reports about itself.
 
 use serde::Deserialize;
 

@@ -38,15 +38,17 @@ impl Docker {
                 #[cfg(unix)]
                 Some(path) => bollard::Docker::connect_with_unix(path, seconds, API_DEFAULT_VERSION),
                 #[cfg(windows)]
-                Some(_) => return Err(unavailable("there are no sockets with paths on Windows".to_owned())),
-                None => return Err(unavailable("its path is not UTF-8".to_owned())),
+                Some(_) => {
+                    return Err(unavailable("mcpm does not support Unix sockets on Windows".to_owned()));
+                }
+                None => return Err(unavailable("the path of its socket is not UTF-8".to_owned())),
             },
             EngineEndpoint::Tcp(authority) => {
                 bollard::Docker::connect_with_http(authority, seconds, API_DEFAULT_VERSION)
             }
         };
         let failed = |error| api_error(&error, operation());
-        let late = |_| unavailable("no answer in time".to_owned());
+        let late = |_| unavailable("no response in time".to_owned());
         let api = api.map_err(failed)?;
         tokio::time::timeout(PING_TIMEOUT, api.ping()).await.map_err(late)?.map_err(failed)?;
         // Podman runs programs to find its versions, which takes time on a busy machine.

@@ -1,7 +1,7 @@
 //! Inspects, creates, starts, stops and removes containers.
 //!
-//! Each operation checks the labels of the container first and then uses the full id from that response, so that
-//! neither a name nor a prefix of an id ever affects a container of somebody else.
+//! Each operation checks the labels of the container first and then uses the full id from that response, so that no
+//! operation affects a container that mcpm did not create, even if it has the same name or a similar id.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -107,7 +107,7 @@ impl Docker {
             Some(Err(ApiError::DockerContainerWaitError { code, .. })) => code,
             Some(Err(error)) => return Err(waiting_failed(&error, operation())),
             None => {
-                return Err(EngineFailure::ConnectionLost("it ended without an answer".to_owned())
+                return Err(EngineFailure::ConnectionLost("it was closed before the response".to_owned())
                     .into_error(operation()));
             }
         };

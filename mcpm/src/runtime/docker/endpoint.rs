@@ -1,4 +1,4 @@
-//! The address of an engine's API.
+//! Parses the address of an engine's API.
 
 use std::{fmt, path::PathBuf};
 

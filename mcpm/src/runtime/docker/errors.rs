@@ -114,7 +114,7 @@ impl fmt::Display for EngineFailure {
             Self::NoSocket => f.write_str("no socket there"),
             Self::PermissionDenied => f.write_str("permission denied"),
             Self::ConnectionRefused => f.write_str("connection refused"),
-            Self::TimedOut => f.write_str("no answer in time"),
+            Self::TimedOut => f.write_str("no response in time"),
             Self::ConnectionLost(why) => write!(f, "connection lost ({why})"),
             Self::InvalidResponse(why) => write!(f, "the engine's response is invalid ({why})"),
         }

@@ -189,7 +189,7 @@ fn pull_error(reference: &ImageReference, why: &str, login_problem: Option<&Erro
     {
         ("does not exist", "check the name and the tag for typos".to_owned())
     } else if says(&["x509", "certificate", "tls:", "http response to https"]) {
-        ("cannot be fetched safely", format!("let the engine trust the certificate of `{registry}`"))
+        ("cannot be pulled over TLS", format!("let the engine trust the certificate of `{registry}`"))
     } else if says(&[
         "no such host",
         "dial tcp",

@@ -2,8 +2,8 @@
 //!
 //! `endpoint` is the address of an engine, `connect` connects to it, `capabilities` is what it supports. `create_body`
 //! creates the request for a new container, `container` starts, inspects and removes containers, `streams` attaches to
-//! them and reads their logs, `exec` runs further programs in them. `image` finds and pulls images, `build` builds them,
-//! `raw_get` and `inspect` fetch and parse descriptions of containers, `errors` translates errors.
+//! them and reads their logs, `exec` runs further programs in them. `image` finds and pulls images, `build` builds
+//! them, `raw_get` and `inspect` fetch and parse descriptions of containers, `errors` classifies failed requests.
 
 use std::{net::IpAddr, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Requests to the engine without the client library.
+//! Sends GET requests to the engine without the client library.
 //!
 //! The client library knows the container states of one version of Docker and fails on all other states. Podman has
 //! states of its own (`stopped`, `initialized`), so descriptions of containers are fetched here and parsed in

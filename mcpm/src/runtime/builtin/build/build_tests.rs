@@ -1,4 +1,4 @@
-//! Builds with real processes, on the system folders of this machine.
+//! Tests of builds with real processes, based on the system folders of this machine.
 
 use std::{
     collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, path::PathBuf, process::Command,

@@ -37,7 +37,7 @@ impl BuildContext {
                 return Ok(text);
             }
         }
-        Err(invalid("the context has no `Dockerfile`"))
+        Err(invalid("the build context contains no `Dockerfile`"))
     }
 
     /// Copies files and the content of folders into a folder of a layer.
@@ -62,7 +62,7 @@ impl BuildContext {
                 }
             }
             if !found {
-                return Err(invalid(&format!("the context has no `{source}`")));
+                return Err(invalid(&format!("the build context contains no `{source}`")));
             }
         }
         let archive = copied.into_inner().map_err(broken)?;
@@ -99,7 +99,7 @@ fn copy_bounded(
             // A link could lead out of the layer.
             let found = path.symlink_metadata().map_err(|error| cannot_copy(source).source(error))?;
             if found.is_symlink() {
-                return Err(cannot_copy(source).source("it is below a symbolic link"));
+                return Err(cannot_copy(source).source("its path contains a symbolic link"));
             }
         }
         let place = place(target, source, Path::new(""), false)?;
@@ -143,7 +143,7 @@ fn relative(path: &str) -> Result<PathBuf> {
 fn cannot_copy(source: &str) -> Error {
     Error::new(
         ErrorKind::ImageUnavailable,
-        format!("cannot copy `{source}` of an earlier stage of the build"),
+        format!("cannot copy `{source}` from an earlier stage of the build"),
     )
 }
 

@@ -44,7 +44,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<(Instruction, &str)>> {
                     "the built-in runtime does not support the Dockerfile line `{}`",
                     line.escape_debug()
                 );
-                Error::new(ErrorKind::Unsupported, message).hint("use a container engine for it")
+                Error::new(ErrorKind::Unsupported, message).hint("use a container engine")
             };
             parse_line(line).map(|instruction| (instruction, line)).ok_or_else(unknown)
         })

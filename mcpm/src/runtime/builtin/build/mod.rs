@@ -1,8 +1,8 @@
 //! Builds the images of packages: runs the Dockerfiles that mcpm writes, without an engine.
 //!
 //! Each `FROM` begins a stage with a layer of its own. Its programs run in a [sandbox](super::sandbox) on the layers
-//! below, with the rights that programs have in the builds of engines, and connect to hosts through the same proxy as
-//! isolated containers.
+//! below, with the same privileges as in the builds of engines, and connect to hosts through the same proxy as isolated
+//! containers.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -149,7 +149,7 @@ impl Build<'_> {
             }
             Instruction::Copy { stage: Some(from), sources, target } => {
                 let from = earlier.iter().find(|stage| stage.name.as_ref() == Some(from));
-                let from = from.ok_or_else(|| invalid("`COPY` names a stage that it does not have"))?;
+                let from = from.ok_or_else(|| invalid("`COPY` names an unknown stage"))?;
                 let (from, layers) = (from.split_layers()?.own, stage.split_layers()?);
                 let (sources, target) = (sources.clone(), target.clone());
                 let draft = self.folder.0.path().to_owned();
@@ -238,13 +238,13 @@ impl BuildFolder {
         let path = self.path(&format!("layer-{number}"));
         create_folders(&path)
             .and_then(|()| crate::platform::set_mode(&path, 0o755))
-            .map_err(|error| file_error("make", &path, error))?;
+            .map_err(|error| file_error("create", &path, error))?;
         Ok(path)
     }
 
     fn subfolder(&self, name: &str) -> Result<PathBuf> {
         let path = self.path(name);
-        create_folders(&path).map_err(|error| file_error("make", &path, error))?;
+        create_folders(&path).map_err(|error| file_error("create", &path, error))?;
         Ok(path)
     }
 }

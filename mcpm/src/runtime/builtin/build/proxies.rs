@@ -1,4 +1,4 @@
-//! Connections of builds through the proxies that are configured for them.
+//! Opens connections of builds through the HTTP proxies that are configured for them.
 
 use std::{collections::BTreeMap, io, net::IpAddr, sync::Arc, time::Duration};
 
@@ -35,10 +35,10 @@ impl UpstreamProxies {
                 Some((scheme, _)) if !scheme.eq_ignore_ascii_case("http") => {
                     let scheme = scheme.escape_debug();
                     let message = format!(
-                        "the proxy in `{name}` cannot be used by builds without an engine: `{scheme}`"
+                        "builds without an engine cannot use the proxy in `{name}`: its scheme is `{scheme}`"
                     );
                     Err(Error::new(ErrorKind::Unsupported, message)
-                        .hint("set it to an `http://` proxy, or use a container engine"))
+                        .hint("set the variable to an `http://` proxy, or use a container engine"))
                 }
                 _ => Ok(value.clone()),
             }

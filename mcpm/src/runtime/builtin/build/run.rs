@@ -98,7 +98,7 @@ pub(super) async fn run(
     };
     let mut process = match spawn(plan(false).await?).await {
         Err(error) if sandbox::is_overlay_failure(&error) => {
-            tracing::warn!(%error, "overlays cannot be mounted here, so the layers of the image are copied");
+            tracing::warn!(%error, "overlays cannot be mounted on this machine, so the layers of the image are copied");
             spawn(plan(true).await?).await?
         }
         spawned => spawned?,

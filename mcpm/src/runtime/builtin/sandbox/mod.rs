@@ -7,7 +7,7 @@
 //!
 //! The server runs with the user id that the plan gives, in a user namespace in which nobody has privileges, under a
 //! filter of system calls ([`syscall_filter`]), and, if the kernel supports it, under Landlock. The content of the root
-//! folder is not trusted; the plan, with the files and folders that it mounts, is.
+//! folder is untrusted. The plan, and the files and folders that it mounts, are trusted.
 
 mod encode;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The shim as a program of this machine.
+//! Provides the shim as a program that this machine can run.
 //!
 //! The shim is run from a sealed file in memory, so that neither the server nor another process can change it, and
 //! nothing has to be installed or removed. Where the kernel is configured not to run programs from memory

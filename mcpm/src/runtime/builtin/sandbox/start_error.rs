@@ -109,7 +109,8 @@ impl FailedStep {
     /// Returns what the user can do about it.
     fn next_step(&self, sysctl: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         let is = |name: &str, value: &str| sysctl(name).is_some_and(|found| found.trim() == value);
-        let allow = |setting: &str| Some(format!("to allow it, run `sysctl -w {setting}` as root"));
+        let allow =
+            |setting: &str| Some(format!("to allow user namespaces, run `sysctl -w {setting}` as root"));
         let is_denied = matches!(self.errno, Errno::PERM | Errno::ACCESS);
         match (self.step, self.errno) {
             (Step::CreateNamespaces, Errno::NOSPC | Errno::USERS) if is("user.max_user_namespaces", "0") => {

@@ -1,9 +1,9 @@
-//! The filters of system calls for servers.
+//! Builds the filters of system calls for servers.
 //!
-//! A system call that is on no list fails as on a kernel without that call, so that programs fall back to other calls. A
-//! call that attacks on kernels or on other programs use fails with a permission error, and a socket of a family or
-//! protocol that servers do not need fails as unsupported. Programs of another architecture than mcpm's are killed,
-//! since their calls have other numbers.
+//! A system call that is on no list fails as on a kernel without that call, so that programs fall back to other calls.
+//! Calls that are useful for attacks on the kernel or on other programs fail with a permission error. Sockets of a
+//! family or protocol that servers do not need fail as unsupported. Programs of another architecture than mcpm's are
+//! killed, since their calls have other numbers.
 
 use std::{collections::BTreeMap, sync::OnceLock};
 

@@ -1,4 +1,4 @@
-//! The system calls of servers: those that Docker's default profile allows to programs without capabilities.
+//! The system calls that servers may use: Docker's default profile allows them to programs without capabilities.
 //!
 //! Calls that only exist on other architectures are left out. Numbers are given for calls that `libc` does not name
 //! on all of its targets; since Linux 5.1, new calls have the same number everywhere.
