@@ -1,4 +1,4 @@
-//! `mcpm client`: enters workloads into the configurations of MCP clients.
+//! `mcpm client`: adds workloads to the configurations of MCP clients.
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -46,7 +46,7 @@ pub(crate) fn command() -> Command {
             client_import::command(),
             Command::new("list")
                 .visible_alias("ls")
-                .about("List the entries that mcpm has written")
+                .about("List the entries that mcpm has written to client configurations")
                 .defer(|command| command.arg(optional_client()).arg(output::arg(&[TEXT, JSON]))),
             Command::new("status")
                 .about("Show the clients, their configuration files and the workloads in them")
@@ -65,7 +65,7 @@ pub(crate) fn project_arg() -> Arg {
         .long(PROJECT)
         .value_name("FOLDER")
         .value_hint(ValueHint::DirPath)
-        .help("Folder of a project whose client configuration is changed, instead of the user's")
+        .help("Use the client configuration in this project folder, instead of the user's")
 }
 
 /// The arguments for a client, and for workloads in its configuration.
@@ -93,7 +93,7 @@ fn selection(command: Command) -> Command {
         .group(ArgGroup::new("which").args([NAME, GROUP]).required(true))
 }
 
-const CLIENT_HELP: &str = "Name of the client, such as `claude-code`; `mcpm client status` shows all";
+const CLIENT_HELP: &str = "Name of the client, such as `claude-code`; `mcpm client status` lists the clients";
 
 fn optional_client() -> Arg {
     Arg::new(CLIENT).value_name("CLIENT").help("Only this client").add(completion::clients())
@@ -135,7 +135,7 @@ pub(crate) async fn enter(
     Ok(written)
 }
 
-/// Shows on a terminal how to enter a new workload into a client; scripts do not get this hint.
+/// Shows on a terminal how to add a new workload to a client; scripts do not get this hint.
 pub(crate) fn suggest(workloads: &Workloads, name: &str) {
     if !io::stdout().is_terminal() || !io::stderr().is_terminal() {
         return;

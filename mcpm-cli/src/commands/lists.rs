@@ -75,7 +75,7 @@ fn show<const N: usize>(
     row: impl Fn(&JsonObject) -> [String; N],
 ) -> Result<ExitCode> {
     if all.is_empty() {
-        output::hint("the server has none; `mcpm inspect` shows what it offers");
+        output::hint("the list is empty; `mcpm inspect` shows what the server offers");
     }
     match output::format(matches) {
         JSON => output::json(&all)?,

@@ -59,7 +59,9 @@ pub(crate) fn command() -> Command {
                     .action(ArgAction::SetTrue)
                     .requires(FOLLOW)
                     .conflicts_with_all([TAIL, SINCE])
-                    .help("Show the messages that a stdio server sends from now on; mcpm does not keep them"),
+                    .help(
+                        "Show the messages that a stdio server sends from now on; mcpm does not store them",
+                    ),
             )
             .arg(
                 Arg::new(PROXY)

@@ -76,7 +76,7 @@ fn provider() -> Command {
                 .help("For `encrypted`: save the password in the keyring after it is entered"),
         )
         .arg(Arg::new(COMMAND).value_name("PROGRAM").last(true).num_args(1..).requires(PROVIDER).help(
-            "For `command`: the program that prints a secret; `{name}` is replaced by the secret's name",
+            "For `command`: the program that prints a secret, and its arguments; `{name}` stands for the secret's name",
         ))
         .arg(output::arg(&[TEXT, JSON]))
 }

@@ -1,4 +1,4 @@
-//! The arguments of commands that are clients of an MCP server: a workload or a URL, and how to connect to it.
+//! Defines the arguments of commands that connect to an MCP server: a workload or a URL, and how to connect.
 
 use std::{cell::RefCell, sync::Arc, time::Duration};
 
