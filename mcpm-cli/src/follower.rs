@@ -1,11 +1,11 @@
-//! Commands that print until they are stopped, such as `mcpm logs --follow`. They end at a signal, and when nobody reads
+//! Ends commands that print until they are stopped, such as `mcpm logs --follow`, at a signal or when nobody can read
 //! their output any more: after `mcpm events -f | head -1`, no process is left.
 
 use mcpm::Result;
 
 use crate::{output, signals::StopSignals};
 
-/// What ends the command, and its output.
+/// The stop signals and the standard output of a command.
 pub(crate) struct Follower {
     stop: StopSignals,
     stdout: Stdout,
