@@ -155,7 +155,7 @@ options! {
         image_verification: Option<ImageVerification> = "warn" [
             feature: Some(Feature::Verify), supported_values: &["warn", "disabled"],
         ];
-        /// PEM file with the public key that must have signed the image
+        /// PEM file with the public key of the required signer of the image
         image_verification_key: Option<PathBuf> [
             feature: Some(Feature::Verify),
             addition: true,
@@ -166,7 +166,7 @@ options! {
             feature: Some(Feature::Verify),
             placeholder: Some("IDENTITY"), computed_default: Some("from the registry entry"), addition: true,
         ];
-        /// Required OIDC issuer of the certificate identity
+        /// Required OIDC issuer in the signer's certificate
         certificate_oidc_issuer: Option<String> [
             feature: Some(Feature::Verify),
             kind: ValueKind::Url, computed_default: Some("from the registry entry"), addition: true,
@@ -194,7 +194,7 @@ options! {
     section "Workload and container" for (run) {
         /// Base image for packages (`uvx://`, `npx://`, `go://`)
         runtime_image: Option<String> [placeholder: Some("IMAGE")];
-        /// Extra distribution package to install in the builder and runtime stages of the image
+        /// Additional Linux package to install in the builder and runtime stages of the image
         runtime_add_package: Vec<String> [placeholder: Some("PACKAGE")];
         /// Path prefix prepended to SSE endpoint URLs
         endpoint_prefix: Option<String> [placeholder: Some("PREFIX")];
@@ -379,8 +379,8 @@ options! {
         token_exchange_client_id: Option<String> [placeholder: Some("ID")];
         /// Client secret for token exchange
         ///
-        /// Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not for
-        /// production: other users of the machine may see it in the process list.
+        /// This option and `--token-exchange-client-secret-file` take precedence over the environment variable. Not
+        /// for production: other users of the machine may see the secret in the process list.
         token_exchange_client_secret: Option<Secret> [
             env: Some("MCPM_TOKEN_EXCHANGE_CLIENT_SECRET"), conflicts_with: &["token_exchange_client_secret_file"],
         ];
@@ -402,8 +402,8 @@ options! {
     section "Telemetry" for (run, proxy as addition) needs Telemetry {
         /// OTLP endpoint URL
         ///
-        /// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
-        /// `https`.
+        /// With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the scheme is
+        /// missing, it is `https`.
         otel_endpoint: Option<String> [kind: ValueKind::Url];
         /// Use HTTP instead of HTTPS for the OTLP endpoint
         otel_insecure: Option<bool> = "false";
