@@ -93,7 +93,7 @@ mod unix {
         /// Waits until some bytes can be written, or the output is closed.
         pub(super) async fn writable(&self) {
             let Some(stdout) = &self.0 else { return };
-            // Not by the readiness that the executor remembers, which `closed` clears.
+            // Does not use the readiness that the executor remembers, because `closed` clears it.
             while !has(stdout, PollFlags::OUT | PollFlags::ERR | PollFlags::HUP) {
                 let Ok(mut ready) = stdout.writable().await else { return };
                 ready.clear_ready();

@@ -128,7 +128,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     })
 }
 
-/// A part of a log, which need not end with a line.
+/// A part of a log, which may end in the middle of a line.
 struct Chunk {
     bytes: Bytes,
     time: Option<SystemTime>,
@@ -163,7 +163,8 @@ struct TextPrinter {
     timestamps: bool,
     /// Whether the last line is not complete.
     in_line: bool,
-    /// On a terminal: text of a server must not control it. One for standard output, and one for everything else.
+    /// Escapes the server's text on a terminal: one for standard output, and one for everything else. `None` if the
+    /// output is not a terminal.
     escaped: Option<[EscapedText; 2]>,
 }
 
