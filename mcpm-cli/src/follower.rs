@@ -103,14 +103,14 @@ mod unix {
 
     #[expect(
         deprecated,
-        reason = "its replacement is unsafe for the sake of types that, unlike this, can swap their fd"
+        reason = "the replacement is unsafe because some types can swap their fd, but this type cannot"
     )]
     fn watch() -> io::Result<AsyncFd<OwnedFd>> {
         let stdout = io::stdout().as_fd().try_clone_to_owned()?;
         AsyncFd::with_interest(stdout, Interest::WRITABLE | Interest::ERROR)
     }
 
-    /// Whether standard output is in one of these states now. The states that the executor remembers may be outdated,
+    /// Returns whether standard output is in one of these states now. The states that the executor remembers may be outdated,
     /// because the output is written without it.
     fn has(stdout: &AsyncFd<OwnedFd>, states: PollFlags) -> bool {
         let mut polled = [PollFd::new(stdout, states)];

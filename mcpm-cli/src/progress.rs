@@ -81,7 +81,7 @@ impl Progress {
             }
             WorkloadEvent::Starting { .. } if shows_bars() => {
                 self.clear();
-                let wait = spinner("waiting for the server to answer", Some(self.start_timeout));
+                let wait = spinner("waiting for the server to respond", Some(self.start_timeout));
                 // The server may be started again.
                 if self.wait.set(wait).is_err()
                     && let Some(wait) = self.wait.get()
@@ -101,7 +101,7 @@ impl Progress {
         }
     }
 
-    /// Shows events while `work` runs. If there are none, shows after a second what the command does.
+    /// Shows events while `work` runs. If no event arrives within a second, shows what the command does.
     pub(crate) async fn during<T>(
         &self,
         what: &str,

@@ -48,7 +48,7 @@ struct SupervisorInput {
     spec: WorkloadSpec,
     /// Secret values by name, which the spec does not contain.
     secrets: BTreeMap<String, String>,
-    /// Secret options: the name of each, and its value in text form.
+    /// The names of secret options, with their values in text form.
     options: Vec<(String, String)>,
     /// The password of the secret store, for a remote server whose renewed login is stored there.
     store_password: Option<String>,
@@ -136,7 +136,7 @@ pub(crate) async fn spawn(
     if let Some(mut input) = child.stdin.take() {
         input.write_all(&order).await.map_err(failed)?;
     }
-    let lost = || Error::new(ErrorKind::Internal, "the supervisor ended without a message");
+    let lost = || Error::new(ErrorKind::Internal, "the supervisor exited before it reported a result");
     let mut reports = BufReader::new(child.stdout.take().ok_or_else(lost)?).lines();
     let outcome = async {
         while let Some(line) = reports.next_line().await.map_err(failed)? {

@@ -113,7 +113,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
 }
 
-/// Returns the clients, whose entries for commands start this program.
+/// Gives access to the configurations of clients. Entries with a command start this program.
 pub(crate) fn clients(workloads: &Workloads) -> Clients {
     workloads.clients().program(program())
 }
@@ -254,8 +254,8 @@ pub(crate) fn project(matches: &ArgMatches) -> Option<&Path> {
     matches.get_one::<String>(PROJECT).map(Path::new)
 }
 
-/// Returns the path of this program: the path in `PATH` if it leads to this program, because that path stays the same
-/// after an update.
+/// Returns the path of this program. A path in `PATH` that leads to this program is preferred, because that path stays
+/// the same after an update.
 fn program() -> PathBuf {
     let Ok(own) = std::env::current_exe() else { return PathBuf::from("mcpm") };
     let real = own.canonicalize().unwrap_or_else(|_| own.clone());

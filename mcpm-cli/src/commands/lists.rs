@@ -20,7 +20,7 @@ const MAX_DESCRIPTION_CHARS: usize = 60;
 
 /// Shows on a terminal that the command waits for the server.
 async fn waiting<T>(answer: impl Future<Output = T>) -> T {
-    progress::waiting("waiting for the server to answer", None, answer).await
+    progress::waiting("waiting for the server to respond", None, answer).await
 }
 
 pub(crate) fn tools_command() -> Command {

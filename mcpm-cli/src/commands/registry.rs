@@ -36,7 +36,7 @@ pub(crate) fn command() -> Command {
                 Arg::new(NAME)
                     .value_name("NAME")
                     .required(true)
-                    .help("Name of the server, or its last part")
+                    .help("Name of the server, or the part after its last `/`")
                     .add(completion::servers()),
             ),
         ])

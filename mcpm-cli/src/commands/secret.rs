@@ -169,7 +169,9 @@ fn show(matches: &ArgMatches, provider: Provider, environment: &Environment) -> 
 /// Reads the value from standard input, without a line feed at its end, or from the terminal.
 fn value(name: &str) -> Result<Secret> {
     if io::stdin().is_terminal() {
-        let none = || Error::new(ErrorKind::InvalidOption, "there is no terminal to prompt on");
+        let none = || {
+            Error::new(ErrorKind::InvalidOption, "cannot prompt for the value; write it to standard input")
+        };
         return terminal::prompt_hidden(&format!("Value of {name}"))?.ok_or_else(none);
     }
     let mut text = Zeroizing::new(String::new());

@@ -1,4 +1,4 @@
-//! Rules for all rows of the table, and operations on option sets.
+//! Tests rules for all rows of the option table, and operations on option sets.
 
 use std::collections::HashSet;
 

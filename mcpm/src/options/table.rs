@@ -425,7 +425,7 @@ options! {
         otel_sampling_rate: Option<f64> = "0.1" [range: Some((0.0, 1.0))];
         /// Serve Prometheus metrics at `/metrics` on the port of the proxy
         ///
-        /// If incoming authentication is configured, `/metrics` requires a token, as all other paths do.
+        /// If incoming authentication is configured, requests to `/metrics` also require a token.
         otel_enable_prometheus_metrics_path: Option<bool> = "false";
         /// Emit legacy attribute names alongside the new semantic-convention names
         otel_use_legacy_attributes: Option<bool> = "true";

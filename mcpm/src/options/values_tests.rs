@@ -1,4 +1,4 @@
-//! The text forms: which are accepted, which are rejected, and that printing restores the input.
+//! Tests which text forms are accepted and rejected, and that printing a parsed value restores its text.
 
 use std::{net::Ipv6Addr, path::Path, time::Duration};
 
