@@ -1,8 +1,8 @@
 //! Configures glibc's allocator to return memory to the system after clients and servers made a proxy allocate it.
 //!
-//! By default, glibc retains more and more freed memory. It maps and unmaps large buffers separately, but the size from
-//! which it does so rises to up to 32 MiB with the sizes of freed buffers. Free pages below a used one are not returned
-//! either. See `docs/decisions/0038-allocator.md`.
+//! By default, glibc retains more and more freed memory. It maps large buffers separately, and unmaps them when they
+//! are freed, but each freed buffer can raise the size from which a buffer counts as large, up to 32 MiB. Free pages
+//! below a used page are not returned either. See `docs/decisions/0038-allocator.md`.
 
 use std::{fs, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Tests of the parsing of command lines.
+//! Tests how command lines are parsed.
 
 use clap::error::ErrorKind as Refusal;
 use mcpm::options::{OptionSet, ProxyOptions, Transport, WorkloadOptions};

@@ -1,9 +1,9 @@
-//! Completion of names in shells. A shell's completion script calls this program with [`VARIABLE`] set, and this module
+//! Completes names in shells. A shell's completion script calls this program with [`VARIABLE`] set, and this module
 //! finds the names.
 //!
 //! Completion does not prompt, unlock or connect to anything: names come from the environment and from files of this
 //! machine. Names that contain special characters of a shell are omitted, because servers and registries choose their
-//! own names. File names are completed, and [`shells`] makes the shells quote them.
+//! own names. File names may contain them, because [`shells`] makes the shells quote file names.
 
 use std::{
     env,

@@ -1,4 +1,4 @@
-//! The exit codes of mcpm.
+//! Defines the exit codes of mcpm.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use mcpm::{ErrorKind, runtime::Exit};
 pub(crate) const FAILURE: u8 = 1;
 /// Invalid arguments: an unknown option, an invalid value, or a contradiction.
 pub(crate) const USAGE: u8 = 2;
-/// An option or a form of it is known but not implemented or not included in this build.
+/// An option, or its value, is known but not implemented, or not included in this build.
 pub(crate) const UNSUPPORTED: u8 = 3;
 /// No workload, group or file with that name exists.
 pub(crate) const NOT_FOUND: u8 = 4;
@@ -26,7 +26,7 @@ pub(crate) const SECRETS_UNAVAILABLE: u8 = 9;
 pub(crate) const REGISTRY: u8 = 10;
 /// The image must be signed, and has no valid signature.
 pub(crate) const IMAGE_UNVERIFIED: u8 = 11;
-/// The remote server requires a login, and no user can be asked to make it.
+/// The remote server requires a login, and no user can be prompted for it.
 pub(crate) const LOGIN_REQUIRED: u8 = 12;
 /// Interrupted by the user; the code that shells report.
 pub(crate) const INTERRUPTED: u8 = 130;

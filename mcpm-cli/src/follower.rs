@@ -1,11 +1,11 @@
-//! Commands that print until they are stopped, such as `mcpm logs --follow`. They end at a signal, and when nobody reads
+//! Ends commands that print until they are stopped, such as `mcpm logs --follow`, at a signal or when nobody can read
 //! their output any more: after `mcpm events -f | head -1`, no process is left.
 
 use mcpm::Result;
 
 use crate::{output, signals::StopSignals};
 
-/// What ends the command, and its output.
+/// The stop signals and the standard output of a command.
 pub(crate) struct Follower {
     stop: StopSignals,
     stdout: Stdout,
@@ -93,7 +93,7 @@ mod unix {
         /// Waits until some bytes can be written, or the output is closed.
         pub(super) async fn writable(&self) {
             let Some(stdout) = &self.0 else { return };
-            // Not by the readiness that the executor remembers, which `closed` clears.
+            // Does not use the readiness that the executor remembers, because `closed` clears it.
             while !has(stdout, PollFlags::OUT | PollFlags::ERR | PollFlags::HUP) {
                 let Ok(mut ready) = stdout.writable().await else { return };
                 ready.clear_ready();
@@ -103,14 +103,14 @@ mod unix {
 
     #[expect(
         deprecated,
-        reason = "its replacement is unsafe for the sake of types that, unlike this, can swap their fd"
+        reason = "the replacement is unsafe because some types can swap their fd, but this type cannot"
     )]
     fn watch() -> io::Result<AsyncFd<OwnedFd>> {
         let stdout = io::stdout().as_fd().try_clone_to_owned()?;
         AsyncFd::with_interest(stdout, Interest::WRITABLE | Interest::ERROR)
     }
 
-    /// Whether standard output is in one of these states now. The states that the executor remembers may be outdated,
+    /// Returns whether standard output is in one of these states now. The states that the executor remembers may be outdated,
     /// because the output is written without it.
     fn has(stdout: &AsyncFd<OwnedFd>, states: PollFlags) -> bool {
         let mut polled = [PollFd::new(stdout, states)];

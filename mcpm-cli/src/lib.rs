@@ -1,7 +1,8 @@
-//! The command line of mcpm.
+//! Implements the command line of mcpm.
 //!
-//! [`command`] is the whole command line, generated from the library's option table; [`main`] parses the arguments
-//! and runs a command from `commands`. Results are written to standard output, everything else to standard error.
+//! [`command`] returns the parser of the whole command line, with the options of the library's option table. [`main`]
+//! parses the arguments and runs a command from `commands`. Results are written to standard output, everything else to
+//! standard error.
 
 use std::{ffi::OsString, io::Write as _, process::ExitCode};
 

@@ -1,4 +1,4 @@
-//! The `mcpm` command.
+//! Runs the `mcpm` command.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The limit of open files, which also limits the connections of a proxy.
+//! Raises the limit of open files, which also limits the connections of a proxy.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

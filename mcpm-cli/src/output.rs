@@ -1,4 +1,4 @@
-//! Writing results to standard output, as text or as JSON.
+//! Writes results to standard output, as text or as JSON, and hints and warnings to standard error.
 
 use std::{
     borrow::Cow,
@@ -17,7 +17,7 @@ pub(crate) const OUTPUT: &str = "output";
 pub(crate) const TEXT: &str = "text";
 pub(crate) const JSON: &str = "json";
 
-/// The `--output` argument with its formats, of which the first is the default.
+/// Returns the `--output` argument with these formats; the first one is the default.
 pub(crate) fn arg(forms: &'static [&'static str]) -> Arg {
     Arg::new(OUTPUT)
         .long(OUTPUT)
@@ -28,7 +28,7 @@ pub(crate) fn arg(forms: &'static [&'static str]) -> Arg {
         .help("Output format")
 }
 
-/// The selected format.
+/// Returns the selected format.
 pub(crate) fn format(matches: &ArgMatches) -> &str {
     matches.get_one::<String>(OUTPUT).map_or(TEXT, String::as_str)
 }

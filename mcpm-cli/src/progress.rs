@@ -1,4 +1,4 @@
-//! Shows progress while a command waits: bars on a terminal, nothing elsewhere, warnings always.
+//! Shows progress on a terminal while a command waits. Warnings are shown everywhere.
 
 use std::{
     fmt,
@@ -21,10 +21,10 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// The spinner of work that may prompt the user.
 static SPINNER: Mutex<Option<ProgressBar>> = Mutex::new(None);
-/// Whether the user was prompted. From then on, there is no such spinner: it would overwrite the prompt.
+/// Whether the user was prompted. From then on, no spinner is shown, because it would overwrite the prompt.
 static HAS_PROMPTED: AtomicBool = AtomicBool::new(false);
 
-/// Removes that spinner, because a prompt needs the terminal.
+/// Removes the spinner, because a prompt needs the terminal.
 pub(crate) fn yield_terminal() {
     HAS_PROMPTED.store(true, Ordering::Relaxed);
     set_spinner(None);
@@ -81,7 +81,7 @@ impl Progress {
             }
             WorkloadEvent::Starting { .. } if shows_bars() => {
                 self.clear();
-                let wait = spinner("waiting for the server to answer", Some(self.start_timeout));
+                let wait = spinner("waiting for the server to respond", Some(self.start_timeout));
                 // The server may be started again.
                 if self.wait.set(wait).is_err()
                     && let Some(wait) = self.wait.get()
@@ -101,7 +101,7 @@ impl Progress {
         }
     }
 
-    /// Shows events while `work` runs. If there are none, shows after a second what the command does.
+    /// Shows events while `work` runs. If no event arrives within a second, shows what the command does.
     pub(crate) async fn during<T>(
         &self,
         what: &str,

@@ -1,4 +1,4 @@
-//! The shells that complete names: clap's shells, changed so that a file name never becomes a command.
+//! Adapts clap's completion for shells, so that a completed file name is never run as a command.
 
 use std::{
     ffi::OsString,

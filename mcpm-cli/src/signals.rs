@@ -1,4 +1,4 @@
-//! The signals that end a command.
+//! Listens for the signals that end a command, and sends SIGTERM to child processes.
 
 use mcpm::{Error, ErrorKind, Result};
 use rustix::process::{Pid, Signal, kill_process};

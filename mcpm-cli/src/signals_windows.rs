@@ -1,4 +1,4 @@
-//! The console events that end a command.
+//! Listens for the console events that end a command, and ends child processes.
 
 use mcpm::{Error, ErrorKind, Result};
 use tokio::{

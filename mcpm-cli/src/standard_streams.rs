@@ -1,7 +1,7 @@
-//! Standard input and output as streams of the executor.
+//! Provides standard input and output as asynchronous streams.
 //!
-//! Threads copy the bytes: a read of standard input cannot be cancelled, and would keep the executor from ending.
-//! Setting the streams to non-blocking instead would change them for other processes that share them.
+//! Threads copy the bytes, because a read of standard input cannot be cancelled, and would keep the executor from
+//! ending. Setting the streams to non-blocking instead would change them for other processes that share them.
 
 use std::{
     io::{self, Read, Write},

@@ -1,4 +1,4 @@
-//! The supervisor process of a detached workload: this program, started again with its input on a pipe.
+//! Starts and runs the supervisor process of a detached workload: this program, with its input on a pipe.
 //!
 //! The resolved workload, including its secrets, is sent to the supervisor's standard input, never in arguments,
 //! environment variables or files. Events come back on its standard output, one JSON document per line, until the
@@ -48,7 +48,7 @@ struct SupervisorInput {
     spec: WorkloadSpec,
     /// Secret values by name, which the spec does not contain.
     secrets: BTreeMap<String, String>,
-    /// Secret options: the name of each, and its value in text form.
+    /// The names of secret options, with their values in text form.
     options: Vec<(String, String)>,
     /// The password of the secret store, for a remote server whose renewed login is stored there.
     store_password: Option<String>,
@@ -136,7 +136,7 @@ pub(crate) async fn spawn(
     if let Some(mut input) = child.stdin.take() {
         input.write_all(&order).await.map_err(failed)?;
     }
-    let lost = || Error::new(ErrorKind::Internal, "the supervisor ended without a message");
+    let lost = || Error::new(ErrorKind::Internal, "the supervisor exited before it reported a result");
     let mut reports = BufReader::new(child.stdout.take().ok_or_else(lost)?).lines();
     let outcome = async {
         while let Some(line) = reports.next_line().await.map_err(failed)? {
@@ -177,8 +177,7 @@ const CREATE_NEW_PROCESS_GROUP: u32 = 0x200;
 
 /// Runs the supervisor.
 pub(crate) fn main() -> Result<()> {
-    // Signals of the terminal are for the parent. It fails if this process has its own session already, which is
-    // fine.
+    // Only the parent should get signals of the terminal. The call fails if this process already has its own session.
     #[cfg(unix)]
     let _ = rustix::process::setsid();
     let mut order = Vec::new();
@@ -221,7 +220,7 @@ async fn supervise(order: SupervisorInput, environment: Environment) -> Result<(
     })?;
     tokio::select! {
         ended = running.wait() => {
-            tracing::info!(?ended, "ending, because the server has ended");
+            tracing::info!(?ended, "ending, because the server has exited");
             return running.stop(STOP_GRACE).await;
         }
         () = stop.recv() => {}

@@ -1,4 +1,4 @@
-//! The prompts of commands, and an environment that uses them.
+//! Prompts the user on the terminal, and creates the environment of commands that may prompt.
 
 use async_trait::async_trait;
 use mcpm::{

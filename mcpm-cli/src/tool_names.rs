@@ -1,4 +1,4 @@
-//! The names of a workload's tools as a command last listed them, for completion, which does not connect to servers.
+//! Saves the names of a workload's tools when a command lists them, because completion does not connect to servers.
 
 use mcpm::{
     Environment, Result,

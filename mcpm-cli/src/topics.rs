@@ -1,4 +1,4 @@
-//! `mcpm help TOPIC`: texts about subjects that concern several commands.
+//! `mcpm help TOPIC`: prints texts about topics that concern several commands.
 //!
 //! The parser knows only commands, so a topic is looked up after the parser has rejected the word.
 

@@ -1,4 +1,4 @@
-//! On Windows, there are no prompts on a terminal: values come from options, variables and standard input.
+//! Replaces the terminal prompts on Windows, where values come only from options, variables and standard input.
 
 use mcpm::{Result, options::Secret, user_prompt::LoginPrompt};
 

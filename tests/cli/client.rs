@@ -64,10 +64,10 @@ fn a_call_that_cannot_be_made_says_what_is_wrong() {
     let name = home.name("a");
     home.run(&["run", STDIO, "--name", &name, "--tools", "add_numbers,test_*"]).succeeded();
     for (args, code, message) in [
-        (&["nope"][..], 4, "error: the server has no tool `nope`; it has `"),
+        (&["nope"][..], 4, "error: the server has no tool `nope`; its tools are `"),
         (&["test_simple_text", "a=1"], 2, "error: the tool has no argument `a`; it takes no arguments"),
         (&["test_simple_text", "a"], 2, "error: `a` is not an argument of the form `KEY=VALUE`"),
-        (&["test_simple_text", "--json", "[1]"], 2, "error: the arguments are not a JSON object"),
+        (&["test_simple_text", "--json", "[1]"], 2, "error: the value of `--json` is not a JSON object"),
         (&["test_elicitation"], 2, "error: the argument `message` (string) is missing"),
         (
             &["test_elicitation", "message=a", "message=b"],

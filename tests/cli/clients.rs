@@ -201,7 +201,7 @@ fn entries_are_imported_and_put_back() {
     assert!(found.lines().all(|path| path.contains("/clients/backups/")), "{found}");
 
     let undone = home.run(&["client", "import", "cursor", "--undo"]).succeeded();
-    assert!(undone.stderr.contains(&format!("put `{name}` back into")), "{undone:?}");
+    assert!(undone.stderr.contains(&format!("restored `{name}` in ")), "{undone:?}");
     assert_eq!(file(), before);
     assert_eq!(home.run(&["secret", "get", &secret]).code, Some(4));
     home.assert_nothing_left();

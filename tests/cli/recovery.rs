@@ -328,7 +328,7 @@ fn a_terminal_shows_how_long_a_server_is_waited_for() {
     let mcpm = home.program();
     let line = format!("stty cols 80; exec {mcpm} run {SILENT} --name {name} --start-timeout 4s");
     let mut terminal = PseudoTerminal::spawn(home.command("script"), &line);
-    terminal.expect("waiting for the server to answer, 1 s of 4");
+    terminal.expect("waiting for the server to respond, 1 s of 4");
     let (code, shown) = terminal.wait();
     assert_eq!(code, Some(8), "{shown}");
     assert!(shown.contains("within 4 s"), "{shown}");

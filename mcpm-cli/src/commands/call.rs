@@ -25,9 +25,9 @@ pub(crate) fn command() -> Command {
         .about("Call a tool of a server")
         .long_about(
             "Call a tool of a server\n\n\
-             Values are converted to the types in the input schema of the tool: `mcpm call time convert_time \
-             source_timezone=UTC time=12:00 target_timezone=Asia/Tokyo`. The values of a repeated key become \
-             the items of an array. If the result is an error of the tool, the exit code is 1.",
+             Each value is converted to the type that the input schema of the tool requires: `mcpm call time \
+             convert_time source_timezone=UTC time=12:00 target_timezone=Asia/Tokyo`. The values of a repeated \
+             key become the items of an array. If the tool returns an error, the exit code is 1.",
         )
         .defer(|command| {
             server_args::add(command)
@@ -70,7 +70,7 @@ async fn call(client: &McpClient, matches: &ArgMatches) -> Result<JsonObject> {
     let name = matches.get_one::<String>(TOOL).map_or("", String::as_str);
     let arguments = match matches.get_one::<String>(ARGUMENTS_JSON) {
         Some(text) => serde_json::from_str(text).map_err(|error| {
-            Error::new(ErrorKind::InvalidOption, "the arguments are not a JSON object").source(error)
+            Error::new(ErrorKind::InvalidOption, "the value of `--json` is not a JSON object").source(error)
         })?,
         None => JsonObject::new(),
     };
@@ -84,8 +84,8 @@ async fn call(client: &McpClient, matches: &ArgMatches) -> Result<JsonObject> {
             let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
             let message = format!("the server has no tool `{}`", name.escape_debug());
             return Err(Error::new(ErrorKind::NotFound, message).hint(match &known[..] {
-                [] => "it has none".to_owned(),
-                _ => format!("it has {}", known.join(", ")),
+                [] => "it has no tools".to_owned(),
+                _ => format!("its tools are {}", known.join(", ")),
             }));
         }
     };

@@ -1,4 +1,4 @@
-//! `mcpm client`: enters workloads into the configurations of MCP clients.
+//! `mcpm client`: adds workloads to the configurations of MCP clients.
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -46,7 +46,7 @@ pub(crate) fn command() -> Command {
             client_import::command(),
             Command::new("list")
                 .visible_alias("ls")
-                .about("List the entries that mcpm has written")
+                .about("List the entries that mcpm has written to client configurations")
                 .defer(|command| command.arg(optional_client()).arg(output::arg(&[TEXT, JSON]))),
             Command::new("status")
                 .about("Show the clients, their configuration files and the workloads in them")
@@ -65,7 +65,7 @@ pub(crate) fn project_arg() -> Arg {
         .long(PROJECT)
         .value_name("FOLDER")
         .value_hint(ValueHint::DirPath)
-        .help("Folder of a project whose client configuration is changed, instead of the user's")
+        .help("Use the client configuration in this project folder, instead of the user's")
 }
 
 /// The arguments for a client, and for workloads in its configuration.
@@ -93,7 +93,7 @@ fn selection(command: Command) -> Command {
         .group(ArgGroup::new("which").args([NAME, GROUP]).required(true))
 }
 
-const CLIENT_HELP: &str = "Name of the client, such as `claude-code`; `mcpm client status` shows all";
+const CLIENT_HELP: &str = "Name of the client, such as `claude-code`; `mcpm client status` lists the clients";
 
 fn optional_client() -> Arg {
     Arg::new(CLIENT).value_name("CLIENT").help("Only this client").add(completion::clients())
@@ -113,7 +113,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
 }
 
-/// Returns the clients, whose entries for commands start this program.
+/// Gives access to the configurations of clients. Entries with a command start this program.
 pub(crate) fn clients(workloads: &Workloads) -> Clients {
     workloads.clients().program(program())
 }
@@ -135,7 +135,7 @@ pub(crate) async fn enter(
     Ok(written)
 }
 
-/// Shows on a terminal how to enter a new workload into a client; scripts do not get this hint.
+/// Shows on a terminal how to add a new workload to a client; scripts do not get this hint.
 pub(crate) fn suggest(workloads: &Workloads, name: &str) {
     if !io::stdout().is_terminal() || !io::stderr().is_terminal() {
         return;
@@ -254,8 +254,8 @@ pub(crate) fn project(matches: &ArgMatches) -> Option<&Path> {
     matches.get_one::<String>(PROJECT).map(Path::new)
 }
 
-/// Returns the path of this program: the path in `PATH` if it leads to this program, because that path stays the same
-/// after an update.
+/// Returns the path of this program. A path in `PATH` that leads to this program is preferred, because that path stays
+/// the same after an update.
 fn program() -> PathBuf {
     let Ok(own) = std::env::current_exe() else { return PathBuf::from("mcpm") };
     let real = own.canonicalize().unwrap_or_else(|_| own.clone());

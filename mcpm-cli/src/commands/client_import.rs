@@ -1,4 +1,4 @@
-//! `mcpm client import`: turns the entries of a client into workloads.
+//! `mcpm client import`: turns the entries in a client's configuration into workloads.
 
 use std::{collections::BTreeMap, process::ExitCode};
 
@@ -30,11 +30,12 @@ const NO_ENTRIES: &str =
 
 pub(crate) fn command() -> Command {
     Command::new("import")
-        .about("Turn entries of a client into workloads, and point the client at them")
+        .about("Turn entries in a client's configuration into workloads that the client uses")
         .long_about(
-            "Turn entries of a client into workloads, and point the client at them\n\n\
-             Entries that start `npx`, `uvx` or `docker run`, and entries with a URL, can be imported. Secrets in them \
-             are moved into the secret store. `--undo` puts the entries back, and removes the workloads and the secrets.",
+            "Turn entries in a client's configuration into workloads that the client uses\n\n\
+             mcpm can import entries with the command `npx`, `uvx` or `docker run`, and entries with a URL. Secrets in \
+             an entry are moved to the secret store. `--undo` restores the original entries, and removes the workloads \
+             and the secrets.",
         )
         .defer(|command| {
             let profile = WorkloadOptions::SPECS.iter().find(|spec| spec.name == PROFILE).map(args::arg);
@@ -59,7 +60,7 @@ pub(crate) fn command() -> Command {
                         .long(UNDO)
                         .action(ArgAction::SetTrue)
                         .conflicts_with_all([PLAN, PROFILE])
-                        .help("Put imported entries back, and remove their workloads"),
+                        .help("Restore imported entries, and remove their workloads and secrets"),
                 )
                 .arg(output::arg(&[TEXT, JSON]))
         })
@@ -222,7 +223,7 @@ impl Import<'_> {
                     }
                 }
                 let file = clients.put_back(client, &workload, &values, project)?;
-                output::note(format!("put `{entry}` back into {}", file.display()));
+                output::note(format!("restored `{entry}` in {}", file.display()));
                 match self.workloads.remove(&workload, STOP_GRACE).await {
                     // The workload was removed meanwhile.
                     Err(error) if error.kind() == ErrorKind::NotFound => {}

@@ -26,8 +26,8 @@ pub(crate) fn command() -> Command {
         .long_about(
             "Check for problems that keep workloads from running\n\n\
              Checks the container runtimes, the folders of mcpm, the clock, the secret store, the keyring, the registry, \
-             recorded workloads, and DNS and certificates in the container of a running one. The exit code is 1 if \
-             workloads cannot run.",
+             recorded workloads, and DNS and certificates in the container of a running workload. The exit code is 1 \
+             if workloads cannot run.",
         )
         .defer(|command| {
             command

@@ -30,7 +30,7 @@ pub(crate) fn command() -> Command {
                     Arg::new(WITH_WORKLOADS)
                         .long(WITH_WORKLOADS)
                         .action(ArgAction::SetTrue)
-                        .help("Also remove its workloads; otherwise only an empty group is removed"),
+                        .help("Also remove the workloads of the group; otherwise, the group must be empty"),
                 )
                 .arg(output::arg(&[TEXT, JSON])),
         ])

@@ -15,9 +15,9 @@ pub(crate) fn command() -> Command {
         .required(true)
         .value_parser(value_parser!(PathBuf))
         .value_hint(ValueHint::DirPath)
-        .help("Folder that a server may have written to");
+        .help("Mounted folder whose ignore files are accepted");
     Command::new("ignore")
-        .about("Manage ignore files")
+        .about("Manage the ignore files of mounted folders")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(

@@ -62,7 +62,7 @@ pub(crate) fn command() -> Command {
                         .value_parser(value_parser!(PathBuf))
                         .value_hint(ValueHint::AnyPath)
                         .help(
-                            "Archive, or folder with an OCI layout; standard input if it is missing or `-`",
+                            "Archive, or folder with an OCI layout; without PATH or with `-`, standard input",
                         ),
                 )
                 .arg(output::arg(&[TEXT, JSON])),

@@ -1,4 +1,4 @@
-//! `mcpm inspect`: shows a server's description of itself, and how fast it responds.
+//! `mcpm inspect`: shows the name, version and capabilities of a server, and how fast it responds.
 
 use std::{process::ExitCode, time::Instant};
 
@@ -17,7 +17,7 @@ use crate::{
 
 pub(crate) fn command() -> Command {
     Command::new("inspect")
-        .about("Show what a server says about itself, and how fast it responds")
+        .about("Show the name, version and capabilities of a server, and how fast it responds")
         .defer(|command| server_args::add(command).arg(output::arg(&[TEXT, JSON])))
 }
 
@@ -36,7 +36,7 @@ struct Inspection {
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let found = server_args::with_client(matches, None, async |client| {
-        progress::waiting("waiting for the server to answer", None, inspect(client)).await
+        progress::waiting("waiting for the server to respond", None, inspect(client)).await
     })?;
     if output::format(matches) == JSON {
         output::json(&found)?;

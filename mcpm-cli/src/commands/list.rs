@@ -43,7 +43,7 @@ pub(crate) fn command() -> Command {
             .add(completion::groups());
         let watch =
             Arg::new(WATCH).long(WATCH).short('w').action(ArgAction::SetTrue).help(
-                "Keep watching: redraw the list on a terminal, or print a line for each change elsewhere",
+                "Watch for changes: redraw the list on a terminal, otherwise print a line for each change",
             );
         command.arg(group).arg(watch).arg(output::arg(&[TEXT, JSON, MCP_JSON]))
     })

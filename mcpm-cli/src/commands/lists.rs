@@ -20,7 +20,7 @@ const MAX_DESCRIPTION_CHARS: usize = 60;
 
 /// Shows on a terminal that the command waits for the server.
 async fn waiting<T>(answer: impl Future<Output = T>) -> T {
-    progress::waiting("waiting for the server to answer", None, answer).await
+    progress::waiting("waiting for the server to respond", None, answer).await
 }
 
 pub(crate) fn tools_command() -> Command {
@@ -75,7 +75,7 @@ fn show<const N: usize>(
     row: impl Fn(&JsonObject) -> [String; N],
 ) -> Result<ExitCode> {
     if all.is_empty() {
-        output::hint("the server has none; `mcpm inspect` shows what it offers");
+        output::hint("the list is empty; `mcpm inspect` shows what the server offers");
     }
     match output::format(matches) {
         JSON => output::json(&all)?,

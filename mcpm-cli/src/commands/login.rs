@@ -1,4 +1,4 @@
-//! `mcpm login` and `mcpm logout`: the logins of workloads to their remote servers.
+//! `mcpm login` and `mcpm logout`: create and revoke the logins of workloads to their remote servers.
 
 use std::process::ExitCode;
 
@@ -21,7 +21,7 @@ pub(crate) fn login_command() -> Command {
 
 pub(crate) fn logout_command() -> Command {
     Command::new("logout")
-        .about("Remove the logins of workloads to their remote servers, and revoke them")
+        .about("Revoke and remove the logins of workloads to their remote servers")
         .defer(arguments)
 }
 

@@ -59,7 +59,9 @@ pub(crate) fn command() -> Command {
                     .action(ArgAction::SetTrue)
                     .requires(FOLLOW)
                     .conflicts_with_all([TAIL, SINCE])
-                    .help("Show the messages that a stdio server sends from now on; mcpm does not keep them"),
+                    .help(
+                        "Show the messages that a stdio server sends from now on; mcpm does not store them",
+                    ),
             )
             .arg(
                 Arg::new(PROXY)
@@ -126,7 +128,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     })
 }
 
-/// A part of a log, which need not end with a line.
+/// A part of a log, which may end in the middle of a line.
 struct Chunk {
     bytes: Bytes,
     time: Option<SystemTime>,
@@ -161,7 +163,8 @@ struct TextPrinter {
     timestamps: bool,
     /// Whether the last line is not complete.
     in_line: bool,
-    /// On a terminal: text of a server must not control it. One for standard output, and one for everything else.
+    /// Escapes the server's text on a terminal: one for standard output, and one for everything else. `None` if the
+    /// output is not a terminal.
     escaped: Option<[EscapedText; 2]>,
 }
 

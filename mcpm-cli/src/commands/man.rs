@@ -1,4 +1,4 @@
-//! `mcpm man`: shows the page of a command, or writes the pages of all commands.
+//! `mcpm man`: shows the manual page of a command, or writes the pages of all commands.
 
 use std::{
     fs,
@@ -19,11 +19,9 @@ const FOLDER: &str = "write";
 pub(crate) fn command() -> Command {
     Command::new("man").about("Show the manual page of a command, or write all pages").defer(|command| {
         command
-            .arg(
-                Arg::new(COMMAND).value_name("COMMAND").num_args(0..).conflicts_with(FOLDER).help(
-                    "Command whose page is shown, such as `run` or `secret set`; by default that of mcpm",
-                ),
-            )
+            .arg(Arg::new(COMMAND).value_name("COMMAND").num_args(0..).conflicts_with(FOLDER).help(
+                "Command whose page is shown, such as `run` or `secret set`; by default, the page of mcpm",
+            ))
             .arg(
                 Arg::new(FOLDER)
                     .long(FOLDER)

@@ -1,4 +1,4 @@
-//! The commands, one file each. A new command needs a file and an entry in [`ALL`].
+//! Lists the commands; each has a file of its own. A new command needs a file and an entry in [`ALL`].
 
 use std::process::ExitCode;
 

@@ -13,8 +13,8 @@ pub(crate) fn command() -> Command {
         .about("Serve a workload or a URL on standard input and output")
         .long_about(
             "Serve a workload or a URL on standard input and output\n\n\
-             It is for clients that only start commands: set the command `mcpm` with the arguments `proxy stdio \
-             NAME`. Standard output carries messages only; the log goes to standard error.",
+             For clients that only support stdio: configure the command `mcpm` with the arguments `proxy stdio NAME`. \
+             Only messages are written to standard output; the log is written to standard error.",
         )
         .defer(server_args::add)
 }

@@ -30,12 +30,12 @@ pub(crate) fn command() -> Command {
                     .value_name("TARGET")
                     .required(true)
                     .help(
-                        "Name of a running workload, or URL of an MCP server that this machine reaches; the tunnel \
+                        "Name of a running workload, or URL of an MCP server that this machine can reach; the tunnel \
                          exposes all paths of its port",
                     )
                     .add(completion::workloads()),
             )
-            .arg(Arg::new(NAME).value_name("SERVER_NAME").required(true).help("Name for messages and logs"))
+            .arg(Arg::new(NAME).value_name("SERVER_NAME").required(true).help("Name of the tunnel in the output"))
             .arg(
                 Arg::new(PROVIDER)
                     .long(PROVIDER)
@@ -56,15 +56,15 @@ pub(crate) fn command() -> Command {
                          `remote-port`, `url`.\n\
                          ngrok: `auth-token-secret` (the name of a secret; or set `NGROK_AUTHTOKEN`), `url`, \
                          `pooling`, `traffic-policy-file`, `dry-run`.\n\
-                         command: `command` (a list with `{port}` in an argument), `secrets` (names of secrets by \
-                         names of variables), `url`.",
+                         command: `command` (a list with `{port}` in an argument), `secrets` (an object \
+                         with environment variables as keys and names of secrets as values), `url`.",
                     ),
             )
             .arg(
                 Arg::new(ALLOW_UNAUTHENTICATED)
                     .long(ALLOW_UNAUTHENTICATED)
                     .action(ArgAction::SetTrue)
-                    .help("Also make a target reachable that anyone can use without authentication"),
+                    .help("Allow a target that requires no authentication, so anyone who knows the URL can use it"),
             )
             .arg(output::arg(&[TEXT, JSON]))
     })

@@ -36,7 +36,7 @@ pub(crate) fn command() -> Command {
                 Arg::new(NAME)
                     .value_name("NAME")
                     .required(true)
-                    .help("Name of the server, or its last part")
+                    .help("Name of the server, or the part after its last `/`")
                     .add(completion::servers()),
             ),
         ])
@@ -45,7 +45,7 @@ pub(crate) fn command() -> Command {
 /// Returns the command `mcpm search`, which is an alias of `mcpm registry search`.
 pub(crate) fn search_command() -> Command {
     let word = Arg::new(WORD).value_name("WORD").required(true).action(ArgAction::Append);
-    let command = Command::new("search").about("List the servers of the registry that contain all words");
+    let command = Command::new("search").about("Search the registry for servers that match all words");
     with_options(command).arg(word.help(
         "Words to find in names, descriptions, tags and tools; a registry API searches names only, for the \
          longest word",
@@ -83,10 +83,10 @@ pub(crate) fn search(matches: &ArgMatches) -> Result<ExitCode> {
     let found = executor::run(waiting(registry.search(&words, &print_notice)))?;
     let if_empty = match registry.source() {
         RegistrySource::Api(_) => {
-            "no server of the registry contains all words and has the longest one in its name; a registry API searches \
+            "no server of the registry matches all words, with the longest word in its name; a registry API searches \
              names only, and `mcpm registry list` shows all servers"
         }
-        _ => "no server of the registry contains all words; `mcpm registry list` shows all servers",
+        _ => "no server of the registry matches all words; `mcpm registry list` shows all servers",
     };
     show(matches, &found, if_empty)
 }

@@ -33,7 +33,7 @@ const PLAN: &str = "plan";
 const CLIENT: &str = "client";
 /// Maximum time to wait for the remaining output of a foreground server after its exit.
 const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(2);
-/// What a command waits for while the options are resolved and an image is found.
+/// Describes what a command waits for while it resolves the options and finds an image.
 const PREPARING: &str = "preparing the server";
 const ABOUT: &str = "Run an MCP server as a managed workload";
 const FORMS: &str = "\
@@ -74,7 +74,7 @@ pub(crate) fn command() -> Command {
                 .value_name("CLIENT")
                 .action(ArgAction::Append)
                 .add(completion::clients())
-                .help("MCP client to add the workload to; `mcpm client status` shows all");
+                .help("MCP client to add the workload to; `mcpm client status` lists the clients");
             let command = args::add::<WorkloadOptions>(command).arg(plan).arg(client);
             let more = "Forms, examples and all options: mcpm run --help";
             command.arg(output::arg(&[TEXT, JSON])).after_help(more).after_long_help("")
@@ -150,7 +150,7 @@ fn note_second(workloads: &Workloads, spec: &WorkloadSpec) {
     }
 }
 
-/// Returns the clients whose configurations get an entry for a new workload.
+/// The clients whose configurations get an entry for a new workload.
 pub(crate) struct ClientEntries {
     workloads: Workloads,
     clients: Vec<String>,
@@ -158,7 +158,7 @@ pub(crate) struct ClientEntries {
 }
 
 impl ClientEntries {
-    /// Enters a running workload into these clients.
+    /// Adds a running workload to the configurations of these clients.
     async fn write(&self, name: &str) -> Result<()> {
         for client in &self.clients {
             client::enter(&self.workloads, client, name, &EntryOptions::default()).await?;

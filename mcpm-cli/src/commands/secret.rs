@@ -76,7 +76,7 @@ fn provider() -> Command {
                 .help("For `encrypted`: save the password in the keyring after it is entered"),
         )
         .arg(Arg::new(COMMAND).value_name("PROGRAM").last(true).num_args(1..).requires(PROVIDER).help(
-            "For `command`: the program that prints a secret; `{name}` is replaced by the secret's name",
+            "For `command`: the program that prints a secret, and its arguments; `{name}` stands for the secret's name",
         ))
         .arg(output::arg(&[TEXT, JSON]))
 }
@@ -169,7 +169,9 @@ fn show(matches: &ArgMatches, provider: Provider, environment: &Environment) -> 
 /// Reads the value from standard input, without a line feed at its end, or from the terminal.
 fn value(name: &str) -> Result<Secret> {
     if io::stdin().is_terminal() {
-        let none = || Error::new(ErrorKind::InvalidOption, "there is no terminal to prompt on");
+        let none = || {
+            Error::new(ErrorKind::InvalidOption, "cannot prompt for the value; write it to standard input")
+        };
         return terminal::prompt_hidden(&format!("Value of {name}"))?.ok_or_else(none);
     }
     let mut text = Zeroizing::new(String::new());

@@ -1,4 +1,4 @@
-//! The arguments of commands that are clients of an MCP server: a workload or a URL, and how to connect to it.
+//! Defines the arguments of commands that connect to an MCP server: a workload or a URL, and how to connect.
 
 use std::{cell::RefCell, sync::Arc, time::Duration};
 
@@ -70,7 +70,7 @@ pub(super) async fn bridge(matches: &ArgMatches) -> Result<StdioBridge> {
     bridge.environment(environment).build()
 }
 
-/// Connects a client, runs `work` with it, and closes its session. A signal ends this.
+/// Connects a client, runs `work` with it, and closes its session. A signal cancels all of this.
 pub(super) fn with_client<T>(
     matches: &ArgMatches,
     on_progress: Option<OnProgress>,
@@ -89,7 +89,7 @@ pub(super) fn with_client<T>(
             let client = McpClient::connect(connect, ClientOptions { user_prompt, on_progress }).await?;
             let outcome = work(&client).await;
             client.close().await;
-            // Otherwise the session would be left on the server.
+            // If the process ended earlier, the session would be left on the server.
             let ended = join_all(ends.into_inner());
             let _ = tokio::time::timeout(CLOSE_TIMEOUT, ended).await;
             outcome

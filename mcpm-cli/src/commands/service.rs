@@ -29,14 +29,14 @@ const VARIABLES: [&str; 10] = [
 
 pub(crate) fn command() -> Command {
     Command::new("service")
-        .about("Start workloads with the machine")
+        .about("Start workloads when the machine starts")
         .long_about(
-            "Start workloads with the machine\n\n\
-             Installs a user service, for systemd on Linux and launchd on macOS. It starts the workloads that \
-             were running when the machine or their supervisor stopped (`mcpm start --interrupted`); those that were \
-             stopped with `mcpm stop` stay stopped. On Linux, `loginctl enable-linger` lets the service start before \
-             the user logs in. Secrets must be readable without a prompt: keep them in the keyring, or keep the \
-             password of the encrypted file in the keyring (`mcpm secret provider --password-in-keyring`).",
+            "Start workloads when the machine starts\n\n\
+             Installs a user service, for systemd on Linux and launchd on macOS. The service starts the workloads that \
+             were running when the machine or their supervisor stopped (`mcpm start --interrupted`), but not workloads \
+             that were stopped with `mcpm stop`. On Linux, `loginctl enable-linger` lets the service start before the \
+             user logs in. Secrets must be readable without a prompt: store them in the keyring, or store the password \
+             of the encrypted file in the keyring (`mcpm secret provider encrypted --password-in-keyring`).",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -48,7 +48,7 @@ pub(crate) fn command() -> Command {
                         .long(PRINT)
                         .action(ArgAction::SetTrue)
                         .conflicts_with(output::OUTPUT)
-                        .help("Print the file of the service instead"),
+                        .help("Print the service file instead of installing it"),
                 )
                 .arg(output::arg(&[TEXT, JSON])),
             Command::new("uninstall")
@@ -97,7 +97,7 @@ fn install(path: &Path, text: &str) -> Result<()> {
     let before = fs::read(path).ok();
     fs::write(path, text).map_err(failed)?;
     if let Err(error) = manager::enable(path) {
-        // As it was, so that a part of a service is not left behind.
+        // Restores the previous file, so that no part of a service is left behind.
         let _ = match before {
             Some(before) => fs::write(path, before),
             None => fs::remove_file(path),
@@ -109,7 +109,10 @@ fn install(path: &Path, text: &str) -> Result<()> {
 
 fn uninstall(path: &Path) -> Result<()> {
     if !path.exists() {
-        return Err(Error::new(ErrorKind::NotFound, format!("there is no service `{}`", path.display())));
+        return Err(Error::new(
+            ErrorKind::NotFound,
+            format!("the service is not installed: there is no `{}`", path.display()),
+        ));
     }
     manager::disable(path)?;
     fs::remove_file(path).map_err(|error| {
@@ -117,7 +120,7 @@ fn uninstall(path: &Path) -> Result<()> {
     })
 }
 
-/// Returns the variables of this process that the service needs, too.
+/// Returns the variables of this process that the service also needs.
 fn variables() -> Vec<(&'static str, String)> {
     VARIABLES.into_iter().filter_map(|name| Some((name, env::var(name).ok()?))).collect()
 }
@@ -144,7 +147,7 @@ fn system(program: &str, args: &[&str]) -> Result<String> {
     let said = String::from_utf8_lossy(&outcome.stderr).trim().to_owned();
     Err(unavailable()
         .source(said)
-        .hint("`mcpm service install --print` shows the service, to be installed by hand"))
+        .hint("install the service file yourself; `mcpm service install --print` prints it"))
 }
 
 #[cfg(not(any(target_os = "macos", windows)))]
@@ -161,8 +164,8 @@ mod manager {
         Ok(config.join("systemd/user").join(UNIT))
     }
 
-    /// The first version of systemd that can restart a service while processes are in control groups below the
-    /// service's own.
+    /// The first version of systemd that can restart a service whose control group contains other groups with
+    /// processes.
     const DELEGATES_SUBGROUPS: u32 = 254;
 
     /// Lets supervisors limit containers in the control group of the unit, if systemd supports that.
@@ -271,7 +274,7 @@ mod manager {
     use super::{Error, ErrorKind, Path, PathBuf, Result};
 
     pub(super) fn path() -> Result<PathBuf> {
-        let message = "services are installed for systemd and launchd, which Windows lacks";
+        let message = "`mcpm service` needs systemd or launchd, which Windows does not have";
         Err(Error::new(ErrorKind::Unsupported, message)
             .hint("let the task scheduler run `mcpm start --interrupted` when you log in"))
     }

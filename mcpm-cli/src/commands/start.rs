@@ -45,12 +45,12 @@ fn arguments(command: Command) -> Command {
         .long(FOREGROUND)
         .short('f')
         .action(ArgAction::SetTrue)
-        .help("Run in the foreground until the container exits; for one workload");
+        .help("Run one workload in the foreground until the server exits");
     let start_timeout = Arg::new(START_TIMEOUT)
         .long(START_TIMEOUT)
         .value_name("DURATION")
         .value_parser(|text: &str| Duration::parse(text))
-        .help("How long a server may take to become ready, from this start on");
+        .help("How long a server may take to become ready, at this start and later ones");
     workload_args::name_args(command).arg(foreground).arg(start_timeout).arg(output::arg(&[TEXT, JSON]))
 }
 

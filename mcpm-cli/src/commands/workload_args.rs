@@ -1,4 +1,4 @@
-//! Arguments that select workloads.
+//! Defines the arguments that select workloads, and applies operations to the selected workloads.
 
 use std::{
     io::{self, Write as _},

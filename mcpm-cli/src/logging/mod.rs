@@ -1,6 +1,6 @@
-//! The destination of the library's log: standard error, or a supervisor's file.
+//! Writes the library's log to standard error, or to the log file of a supervisor.
 //!
-//! In a command that serves clients, a [thread](queue) writes the lines; other commands write them directly, in
+//! In a command that serves clients, a [thread](queue) writes the lines; other commands write the lines directly, in
 //! order with their other output.
 
 mod queue;

@@ -1,4 +1,4 @@
-//! A bounded queue of lines that a thread writes; lines that do not fit are counted and reported.
+//! Queues log lines for a thread that writes them. Lines that do not fit into the queue are counted and reported.
 
 use std::{
     io,

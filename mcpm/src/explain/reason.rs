@@ -1,7 +1,7 @@
-//! The catalogue of reasons for denials: id, layer, meaning, and the usual fix.
+//! Lists all reasons for denials: the id, layer, meaning and usual fix of each.
 //!
-//! Layers deny with a [`Reason`], so no id outside of the catalogue can be sent to a client;
-//! `docs/reference/reasons.md` is generated from it.
+//! Layers deny with a [`Reason`], so clients get only ids from this list. `docs/reference/reasons.md` is generated from
+//! the list.
 
 use crate::Error;
 
@@ -47,7 +47,7 @@ impl Error {
         self.with("reason", reason.id())
     }
 
-    /// Whether that reason was added.
+    /// Returns whether that reason was added.
     #[cfg(any(feature = "login", test))]
     pub(crate) fn has_reason(&self, reason: Reason) -> bool {
         self.context().any(|(key, value)| key == "reason" && value == reason.id())
@@ -55,8 +55,8 @@ impl Error {
 }
 
 impl Reason {
-    /// Whether unauthenticated callers can cause the denial. They can do so any number of times, which must not
-    /// evict the denials of others.
+    /// Returns whether unauthenticated callers can cause the denial. They can cause any number of denials, which must
+    /// not evict the denials of other callers from the log.
     pub(crate) fn is_for_unauthenticated(self) -> bool {
         match self {
             // A caller whose token lacks a scope is authenticated.
@@ -98,7 +98,7 @@ reasons! {
             "request a bearer token from the issuer, without DPoP and client certificates";
         /// The signature algorithm of the token is not accepted, or the token is not signed.
         AlgorithmNotAllowed = "auth.algorithm_not_allowed",
-            "configure the issuer to sign with RS, PS, ES256, ES384 or EdDSA";
+            "configure the issuer to sign with an RS or PS algorithm, ES256, ES384 or EdDSA";
         /// The issuer has no key with the `kid` of the token.
         UnknownKey = "auth.unknown_key", "send a token of the issuer, signed with one of its current keys";
         /// The token was modified, or signed with a different key than the one that its `kid` names.
@@ -111,15 +111,16 @@ reasons! {
         /// The token has expired, or has no `exp` claim.
         TokenExpired = "auth.token_expired", "get a new token";
         /// The token is not valid yet.
-        TokenNotYetValid = "auth.token_not_yet_valid", "wait until it is valid, or synchronize the clocks";
+        TokenNotYetValid = "auth.token_not_yet_valid", "wait until the token is valid, or synchronize the clocks";
         /// The token has no `sub` claim.
         NoSubject = "auth.no_subject", "send a token with a `sub` claim";
         /// The identity provider reports that the token is not active.
         TokenInactive = "auth.token_inactive", "get a new token";
-        /// The token lacks a scope of option `oidc_required_scopes`.
+        /// The token lacks a scope that option `oidc_required_scopes` requires.
         InsufficientScope = "auth.insufficient_scope", "request a token with the scopes in the challenge";
         /// The identity provider cannot be reached, and no cached result applies.
-        ProviderUnavailable = "auth.provider_unavailable", "check the identity provider";
+        ProviderUnavailable = "auth.provider_unavailable",
+            "check that the identity provider works, and that the proxy can connect to it";
     }
     "session_owner" {
         /// The session does not exist, or belongs to another principal.
@@ -138,8 +139,8 @@ reasons! {
         AnswerUnclear = "messages.answer_unclear", "make the server respond with complete messages, with each field once";
     }
     "limit" {
-        /// The server has the maximum number of processes, and all are in use by clients with other versions or
-        /// capabilities.
+        /// The server has the maximum number of processes, and all are in use by clients with other protocol
+        /// versions or capabilities.
         TooManyProcesses = "limit.processes",
             "end unused sessions, or make clients declare the same version and capabilities";
         /// Too many calls of this caller, or of all callers together, are waiting for a response.
@@ -161,17 +162,17 @@ reasons! {
         /// The remote server or its authorization server names a URL that is not allowed: it is not encrypted, has
         /// another scheme, or is on a less public network than the server.
         LoginUrlDenied = "outgoing.url_denied", "ask the operator of the server to correct its metadata; do not log in";
-        /// The metadata for the login, or the response to it, belongs to another resource or issuer, so a token could
-        /// reach the wrong server.
+        /// The metadata for the login, or the response to the login, belongs to another resource or issuer, so a token
+        /// could be sent to the wrong server.
         LoginMixUp = "outgoing.mix_up", "ask the operator of the server to correct its metadata; do not log in";
         /// The metadata for the login, or a response during the login, is too large, too slow or invalid.
         LoginResponseUnusable = "outgoing.response_unusable",
             "check the authorization server, or set its URLs with `remote_auth_authorize_url` and `remote_auth_token_url`";
-        /// The authorization server does not support PKCE with S256, so that a stolen code could be used by others.
+        /// The authorization server does not support PKCE with S256, so others could use a stolen authorization code.
         PkceMissing = "outgoing.pkce_missing", "ask the operator of the authorization server to support PKCE with S256";
         /// The authorization server does not issue tokens for a scope that the login requested.
         ScopeDenied = "outgoing.scope_denied",
-            "check `remote_auth_scopes`, and log in again: the new login does not request the scopes \
+            "check option `remote_auth_scopes`, and log in again: the new login does not request the scopes \
              that the remote server asked for";
         /// The remote server rejects the token, even after it was renewed.
         TokenRejected = "outgoing.token_rejected", "check the account and its permissions on the remote server, and log in again";
@@ -217,7 +218,8 @@ reasons! {
     "token_exchange" {
         /// The token endpoint does not accept the caller's token.
         ExchangeTokenNotAccepted = "exchange.token_not_accepted",
-            "get a new token, or compare its kind, issuer and audience with what the endpoint accepts";
+            "get a new token, or compare the type, issuer and audience of the token with those that the endpoint \
+             accepts";
         /// The token endpoint does not issue a token for the server, or not for this caller.
         ExchangeRefused = "exchange.refused",
             "configure the endpoint to allow the exchange for options `token_exchange_audience` and \
@@ -237,34 +239,42 @@ reasons! {
     "isolation" {
         /// The permission profile allows the server no connections.
         NoNetwork = "egress.no_network",
-            "if the server should reach it, add the host to `network.outbound.allow_host` of a permission profile";
+            "if the server should connect to this host, add the host to `network.outbound.allow_host` of \
+             a permission profile";
         /// The permission profile does not allow the host.
         EgressHost = "egress.host_not_allowed",
-            "if the server should reach it, add the host to `network.outbound.allow_host` of a permission profile";
+            "if the server should connect to this host, add the host to `network.outbound.allow_host` of \
+             a permission profile";
         /// The permission profile allows the host, but not the port.
         EgressPort = "egress.port_not_allowed",
-            "if the server should reach it, add the host and the port to `network.outbound.allow_host` of a permission profile";
+            "if the server should connect to this port, add the host and the port to `network.outbound.allow_host` of \
+             a permission profile";
         /// The address is the engine's gateway, through which this machine can be reached.
         EgressGateway = "egress.runtime_gateway",
-            "if the server should reach this machine, set `allow_runtime_gateway` to `true`";
-        /// The address is a metadata service, from which cloud machines read credentials.
+            "if the server should connect to this machine, set `allow_runtime_gateway` to `true`";
+        /// The address is that of a cloud metadata service, which provides the credentials of the machine.
         EgressMetadata = "egress.metadata_address",
             "find out why the server requests credentials of this machine; legitimate servers do not need them";
         /// The address is a loopback address of this machine.
         EgressLoopback = "egress.loopback_address",
-            "if the server should reach it, add the address itself to `network.outbound.allow_host` of a permission profile";
+            "if the server should connect to this address, add the address itself to `network.outbound.allow_host` of \
+             a permission profile";
         /// The address belongs to this machine.
         EgressOwn = "egress.own_address",
-            "if the server should reach it, add the address itself to `network.outbound.allow_host` of a permission profile";
+            "if the server should connect to this address, add the address itself to `network.outbound.allow_host` of \
+             a permission profile";
         /// The address is link-local.
         EgressLinkLocal = "egress.link_local_address",
-            "if the server should reach it, add the address itself to `network.outbound.allow_host` of a permission profile";
+            "if the server should connect to this address, add the address itself to `network.outbound.allow_host` of \
+             a permission profile";
         /// The address is in a private network.
         EgressPrivate = "egress.private_address",
-            "if the server should reach it, add the address itself to `network.outbound.allow_host` of a permission profile";
+            "if the server should connect to this address, add the address itself to `network.outbound.allow_host` of \
+             a permission profile";
         /// The address is reserved.
         EgressReserved = "egress.reserved_address",
-            "if the server should reach it, add the address itself to `network.outbound.allow_host` of a permission profile";
+            "if the server should connect to this address, add the address itself to `network.outbound.allow_host` of \
+             a permission profile";
         /// The TLS handshake, or the first plain HTTP request, names a different host than the connection was for.
         EgressNameMismatch = "egress.server_name_mismatch",
             "connect to the host that the handshake or request names";

@@ -1,4 +1,4 @@
-//! HTTP headers that are added to requests, with a literal value or a secret reference.
+//! Parses the headers that the proxy adds to requests. The value is literal, or a reference to a secret.
 
 use std::{fmt, str::FromStr};
 

@@ -1,5 +1,5 @@
-//! JSON serialization of options: numbers and booleans as such, other values as their text form, secrets not at
-//! all.
+//! Serializes options as JSON: numbers and booleans as JSON values, other values in their text form. Secrets are
+//! omitted.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -1,7 +1,7 @@
-//! Macros that generate the options from one declaration.
+//! Defines the macros that generate the options from the option table.
 //!
-//! `options!` processes the table of options, `choice!` generates an enum of keywords, and `text_form!` serializes
-//! a type as its text form.
+//! `options!` processes the option table, `choice!` generates an enum of keywords, and `text_form!` serializes a type
+//! in its text form.
 
 /// Distributes the table's sections to the two commands, and generates an option set for each and a view of their
 /// common options. A common section may have another title for the proxy, after `|`, and all options of a section may need
@@ -209,7 +209,7 @@ macro_rules! text_form {
                 // A value that was constructed in code may have no text form.
                 match self.to_string().parse::<Self>() {
                     Ok(same) if same == *self => Ok(()),
-                    Ok(_) => Err("has a part that cannot be written in its text form".to_owned()),
+                    Ok(_) => Err("a part of the value cannot be written in the text form".to_owned()),
                     Err(error) => Err(error.message().to_owned()),
                 }
             }

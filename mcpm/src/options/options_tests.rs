@@ -1,4 +1,4 @@
-//! Rules for all rows of the table, and operations on option sets.
+//! Tests rules for all rows of the option table, and operations on option sets.
 
 use std::collections::HashSet;
 
@@ -295,7 +295,7 @@ fn values_made_by_hand_are_checked_as_typed_ones_are() {
     );
     assert_eq!(
         message(builder().label(("a=b", "c"))),
-        "invalid value `a=b=c` for `label`: has a part that cannot be written in its text form"
+        "invalid value `a=b=c` for `label`: a part of the value cannot be written in the text form"
     );
     assert_eq!(
         message(builder().remote_forward_headers(("A", "b\n"))),

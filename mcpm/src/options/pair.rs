@@ -1,4 +1,4 @@
-//! `key=value` pairs: labels, environment variables and lists of attributes.
+//! Parses `key=value` pairs: labels, environment variables and lists of attributes.
 
 use std::{fmt, str::FromStr};
 
@@ -102,7 +102,7 @@ impl FromStr for Attributes {
 
     fn from_str(text: &str) -> Result<Self> {
         let entry = |part: &str| {
-            part.trim().parse().map_err(|_| invalid_value("expected `key=value` between commas, with a key"))
+            part.trim().parse().map_err(|_| invalid_value("expected `key=value` pairs, separated by commas"))
         };
         Ok(Self { entries: text.split(',').map(entry).collect::<Result<_>>()? })
     }

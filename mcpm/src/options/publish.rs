@@ -1,4 +1,4 @@
-//! Published container ports.
+//! Parses the container ports that are published on the host.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
@@ -76,7 +76,7 @@ fn split_address(text: &str) -> Result<(Option<IpAddr>, &str)> {
     let address: IpAddr =
         address.parse().map_err(|_| invalid_value("expected an IP address before the ports"))?;
     if address.is_ipv6() != text.starts_with('[') {
-        return Err(invalid_value("only IPv6 addresses are written in brackets"));
+        return Err(invalid_value("an IPv6 address must be in brackets, and an IPv4 address must not"));
     }
     Ok((Some(address), rest))
 }

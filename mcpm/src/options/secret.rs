@@ -1,4 +1,4 @@
-//! Secret text, and references to secrets.
+//! Defines secret texts, and references to secrets in the secret store.
 
 use std::{convert::Infallible, fmt, hint::black_box, str::FromStr, sync::Arc};
 

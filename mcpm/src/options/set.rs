@@ -1,4 +1,4 @@
-//! Access to the options of a command by name.
+//! Gives access to the options of a command by name, and checks them.
 
 use super::{
     Secret,
@@ -23,7 +23,7 @@ pub trait OptionSet: Default + Sized {
     /// Returns the field with that name.
     fn slot_mut(&mut self, name: &str) -> Option<&mut dyn ErasedSlot>;
 
-    /// Fills in options that are not set from `lower`.
+    /// Takes the values of unset options from `lower`.
     #[must_use]
     fn or(self, lower: Self) -> Self;
 
@@ -48,7 +48,7 @@ pub trait OptionSet: Default + Sized {
         self.slot(name).is_some_and(ErasedSlot::is_given)
     }
 
-    /// Returns those of these options that are set to another value than their default.
+    /// Returns the options in `names` that are set to a value other than their default.
     fn non_default(&self, names: &[&str]) -> Vec<&'static OptionSpec> {
         let defaults = Self::defaults();
         let differs_from_default = |name: &&&str| {

@@ -1,4 +1,4 @@
-//! The specification of an option.
+//! Defines the specification of an option: one row of the option table.
 
 use super::value::{OptionValue, ValueKind, check_text};
 use crate::{Error, ErrorKind, Feature};
@@ -123,7 +123,7 @@ impl OptionSpec {
         }
     }
 
-    /// Adds what holds for the whole section: whether the command has it as an addition, and the feature that it needs.
+    /// Applies the settings of the section: whether its options are additions, and the Cargo feature that they need.
     pub(super) const fn of_section(mut self, addition: bool, feature: Option<Feature>) -> Self {
         self.addition |= addition;
         if self.feature.is_none() {

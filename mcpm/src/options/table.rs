@@ -1,9 +1,10 @@
-//! The table of options: every option, declared once, in the order of the help.
+//! Declares every option of `mcpm run` and `mcpm proxy` once, in the order of the help.
 //!
-//! A row is a name, a slot (`Option` one value, `Vec` many, `List` many and comma-separated), a type, the default as a
-//! user would type it, and settings of [`OptionSpec`](super::OptionSpec). All options of a section may need a Cargo
-//! feature, which is named after `needs`. The first documentation line is the help text; it ends without a full stop
-//! and does not repeat the default. After a change run `MCPM_UPDATE=1 cargo test -p mcpm-tests --test generated`.
+//! A row has a name, a slot (`Option` for one value, `Vec` for many, `List` for many that may be comma-separated), a
+//! type, the default as a user would type it, and settings of [`OptionSpec`](super::OptionSpec). If all options of a
+//! section need a Cargo feature, `needs` names the feature. The first documentation line is the help text; it ends
+//! without a full stop and does not repeat the default. After a change, run
+//! `MCPM_UPDATE=1 cargo test -p mcpm-tests --test generated`.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -18,23 +19,23 @@ options! {
     section "Workload and container" for (run) {
         /// Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL
         ///
-        /// A name without a tag is looked up in the registry, which supplies transport, permissions and environment; if
-        /// the registry does not have the name, it is taken as the name of an image. Use `registry:NAME` or
-        /// `image:IMAGE` to select one of the two.
-        /// An image is run as it is. A container image is built for a package, and for a path that begins with `./`,
+        /// A name without a tag is looked up in the registry; the registry entry supplies the transport, the
+        /// permissions and the environment variables. A name that the registry does not have is taken as the name of an
+        /// image. Use `registry:NAME` or `image:IMAGE` to select one of the two.
+        /// An image is run as it is. mcpm builds a container image for a package, and for a path that begins with `./`,
         /// `../` or `/`: a script (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`,
-        /// `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a remote server that is proxied as
-        /// a workload.
+        /// `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). For a URL, mcpm runs only a proxy, which
+        /// forwards requests to the remote server.
         server: Option<String> [
             place: ArgumentPosition::Positional, placeholder: Some("SERVER_OR_IMAGE_OR_PROTOCOL"),
             required: Required::Unless("from_config"),
         ];
         /// Arguments passed to the MCP server
         args: Vec<String> [place: ArgumentPosition::Trailing, placeholder: Some("ARGS")];
-        /// Name of the MCP server
+        /// Name of the workload
         name: Option<String> [
             common: true,
-            placeholder: Some("NAME"), computed_default: Some("generated from the image"), allowed_with_from_config: true,
+            placeholder: Some("NAME"), computed_default: Some("generated from the server"), allowed_with_from_config: true,
         ];
         /// Group the workload belongs to
         ///
@@ -60,7 +61,7 @@ options! {
         ];
     }
     section "Workload and container" | "Proxy" for (run, proxy) {
-        /// IP or hostname the HTTP proxy listens on
+        /// IP address or hostname that the HTTP proxy listens on
         host: Option<String> = "127.0.0.1" [kind: ValueKind::Host];
     }
     section "Proxy" for (proxy) {
@@ -68,7 +69,7 @@ options! {
         port: Option<u16> [common: true, computed_default: Some("a free port")];
         /// Enable debug mode
         ///
-        /// Logs more, with times and modules. CLI only; a Rust program sets up a subscriber of `tracing`.
+        /// Adds debug messages to the log. CLI only; library users configure `tracing` themselves.
         debug: Option<bool> = "false" [place: ArgumentPosition::Global];
     }
     section "Workload and container" for (run) {
@@ -86,70 +87,75 @@ options! {
         /// Network mode of the container: `host`, `bridge`, or a network by name
         network: Option<String> = "bridge" [placeholder: Some("NETWORK")];
         /// Isolate the container network from the host
+        ///
+        /// Each connection of the server passes through mcpm, which rejects all that the permission profile does not
+        /// allow.
         isolate_network: Option<bool> = "false" [common: true];
         /// Let an isolated container connect to the container runtime's gateway addresses
         ///
-        /// The addresses include `host.docker.internal` and `172.17.0.1`. Without this option, they are blocked,
-        /// even if the permission profile has `insecure_allow_all`.
+        /// These addresses, such as `host.docker.internal` and `172.17.0.1`, lead to this machine. Without this option,
+        /// mcpm blocks connections to them, even if the permission profile has `insecure_allow_all`.
         allow_runtime_gateway: Option<bool> = "false";
         /// Environment variable for the server
         ///
-        /// On the command line, a name alone takes the value from the environment of mcpm.
+        /// On the command line, `-e NAME` passes the value that the variable has in mcpm's own environment.
         env: Vec<EnvVar> [common: true, short: Some('e')];
         /// Load environment variables from a file
         env_file: Option<PathBuf>;
         /// Load environment variables from all files in a folder
         env_file_dir: Option<PathBuf> [kind: ValueKind::Folder];
-        /// Secret fetched from the secrets manager and set as an environment variable
+        /// Secret from the secret store, passed to the server as an environment variable
         ///
-        /// `NAME` is the name used with `mcpm secret set`. With the target `file:` and an absolute path, the
-        /// server gets a file in its container instead; with `header:` and a name, a remote server gets that
-        /// header with each request.
+        /// `NAME` is the name used with `mcpm secret set`, and `TARGET` is the name of the variable. With the target
+        /// `file:PATH`, the server gets the secret as a file at this absolute path in its container instead. With
+        /// `header:NAME`, the proxy adds the secret as this header to each request to a remote server.
         secret: Vec<SecretRef> [common: true];
         /// Mount a host file or folder into the container
         ///
         /// The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
-        /// (private) for SELinux relabelling. A relative host path starts at the current folder.
+        /// (private) for SELinux relabelling. A relative host path is resolved from the current
+        /// folder.
         volume: Vec<VolumeSpec> [common: true, short: Some('v')];
-        /// Permissions of the container
+        /// Files and networks that the server may use
         permission_profile: Option<PermissionProfile> [
             common: true,
             computed_default: Some("from the registry entry, otherwise `network`"),
         ];
         /// Write a permission profile that allows the hosts that the server connects to or looks up
         ///
-        /// While the profile is recorded, mcpm isolates the server's network. The server may connect to public
-        /// addresses, or, if its registry entry has permissions, only to what those allow.
+        /// While the profile is recorded, mcpm isolates the server's network. If the registry entry of the server has
+        /// permissions, the server may connect only to the hosts that they allow; otherwise, to all public addresses.
         learn: Option<PathBuf> [
             addition: true, placeholder: Some("PROFILE.json"),
             conflicts_with: &["permission_profile", "network"],
         ];
-        /// Run in the foreground until the container exits
+        /// Run in the foreground until the server exits
         ///
-        /// CLI only; workloads that a library user starts always run in its process.
+        /// CLI only; a program that uses the library runs its workloads in its own process.
         foreground: Option<bool> = "false" [common: true, short: Some('f'), allowed_with_from_config: true];
-        /// Load the configuration from an exported file
+        /// Load the configuration from a file that `mcpm export` has written
         ///
         /// Cannot be combined with other options, except `--name`, `--group`, `--proxy-port`, `--foreground` and
         /// `--debug`, which take precedence over the file.
         from_config: Option<PathBuf> [is_exclusive: true];
         /// Load global ignore patterns from `mcpmignore` in the configuration folder
         ///
-        /// Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
-        /// folder, are replaced by empty ones in the container. The syntax is that of `.gitignore`.
+        /// If a file or folder in a mount matches one of these patterns, or a pattern in the `.mcpmignore` of the
+        /// mounted folder, the server sees an empty file or folder in its place. The syntax is that of `.gitignore`.
         ignore_globally: Option<bool> = "true";
         /// Print the container paths of the overlays that hide ignored files and folders
         ///
         /// CLI only; library users find them in the plan.
         print_resolved_overlays: Option<bool> = "false";
-        /// Image verification mode
+        /// What to do if the signature of the image is missing or invalid
         ///
-        /// The signature is read from the image's registry. It is valid if it was made by the signer that the
-        /// registry entry or the other verification options require. The container runs the signed digest.
+        /// mcpm reads the signature from the image registry. The required signer is set with the other verification
+        /// options or by the server's registry entry. If neither names a signer, `warn` starts the image unverified,
+        /// and `enabled` refuses to start it. The container runs the digest that was verified.
         image_verification: Option<ImageVerification> = "warn" [
             feature: Some(Feature::Verify), supported_values: &["warn", "disabled"],
         ];
-        /// PEM file with the public key that must have signed the image
+        /// PEM file with the public key of the required signer of the image
         image_verification_key: Option<PathBuf> [
             feature: Some(Feature::Verify),
             addition: true,
@@ -160,7 +166,7 @@ options! {
             feature: Some(Feature::Verify),
             placeholder: Some("IDENTITY"), computed_default: Some("from the registry entry"), addition: true,
         ];
-        /// Required OIDC issuer of the certificate identity
+        /// Required OIDC issuer in the signer's certificate
         certificate_oidc_issuer: Option<String> [
             feature: Some(Feature::Verify),
             kind: ValueKind::Url, computed_default: Some("from the registry entry"), addition: true,
@@ -172,8 +178,8 @@ options! {
         ];
         /// Custom CA certificate file used for container builds
         ///
-        /// Its certificates are trusted while a package is built, and by the package's server. A server from an
-        /// image gets the file, and environment variables that point to it.
+        /// The build of a package and the package's server trust its certificates. A server from an image gets the
+        /// file in its container, and environment variables with the path of the file.
         ca_cert: Option<PathBuf>;
     }
     section "Workload and container" | "Proxy" for (run, proxy as addition) {
@@ -181,13 +187,14 @@ options! {
         ///
         /// Its certificates are trusted in addition to the system's: for remote servers and targets, server
         /// registries, image registries that signatures are read from, identity providers, token exchange and
-        /// telemetry. Image pulls use the certificates of the container engine.
+        /// telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine uses its
+        /// own, and the built-in runtime uses the system's.
         mcpm_ca_bundle: Option<PathBuf>;
     }
     section "Workload and container" for (run) {
         /// Base image for packages (`uvx://`, `npx://`, `go://`)
         runtime_image: Option<String> [placeholder: Some("IMAGE")];
-        /// Extra distribution package to install in the builder and runtime stages of the image
+        /// Additional Linux package to install in the builder and runtime stages of the image
         runtime_add_package: Vec<String> [placeholder: Some("PACKAGE")];
         /// Path prefix prepended to SSE endpoint URLs
         endpoint_prefix: Option<String> [placeholder: Some("PREFIX")];
@@ -213,14 +220,14 @@ options! {
         audit_config: Option<PathBuf>;
         /// Enable audit logging with the default configuration
         ///
-        /// Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy` on
-        /// standard output.
+        /// Each request is recorded as a line of JSON: for a workload, in a file in the workload's state folder; for
+        /// `mcpm proxy`, on standard output.
         enable_audit: Option<bool> = "false";
     }
     section "Workload and container" for (run) {
         /// Enable debug mode
         ///
-        /// CLI only; library users configure `tracing` themselves.
+        /// Adds debug messages to the log. CLI only; library users configure `tracing` themselves.
         debug: Option<bool> = "false" [place: ArgumentPosition::Global, allowed_with_from_config: true];
         /// Container runtime to use
         runtime: Option<RuntimeChoice> = "auto" [addition: true];
@@ -228,15 +235,16 @@ options! {
         package_command: Option<String> [placeholder: Some("COMMAND"), addition: true];
         /// Additional package to install together with a `uvx://` or `npx://` package or a local script
         with_package: Vec<String> [flag_name: Some("with"), placeholder: Some("PACKAGE"), addition: true];
-        /// Value that an MCP bundle needs; its manifest names the keys
+        /// Value for a key of an MCP bundle; the bundle's manifest defines the keys
         ///
-        /// A folder or a file is mounted at its own path, for writing; `-v PATH:PATH:ro` mounts it read-only. If a key
-        /// may have several values, repeat the option. Pass a secret with `--secret NAME,target=VARIABLE` instead, with
-        /// the environment variable to which the manifest assigns the key.
+        /// A file or folder is mounted read-write at the same path in the container; `-v PATH:PATH:ro` mounts it
+        /// read-only. If a key may have several values, repeat the option. For a key that is a secret, use
+        /// `--secret NAME,target=VARIABLE` instead: `VARIABLE` is the environment variable to which the manifest
+        /// assigns the key.
         config: Vec<KeyValue> [addition: true];
-        /// Rebuild the package's image with the newest version that its name refers to
+        /// Rebuild the package's image with the newest matching version of the package
         rebuild: Option<bool> = "false" [addition: true, conflicts_with: &["offline"]];
-        /// Do not access the network to get the image, which must be present locally
+        /// Use an image that is present locally; do not pull or build one
         offline: Option<bool> = "false" [addition: true];
         /// Whether a server that has exited is started again: never, only after a failure, or always
         ///
@@ -251,10 +259,10 @@ options! {
         allowed_origins: List<String> [placeholder: Some("ORIGIN,..."), addition: true];
         /// Additional hostnames that clients may use to reach the proxy
         ///
-        /// Requests with another name in the `Host` header are rejected, which protects against DNS rebinding. The
-        /// names of `--host` and `--allowed-origins` and loopback names need not be listed. If authentication is
-        /// configured and the proxy listens on more than loopback, other names are accepted, too, unless the
-        /// permission profile restricts `network.inbound.allow_host`.
+        /// The proxy rejects requests with any other name in the `Host` header, as a protection against DNS rebinding.
+        /// Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If authentication is
+        /// configured and the proxy listens on an address that is not loopback, it accepts any name, unless the
+        /// permission profile restricts names with `network.inbound.allow_host`.
         allowed_hosts: List<String> [placeholder: Some("HOST,..."), addition: true];
     }
     section "Workload and container" for (run) {
@@ -272,11 +280,11 @@ options! {
         oidc_issuer: Option<String> [kind: ValueKind::Url];
         /// Expected audience of the token
         oidc_audience: Option<String> [
-            placeholder: Some("AUDIENCE"), computed_default: Some("the resource URL, otherwise the URL of the proxy"),
+            placeholder: Some("AUDIENCE"), computed_default: Some("`--resource-url`, otherwise the URL of the proxy"),
         ];
         /// OIDC client ID
         ///
-        /// With a client secret, it enables introspection of tokens that are not JWTs.
+        /// With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
         oidc_client_id: Option<String> [placeholder: Some("ID")];
         /// OIDC client secret, for introspection
         oidc_client_secret: Option<Secret> [env: Some("MCPM_OIDC_CLIENT_SECRET")];
@@ -291,7 +299,7 @@ options! {
         ///
         /// Without `--oidc-issuer`, tokens signed with these keys are accepted from any issuer.
         oidc_jwks_url: Option<String> [kind: ValueKind::Url, computed_default: Some("from the issuer's metadata")];
-        /// OAuth scopes advertised in the well-known endpoint (RFC 9728)
+        /// OAuth scopes that the protected resource metadata advertises (RFC 9728)
         oidc_scopes: List<String> = "openid" [placeholder: Some("SCOPE,...")];
         /// OAuth scopes that a token must have
         oidc_required_scopes: List<String> [placeholder: Some("SCOPE,..."), addition: true];
@@ -336,7 +344,7 @@ options! {
         remote_auth_bearer_token_file: Option<PathBuf>;
         /// Scopes to request
         remote_auth_scopes: List<String> [
-            placeholder: Some("SCOPE,..."), computed_default: Some("those that the server names, or `openid,profile,email` with OIDC"),
+            placeholder: Some("SCOPE,..."), computed_default: Some("the scopes that the server asks for, or `openid,profile,email` with OIDC"),
         ];
         /// OAuth 2.0 resource indicator (RFC 8707)
         remote_auth_resource: Option<String> [kind: ValueKind::Url];
@@ -356,7 +364,7 @@ options! {
     section "Outgoing authentication" for (run, proxy) {
         /// Header added to requests to the remote server
         remote_forward_headers: Vec<Header>;
-        /// Header added to requests to the remote server, with its value from the secrets manager
+        /// Header added to requests to the remote server, with a secret from the secret store as its value
         remote_forward_headers_secret: Vec<HeaderSecret>;
     }
     section "Token exchange" for (run, proxy) {
@@ -371,14 +379,14 @@ options! {
         token_exchange_client_id: Option<String> [placeholder: Some("ID")];
         /// Client secret for token exchange
         ///
-        /// Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not for
-        /// production: other users of the machine may see it in the process list.
+        /// This option and `--token-exchange-client-secret-file` take precedence over the environment variable. Not
+        /// for production: other users of the machine may see the secret in the process list.
         token_exchange_client_secret: Option<Secret> [
             env: Some("MCPM_TOKEN_EXCHANGE_CLIENT_SECRET"), conflicts_with: &["token_exchange_client_secret_file"],
         ];
         /// File with the client secret for token exchange
         ///
-        /// It is read for each exchange.
+        /// mcpm reads the file again for each exchange.
         token_exchange_client_secret_file: Option<PathBuf>;
         /// Scopes to request for the new token
         token_exchange_scopes: List<String> [placeholder: Some("SCOPE,...")];
@@ -394,30 +402,30 @@ options! {
     section "Telemetry" for (run, proxy as addition) needs Telemetry {
         /// OTLP endpoint URL
         ///
-        /// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
-        /// `https`.
+        /// With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the scheme is
+        /// missing, it is `https`.
         otel_endpoint: Option<String> [kind: ValueKind::Url];
         /// Use HTTP instead of HTTPS for the OTLP endpoint
         otel_insecure: Option<bool> = "false";
         /// Header to add to OTLP requests
         otel_headers: Vec<Header> [placeholder: Some("key=value")];
-        /// Service name
+        /// Service name in traces and metrics
         otel_service_name: Option<String> [placeholder: Some("NAME"), computed_default: Some("`mcpm-<name>`")];
-        /// Additional resource attributes
+        /// Additional resource attributes in traces and metrics
         otel_custom_attributes: Option<Attributes>;
         /// Names of environment variables to include in spans
         ///
         /// These are variables of the mcpm process, not of the server; `MCPM_*` is not allowed.
         otel_env_vars: List<String> [placeholder: Some("NAME,...")];
-        /// Distributed tracing; requires an OTLP endpoint
+        /// Export traces; requires an OTLP endpoint
         otel_tracing_enabled: Option<bool> = "true";
-        /// OTLP metrics export; requires an OTLP endpoint
+        /// Export metrics with OTLP; requires an OTLP endpoint
         otel_metrics_enabled: Option<bool> = "true";
         /// Trace sampling rate, from 0.0 to 1.0
         otel_sampling_rate: Option<f64> = "0.1" [range: Some((0.0, 1.0))];
-        /// Serve `/metrics` on the main transport port
+        /// Serve Prometheus metrics at `/metrics` on the port of the proxy
         ///
-        /// With incoming authentication, it requires a token like any other path.
+        /// If incoming authentication is configured, requests to `/metrics` also require a token.
         otel_enable_prometheus_metrics_path: Option<bool> = "false";
         /// Emit legacy attribute names alongside the new semantic-convention names
         otel_use_legacy_attributes: Option<bool> = "true";

@@ -1,4 +1,4 @@
-//! Option types that are one of several keywords.
+//! Defines the option types whose values are keywords, and the permission profile.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -66,9 +66,9 @@ choice! {
     RestartMode {
         /// Never; the workload ends with the server
         No = "no",
-        /// Unless it exited with code 0
+        /// Only if it exited with a code other than 0
         OnFailure = "on-failure",
-        /// However it exited
+        /// After every exit
         Always = "always",
     }
 
@@ -92,8 +92,8 @@ choice! {
 /// The permissions of a container: a built-in profile, or the path to a profile in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum PermissionProfile {
-    /// `none`: no permissions beyond the container itself. Not called `None`, which Swift would confuse with an
-    /// absent option.
+    /// `none`: no connections, and no files of the host. Not called `None`, which Swift would confuse with an absent
+    /// option.
     Nothing,
     /// `network`: access to any network.
     Network,

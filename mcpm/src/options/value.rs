@@ -1,4 +1,4 @@
-//! Option values and the fields that store them.
+//! Defines option values, and the fields that store them.
 //!
 //! [`OptionValue`] is one value with its text form, [`Slot`] is a field that stores one or many values, and
 //! [`ErasedSlot`] is a slot of any type. The text form is the same on the command line, in JSON and in C.

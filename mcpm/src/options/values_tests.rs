@@ -1,4 +1,4 @@
-//! The text forms: which are accepted, which are rejected, and that printing restores the input.
+//! Tests which text forms are accepted and rejected, and that printing a parsed value restores its text.
 
 use std::{net::Ipv6Addr, path::Path, time::Duration};
 
@@ -68,7 +68,10 @@ fn ports_that_cannot_be_published_are_refused() {
     assert_eq!(reason::<PublishSpec>("80:80/sctp"), "expected `tcp` or `udp`");
     assert_eq!(reason::<PublishSpec>("8000-8010:80"), "port ranges are not supported; repeat the option");
     assert_eq!(reason::<PublishSpec>("localhost:80:80"), "expected an IP address before the ports");
-    assert_eq!(reason::<PublishSpec>("[1.2.3.4]:80:80"), "only IPv6 addresses are written in brackets");
+    assert_eq!(
+        reason::<PublishSpec>("[1.2.3.4]:80:80"),
+        "an IPv6 address must be in brackets, and an IPv4 address must not"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Bind mounts of host files and folders.
+//! Parses bind mounts of host files and folders.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -41,7 +41,8 @@ impl FromStr for VolumeSpec {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let expected = || invalid_value("expected `host-path:container-path`, with `:ro` after if needed");
+        let expected =
+            || invalid_value("expected `host-path:container-path`, or `host-path:container-path:ro`");
         // Split from the right, because a host path may contain a colon; the container path starts with a slash.
         let (front, back) = text.rsplit_once(':').ok_or_else(expected)?;
         let (host, container, settings) = if back.starts_with('/') {
