@@ -1,7 +1,7 @@
 //! The sessions of an HTTP server that can be opened again when the server has lost them.
 //!
 //! The server assigns the session ids. When a session is opened again, the client keeps using the old id, and the proxy
-//! maps it to the new one. [`super::session_recovery`] decides when that happens.
+//! maps it to the new one. [`super::session_recovery`] decides when a session is opened again.
 
 use std::{
     collections::HashMap,

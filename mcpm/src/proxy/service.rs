@@ -204,7 +204,7 @@ impl ProxyService {
         let metrics = match self.spec.telemetry.as_ref().and_then(|telemetry| telemetry.prometheus_port) {
             None => None,
             Some(port) => {
-                let advice = "set `otel_prometheus_port` to another";
+                let advice = "set `otel_prometheus_port` to another port";
                 Some(listener::bind(METRICS_HOST, port).await.map_err(or_advise(advice))?)
             }
         };
@@ -312,7 +312,7 @@ async fn issuer_warning(incoming: Option<&TokenVerifier>) -> Option<String> {
         Err(_) => format!("no response within {} s", ISSUER_TIMEOUT.as_secs()),
     };
     Some(format!(
-        "no caller can be authenticated now, because the identity provider cannot be reached: {why}"
+        "callers cannot be authenticated now, because the identity provider cannot be reached: {why}"
     ))
 }
 
