@@ -1,4 +1,4 @@
-//! Opens a session again that a server has lost, and repeats the request that was rejected.
+//! Reopens a session that a server has lost, and repeats the rejected request.
 //!
 //! Servers keep sessions in memory, so a restart loses them, and many clients do not open a new one when they get
 //! 404. The proxy saves the client's `initialize` request. To recover the session, it repeats that request with the

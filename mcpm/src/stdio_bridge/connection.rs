@@ -98,7 +98,7 @@ impl StdioBridge {
         let on_end = ended.clone().drop_guard();
         tokio::spawn(async move {
             if let Err(error) = self.serve_until(input, output, stop).await {
-                tracing::warn!(%error, "a connection to a server ended");
+                tracing::warn!(%error, "a connection to a server ended with an error");
             }
             drop(on_end);
         });

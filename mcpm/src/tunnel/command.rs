@@ -1,4 +1,4 @@
-//! The tunnel provider that runs a command of the user.
+//! The tunnel provider that runs a command given by the user.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 

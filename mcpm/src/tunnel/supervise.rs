@@ -1,4 +1,4 @@
-//! Keeps a tunnel up, as long as its target requires authentication (unless that check is waived).
+//! Keeps a tunnel up as long as its target requires authentication, which `allow_unauthenticated` waives.
 
 use std::{sync::Arc, time::Duration};
 

@@ -246,7 +246,7 @@ impl Multiplexer {
             .map(|(id, _)| *id)
             .collect();
         for id in unanswered {
-            state.reject_server_request(id, "the client did not answer in time");
+            state.reject_server_request(id, "the client did not respond in time");
         }
         // The calls of a client that has received a server request may take longer, because a user has to decide.
         let pending: HashSet<SessionId> =
@@ -371,7 +371,7 @@ impl MuxState {
             call.stream.end(end);
         } else if end == StreamEnd::TimedOut {
             // The stream stays open, and its reader waits for this response.
-            let message = "the server did not answer in time";
+            let message = "the server did not respond in time";
             call.stream.push(error_response(&call.id, error_code::INTERNAL_ERROR, message).freeze());
         }
     }
