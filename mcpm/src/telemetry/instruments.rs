@@ -1,4 +1,5 @@
-//! Metrics, under the names of the semantic conventions (MCP, HTTP) and, if configured, under legacy names.
+//! Defines the metrics, with the names of the semantic conventions (MCP, HTTP) and, if configured, also with legacy
+//! names.
 
 use std::{
     collections::HashMap,
