@@ -1,4 +1,4 @@
-//! The proxy service of a workload, of [`Proxy`](super::Proxy) and of [`StdioProxy`](super::StdioProxy).
+//! Builds and starts the proxy that workloads, [`Proxy`](super::Proxy) and [`StdioProxy`](super::StdioProxy) use.
 //!
 //! [`ProxySetup`] checks a [`ProxySpec`] and has no side effects. Opening the setup returns a [`ProxyService`], with an
 //! open audit log and running telemetry. Serving an endpoint with the service returns a [`RunningProxy`].

@@ -1,4 +1,4 @@
-//! The owners of sessions.
+//! Records which caller owns which session.
 //!
 //! A session id is not a credential: with incoming authentication, a session may only be used by the principal that
 //! opened it. Sessions of streamable HTTP have an id in a header. Sessions of the deprecated SSE transport have the

@@ -1,4 +1,4 @@
-//! Connections of a program to the servers behind its own proxies, without a port.
+//! Connects a program to the servers behind its own proxies, without a port.
 
 use std::{
     io,

@@ -1,4 +1,4 @@
-//! TLS connections to servers, and the trusted certificate authorities.
+//! Opens TLS connections to servers, and loads the trusted certificate authorities.
 
 use std::{
     io,

@@ -4,9 +4,9 @@
 //! token, and the response is delivered with the client's own id, with its JSON type. A message that the server
 //! initiates is delivered to the only session that it can concern; if several sessions are possible, a request is
 //! rejected and a notification is dropped. In a process that has served several owners, every such message is
-//! ambiguous. The multiplexer opens no socket: [`shared_handshake`] admits clients, [`from_client`] handles their
-//! messages, [`from_server`] the server's, [`subscriptions`] the subscriptions of the stateless era, and [`lifecycle`]
-//! the start, restart and end of the process while its clients stay.
+//! ambiguous. The multiplexer opens no socket: [`shared_handshake`] admits clients, [`from_client`] handles client
+//! messages, [`from_server`] handles server messages, [`subscriptions`] merges the subscriptions of the stateless era,
+//! and [`lifecycle`] handles the start, restart and end of the process while its clients stay connected.
 
 mod error;
 mod from_client;
