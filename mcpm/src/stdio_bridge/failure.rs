@@ -34,7 +34,7 @@ impl Failure {
     pub(super) fn status(status: StatusCode) -> Self {
         let hint = match status {
             StatusCode::UNAUTHORIZED => {
-                ": it requires authentication; set `remote_auth`, or a header with a token"
+                ": the server requires authentication; set `remote_auth`, or a header with a token"
             }
             StatusCode::FORBIDDEN => ": the request is not allowed",
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {

@@ -93,9 +93,7 @@ impl StreamableServer {
             return Ok(());
         }
         let outcome = timeout(REOPEN_TIMEOUT, self.repeat_handshake(urgency)).await;
-        outcome.unwrap_or_else(|_| {
-            Err(Failure::server("the server had lost the session, and did not reopen it in time"))
-        })
+        outcome.unwrap_or_else(|_| Err(Failure::server("the lost session could not be reopened in time")))
     }
 
     async fn repeat_handshake(&self, urgency: Urgency) -> Result<(), Failure> {

@@ -118,7 +118,7 @@ async fn wait_until_ready(child: &mut ChildTunnel, public: &TunnelTarget) -> Res
         ready = responds => {
             if ready.is_err() {
                 tracing::warn!(
-                    "no MCP server responds at `{}` after {} s: it is not known whether the tunnel is up",
+                    "no MCP server responds at `{}` after {} s; the tunnel may not be up",
                     redact_url_text(public.as_str()),
                     READY_TIMEOUT.as_secs()
                 );

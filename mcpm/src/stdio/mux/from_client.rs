@@ -353,8 +353,8 @@ impl MuxState {
         if self.pipe.as_ref().is_none_or(|pipe| pipe.queue_account.has_room(cost)) {
             return Ok(());
         }
-        let text = "the queue to the server is full: it does not read its input fast enough, or other clients use up the \
-                    memory budget";
+        let text = "the queue to the server is full: the server does not read its input fast enough, or other clients \
+                    use up the memory budget";
         Err(RpcError::unavailable(text).reason(Reason::QueueFull))
     }
 
