@@ -152,7 +152,7 @@ fn applying_the_suggested_fix_allows_the_request() {
     let explained = front.explained(&["--authz-config", &file], "");
     let layer = (&explained["reason"], &explained["layer"]);
     assert_eq!(layer, (&json!("authorization.denied"), &json!("authorization")));
-    assert_eq!(explained["refusal"]["rule"], "no policy permits it");
+    assert_eq!(explained["refusal"]["rule"], "no policy permits the request");
     let policy = quoted(explained["refusal"]["fix"].as_str().unwrap());
     front.passes(&["--authz-config", &authorize(&[other, policy])], "");
 

@@ -65,7 +65,7 @@ async fn an_introspection_endpoint_that_is_away_is_told_at_the_start() {
         .oidc_insecure_allow_http(true)
         .jwks_allow_private_ip(true);
     let proxy = with_timeout("the proxy to start", proxy.build().unwrap().start()).await.unwrap();
-    let is_told = |warning: &String| warning.contains("no caller can be authenticated now");
+    let is_told = |warning: &String| warning.contains("callers cannot be authenticated now");
     assert!(proxy.warnings().iter().any(is_told), "{:?}", proxy.warnings());
     let health = Http(proxy.address().unwrap()).get("/health").send().await.json().await;
     assert_eq!(health, json!({ "status": "unhealthy", "authentication": { "available": false } }));

@@ -78,7 +78,7 @@ async fn a_server_that_never_answers_fails_the_start() {
     let process = LocalProcess::new(SERVER, ["--silent"]);
     let error = StdioProxy::new("silent", process).start(drop).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StartFailed);
-    assert!(error.message().contains("did not answer `initialize` within 60 s"), "{error}");
+    assert!(error.message().contains("did not respond to `initialize` within 60 s"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -177,7 +177,7 @@ impl AuditSpec {
             (None, None) => AuditSink::Usual,
             (None | Some(SinkName::File), Some(path)) => AuditSink::File(path),
             (Some(SinkName::File), None) => {
-                return Err(invalid("the sink is a file, but `logFile` is missing".to_owned()));
+                return Err(invalid("`sink` is `file`, but `logFile` is missing".to_owned()));
             }
             (Some(_), Some(_)) => {
                 return Err(invalid("`logFile` is set, but `sink` is not a file".to_owned()));

@@ -1,4 +1,4 @@
-//! Ids of audit events, and digests of session ids, both as texts that need no allocation.
+//! Creates ids of audit events and digests of session ids, without allocating memory for their texts.
 
 use std::{
     cell::RefCell,

@@ -1,4 +1,4 @@
-//! Rate limits for audit events that unauthenticated peers can cause in any number.
+//! Limits audit events that unauthenticated peers can cause in any number.
 //!
 //! Each [`LimitedCause`] has its own token bucket and its own allowance of bytes. Only unlimited events refill the
 //! allowances. So a flood of any duration fills no more than a share of the log: it does not cause the events of
@@ -154,7 +154,7 @@ impl Limit {
         let (suppressed, _) = state.suppressed.get_or_insert_with(|| {
             tracing::warn!(
                 cause = cause.name(),
-                "too many audit events of this cause; further ones are only counted"
+                "too many audit events of this cause; further events are only counted"
             );
             (Suppressed { cause, since: SystemTime::now(), types: BTreeMap::new() }, now)
         });

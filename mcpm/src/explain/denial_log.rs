@@ -1,4 +1,4 @@
-//! The recent denials of one server: in memory, and in a file for other processes.
+//! Stores the recent denials of one server in memory, and in a file for other processes.
 
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -1,4 +1,4 @@
-//! Explanations of denials: a [`Reason`] by its id, or one denial by the id that the client received.
+//! Explains denials: a [`Reason`] by its id, or one denial by the id that the client received.
 //!
 //! Each denial by a layer of a proxy, and each denied connection of an isolated server, has a reason and its own
 //! id. Recent denials are stored in the memory of the proxy, and in a small file that other processes read.

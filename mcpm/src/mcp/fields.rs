@@ -1,4 +1,4 @@
-//! The fields of a JSON object, for decisions that depend on a field.
+//! Reads the fields of a JSON object, for decisions that depend on a field.
 //!
 //! Parsers differ: of two fields with the same name, some use the first and some the last, and some do not distinguish
 //! upper and lower case. A field that parsers could read differently is rejected, so that a check never sees another
@@ -72,7 +72,7 @@ pub(crate) struct AmbiguousField(String);
 
 impl fmt::Display for AmbiguousField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` can be read in different ways", self.0)
+        write!(f, "parsers could read the field `{}` in different ways", self.0)
     }
 }
 

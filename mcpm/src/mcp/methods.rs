@@ -1,4 +1,4 @@
-//! The methods of MCP.
+//! The names of the methods of MCP.
 
 /// Methods of both eras, sorted.
 const METHODS: [&str; 29] = [

@@ -1,4 +1,4 @@
-//! The fields of a JSON-RPC message, read in one pass.
+//! Reads the fields of a JSON-RPC message in one pass.
 
 use std::fmt;
 

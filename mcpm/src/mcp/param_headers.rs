@@ -1,5 +1,5 @@
-//! The tool arguments that are mirrored in `Mcp-Param-*` headers (MCP 2026-07-28, "Custom headers from tool
-//! parameters").
+//! Finds the tool arguments that are mirrored in `Mcp-Param-*` headers, in the input schemas of tools (MCP 2026-07-28,
+//! "Custom headers from tool parameters").
 
 use std::{borrow::Cow, collections::HashMap};
 

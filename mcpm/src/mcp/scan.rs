@@ -2,7 +2,7 @@
 //!
 //! Every message is scanned this way, several times faster than with serde_json. The scanner accepts only texts that
 //! serde_json accepts, with the same fields; a property test compares both. If the scanner does not accept a text,
-//! callers parse it with serde_json: malformed texts, to get the error, and rare forms, such as names with escapes.
+//! callers parse it with serde_json: the text is malformed, or has a rare form, such as names with escapes.
 
 use std::ops::Range;
 

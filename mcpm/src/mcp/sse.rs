@@ -1,4 +1,4 @@
-//! Server-sent events as bytes (WHATWG HTML, "Server-sent events").
+//! Writes server-sent events (WHATWG HTML, "Server-sent events").
 
 use bytes::{BufMut, Bytes, BytesMut};
 

@@ -1,4 +1,4 @@
-//! Converts the texts of arguments that a user types to the types in the schema of a tool.
+//! Converts tool arguments that a user types as text to the types in the schema of the tool.
 
 use serde_json::Value;
 
@@ -171,7 +171,7 @@ fn allowed(field: &Value) -> Option<Vec<Value>> {
 fn convert_in(root: &Value, name: &str, field: &Value, text: &str) -> Result<Value> {
     let mismatch = || {
         let text = text.escape_debug();
-        invalid(format!("the argument `{name}` must be {}, and `{text}` is not", expected(field)))
+        invalid(format!("invalid value `{text}` for the argument `{name}`; expected: {}", expected(field)))
     };
     if let Some(allowed) = allowed(field) {
         return allowed.into_iter().find(|value| plain(value) == text).ok_or_else(mismatch);
@@ -284,11 +284,14 @@ mod tests {
         for (pairs, message) in [
             (&["city=a"][..], "the argument `days` (integer) is missing"),
             (&[], "the arguments `city` (string), `days` (integer) are missing"),
-            (&["days=x"], "the argument `days` must be integer, and `x` is not"),
-            (&["days=1.5"], "the argument `days` must be integer, and `1.5` is not"),
+            (&["days=x"], "invalid value `x` for the argument `days`; expected: integer"),
+            (&["days=1.5"], "invalid value `1.5` for the argument `days`; expected: integer"),
             (&["dry=yes"], "the argument `dry` must be boolean, and `yes` is not"),
-            (&["units=x"], "the argument `units` must be one of metric, imperial, 3, and `x` is not"),
-            (&["tags=1", "tags=x"], "the argument `tags` must be integer, and `x` is not"),
+            (
+                &["units=x"],
+                "invalid value `x` for the argument `units`; expected: one of metric, imperial, 3",
+            ),
+            (&["tags=1", "tags=x"], "invalid value `x` for the argument `tags`; expected: integer"),
             (&["city=a", "city=b"], "the argument `city` is given more than once, but takes one value"),
             (&["city"], "`city` is not an argument of the form `KEY=VALUE`"),
             (&["filter=1"], "the argument `filter` must be object, and `1` is not"),

@@ -186,7 +186,7 @@ impl McpClient {
             seen.push(next.clone());
             cursor = Some(next);
         }
-        let message = format!("the server's list of {capability} does not end, or is too long");
+        let message = format!("the server's list of {capability} is too long, or its pages repeat");
         Err(Error::new(ErrorKind::Upstream, message))
     }
 

@@ -43,7 +43,7 @@ impl std::fmt::Debug for ClientOptions {
 
 /// Converts a value of the protocol to JSON.
 pub(super) fn object(value: &impl Serialize) -> Result<JsonObject> {
-    let invalid = |error| Error::new(ErrorKind::Internal, "a message cannot be shown as JSON").source(error);
+    let invalid = |error| Error::new(ErrorKind::Internal, "cannot convert a message to JSON").source(error);
     match serde_json::to_value(value).map_err(invalid)? {
         Value::Object(object) => Ok(object),
         other => Ok(JsonObject::from_iter([("value".to_owned(), other)])),

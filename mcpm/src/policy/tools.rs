@@ -1,8 +1,8 @@
-//! Tool filters and overrides, which apply equally to lists and calls.
+//! Decides which tools clients can see and call, and under which names and descriptions.
 //!
 //! [`ToolPolicy::resolve`] maps the name in a call to a tool, and [`ToolPolicy::list_entry`] uses the same mapping: a
-//! list contains a tool under a name if and only if a call of that name reaches that tool. `--tools` uses the names
-//! that clients see.
+//! list contains a tool under a name if and only if a call of that name reaches that tool. Patterns in `--tools` match
+//! the names that clients see.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

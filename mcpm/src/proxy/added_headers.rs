@@ -1,4 +1,4 @@
-//! Headers that are added to each request to a remote server.
+//! Checks and converts the configured headers that the proxy adds to each request to a remote server.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 

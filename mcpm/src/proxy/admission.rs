@@ -1,4 +1,5 @@
-//! Admission of connections: limits in total and per peer, and a backoff when the system is out of resources.
+//! Accepts client connections: limits their number in total and per peer, and backs off when the system is out of
+//! resources.
 
 use std::{
     collections::HashMap,

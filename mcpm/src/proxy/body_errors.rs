@@ -1,4 +1,4 @@
-//! Responses to requests whose bodies are too large, too slow or incomplete.
+//! Creates the responses to requests whose bodies are too large, too slow or incomplete.
 
 use std::error::Error;
 

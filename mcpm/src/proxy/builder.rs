@@ -1,4 +1,4 @@
-//! The builder of a standalone proxy, and its start.
+//! Builds and starts a standalone proxy.
 
 use std::{path::Path, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! The outcome of the check that a server speaks MCP.
+//! The outcome of the check whether a server speaks MCP, with the error message for each kind of failure.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! Denials of requests.
+//! Describes why a layer denied a request.
 //!
 //! The layer that denies a request creates a [`Denial`]. [`respond::deny`](super::respond::deny) adds the denial to the
-//! extensions of the response, and its ids to the JSON-RPC error, as `data.reason` and `data.refusal`. A denial never
-//! contains a known secret.
+//! extensions of the response, and two ids to the JSON-RPC error: `data.reason` is the id of the reason, and
+//! `data.refusal` the id of the denial. A denial never contains a known secret.
 
 use crate::{
     explain::{DenialId, DenialLog, DenialRecord, Reason},

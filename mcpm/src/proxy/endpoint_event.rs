@@ -1,7 +1,7 @@
 //! Rewrites the `endpoint` event of the deprecated SSE transport.
 //!
-//! The event names the URL for posting messages. It must be on the proxy, below its public prefix; a URL on the
-//! server's own host would lead clients past the proxy.
+//! The event names the URL to which clients post messages. The rewritten URL is on the proxy, below its external path
+//! prefix. With a URL on the server's own host, clients would bypass the proxy.
 
 use std::{
     pin::Pin,

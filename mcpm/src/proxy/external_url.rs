@@ -1,7 +1,7 @@
-//! The URL of the proxy as clients see it behind a reverse proxy.
+//! Determines the URL of the proxy as clients see it behind a reverse proxy, from options and `X-Forwarded-*` headers.
 //!
-//! The URL is used only in texts for clients. Authorization never depends on it, because some reverse proxies forward
-//! these headers from their clients, which could then choose the URL.
+//! The URL is used only in texts for clients. Authorization never depends on these headers, because some reverse
+//! proxies forward those that their clients send, so that a client could choose the URL.
 
 use http::{HeaderMap, uri::Authority};
 

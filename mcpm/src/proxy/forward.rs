@@ -1,4 +1,6 @@
-//! Forwards requests to an HTTP server, byte for byte and without buffering.
+//! Forwards requests to an HTTP server, with unchanged bodies.
+//!
+//! Small request bodies are buffered, so that a request can be sent again. All other bodies are streamed.
 
 use std::{
     pin::{Pin, pin},

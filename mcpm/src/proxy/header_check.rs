@@ -1,5 +1,5 @@
 //! Checks that the headers of a stateless request match its body (MCP 2026-07-28, "Standard Request Headers" and
-//! "Custom headers from tool parameters"), because intermediaries decide by headers.
+//! "Custom headers from tool parameters"), because intermediaries make decisions based only on headers.
 
 use http::{HeaderMap, HeaderName, StatusCode, header::AsHeaderName};
 use serde_json::Value;

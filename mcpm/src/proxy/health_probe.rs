@@ -1,8 +1,8 @@
-//! Health probes of the server's port, for `/health`.
+//! Probes the server's port for `/health`.
 //!
-//! Any client may request `/health` without a token and at any rate. So there is at most one probe at a time,
-//! which all requests share, and its result is cached briefly: health checks cause at most one connection to the
-//! server per second. A probe is not cancelled with the request that caused it.
+//! Any client may request `/health` without a token and at any rate. So all requests share one probe, and its result is
+//! cached briefly: health checks cause at most one connection to the server per second. If the request that started a
+//! probe is cancelled, the probe continues.
 
 use std::{
     future::Future,

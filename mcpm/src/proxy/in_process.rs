@@ -1,4 +1,4 @@
-//! Passes requests to a proxy from its own process, without a port.
+//! Connects clients in the proxy's own process to the proxy, without a port.
 
 use std::sync::{Arc, Weak};
 
@@ -59,8 +59,9 @@ impl InProcessEndpoint {
     /// `Upstream` if too many are open, or if the proxy has stopped.
     pub(super) fn connect(&self) -> Result<InProcessConnection> {
         let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| {
-            let message = format!("{MAX_IN_PROCESS_CONNECTIONS} connections are open in this process");
-            Error::new(ErrorKind::Upstream, message).hint("drop those that are no longer used")
+            let message =
+                format!("{MAX_IN_PROCESS_CONNECTIONS} connections are open in this process, the maximum");
+            Error::new(ErrorKind::Upstream, message).hint("drop connections that are no longer used")
         })?;
         Ok(InProcessConnection { stack: Weak::clone(&self.stack), _permit: permit })
     }

@@ -1,4 +1,4 @@
-//! Warnings about options that have no effect without another one.
+//! Warns about options that have no effect because another option is not set.
 
 use crate::{
     auth::{exchange, incoming},

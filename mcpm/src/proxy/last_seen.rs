@@ -1,4 +1,4 @@
-//! The last observed exchange with a server, for `/health`.
+//! Records the outcome of the last exchange with a server, for `/health`.
 //!
 //! A request with the same outcome as the previous one costs only a comparison.
 

@@ -1,4 +1,4 @@
-//! The traits of layers and endpoints.
+//! Defines the traits that the proxy's layers and endpoints implement.
 
 use std::{future::Future, pin::Pin};
 

@@ -58,7 +58,7 @@ pub(crate) async fn bind(host: &str, port: u16) -> Result<TcpListener> {
         }
     }
     let Some((address, error)) = failure else {
-        return Err(Error::new(ErrorKind::InvalidOption, format!("`{host}` has no address")));
+        return Err(Error::new(ErrorKind::InvalidOption, format!("`{host}` does not resolve to an address")));
     };
     Err(match error.kind() {
         io::ErrorKind::AddrInUse => {
@@ -169,7 +169,7 @@ fn serve_connection<S: AsyncRead + AsyncWrite + Unpin>(
             }
         };
         if let Err(error) = outcome {
-            tracing::debug!(%error, "a client's connection ended");
+            tracing::debug!(%error, "the connection of a client failed");
         }
     }
 }

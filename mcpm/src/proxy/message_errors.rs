@@ -1,4 +1,4 @@
-//! Error responses to messages, in the form that the client understands.
+//! Creates error responses to messages, in the form that the client understands.
 
 use http::{HeaderMap, StatusCode, header};
 

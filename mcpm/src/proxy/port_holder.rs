@@ -1,4 +1,4 @@
-//! Finds the process that listens on a port, for error messages. Linux only; elsewhere it finds none.
+//! Finds the process that listens on a port, for error messages. This works only on Linux.
 
 use std::{fs, net::SocketAddr};
 

@@ -1,7 +1,7 @@
-//! The sessions of an HTTP server that can be opened again when the server has lost them.
+//! Stores what the proxy needs to reopen the sessions of an HTTP server when the server has lost them.
 //!
-//! The server assigns the session ids. When a session is opened again, the client keeps using the old id, and the proxy
-//! maps it to the new one. [`super::session_recovery`] decides when that happens.
+//! The server assigns the session ids. When a session is reopened, the client keeps using the old id, and the proxy
+//! maps it to the new one. [`super::session_recovery`] decides when to reopen a session.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! Resolves the remote server that options name, with the headers of requests to it and its login.
+//! Resolves the options for a remote server: its address, the headers that are added to requests, and the login.
 
 use std::{path::Path, sync::Arc};
 

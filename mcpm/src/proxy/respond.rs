@@ -1,4 +1,4 @@
-//! Responses of the proxy itself.
+//! Creates the responses that the proxy itself sends, such as errors and denials.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The proxy service of a workload, of [`Proxy`](super::Proxy) and of [`StdioProxy`](super::StdioProxy).
+//! Builds and starts the proxy that workloads, [`Proxy`](super::Proxy) and [`StdioProxy`](super::StdioProxy) use.
 //!
 //! [`ProxySetup`] checks a [`ProxySpec`] and has no side effects. Opening the setup returns a [`ProxyService`], with an
 //! open audit log and running telemetry. Serving an endpoint with the service returns a [`RunningProxy`].
@@ -204,7 +204,7 @@ impl ProxyService {
         let metrics = match self.spec.telemetry.as_ref().and_then(|telemetry| telemetry.prometheus_port) {
             None => None,
             Some(port) => {
-                let advice = "set `otel_prometheus_port` to another";
+                let advice = "set `otel_prometheus_port` to another port";
                 Some(listener::bind(METRICS_HOST, port).await.map_err(or_advise(advice))?)
             }
         };
@@ -312,7 +312,7 @@ async fn issuer_warning(incoming: Option<&TokenVerifier>) -> Option<String> {
         Err(_) => format!("no response within {} s", ISSUER_TIMEOUT.as_secs()),
     };
     Some(format!(
-        "no caller can be authenticated now, because the identity provider cannot be reached: {why}"
+        "callers cannot be authenticated now, because the identity provider cannot be reached: {why}"
     ))
 }
 

@@ -1,10 +1,10 @@
-//! The owners of sessions.
+//! Records which caller owns which session.
 //!
 //! A session id is not a credential: with incoming authentication, a session may only be used by the principal that
-//! opened it. Sessions of streamable HTTP have an id in a header. Sessions of the deprecated SSE transport have a
-//! message endpoint instead, a URL of which only the server knows which part is the id and which spellings are
-//! equivalent. So if a server names message endpoints, a caller may post messages only to an endpoint that the server
-//! named to this caller, or to the server's own path.
+//! opened it. Sessions of streamable HTTP have an id in a header. Sessions of the deprecated SSE transport have the
+//! URL of a message endpoint instead. Only the server knows which part of this URL is the session id, and which
+//! spellings of the URL are equivalent. So once a server has named a message endpoint, a caller may post messages only
+//! to an endpoint that the server named to this caller, or to the server's own path.
 
 use std::{
     collections::HashMap,

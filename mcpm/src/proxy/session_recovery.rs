@@ -1,8 +1,8 @@
-//! Opens a session again that a server has lost, and repeats the request that was rejected.
+//! Reopens a session that a server has lost, and repeats the rejected request.
 //!
 //! Servers keep sessions in memory, so a restart loses them, and many clients do not open a new one when they get
 //! 404. The proxy saves the client's `initialize` request. To recover the session, it repeats that request with the
-//!      credentials of the current request only, and then replaces the old session id with the new one.
+//! credentials of the current request only, and then replaces the old session id with the new one.
 
 use std::time::Duration;
 
@@ -252,14 +252,14 @@ async fn reopen_session(
         .headers()
         .get(MCP_SESSION_ID)
         .cloned()
-        .ok_or_else(|| rejected("the server opened no session"))?;
+        .ok_or_else(|| rejected("the server did not open a session"))?;
     let result =
         read_result(answer.into_body()).await.ok_or_else(|| rejected("the server rejected `initialize`"))?;
     let version =
-        chosen_version(result.result()).ok_or_else(|| rejected("the server chose no protocol version"))?;
+        chosen_version(result.result()).ok_or_else(|| rejected("the server did not select a version"))?;
     let agreed = sent.headers.get(MCP_PROTOCOL_VERSION);
     if agreed.is_some_and(|agreed| agreed.as_bytes() != version.as_bytes()) {
-        return Err(rejected("the server chose another protocol version"));
+        return Err(rejected("the server selected another protocol version"));
     }
     let text = Bytes::from_static(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
     let mut initialized = handshake_request(sent, &opening.uri, text);

@@ -194,7 +194,7 @@ impl ProxySpec {
             None => header_map(&secrets.forward_headers),
             Some(name) => {
                 let message = format!(
-                    "the value of the header `{name}` is missing; it is not stored with the configuration"
+                    "the value of the header `{name}` is missing; header values are not stored with the configuration"
                 );
                 Err(Error::new(ErrorKind::InvalidOption, message)
                     .hint("store it as a secret, and name the secret with `remote_forward_headers_secret`"))

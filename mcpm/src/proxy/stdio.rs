@@ -1,4 +1,4 @@
-//! A stdio server behind an HTTP proxy.
+//! Runs a stdio server behind an HTTP proxy.
 
 use std::{
     sync::Arc,
@@ -201,7 +201,8 @@ impl StdioProxy {
         spec.check(&secrets)?;
         let mode = spec.mode;
         let service = ProxySetup::new(&*name, TRANSPORT, spec, secrets, variables)?.open(files)?;
-        let listeners = service.bind(reachability, "listen on another port, or on 0 for a free one").await?;
+        let listeners =
+            service.bind(reachability, "set `port` to another port, or to 0 for a free port").await?;
         let server = StdioServer::start(spawn, policy, start_timeout, Arc::new(on_event)).await?;
         let warnings = service.warnings(listeners.address).await;
         for message in &warnings {

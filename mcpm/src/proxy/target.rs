@@ -1,4 +1,4 @@
-//! The target of forwarded requests.
+//! The target of forwarded requests: the URL of an HTTP server, its current address, and the login to it.
 
 use std::{
     borrow::Cow,

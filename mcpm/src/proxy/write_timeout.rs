@@ -1,4 +1,4 @@
-//! A write timeout for connections whose client does not read.
+//! Fails connections whose client does not read: a write that is blocked for too long times out.
 
 use std::{
     io,

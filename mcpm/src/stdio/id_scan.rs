@@ -1,4 +1,4 @@
-//! Finds the id of a message that is too long to be buffered, while its bytes pass.
+//! Finds the id of a message that is too long to be buffered, as its bytes arrive.
 
 use crate::mcp::message::MAX_ID_BYTES;
 

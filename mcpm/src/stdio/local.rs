@@ -81,7 +81,7 @@ impl ProcessControl for LocalControl {
         if tokio::time::timeout(grace - by_itself, self.0.wait()).await.is_err()
             && let Err(error) = self.0.kill().await
         {
-            tracing::warn!(%error, "the server could not be killed");
+            tracing::warn!(%error, "cannot kill the server");
         }
     }
 }

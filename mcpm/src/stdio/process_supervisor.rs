@@ -199,7 +199,7 @@ impl ProcessSupervisor {
                     // The process ends by itself, presumably because of the probe, so the next process is not probed.
                     Ok(StartupOutcome::Ended) => started = true,
                     Err(error) => {
-                        mux.disconnect("the server does not answer");
+                        mux.disconnect("the server does not respond");
                         control.stop(Duration::ZERO).await;
                         let reason = error.to_string();
                         let reason = reason.strip_prefix("the server ").unwrap_or(&reason).to_owned();

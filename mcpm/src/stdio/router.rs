@@ -243,7 +243,7 @@ impl Router {
         own.sort_unstable_by_key(|(_, used, _)| *used);
         let many = own.len().saturating_sub(left);
         if many > 0 {
-            tracing::warn!(many, "ended sessions of a caller that had too many");
+            tracing::warn!(many, "ended sessions of a caller that had too many sessions");
         }
         for (_, _, id) in own.into_iter().take(many) {
             self.abandon_session(&id);
@@ -260,7 +260,7 @@ impl Router {
         };
         let oldest = muxes.iter().filter_map(|mux| mux.least_recently_used()).chain(opening);
         if let Some((_, id)) = oldest.min_by_key(|(used, _)| *used) {
-            tracing::warn!("ended the least recently used session, because there are too many");
+            tracing::warn!("ended the least recently used session, because there are too many sessions");
             self.abandon_session(&id);
         }
     }
@@ -347,7 +347,7 @@ impl Router {
                 self.processes.add(era)
             }
             Some(_) => Err(RpcError::unavailable(format!(
-                "the caller's clients use {} server processes already, with other versions or capabilities",
+                "the caller's other clients already use {} server processes, with other versions or capabilities",
                 self.limits.max_processes_per_caller
             ))
             .reason(Reason::TooManyProcesses)),

@@ -1,4 +1,4 @@
-//! The public interface of a stdio bridge.
+//! Defines the public interface of the stdio bridge.
 
 use std::{
     path::{Path, PathBuf},

@@ -234,13 +234,13 @@ impl ServerClient {
 
     /// Reads the JSON-RPC response in a body.
     pub(super) async fn read_message(&self, body: Body, limit: Duration) -> Result<Message, Failure> {
-        let late = |_| Failure::server("the server's response is incomplete");
+        let late = |_| Failure::server("the server did not complete its response in time");
         let body = timeout(limit, self.read(body, MAX_BODY_BYTES)).await.map_err(late)??;
         let invalid = |reason: &str| Failure::server(format!("the server's response is invalid: {reason}"));
         let message = Message::parse(body).map_err(|malformed| invalid(&malformed.reason))?;
         match message.kind() {
             MessageKind::Response => Ok(message),
-            _ => Err(invalid("it is a request")),
+            _ => Err(invalid("it is a request or a notification")),
         }
     }
 

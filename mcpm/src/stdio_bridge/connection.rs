@@ -1,4 +1,4 @@
-//! Connections of a program to the servers behind its own proxies, without a port.
+//! Connects a program to the servers behind its own proxies, without a port.
 
 use std::{
     io,
@@ -98,7 +98,7 @@ impl StdioBridge {
         let on_end = ended.clone().drop_guard();
         tokio::spawn(async move {
             if let Err(error) = self.serve_until(input, output, stop).await {
-                tracing::warn!(%error, "a connection to a server ended");
+                tracing::warn!(%error, "a connection to a server ended with an error");
             }
             drop(on_end);
         });

@@ -116,7 +116,7 @@ pub(super) async fn serve(
         outcome = dispatcher.run(input, exit_grace) => outcome,
     };
     let failure = match &outcome {
-        Ok(()) => Failure::server("the connection was closed before the response"),
+        Ok(()) => Failure::server("the connection was closed before the response arrived"),
         Err(error) => Failure::new(error_code::SESSION_NOT_FOUND, error.to_string()),
     };
     dispatcher.finish(&failure, &writer).await;
@@ -370,7 +370,7 @@ async fn answer(server: &Server, output: &Output, message: &Message, registratio
     let failure = match outcome {
         Ok(Ok(())) => return,
         Ok(Err(failure)) => failure,
-        Err(_) => Failure::server("the request takes too long"),
+        Err(_) => Failure::server("the request took too long"),
     };
     tracing::warn!(method = message.method(), %failure, "a request failed");
     output.respond(&registration.claim, failure.response(message.id_text())).await;

@@ -1,4 +1,4 @@
-//! An HTTP response of the server that is an event stream.
+//! Reads the events of an HTTP response that is an event stream.
 
 use std::{sync::Arc, time::Duration};
 

@@ -6,7 +6,7 @@ use http::StatusCode;
 use crate::{Error, auth::outgoing::TokenUnavailable, mcp::error_code, stdio::mux::error_response};
 
 /// The error for a message that the memory budget has no room for.
-pub(super) const NO_ROOM: &str = "out of buffer memory; retry later";
+pub(super) const NO_ROOM: &str = "the memory budget has no room for the message; try again later";
 
 /// Why the server did not respond to a message.
 #[derive(Debug, Clone)]
@@ -34,10 +34,12 @@ impl Failure {
     pub(super) fn status(status: StatusCode) -> Self {
         let hint = match status {
             StatusCode::UNAUTHORIZED => {
-                ": it requires authentication; set `remote_auth`, or a header with a token"
+                ": the server requires authentication; set `remote_auth`, or a header with a token"
             }
             StatusCode::FORBIDDEN => ": the request is not allowed",
-            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => ": there is no MCP endpoint at its URL",
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
+                ": the server has no MCP endpoint at this URL"
+            }
             StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => {
                 ": use the URL that the server redirects to"
             }

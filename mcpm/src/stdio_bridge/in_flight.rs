@@ -1,4 +1,4 @@
-//! The requests of the client that have no response yet.
+//! Tracks the requests of the client that have no response yet.
 
 use std::{
     collections::HashMap,

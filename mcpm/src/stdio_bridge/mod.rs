@@ -3,8 +3,8 @@
 //! This is the opposite of [`StdioProxy`](crate::proxy::StdioProxy), which serves a stdio server over HTTP. Messages
 //! are forwarded byte for byte: each line of the input is sent in a separate POST, and each message of the server is
 //! written on one line. [`dispatch`] reads the input. [`streamable`] implements the streamable HTTP transport in both
-//! eras, and [`sse`] the deprecated transport. [`session`] contains the session of the older era, which may have to be
-//! opened again. [`connection`] uses the same code to connect a program to a proxy in its own process.
+//! eras, and [`sse`] the deprecated transport. [`session`] stores the session of the older era, which may have to be
+//! reopened. [`connection`] uses the same code to connect a program to a proxy in its own process.
 
 mod builder;
 mod client;

@@ -1,8 +1,8 @@
-//! The session of a client of the older era, and the messages that are needed to open it again.
+//! Stores the session of a client of the older era, and the messages that are needed to reopen it.
 //!
 //! Servers keep sessions in memory, so a restart loses them, and a client on a pipe cannot open a new one. So the
-//! bridge repeats the client's handshake, its log level and its subscriptions. The client must not notice a difference:
-//! if the server chooses another version or has other capabilities, the session cannot be recovered.
+//! bridge sends the client's handshake, its log level and its subscriptions again. The client must not notice a
+//! difference: if the server chooses another version or has other capabilities, the session cannot be recovered.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! Reads the stream of the server's own messages, and opens a session again that the server has lost.
+//! Reads the stream of messages that the server initiates, and reopens a session that the server has lost.
 
 use std::time::Duration;
 
@@ -72,13 +72,13 @@ impl StreamableServer {
                     Ok(()) => {}
                     Err(_) if self.lost.borrow().is_some() => return,
                     Err(failure) => {
-                        tracing::debug!(%failure, "the session could not be opened again");
+                        tracing::debug!(%failure, "cannot reopen the session");
                         sleep(delay).await;
                         delay = (delay * 2).min(MAX_RETRY_DELAY);
                     }
                 },
                 Err(failure) => {
-                    tracing::debug!(%failure, "cannot listen to the server");
+                    tracing::debug!(%failure, "cannot open the stream of messages that the server initiates");
                     sleep(delay).await;
                     delay = (delay * 2).min(MAX_RETRY_DELAY);
                 }
@@ -93,19 +93,19 @@ impl StreamableServer {
             return Ok(());
         }
         let outcome = timeout(REOPEN_TIMEOUT, self.repeat_handshake(urgency)).await;
-        outcome.unwrap_or_else(|_| Err(Failure::server("the server did not open the lost session again")))
+        outcome.unwrap_or_else(|_| Err(Failure::server("the lost session could not be reopened in time")))
     }
 
     async fn repeat_handshake(&self, urgency: Urgency) -> Result<(), Failure> {
         let Some(initialize) = self.session.saved_initialize() else {
-            return Err(self.give_up("it cannot be opened again"));
+            return Err(self.give_up("the session cannot be reopened"));
         };
         let request = self.client.post(self.client.uri(), initialize.bytes().clone());
         let response = available(self.client.send_with_urgency(request, REOPEN_TIMEOUT, urgency).await?)?;
         let id = response.headers().get(MCP_SESSION_ID).cloned();
         let response = self.only_response(&initialize, response).await?;
         let Some(session) = self.session.replacement(&response, id) else {
-            return Err(self.give_up("its response to `initialize` has changed"));
+            return Err(self.give_up("its response to `initialize` is different now"));
         };
         for message in self.session.saved_messages() {
             let request = self.session_post(&session, &message);
@@ -115,11 +115,11 @@ impl StreamableServer {
                 _ => response.status().is_success(),
             };
             if !is_done {
-                return Err(self.give_up("the server rejects the messages that would restore it"));
+                return Err(self.give_up("it rejects the messages that restore the session"));
             }
         }
         self.session.replace(session);
-        tracing::info!("the server had lost the session; it was opened again");
+        tracing::info!("reopened a session that the server had lost");
         Ok(())
     }
 

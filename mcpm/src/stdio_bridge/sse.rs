@@ -1,7 +1,7 @@
-//! The client side of the deprecated HTTP+SSE transport (MCP 2024-11-05, transports).
+//! The client side of the deprecated SSE transport (MCP 2024-11-05, transports).
 //!
-//! The session ends with its stream: when the stream breaks, the session cannot be opened again without the client
-//! noticing it.
+//! The session ends with its stream: when the stream breaks, the session cannot be reopened without the client
+//! noticing this.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -1,5 +1,5 @@
-//! The headers of a stateless request, which repeat parts of its body (MCP 2026-07-28, "Standard Request Headers" and
-//! "Custom headers from tool parameters").
+//! Creates the headers of a stateless request, which repeat parts of its body (MCP 2026-07-28, "Standard Request
+//! Headers" and "Custom headers from tool parameters").
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;

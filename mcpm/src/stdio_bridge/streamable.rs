@@ -392,7 +392,7 @@ impl StreamableServer {
             };
             let Some(message) = self.forward_event(event.name, event.data).await else { continue };
             if !is_response_to(request, &message) {
-                tracing::warn!("the server responded to a request that was sent on another stream");
+                tracing::warn!("the server sent a response on the stream of another request");
                 continue;
             }
             self.deliver(request, claim, message, opened).await;

@@ -1,4 +1,4 @@
-//! The schemas of the server's tools, for the arguments that are mirrored in headers.
+//! Caches which arguments of the server's tools are mirrored in headers.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},

@@ -1,4 +1,4 @@
-//! The thread and runtime on which connections to a collector run.
+//! Runs connections to a collector on a thread and a runtime of their own.
 //!
 //! This runtime is separate from that of the program: a busy or single-threaded program neither delays telemetry nor is
 //! delayed by it, and pending telemetry can be sent while the program's runtime shuts down.

@@ -1,8 +1,8 @@
-//! Exporters of spans and metrics to a collector, by OTLP over HTTP or gRPC.
+//! Exports spans and metrics to a collector, by OTLP over HTTP or gRPC.
 //!
 //! Exports do not run on the threads of the proxy: the threads of the SDK block until an export is complete, and the
-//! connections run on another thread. Headers come from options only. The SDK's own exporters would also use variables
-//! such as `OTEL_EXPORTER_OTLP_HEADERS`, which may be meant for another collector.
+//! connections run on another thread. Only headers that an option names are sent. The SDK's own exporters would also
+//! send all headers in `OTEL_EXPORTER_OTLP_HEADERS`, which may be meant for another collector.
 
 use std::{
     collections::HashMap,
@@ -372,7 +372,7 @@ struct ExportStatus {
 impl ExportStatus {
     fn set_cause(&self, error: &Error) {
         let hint = match http_client::is_untrusted_issuer(error) {
-            true => "; set `mcpm_ca_bundle` to a file with the certificate of its authority",
+            true => "; set `mcpm_ca_bundle` to a file with the certificate of the issuing authority",
             false => "",
         };
         *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = Some(format!("{error}{hint}"));

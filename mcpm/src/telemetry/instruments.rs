@@ -1,4 +1,5 @@
-//! Metrics, under the names of the semantic conventions (MCP, HTTP) and, if configured, under legacy names.
+//! Defines the metrics, with the names of the semantic conventions (MCP, HTTP) and, if configured, also with legacy
+//! names.
 
 use std::{
     collections::HashMap,
@@ -135,7 +136,7 @@ impl Instruments {
                 .build(),
             operations: seconds(
                 "mcp.server.operation.duration",
-                "Duration of MCP requests and notifications, as their receiver sees it",
+                "Duration of MCP requests and notifications, as observed by the receiver",
                 &BOUNDS,
             ),
             denials: meter.u64_counter("mcpm.denials").with_description("Denied requests, by reason").build(),
@@ -145,7 +146,7 @@ impl Instruments {
             bound_operations: LabelSets::default(),
             sessions: seconds(
                 "mcp.server.session.duration",
-                "Duration of MCP sessions, as their server sees it",
+                "Duration of MCP sessions, as observed by the server",
                 &SESSION_BOUNDS,
             ),
             tools: NameLabels::default(),

@@ -1,5 +1,5 @@
-//! Bounded label values: each new value costs memory here and in the metrics store, so clients must not be able to
-//! create any number.
+//! Limits the number of label values: each new value costs memory here and in the metrics store, so clients must not be
+//! able to create new values without limit.
 
 use std::{
     collections::HashSet,

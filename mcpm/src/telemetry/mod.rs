@@ -243,7 +243,7 @@ fn environment(names: &[String], variables: &Variables) -> Vec<KeyValue> {
     let lookup = |name: &String| match variables.get(name) {
         Some(value) => Some(KeyValue::new(format!("environment.{name}"), cut(value).to_owned())),
         None => {
-            tracing::warn!(variable = name, "the variable to include in spans is not set");
+            tracing::warn!(variable = name, "an environment variable that spans should include is not set");
             None
         }
     };

@@ -1,8 +1,7 @@
-//! The environment variables `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` (OpenTelemetry, "Environment
+//! Reads the environment variables `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` (OpenTelemetry, "Environment
 //! Variable Specification").
 //!
-//! Options take precedence. No other OpenTelemetry variables are read here: the endpoint and its credentials are
-//! configured by options only.
+//! Options take precedence. No other OpenTelemetry variable is read here: only options determine the endpoint.
 
 use std::collections::BTreeMap;
 

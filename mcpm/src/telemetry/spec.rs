@@ -163,8 +163,10 @@ fn names(headers: &[Header]) -> Result<Vec<String>> {
         }
         // gRPC treats these as binary.
         if name.as_str().ends_with("-bin") {
-            return Err(invalid_option(format!("the header `{name}` is binary in gRPC"))
-                .with("option", "otel_headers"));
+            return Err(invalid_option(format!(
+                "the header `{name}` is not supported: names that end in `-bin` are binary in gRPC"
+            ))
+            .with("option", "otel_headers"));
         }
         let name = name.to_string();
         if names.contains(&name) {

@@ -1,4 +1,4 @@
-//! The W3C Trace Context of a request, which is read from messages and headers and written for servers.
+//! Reads the W3C Trace Context of a request from its message or headers, and writes it for servers.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use opentelemetry::{

@@ -1,4 +1,4 @@
-//! The `traceparent` header of a request (W3C Trace Context, section 3.2).
+//! Reads the `traceparent` header of a request (W3C Trace Context, section 3.2).
 
 use http::{HeaderMap, HeaderName};
 

@@ -1,4 +1,4 @@
-//! TLS connections to servers, and the trusted certificate authorities.
+//! Opens TLS connections to servers, and loads the trusted certificate authorities.
 
 use std::{
     io,
@@ -60,7 +60,7 @@ impl std::fmt::Debug for TrustStore {
 
 fn config(bundle: Vec<CertificateDer<'static>>) -> Result<ClientConfig> {
     let unfit = |error: rustls::Error| {
-        Error::new(ErrorKind::Io, "the certificates that this machine trusts cannot be read").source(error)
+        Error::new(ErrorKind::Io, "cannot read the certificates that this machine trusts").source(error)
     };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = match bundle.is_empty() {
@@ -78,7 +78,7 @@ fn config(bundle: Vec<CertificateDer<'static>>) -> Result<ClientConfig> {
 
 /// The hint for an error of [`is_untrusted_issuer`].
 pub(crate) const UNTRUSTED_ISSUER_HINT: &str =
-    "set `mcpm_ca_bundle` to a file with the certificate of its authority";
+    "set `mcpm_ca_bundle` to a file with the certificate of the issuing authority";
 
 /// Whether a connection failed because no trusted authority issued the server's certificate.
 pub(crate) fn is_untrusted_issuer(error: &Error) -> bool {

@@ -18,7 +18,9 @@ pub(super) fn check_values<'a>(values: impl IntoIterator<Item = (&'a str, Option
                 || value.contains(|c: char| c.is_whitespace() || c.is_control())
         };
         if value.is_some_and(is_invalid) {
-            return Err(invalid_args(&format!("`{name}` is empty, begins with `-` or contains a space")));
+            return Err(invalid_args(&format!(
+                "`{name}` is empty, begins with `-`, or contains whitespace or a control character"
+            )));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Reads a tunnel provider from its name and a JSON object with its arguments.
+//! Creates a tunnel provider from its name and a JSON object with its arguments.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The tunnel provider that runs a command of the user.
+//! The tunnel provider that runs a command given by the user.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -118,7 +118,7 @@ async fn wait_until_ready(child: &mut ChildTunnel, public: &TunnelTarget) -> Res
         ready = responds => {
             if ready.is_err() {
                 tracing::warn!(
-                    "no MCP server responds at `{}` after {} s: it is not known whether the tunnel is up",
+                    "no MCP server responds at `{}` after {} s; the tunnel may not be up",
                     redact_url_text(public.as_str()),
                     READY_TIMEOUT.as_secs()
                 );

@@ -1,4 +1,4 @@
-//! Runs ngrok's agent for a tunnel through its service.
+//! Runs ngrok's agent, which opens a tunnel through ngrok's service.
 
 use std::{path::PathBuf, time::Duration};
 

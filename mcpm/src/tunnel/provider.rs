@@ -1,4 +1,4 @@
-//! The trait of tunnel providers.
+//! Defines the trait that tunnel providers implement.
 
 use std::{fmt, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Runs OpenSSH's client for a tunnel through an SSH server: remote port forwarding.
+//! Runs OpenSSH's client, which opens a tunnel through an SSH server by remote port forwarding.
 
 use std::{borrow::Cow, path::PathBuf, time::Duration};
 

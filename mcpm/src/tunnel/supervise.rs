@@ -1,4 +1,4 @@
-//! Keeps a tunnel up, as long as its target requires authentication (unless that check is waived).
+//! Keeps a tunnel up, and closes it if the target does not require authentication, unless that is allowed.
 
 use std::{sync::Arc, time::Duration};
 

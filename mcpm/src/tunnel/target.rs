@@ -1,4 +1,4 @@
-//! The endpoint that a tunnel makes public, and whether it requires authentication.
+//! The endpoint that a tunnel makes public, and the check that this endpoint requires authentication.
 
 use http::StatusCode;
 use url::{Position, Url};

@@ -101,7 +101,10 @@ async fn input_that_does_not_fit_in_memory_is_rejected() {
     client.send(large(2)).await;
     let rejected = client.receive().await;
     assert_eq!(rejected["id"], 2, "{rejected}");
-    assert_eq!(rejected["error"]["message"], "out of buffer memory; retry later");
+    assert_eq!(
+        rejected["error"]["message"],
+        "the memory budget has no room for the message; try again later"
+    );
     connection.answer("200 OK", JSON, &result(json!(1), json!({}))).await;
     assert_eq!(client.receive().await["id"], 1);
 }

@@ -1,8 +1,8 @@
 //! Caches which tools and prompts one caller may use, so that policies are not evaluated for each call.
 //!
 //! A decision depends on the caller, the entity and the context. For one caller and policy set, the context of calls
-//! differs only by the arguments that policies read. So only decisions about calls without such arguments are cached,
-//! and of these only permissions: for a denial, the policies are evaluated again, because its reasons are logged.
+//! differs only by the arguments that policies read. So the cache contains only permitted calls without such arguments.
+//! For a denied call, the policies are evaluated each time, because the reasons of the denial are logged.
 
 use std::{
     collections::HashSet,

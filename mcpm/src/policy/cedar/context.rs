@@ -1,4 +1,4 @@
-//! The context attributes that policies read.
+//! Determines which context attributes policies read.
 //!
 //! Arguments can be large, and policies usually read few of them and few claims. Attributes that no policy reads
 //! are not converted to Cedar values.

@@ -1,4 +1,4 @@
-//! Cedar entities of callers, tools, prompts and resources.
+//! Maps callers, tools, prompts and resources to Cedar entities.
 //!
 //! | What | Entity | Attributes | Parents |
 //! |---|---|---|---|
@@ -8,8 +8,8 @@
 //! | a resource | `Resource::"URI"` | `name`, `uri` | `MCP::"SERVER"` |
 //! | a resource template | `Resource::"URI TEMPLATE"` | `name`, `uri`, `template` | `MCP::"SERVER"` |
 //!
-//! Each resource has the attributes `feature` and `operation` as well. The context contains the claims of the caller
-//! and the arguments of the call.
+//! Tools, prompts, resources and resource templates also have the attributes `feature` and `operation`. The context
+//! contains the claims of the caller and the arguments of the call.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

@@ -82,7 +82,8 @@ fn spec(document: AuthorizationDocument) -> Result<AuthorizationSpec> {
     }
     let section = document.cedar.ok_or_else(|| invalid("the section `cedar` is missing".to_owned()))?;
     if section.primary_upstream_provider.is_some_and(|name| !name.is_empty()) {
-        let message = "`primary_upstream_provider` is not supported: claims are those of the caller's token";
+        let message =
+            "`primary_upstream_provider` is not supported: claims are read only from the caller's token";
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     let non_empty = |text: Option<String>| text.filter(|text| !text.is_empty());

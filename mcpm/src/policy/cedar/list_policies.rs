@@ -1,8 +1,9 @@
-//! Policies for filtering lists: a list contains the entities that the caller may use with at least some arguments.
+//! Derives policies for filtering lists: a list contains the entities that the caller may use with at least some
+//! arguments.
 //!
-//! A list is requested before there are arguments. So these policies replace each condition on arguments by `true` in
-//! `permit` and by `false` in `forbid`. A list omits an entity only if these policies deny it, and then it is denied
-//! with any arguments. So no entity can be called that its list does not contain.
+//! When a list is requested, the arguments of later calls are unknown. So the derived policies replace each condition
+//! on arguments by `true` in `permit` and by `false` in `forbid`. A list omits an entity only if the derived policies
+//! deny it. Such an entity is denied with any arguments, so a caller can only use entities that are listed.
 
 use std::collections::BTreeSet;
 

@@ -234,7 +234,7 @@ impl CallerAuthorizer {
 
     fn decide_as_written(&self, used: &AccessedEntity<'_>, arguments: Option<&Arguments>) -> Decision {
         self.decision(used, arguments).unwrap_or_else(|reason| {
-            tracing::warn!(reason, "the policies cannot decide about a request, so it is denied");
+            tracing::warn!(reason, "cannot evaluate the policies for a request, so the request is denied");
             Decision::Undecided(reason)
         })
     }

@@ -1,4 +1,4 @@
-//! The schema of requests: the names that policies may use.
+//! Checks that policies use only entity types and actions that exist.
 //!
 //! A policy with an unknown entity type or action applies to no request. In a `permit` policy, the mistake would be
 //! noticed at the first denial; in a `forbid` policy, it would never be noticed. Attributes have no schema, because

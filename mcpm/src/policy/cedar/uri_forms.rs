@@ -1,8 +1,8 @@
-//! Alternative forms of a URI, as servers may normalize it.
+//! Computes the forms that a URI may have after a server has normalized it.
 //!
-//! A policy compares a string, but a server usually normalizes the URI with a parser, and often percent-decodes
-//! it, possibly twice. So policies are evaluated for all these forms, and a URI that parsers interpret differently
-//! is rejected.
+//! A policy compares strings, but a server usually normalizes the URI with a parser, and often percent-decodes it,
+//! possibly twice. So policies are evaluated for all these forms, and a URI that parsers interpret differently is
+//! rejected.
 
 use url::Url;
 

@@ -1,4 +1,4 @@
-//! Conversion of JSON values to Cedar values, and the arguments of calls.
+//! Converts JSON values, such as claims and the arguments of calls, to Cedar values.
 //!
 //! Integers become `Long`, other numbers `decimal` with four decimal places; arrays become sets, objects become
 //! records. `null` is omitted. A number that neither type can represent is rejected, so that no policy overlooks it. An

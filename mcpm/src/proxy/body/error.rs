@@ -1,4 +1,4 @@
-//! Errors of bodies.
+//! The errors that reading the body of a request or a response can return.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The bodies of the proxy's requests and responses, which are streamed unless a caller reads one whole.
+//! The bodies of requests and responses. A body is streamed, unless a layer or an endpoint reads it completely.
 
 mod client;
 mod error;

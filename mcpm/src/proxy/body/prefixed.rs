@@ -1,4 +1,4 @@
-//! A body whose first bytes were read already.
+//! Puts the bytes of a body that were already read back in front of the rest of the body.
 
 use std::{
     pin::Pin,

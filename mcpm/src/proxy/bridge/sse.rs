@@ -1,4 +1,5 @@
-//! `/sse` and `/messages`: the deprecated transport of 2024-11-05 (MCP 2024-11-05, transports, "HTTP with SSE").
+//! Serves `/sse` and `/messages`, the endpoints of the deprecated SSE transport (MCP 2024-11-05, transports, "HTTP with
+//! SSE").
 
 use std::sync::Arc;
 

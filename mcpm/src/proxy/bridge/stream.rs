@@ -156,11 +156,11 @@ fn failure(end: &StreamEnd) -> Option<RpcError> {
         StreamEnd::ServerEnded(reason) => failed(StatusCode::BAD_GATEWAY, reason),
         StreamEnd::Overflow => no_room(StatusCode::BAD_GATEWAY, "the client did not read fast enough"),
         StreamEnd::NoRoom => {
-            let text = "the memory budget has no room for a response of this size now";
+            let text = "the memory budget currently has no room for a response of this size";
             no_room(StatusCode::SERVICE_UNAVAILABLE, text)
         }
         StreamEnd::GivenUp => {
-            no_room(StatusCode::BAD_GATEWAY, "the response was dropped to make room for newer ones")
+            no_room(StatusCode::BAD_GATEWAY, "the response was dropped to make room for newer responses")
         }
         StreamEnd::TimedOut => failed(StatusCode::GATEWAY_TIMEOUT, "the server did not respond in time"),
     })

@@ -1,7 +1,8 @@
-//! The endpoint `/mcp`: streamable HTTP in both eras (MCP 2025-11-25 and 2026-07-28, transports).
+//! Serves `/mcp`: streamable HTTP in both eras (MCP 2025-11-25 and 2026-07-28, transports).
 //!
-//! The status is sent only when the server's first message has arrived: a response is sent as JSON, with the status of
-//! its error if it is one; any other message starts an SSE stream.
+//! The HTTP status is sent only when the server's first message has arrived, or after a timeout if the client accepts
+//! SSE. If the first message is the response, it is usually sent as JSON; in the stateless era, the code of a JSON-RPC
+//! error determines the status. Any other message starts an SSE stream.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -343,7 +344,7 @@ fn get(router: &Router, headers: &HeaderMap) -> Result<Response, RpcError> {
         None => None,
         Some(Some(resume)) => Some(resume),
         Some(None) => {
-            let message = "`Last-Event-ID` is not an id of this server";
+            let message = "`Last-Event-ID` is not the id of an event of this server";
             return Err(RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message));
         }
     };
@@ -376,7 +377,7 @@ async fn batch(router: &Router, headers: &HeaderMap, body: Bytes) -> Result<Resp
     }
     let alone = || {
         let text = "batches are only allowed in sessions of protocol version 2025-03-26; \
-                    send them one by one";
+                    send the messages one by one";
         bad(error_code::INVALID_REQUEST, text.to_owned())
     };
     if !headers.contains_key(MCP_SESSION_ID) {

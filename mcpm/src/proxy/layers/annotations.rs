@@ -1,4 +1,4 @@
-//! Tool annotations from the server, for policies that read them.
+//! Provides the server's tool annotations to policies that read them.
 //!
 //! The annotations are taken from the lists that clients request. If there is no recent list, the proxy requests one
 //! with the credentials of the current request, so that a decision does not depend on whether a client has listed the

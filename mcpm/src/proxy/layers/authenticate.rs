@@ -1,6 +1,6 @@
 //! Authenticates callers: each request needs a valid bearer token (RFC 6750; MCP 2025-11-25, authorization).
 //!
-//! The token is not forwarded; the request's extensions contain the caller that it authenticates, as a
+//! The token is not forwarded. The request's extensions contain the authenticated caller as a
 //! [`Principal`](crate::auth::incoming::Principal). An SSE stream ends when the token of its request expires.
 
 use std::{ops::Range, sync::Arc, time::SystemTime};

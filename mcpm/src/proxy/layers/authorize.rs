@@ -1,7 +1,8 @@
-//! Authorization: denies what policies do not permit, and filters lists accordingly.
+//! Denies requests that no policy permits, and removes items that the caller may not use from lists.
 //!
-//! [`policy::cedar`](crate::policy::cedar) decides; this layer extracts the accesses from messages. An unknown
-//! method is denied. Policies see the server's names.
+//! [`policy::cedar`](crate::policy::cedar) decides; this layer reads from each message which tools, prompts and
+//! resources it uses. A message with an unknown method is denied. Policies use the server's own names of tools, not the
+//! names that clients see.
 
 use std::{
     borrow::Cow,
@@ -210,7 +211,9 @@ impl Authorize {
     ) -> Result<Arc<Map<String, Value>>, Denial> {
         let said = Box::pin(self.annotations.get_or_fetch(tool, asking, message, next)).await;
         said.ok_or_else(|| {
-            Denial::new(Reason::AnnotationsUnknown).rule("the annotations of the tool").input("tool", tool)
+            Denial::new(Reason::AnnotationsUnknown)
+                .rule("policies need the annotations of the tool")
+                .input("tool", tool)
         })
     }
 }
@@ -253,7 +256,7 @@ fn decide(
     let denial = match authorizer.decide(used, arguments) {
         Decision::Allowed => return Ok(()),
         Decision::Denied(rules) if rules.is_empty() => {
-            Denial::new(Reason::AuthorizationDenied).rule("no policy permits it").fix(format!(
+            Denial::new(Reason::AuthorizationDenied).rule("no policy permits the request").fix(format!(
                 "if the caller should be allowed, add the policy `{}`",
                 authorizer.suggested_policies(used).join("` and the policy `")
             ))
@@ -262,7 +265,7 @@ fn decide(
             let rules = rules.join(", ");
             Denial::new(Reason::AuthorizationForbidden)
                 .fix(format!(
-                    "if the caller should be allowed, change {rules} so that it does not forbid this"
+                    "if the caller should be allowed, change {rules} so that this request is not forbidden"
                 ))
                 .rule(rules)
         }

@@ -1,7 +1,7 @@
 //! Limits the size of request bodies.
 //!
-//! A body with a `Content-Length` above the limit is rejected before it is read. Any other body fails when it reaches
-//! the limit, and [`body_errors`] creates the response.
+//! If `Content-Length` is above the limit, the request is rejected, and only the beginning of its body is read, for the
+//! request's id. Any other body fails when it exceeds the limit, and [`body_errors`] creates the response.
 
 use std::{
     pin::Pin,

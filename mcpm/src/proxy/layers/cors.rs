@@ -1,4 +1,4 @@
-//! CORS headers for allowed origins (Fetch, "CORS protocol").
+//! Sets CORS headers for allowed origins, and responds to preflight requests (Fetch, "CORS protocol").
 //!
 //! [`OriginCheck`](super::origin::OriginCheck) has already checked the origin. The proxy sets the headers in its own
 //! responses and in those of the server: pages must be able to read errors, for example to find out where to log in.

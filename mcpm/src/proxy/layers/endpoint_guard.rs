@@ -57,7 +57,7 @@ impl EndpointGuard {
         let is_informational =
             is_empty && (*request.method() == Method::OPTIONS || reads && is_well_known_path(path));
         if !is_informational && !self.owners.is_endpoint(path_and_query) {
-            let text = "only the MCP endpoint of this server can be reached here";
+            let text = "requests are only allowed to the MCP endpoint of this server";
             return refused(StatusCode::FORBIDDEN, Reason::NotAnEndpoint, text);
         }
         if is_informational

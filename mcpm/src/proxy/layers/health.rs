@@ -1,7 +1,7 @@
 //! Responds to `GET /health`: 200 if the server can be used, otherwise 503.
 //!
-//! It needs no authentication. With authentication, only callers with a valid token see details: the reason
-//! why a server or an identity provider cannot be used reveals its address.
+//! These requests need no authentication. If the proxy authenticates callers, only a caller with a valid token gets
+//! details: the reason why a server or an identity provider cannot be used reveals its address.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Responds to `GET /metrics` in Prometheus' text format.
 //!
-//! It runs after authentication, because names of tools and the rates of calls are not public.
+//! The layer runs after authentication, because the names of tools and the rates of calls are not public.
 
 use std::sync::Arc;
 

@@ -2,9 +2,10 @@
 //! rebinding).
 //!
 //! `Origin` is always checked. `Host` is checked too, because after DNS rebinding, a page sends no `Origin` with a GET,
-//! but its own name in `Host`. Only a listener beyond loopback whose callers are authenticated accepts any `Host`,
-//! unless the permission profile restricts the names. Allowed names are those of the listener. IP addresses cannot be
-//! rebound, so they are accepted on a listener beyond loopback.
+//! but its own name in `Host`. Loopback names, the configured `host`, the hosts of `allowed_origins` and the names in
+//! `allowed_hosts` are accepted. A listener beyond loopback also accepts IP addresses, because DNS rebinding needs a
+//! name; if callers are authenticated, it accepts any `Host`. If the permission profile lists names, only those and
+//! `allowed_hosts` are accepted, on any listener.
 
 use std::net::IpAddr;
 

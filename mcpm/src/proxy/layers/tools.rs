@@ -69,14 +69,14 @@ impl ToolFilter {
             _ => return CallDecision::Pass,
         }
         let unknown = |name: &str| CallDecision::UnknownTool(format!("Unknown tool: {name}"));
-        let Some(params) = message.params_fields() else { return unknown("the name is missing") };
+        let Some(params) = message.params_fields() else { return unknown("`name` is missing") };
         let name_value = match params.get_unique("name") {
             Ok(Some(name_value)) => name_value,
-            Ok(None) => return unknown("the name is missing"),
+            Ok(None) => return unknown("`name` is missing"),
             Err(ambiguous) => return unknown(&ambiguous.to_string()),
         };
         let Some(name) = name_value.string() else {
-            return unknown("the name is not a string");
+            return unknown("`name` is not a string");
         };
         match self.tools.resolve(&name) {
             None => unknown(&name),
@@ -118,7 +118,7 @@ impl ToolFilter {
                 }
                 CallDecision::UnknownMethod => {
                     let denial = Denial::new(Reason::ToolsUnknownMethod).input("method", message.method());
-                    let text = format!("`{}` is not known to the tool filter", message.method());
+                    let text = format!("the tool filter does not support the method `{}`", message.method());
                     let code = error_code::METHOD_NOT_FOUND;
                     return refuse(request, messages, message, code, &text, denial);
                 }

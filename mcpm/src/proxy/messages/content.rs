@@ -1,7 +1,8 @@
 //! Determines the kind of content of a response from `Content-Type` or, without one, from its first bytes.
 //!
-//! Clients interpret that header in different ways: some search for a word anywhere in it, some take the first of two
-//! lines and some the last. A header that they could interpret differently is [`Ambiguous`](ContentKind::Ambiguous).
+//! Clients interpret that header in different ways: some search for a word anywhere in its value, and if the header
+//! occurs twice, some use the first value and some the last. A header that clients could interpret differently is
+//! [`Ambiguous`](ContentKind::Ambiguous).
 
 use http::{HeaderMap, header};
 

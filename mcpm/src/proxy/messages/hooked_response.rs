@@ -69,7 +69,7 @@ pub(in crate::proxy) async fn run_hooks(
     };
     let encoded = is_encoded(response.headers());
     let unreadable = match content {
-        _ if encoded => Some("the server's response has a `Content-Encoding`, although none was accepted"),
+        _ if encoded => Some("the server's response has a `Content-Encoding`, so it cannot be inspected"),
         ContentKind::Ambiguous(_) => Some("the content type of the server's response is ambiguous"),
         ContentKind::Json | ContentKind::Events | ContentKind::Other => None,
     };

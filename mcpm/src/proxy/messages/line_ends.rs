@@ -1,8 +1,8 @@
-//! Rejects line terminators that only some parsers of event streams recognize.
+//! Removes or escapes line terminators that only some parsers of event streams recognize.
 //!
 //! A line of an event stream ends with a carriage return, a line feed or both (WHATWG HTML, "Server-sent events"). Some
 //! parsers also split at every line terminator of Unicode: they would read a part of a comment or of a string as a line
-//! of its own. So where policies apply, such characters are not forwarded.
+//! of its own. So in strict mode, such characters are not forwarded.
 
 use bytes::{BufMut, Bytes, BytesMut};
 

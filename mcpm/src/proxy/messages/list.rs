@@ -1,4 +1,4 @@
-//! Parses the lists of tools, prompts, resources and templates in responses.
+//! Filters and changes the lists of tools, prompts, resources and templates in responses.
 //!
 //! A response is treated as a list if it has the form of one, whatever was requested: responses also arrive on other
 //! streams, and servers confuse concurrent requests that have the same id.

@@ -177,7 +177,10 @@ impl HookedSseBody {
             Ok(HookResult::Dropped) => rewrite(&block, None, out),
             Err(_) if !self.passage.strict => out.put_slice(&block),
             Err(malformed) => {
-                tracing::warn!(reason = malformed.reason, "an event that cannot be read was dropped");
+                tracing::warn!(
+                    reason = malformed.reason,
+                    "dropped an event from the server that cannot be parsed"
+                );
                 rewrite(&block, None, out);
             }
         }

@@ -1,4 +1,4 @@
-//! One message of a request, and its response, in the audit log.
+//! Collects what the audit log records about one message of a request and its response.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,4 +1,4 @@
-//! Where a request came from, in the audit log.
+//! Records in the audit log where a request came from.
 
 use std::net::IpAddr;
 

@@ -2,8 +2,8 @@
 //!
 //! [`ObserveLayer`] is the outermost layer, and sees every request and the end of its response. [`PhaseMarker`]s
 //! between the other layers record when a phase begins. [`AuditPreflight`], which runs after the layer that parses
-//! messages, denies requests that must be recorded but cannot be. [`PropagateContext`] is the innermost layer, and
-//! passes the trace context to the server.
+//! messages, denies requests that cannot be recorded, if the audit log fails closed. [`PropagateContext`] is the
+//! innermost layer, and passes the trace context to the server.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Writes the trace context into `_meta` (SEP-414), for stdio servers, which get no headers.
 //!
-//! The context is spliced into params that are an object, and replaces a `traceparent` that is already there as a
-//! string. All other bytes stay the same.
+//! The context is inserted into `params` if that is an object, and replaces an existing `traceparent` and `tracestate`
+//! if they are strings. All other bytes stay the same.
 
 use bytes::Bytes;
 use http::{HeaderValue, header};

@@ -1,7 +1,8 @@
 //! Creates the audit events of one request.
 //!
-//! There is one event for each message, and one for a request without messages. Each is written once, as soon as its
-//! outcome is known: by the head of the response, by a message in it, or when the request ends without either.
+//! There is one event for each message, and one for a request without messages. An event is written once, as soon as
+//! the outcome is known: from the head of the response, from a message in the response, or when the request ends
+//! without either.
 
 use std::{
     borrow::Cow,

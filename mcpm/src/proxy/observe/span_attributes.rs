@@ -1,4 +1,4 @@
-//! The attributes of a request's span.
+//! Creates the attributes of a request's span.
 //!
 //! Names are those of the semantic conventions; if configured, older names are used in addition. No attribute contains
 //! arguments, tokens, queries or results.

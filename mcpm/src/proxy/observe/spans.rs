@@ -1,7 +1,7 @@
-//! Metrics and traces of one request.
+//! Records metrics and traces of one request.
 //!
-//! A request is counted, and its spans are ended, when its response has ended. With the deprecated transport, that is
-//! when the response was sent on the stream of the session ([`sse_pending`](super::sse_pending)).
+//! A request is counted, and its spans are ended, when its response has ended. With the deprecated transport, this
+//! is when the response has been sent on the stream of the session ([`sse_pending`](super::sse_pending)).
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

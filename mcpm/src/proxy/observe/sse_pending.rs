@@ -1,9 +1,9 @@
-//! Requests whose responses arrive on another stream.
+//! Tracks requests whose responses arrive on another stream.
 //!
 //! With the deprecated transport, the HTTP response to a POST is 202, and the JSON-RPC response is a message in the
 //! stream of the session (MCP 2024-11-05, transports, "HTTP with SSE"). A stream names the endpoint to which messages
-//! are posted. While the stream is open, requests that are posted there are pending until their responses were sent on
-//! the stream.
+//! are posted. While the stream is open, a request that is posted to this endpoint is pending until its response has
+//! been sent on the stream.
 
 use std::{
     collections::HashMap,

@@ -94,7 +94,7 @@ impl<'a> ClientParams<'a> {
         }
         let invalid = |message| RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_PARAMS, message);
         let read: Self = serde_json::from_str(params)
-            .map_err(|error| invalid(format!("`params` cannot be read: {}", shortened(&error))))?;
+            .map_err(|error| invalid(format!("`params` cannot be parsed: {}", shortened(&error))))?;
         let token = read.meta.as_ref().and_then(|meta| meta.progress_token);
         if token.is_some_and(|token| token.get().len() > MAX_ID_BYTES) {
             return Err(invalid(format!("`progressToken` is longer than {MAX_ID_BYTES} bytes")));
@@ -353,8 +353,8 @@ impl MuxState {
         if self.pipe.as_ref().is_none_or(|pipe| pipe.queue_account.has_room(cost)) {
             return Ok(());
         }
-        let text = "the queue to the server is full: it does not read its input fast enough, or other clients use up the \
-                    memory budget";
+        let text = "the queue to the server is full: the server does not read its input fast enough, or other clients \
+                    use up the memory budget";
         Err(RpcError::unavailable(text).reason(Reason::QueueFull))
     }
 

@@ -287,7 +287,7 @@ impl MuxState {
         let Ok((id, stream)) = self.sole_recipient(None) else {
             tracing::debug!(
                 method = message.method(),
-                "dropped a notification: it may concern several clients"
+                "dropped a notification that cannot be assigned to a single client"
             );
             return;
         };
@@ -317,16 +317,17 @@ impl MuxState {
                 let code = error_code::INTERNAL_ERROR;
                 return self.reply(error_response_with_data(&message.id(), code, full, Some(&data)));
             }
-            Err(NoRecipient::NoneCapable) => {
-                (error_code::METHOD_NOT_FOUND, "no connected client has the capability for this request")
-            }
+            Err(NoRecipient::NoneCapable) => (
+                error_code::METHOD_NOT_FOUND,
+                "no client that could be the recipient has the capability for this request",
+            ),
             Err(NoRecipient::SharedByOwners) => (
                 error_code::METHOD_NOT_FOUND,
                 "several callers share the server, so the request cannot be routed to one of them",
             ),
             Err(NoRecipient::Ambiguous) => (
                 error_code::METHOD_NOT_FOUND,
-                "the request cannot be routed, because not exactly one of the connected clients has a call in flight",
+                "the request cannot be routed, because several clients could be its recipient",
             ),
         };
         self.reply(error_response(&message.id(), code, refusal));
@@ -343,7 +344,10 @@ impl MuxState {
         if self.server_requests.len() >= MAX_PENDING_SERVER_REQUESTS
             || of_session >= MAX_PENDING_SERVER_REQUESTS_PER_SESSION
         {
-            return Err((Reason::TooManyCalls, "too many requests are waiting for responses of the client"));
+            return Err((
+                Reason::TooManyCalls,
+                "too many requests are waiting for responses from the client",
+            ));
         }
         let id = self.new_id();
         let line = splice(message.bytes(), &mut [(message.id_span(), id.to_string().as_bytes())]).freeze();

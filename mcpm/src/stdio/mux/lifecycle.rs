@@ -217,11 +217,11 @@ pub(super) const INITIALIZED_NOTIFICATION: &[u8] =
     br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 fn ended_early_error() -> Error {
-    Error::new(ErrorKind::StartFailed, "the server ended before it answered")
+    Error::new(ErrorKind::StartFailed, "the server exited before it responded")
 }
 
 fn timeout_error(patience: Duration) -> Error {
-    let message = format!("the server did not answer `initialize` within {} s", patience.as_secs_f32());
+    let message = format!("the server did not respond to `initialize` within {} s", patience.as_secs_f32());
     Error::new(ErrorKind::StartFailed, message)
 }
 

@@ -4,9 +4,9 @@
 //! token, and the response is delivered with the client's own id, with its JSON type. A message that the server
 //! initiates is delivered to the only session that it can concern; if several sessions are possible, a request is
 //! rejected and a notification is dropped. In a process that has served several owners, every such message is
-//! ambiguous. The multiplexer opens no socket: [`shared_handshake`] admits clients, [`from_client`] handles their
-//! messages, [`from_server`] the server's, [`subscriptions`] the subscriptions of the stateless era, and [`lifecycle`]
-//! the start, restart and end of the process while its clients stay.
+//! ambiguous. The multiplexer opens no socket: [`shared_handshake`] admits clients, [`from_client`] handles client
+//! messages, [`from_server`] handles server messages, [`subscriptions`] merges the subscriptions of the stateless era,
+//! and [`lifecycle`] handles the start, restart and end of the process while its clients stay connected.
 
 mod error;
 mod from_client;
@@ -246,7 +246,7 @@ impl Multiplexer {
             .map(|(id, _)| *id)
             .collect();
         for id in unanswered {
-            state.reject_server_request(id, "the client did not answer in time");
+            state.reject_server_request(id, "the client did not respond in time");
         }
         // The calls of a client that has received a server request may take longer, because a user has to decide.
         let pending: HashSet<SessionId> =
@@ -371,7 +371,7 @@ impl MuxState {
             call.stream.end(end);
         } else if end == StreamEnd::TimedOut {
             // The stream stays open, and its reader waits for this response.
-            let message = "the server did not answer in time";
+            let message = "the server did not respond in time";
             call.stream.push(error_response(&call.id, error_code::INTERNAL_ERROR, message).freeze());
         }
     }

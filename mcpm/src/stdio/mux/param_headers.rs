@@ -1,6 +1,6 @@
-//! Reads the tool arguments that are mirrored in `Mcp-Param-*` headers from the server's list of tools.
+//! Reads the server's list of tools, to find the arguments that are mirrored in `Mcp-Param-*` headers.
 //!
-//! A stdio server gets no headers, so the bridge checks them against the schemas of the tools.
+//! A stdio server gets no headers, so the bridge itself checks that the headers of a call match its arguments.
 
 use std::{sync::Arc, time::Duration};
 

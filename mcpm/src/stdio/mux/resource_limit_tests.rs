@@ -1,4 +1,4 @@
-//! Tests of the limits of the memory that clients and a server can use in a multiplexer, and for how long.
+//! Tests of how much memory clients and a server can use in a multiplexer, and for how long.
 
 use std::{
     sync::Arc,

@@ -259,18 +259,20 @@ impl Multiplexer {
             self.send_own_request(rewrite, self.limits.handshake_timeout).await.map_err(|unanswered| {
                 match unanswered {
                     OwnRequestError::ProcessEnded => {
-                        RpcError::unavailable("the server ended before it answered `initialize`")
+                        RpcError::unavailable("the server exited before it responded to `initialize`")
                     }
                     OwnRequestError::TimedOut => RpcError::new(
                         StatusCode::GATEWAY_TIMEOUT,
                         error_code::INTERNAL_ERROR,
-                        "the server did not answer `initialize`",
+                        "the server did not respond to `initialize` in time",
                     ),
                 }
             })?;
         if is_too_large(&answer) {
-            let text =
-                format!("the server's answer to `initialize` is larger than {} MiB", MAX_RESULT_BYTES >> 20);
+            let text = format!(
+                "the server's response to `initialize` is larger than {} MiB",
+                MAX_RESULT_BYTES >> 20
+            );
             tracing::warn!(bytes = answer.bytes().len(), "a handshake failed: {text}");
             return Err(RpcError::new(StatusCode::BAD_GATEWAY, error_code::INTERNAL_ERROR, text)
                 .reason(Reason::AnswerUnclear));

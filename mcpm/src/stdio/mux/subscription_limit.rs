@@ -18,7 +18,7 @@ pub(super) fn check_uris<'a>(uris: impl Iterator<Item = &'a String>) -> Result<(
         return Ok(());
     }
     let text = format!(
-        "at most {MAX_SUBSCRIBED_URIS} resources, with URIs of {} KiB in all, can be subscribed to",
+        "a client can subscribe to at most {MAX_SUBSCRIBED_URIS} resources, with URIs of {} KiB in total",
         MAX_SUBSCRIBED_URI_BYTES >> 10
     );
     Err(too_many_subscriptions(text))

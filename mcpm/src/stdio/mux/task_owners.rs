@@ -1,7 +1,8 @@
-//! The owners of tasks, if callers are authenticated (MCP 2025-11-25, "Tasks"; the tasks extension of MCP 2026-07-28).
+//! Restricts each task to its owner, if callers are authenticated (MCP 2025-11-25, "Tasks"; the tasks extension of MCP
+//! 2026-07-28).
 //!
 //! A stdio server sees a single client, so it would give every caller access to every task. The multiplexer assigns a
-//! task to the owner whose request became the task, and treats it as unknown in requests of all other owners. A task
+//! task to the owner whose request created it, and treats it as unknown in requests of all other owners. A task
 //! that is no longer recorded is unknown to everyone.
 
 use std::{

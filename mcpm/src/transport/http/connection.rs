@@ -1,4 +1,4 @@
-//! A connection to a server, which one request uses at a time; the task of that request reads and writes it.
+//! A connection to a server, which is used by one request at a time; the task of that request reads and writes it.
 
 use std::{
     future::poll_fn,

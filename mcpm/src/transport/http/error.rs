@@ -1,4 +1,4 @@
-//! Errors of an exchange with a server.
+//! The errors of an HTTP exchange with a server.
 
 use std::{error::Error, fmt, io};
 

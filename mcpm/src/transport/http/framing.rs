@@ -1,4 +1,4 @@
-//! The framing of response bodies (RFC 9112 sections 6 and 7).
+//! Parses the framing of response bodies (RFC 9112 sections 6 and 7).
 
 use bytes::{Buf as _, Bytes};
 

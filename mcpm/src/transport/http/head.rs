@@ -1,4 +1,4 @@
-//! The heads of requests and responses (RFC 9112).
+//! Serializes the heads of requests, and parses the heads of responses (RFC 9112).
 
 use std::mem::MaybeUninit;
 

@@ -1,7 +1,7 @@
 //! The HTTP/1.1 client of the data path, with a pool of idle connections.
 //!
-//! This crate parses and writes HTTP/1.1 itself, because that accounts for most of the cost of a forwarded call
-//! (decision 0024).
+//! This crate parses and writes HTTP/1.1 itself, because with hyper's client, doing so took a third of the instructions
+//! of a forwarded call (decision 0024).
 
 mod address;
 mod client;

@@ -68,7 +68,7 @@ impl ConnectionPool {
         let mut idle = self.lock();
         if idle.closed_until.is_none() {
             tracing::debug!(
-                "the server closes idle connections without notice, so none is reused for a while"
+                "the server closes idle connections without notice, so connections are not reused for a while"
             );
         }
         idle.closed_until = Some(Instant::now() + CLOSED_FOR);

@@ -1,4 +1,4 @@
-//! The part of a request that was not sent together with its head.
+//! Sends the part of a request body that was not sent together with the head.
 
 use std::{
     io,
