@@ -1,4 +1,4 @@
-//! Converts the texts of arguments that a user types to the types in the schema of a tool.
+//! Converts arguments that a user types as text to the types in the schema of a tool.
 
 use serde_json::Value;
 

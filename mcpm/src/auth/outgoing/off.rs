@@ -1,4 +1,4 @@
-//! Stub of outgoing authentication for builds without the Cargo feature `login`: its type has no values.
+//! Replaces outgoing authentication in builds without the Cargo feature `login` with a type that has no values.
 
 use std::{convert::Infallible, path::PathBuf, sync::Arc};
 
