@@ -21,7 +21,7 @@ impl OutgoingAuth {
         _ca_bundle: Option<PathBuf>,
         _environment: Option<Environment>,
     ) -> Result<Self> {
-        Err(Feature::Login.missing("logins to remote servers"))
+        Err(Feature::Login.missing("a login to a remote server"))
     }
 
     pub(crate) fn is_rejection(_status: StatusCode, _headers: &HeaderMap) -> bool {
