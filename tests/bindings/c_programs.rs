@@ -1,4 +1,4 @@
-//! Programs in C, and the examples of the C bindings.
+//! Compiles and runs programs in C, and the examples of the C bindings.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! `mcpm proxy`.
+//! Tests `mcpm proxy`.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
