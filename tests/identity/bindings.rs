@@ -1,4 +1,4 @@
-//! Programs in C, Python and Swift that prompt for a login through their bindings.
+//! Tests programs in C, Python and Swift that prompt for a login through their bindings.
 
 use std::{
     net::SocketAddr,

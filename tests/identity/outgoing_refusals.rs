@@ -1,4 +1,4 @@
-//! Authorization servers and metadata that cannot be trusted: mcpm does not log in there.
+//! Checks that mcpm does not log in if the authorization server or its metadata cannot be trusted.
 
 use std::{process::Stdio, sync::Arc};
 
