@@ -91,7 +91,7 @@ errors! {
     Engine,
     /// The registry cannot be read, or its entry for a server is not usable.
     Registry,
-    /// The remote server requires a login, and no user can be asked to make it.
+    /// The remote server requires a login, and no user can be asked to log in.
     LoginRequired,
     /// The MCP server or an identity provider failed.
     Upstream,

@@ -51,7 +51,7 @@ pub enum Status {
     Registry = 18,
     /// The image must be signed, and has no valid signature.
     ImageUnverified = 19,
-    /// The remote server requires a login, and no user can be asked to make it.
+    /// The remote server requires a login, and no user can be asked to log in.
     LoginRequired = 20,
 }
 
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn mcpm_error_context(error: *const CError, name: *const c
     value.map_or(std::ptr::null(), |(_, value)| value.as_ptr())
 }
 
-/// Frees a string that a function returned to be freed; null is allowed.
+/// Frees a string that is marked `MCPM_OWNED`; null is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_string_free(text: *mut Owned<c_char>) {
     // SAFETY: the conventions in the header.
