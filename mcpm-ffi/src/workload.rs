@@ -12,7 +12,7 @@ use crate::{
     workload_handle::{StatusSnapshot, WorkloadHandle},
 };
 
-/// A running workload: an MCP server in a container, behind its own proxy.
+/// A running workload: an MCP server in a container, or a remote MCP server, behind its own proxy.
 ///
 /// It runs as long as this object and this process exist, so keep a reference; at the end of either, the server is
 /// killed. Call `stop` to let the server exit by itself.

@@ -98,7 +98,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_on_event(
     unsafe { builder::set_extra(builder, |extras| extras.on_event = Some(callback)) }
 }
 
-/// A started workload: an MCP server in a container, behind its own proxy.
+/// A started workload: an MCP server in a container, or a remote MCP server, behind its own proxy.
 #[derive(Debug)]
 pub struct CWorkload {
     handle: Arc<WorkloadHandle>,

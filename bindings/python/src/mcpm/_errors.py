@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         """The registry cannot be read, or its entry for a server is not usable."""
 
     class LoginRequiredError(McpmError):
-        """The remote server requires a login, and no user can be asked to make it."""
+        """The remote server requires a login, and no user can be asked to log in."""
 
     class UpstreamError(McpmError):
         """The MCP server or an identity provider failed."""
