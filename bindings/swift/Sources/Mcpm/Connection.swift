@@ -24,8 +24,8 @@ public final class Connection: Sendable {
         try await call { try await core.receive() }
     }
 
-    /// The JSON-RPC messages from the server until the end of the connection. Several iterators share the messages: each
-    /// message goes to one of the iterators.
+    /// The JSON-RPC messages from the server until the end of the connection. Several iterators share the messages:
+    /// each message goes to one of the iterators.
     public var messages: Messages {
         Messages(connection: self)
     }
