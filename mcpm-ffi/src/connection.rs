@@ -1,4 +1,4 @@
-//! Connections to servers for Python and Swift.
+//! Exports connections to servers to Python and Swift.
 
 use std::sync::Arc;
 

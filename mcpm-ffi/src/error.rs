@@ -1,4 +1,4 @@
-//! The error of the Python and Swift bindings.
+//! Exports the error type to Python and Swift.
 
 use std::{collections::HashMap, fmt};
 

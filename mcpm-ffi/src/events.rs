@@ -1,4 +1,4 @@
-//! Workload events for Python and Swift.
+//! Exports workload events to Python and Swift.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Explanations of denials for Python and Swift.
+//! Exports explanations of denials to Python and Swift.
 
 use std::collections::HashMap;
 

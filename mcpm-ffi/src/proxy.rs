@@ -1,4 +1,4 @@
-//! Proxies for Python and Swift.
+//! Exports proxies to Python and Swift.
 
 use std::sync::Arc;
 

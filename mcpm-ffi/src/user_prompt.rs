@@ -1,4 +1,4 @@
-//! Prompts that Python and Swift programs implement.
+//! Exports the prompt interface, which Python and Swift programs implement.
 
 use std::{fmt, sync::Arc, time::Duration};
 

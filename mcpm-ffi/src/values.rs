@@ -1,4 +1,4 @@
-//! The types of option values for Python and Swift.
+//! Exports the types of option values to Python and Swift.
 //!
 //! Each type mirrors a type of the library. If the two differ, this module does not compile.
 

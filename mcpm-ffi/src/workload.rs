@@ -1,4 +1,4 @@
-//! Workloads for Python and Swift.
+//! Exports workloads to Python and Swift.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The recorded workloads of this machine for Python and Swift.
+//! Exports the recorded workloads of this machine to Python and Swift.
 
 use std::{
     fmt,

@@ -1,4 +1,4 @@
-//! Connections to servers from the process of their proxy, for C.
+//! Exports connections to servers to C, for the process in which their proxy runs.
 
 use std::{
     ffi::{c_char, c_void},

@@ -1,4 +1,4 @@
-//! Statuses and errors of the C bindings.
+//! Exports statuses and errors to C.
 
 use std::ffi::{CString, c_char};
 

@@ -1,4 +1,4 @@
-//! Events of a workload for C.
+//! Exports the events of a workload to C.
 
 use std::{ffi::c_void, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Explanations of denials.
+//! Exports explanations of denials to C.
 
 use std::{
     ffi::{CString, c_char},

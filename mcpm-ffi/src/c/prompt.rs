@@ -1,4 +1,4 @@
-//! Prompts that C programs implement with callbacks.
+//! Exports the prompt to C, whose callbacks C programs implement.
 
 use std::{
     ffi::{CStr, CString, c_char, c_void},

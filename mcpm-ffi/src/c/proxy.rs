@@ -1,4 +1,4 @@
-//! Proxies: the builder, and the handle of a running proxy.
+//! Exports proxies to C: the builder, and the handle of a running proxy.
 
 use std::{
     ffi::{CString, c_char, c_void},

@@ -1,4 +1,4 @@
-//! Workloads: the builder, and the handle of a running workload.
+//! Exports workloads to C: the builder, and the handle of a running workload.
 
 use std::{
     ffi::{CString, c_char, c_void},

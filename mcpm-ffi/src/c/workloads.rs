@@ -1,4 +1,4 @@
-//! The recorded workloads of this machine, for C.
+//! Exports the recorded workloads of this machine to C.
 
 use std::{
     ffi::{c_char, c_void},

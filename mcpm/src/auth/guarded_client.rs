@@ -1,4 +1,4 @@
-//! The HTTP client for requests to identity providers.
+//! Sends HTTP requests to identity providers, and only to URLs and addresses that are allowed.
 //!
 //! Unless the configuration waives this, the client requires HTTPS for all hosts except loopback, and connects only to
 //! public addresses. It resolves names itself, follows redirects only where its caller allows that, and limits the time

@@ -1,4 +1,4 @@
-//! Sources of tokens and client secrets: an option, or a file that contains one secret.
+//! Reads a token or a client secret, from an option or from a file that contains one secret.
 
 use std::{
     fs::File,

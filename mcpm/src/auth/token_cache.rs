@@ -1,4 +1,4 @@
-//! A cache of responses of an identity provider about tokens.
+//! Caches responses of an identity provider about tokens.
 //!
 //! Concurrent lookups of one token share one request, and the number of concurrent requests is limited. The cache is
 //! bounded in entries and bytes. Entries of accepted tokens are never evicted for rejected tokens, because any caller

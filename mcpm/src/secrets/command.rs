@@ -1,4 +1,4 @@
-//! A store that runs a program to read secrets, such as the client of a password manager.
+//! Reads secrets from the output of a program, such as the client of a password manager.
 
 use std::{collections::BTreeMap, process::Stdio, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Reasons for a failed token exchange.
+//! Defines the reasons for a failed token exchange.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The resolved configuration of incoming authentication, and the checks of its options.
+//! Resolves the configuration of incoming authentication, and checks its options.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Reasons for rejecting a token.
+//! Defines the reasons for rejecting a token.
 
 use std::time::SystemTime;
 

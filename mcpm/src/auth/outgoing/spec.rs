@@ -1,4 +1,4 @@
-//! The configuration of authentication to a remote server, and the checks of its options.
+//! Resolves the configuration of authentication to a remote server, and checks its options.
 
 use std::{path::Path, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Shared parts of keyring access on all platforms: the timeout, the encoding of values, and the error.
+//! Provides the shared parts of keyring access on all platforms: the timeout, the encoding of values, and the error.
 
 use std::time::Duration;
 
