@@ -17,7 +17,7 @@ pub enum Status {
     BadArgument = 1,
     /// An option has an invalid value, or options contradict each other.
     InvalidOption = 2,
-    /// An option or a form of it is known but not implemented or not included in this build.
+    /// The option, value or operation is known, but is not implemented or not included in this build.
     Unsupported = 3,
     /// No workload, group or file with that name exists.
     NotFound = 4,
@@ -31,7 +31,7 @@ pub enum Status {
     ImageUnavailable = 8,
     /// The server exited or did not respond before it was ready.
     StartFailed = 9,
-    /// A file or folder could not be read or written.
+    /// A file or folder could not be read or written, or a prompt failed.
     Io = 10,
     /// A stored file is damaged or of an unsupported version.
     CorruptState = 11,
@@ -39,7 +39,7 @@ pub enum Status {
     Engine = 12,
     /// The MCP server or an identity provider failed.
     Upstream = 13,
-    /// The operation was cancelled by its caller.
+    /// The operation was cancelled by its caller, by the user in a prompt, or by a shutdown.
     Interrupted = 14,
     /// A defect in mcpm.
     Internal = 15,

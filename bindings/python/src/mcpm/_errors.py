@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         """An option has an invalid value, or options contradict each other."""
 
     class UnsupportedError(McpmError):
-        """An option or a form of it is known but not implemented or not included in this build."""
+        """The option, value or operation is known, but is not implemented or not included in this build."""
 
     class NotFoundError(McpmError):
         """No workload, group or file with that name exists."""
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
         """The MCP server or an identity provider failed."""
 
     class OperationInterruptedError(McpmError):
-        """The operation was cancelled by its caller, or by the user."""
+        """The operation was cancelled by its caller, by the user in a prompt, or by a shutdown."""
 
     class InternalError(McpmError):
         """A defect in mcpm."""
