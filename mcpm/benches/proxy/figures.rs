@@ -1,4 +1,4 @@
-//! Stores the measured figures, and prints them as a table.
+//! Stores the measured figures, and formats them as rows of a table.
 
 use std::time::Duration;
 
