@@ -1,4 +1,4 @@
-//! Names the shared library after its ABI: while the major version is 0, each minor version has one of its own.
+//! Sets the ABI version in the name of the shared library: `MAJOR`, or `0.MINOR` while the major version is 0.
 
 use std::env;
 

@@ -1,7 +1,7 @@
 //! Runs programs in other languages that use mcpm through the packages in `bindings`.
 //!
-//! The programs are in `bindings/`. They need programs that `tests/run` installs: the image and the program of the
-//! everything-server, and an engine.
+//! The programs are in `bindings/`. They need an engine, and the image and the executable of the everything-server,
+//! which `tests/run` installs.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::{

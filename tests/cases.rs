@@ -1,4 +1,4 @@
-//! The same cases in every language: which operations a program can use, and which results and errors it gets.
+//! Runs the same cases in every language: which operations a program can use, and which results and errors it gets.
 //!
 //! A case is a file in `data/cases`. Each line is a verb and its words, for example `call test_simple_text simple
 //! text`, which calls a tool and expects a text in the result. `$IMAGE` is the image of the everything-server,

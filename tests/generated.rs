@@ -1,4 +1,5 @@
-//! Committed files that are generated from the option table and the catalogue of reasons are up to date.
+//! Checks that the committed files which are generated from the option table and the catalogue of reasons are up to
+//! date.
 //!
 //! `MCPM_UPDATE=1 cargo test -p mcpm-tests --test generated` rewrites them. It is a single test, because some files are
 //! generated from other generated files.

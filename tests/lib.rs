@@ -1,4 +1,4 @@
-//! Shared parts of the tests of mcpm.
+//! Provides the shared parts of the tests of mcpm.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 pub mod harness;

@@ -1,4 +1,4 @@
-//! A Rust program that runs a workload in its own process, and a published client that uses it.
+//! Tests a Rust program that runs a workload in its own process, with a published client of that workload.
 
 use std::{
     env,

@@ -1,4 +1,4 @@
-//! The option table contains exactly the required options.
+//! Checks that the option table contains exactly the required options.
 //!
 //! `data/requirement-options.json` contains the tables of the requirements, row by row. It changes only with the
 //! requirements.

@@ -1,4 +1,4 @@
-//! Connections to servers for Python and Swift.
+//! Exports connections to servers to Python and Swift.
 
 use std::sync::Arc;
 
@@ -21,20 +21,20 @@ impl Connection {
 #[uniffi::export]
 impl Connection {
     /// Sends one JSON-RPC message. Responses are received with `receive`. If the caller is cancelled, the message is
-    /// sent nevertheless.
+    /// still sent.
     pub async fn send(&self, message: String) -> Result<(), McpmError> {
         let handle = Arc::clone(&self.0);
         // Half a message would make the connection unusable, so a caller cannot cancel it.
         Ok(executor::spawn_cancellable(async move { handle.send(&message).await })?.join().await?)
     }
 
-    /// Waits for the next JSON-RPC message from the server; none after the end of the connection.
+    /// Waits for the next JSON-RPC message from the server; returns none after the end of the connection.
     // Needs none of mcpm's threads: the sender wakes the waiting task.
     pub async fn receive(&self) -> Result<Option<String>, McpmError> {
         Ok(self.0.receive().await?)
     }
 
-    /// Ends the connection. mcpm waits up to 2 s for missing responses, which can still be received.
+    /// Ends the connection. mcpm waits up to 2 s for pending responses, which can still be received.
     pub async fn close(&self) -> Result<(), McpmError> {
         Ok(self.0.close().await?)
     }

@@ -1,4 +1,4 @@
-//! A connection to a server for the bindings, which send and receive whole messages.
+//! Adapts a connection to a server for the bindings, which send and receive whole messages.
 
 use std::{io, sync::Arc};
 
@@ -57,7 +57,7 @@ impl ConnectionHandle {
         })
     }
 
-    /// Ends the connection. It waits briefly for missing responses, which can still be received.
+    /// Ends the connection. It waits briefly for pending responses, which can still be received.
     pub(crate) async fn close(&self) -> Result<()> {
         self.output.lock().await.shutdown().await.map_err(ended)
     }

@@ -1,4 +1,4 @@
-//! The error of the Python and Swift bindings.
+//! Exports the error type to Python and Swift.
 
 use std::{collections::HashMap, fmt};
 
@@ -65,7 +65,7 @@ macro_rules! errors {
 errors! {
     /// An option has an invalid value, or options contradict each other.
     InvalidOption,
-    /// An option or a form of it is known but not implemented or not included in this build.
+    /// The option, value or operation is known, but is not implemented or not included in this build.
     Unsupported,
     /// No workload, group or file with that name exists.
     NotFound,
@@ -83,7 +83,7 @@ errors! {
     SecretsUnavailable,
     /// The server exited or did not respond before it was ready.
     StartFailed,
-    /// A file or folder could not be read or written.
+    /// A file or folder could not be read or written, or a prompt failed.
     Io,
     /// A stored file is damaged or of an unsupported version.
     CorruptState,
@@ -91,11 +91,11 @@ errors! {
     Engine,
     /// The registry cannot be read, or its entry for a server is not usable.
     Registry,
-    /// The remote server requires a login, and no user can be asked to make it.
+    /// The remote server requires a login, and no user can be asked to log in.
     LoginRequired,
     /// The MCP server or an identity provider failed.
     Upstream,
-    /// The operation was cancelled by its caller.
+    /// The operation was cancelled by its caller, by the user in a prompt, or by a shutdown.
     Interrupted,
     /// A defect in mcpm.
     Internal,

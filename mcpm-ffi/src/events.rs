@@ -1,4 +1,4 @@
-//! Workload events for Python and Swift.
+//! Exports workload events to Python and Swift.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use mcpm::{
 };
 use tokio::sync::oneshot;
 
-/// The events of one workload, which `next` returns.
+/// The events of one workload. `next` returns them one after another.
 #[derive(Debug, uniffi::Object)]
 pub struct Events {
     source: tokio::sync::Mutex<EventSource>,
@@ -26,7 +26,7 @@ enum EventSource {
 
 #[uniffi::export]
 impl Events {
-    /// Creates an object that is passed to the start of one workload.
+    /// Creates an object to pass to the start of one workload.
     #[uniffi::constructor]
     pub fn new() -> Arc<Self> {
         let (sender, awaited) = oneshot::channel();
@@ -34,9 +34,9 @@ impl Events {
         Arc::new(Self { source, sender: Mutex::new(Some(sender)) })
     }
 
-    /// Waits for the next event; none after the end of the workload, or if it was not started.
+    /// Waits for the next event; returns none after the end of the workload, or if the workload was not started.
     ///
-    /// A subscriber that is more than 256 events behind loses the oldest.
+    /// A subscriber that is more than 256 events behind loses the oldest events.
     // Needs none of mcpm's threads: the sender wakes the waiting task.
     pub async fn next(&self) -> Option<WorkloadEvent> {
         let mut source = self.source.lock().await;
@@ -61,7 +61,12 @@ impl Events {
     /// Returns the sender for the stream, once.
     fn take_sender(&self) -> Result<oneshot::Sender<EventStream>, Error> {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
-        sender.ok_or_else(|| Error::new(ErrorKind::InvalidOption, "the events belong to another workload"))
+        sender.ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidOption,
+                "the `Events` object belongs to another workload; create a new one",
+            )
+        })
     }
 }
 
@@ -89,9 +94,9 @@ pub enum WorkloadEvent {
     Pulling {
         /// The image.
         image: String,
-        /// Bytes fetched of the layers known so far.
+        /// The number of bytes that were fetched, of the layers known so far.
         current: u64,
-        /// Bytes of the layers known so far.
+        /// The size of the layers known so far, in bytes.
         total: u64,
     },
     /// A step of a package's image build starts.
@@ -165,7 +170,7 @@ pub enum WorkloadEvent {
     ConnectionRefused {
         /// The host that the server named.
         host: String,
-        /// The port; none for a name resolution.
+        /// The port; none if the server only resolved the name.
         port: Option<u16>,
         /// The address that caused the denial.
         address: Option<String>,
@@ -178,7 +183,7 @@ pub enum WorkloadEvent {
     },
     /// The login to the remote server has changed.
     LoginChanged {
-        /// Its state.
+        /// The state of the login.
         state: LoginState,
     },
     /// The workload has ended.

@@ -1,6 +1,6 @@
-//! The threads of all bindings.
+//! Runs the tasks of all bindings on threads of mcpm.
 //!
-//! The first task starts them and [`shutdown`] ends them; a later task starts new ones.
+//! The first task starts the threads, and [`shutdown`] ends them. A later task starts new threads.
 
 use std::{
     fmt,

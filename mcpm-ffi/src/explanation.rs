@@ -1,4 +1,4 @@
-//! Explanations of denials for Python and Swift.
+//! Exports explanations of denials to Python and Swift.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub struct Explanation {
     pub meaning: String,
     /// What usually helps.
     pub usual_fix: String,
-    /// The denial, if the id was that of one.
+    /// The denial, if the explained id is the id of a denial.
     pub refusal: Option<Refused>,
 }
 
@@ -54,7 +54,7 @@ impl From<mcpm::explain::DenialRecord> for Refused {
 }
 
 /// Explains a reason, such as `tools.not_listed`, or a recorded denial of a workload or of `mcpm proxy`, by its
-/// id. Records are located by the environment variables of this process, as by the command line.
+/// id. The environment variables of this process determine where the records are, as for the command line.
 #[uniffi::export]
 pub fn explain(id: &str) -> Result<Explanation, McpmError> {
     Ok(mcpm::explain(id, &Environment::from_process())?.into())

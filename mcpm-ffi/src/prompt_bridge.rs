@@ -1,4 +1,4 @@
-//! Adapts prompts of other languages to the library, which waits for the user asynchronously.
+//! Adapts prompts in other languages, which block until the user answers, to the asynchronous prompts of the library.
 
 use std::{fmt, sync::Arc};
 
@@ -49,7 +49,7 @@ impl<P: BlockingPrompt> PromptBridge<P> {
             let _permit = permit;
             callback(&prompt)
         });
-        called.await.unwrap_or_else(|error| Err(failed("it did not return").source(error)))
+        called.await.unwrap_or_else(|error| Err(failed("the callback did not return").source(error)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Proxies for Python and Swift.
+//! Exports proxies to Python and Swift.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl Proxy {
 
     /// Connects to the server from this process, without a port. Requests pass through all layers of the proxy;
     /// `bearer_token` is the access token of the caller, if the proxy authenticates callers. `transport` is the
-    /// transport of the server, if its URL does not end in `/sse` although it uses SSE.
+    /// transport of the server; by default, the server's URL determines the transport: SSE if it ends in `/sse`.
     #[uniffi::method(default(bearer_token = None, transport = None))]
     pub async fn connect(
         &self,

@@ -1,4 +1,4 @@
-//! The option records of Python and Swift; their fields are generated from the option table.
+//! Exports options to Python and Swift as records, whose fields are generated from the option table.
 
 use std::{path::PathBuf, time::Duration};
 

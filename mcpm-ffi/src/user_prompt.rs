@@ -1,4 +1,4 @@
-//! Prompts that Python and Swift programs implement.
+//! Exports the prompt interface, which Python and Swift programs implement.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -15,35 +15,37 @@ use crate::{
 ///
 /// The methods may block until the user has answered: mcpm calls them on threads of their own, several at a time if it
 /// needs several answers. If a method raises an error, the operation that needs the answer fails;
-/// `McpmError.Interrupted` means that the user has cancelled. A prompt is kept as long as the workload or proxy that
-/// was started with it.
+/// `McpmError.Interrupted` means that the user has cancelled. A workload or proxy keeps the prompt that was passed to
+/// its start as long as it exists.
 // Blocking methods need no event loop of the program, unlike asynchronous ones; see `BlockingPrompt`.
 #[uniffi::export(with_foreign)]
 pub trait UserPrompt: Send + Sync + fmt::Debug {
-    /// Prompts for text that is not echoed, for example the password of the secret store; none if the user cannot
-    /// be prompted, which is the default.
+    /// Prompts for text that is not echoed, for example the password of the secret store. Returns none if the user
+    /// cannot be prompted, as the default implementation does.
     fn ask_secret(&self, question: String) -> Result<Option<Secret>, McpmError>;
 
-    /// Prompts for text that may be echoed; none if the user cannot be prompted. The default calls `ask_secret`.
+    /// Prompts for text that may be echoed. Returns none if the user cannot be prompted. The default implementation
+    /// calls `ask_secret`.
     fn ask_text(&self, question: String) -> Result<Option<String>, McpmError>;
 
     /// Asks the user to allow access to this machine, such as a mount that a registry entry requests; `question`
-    /// names the access. The default asks for the text `yes` with `ask_text`; without an answer, the access is denied.
+    /// names the access. The default implementation asks for the text `yes` with `ask_text`; without an answer, the
+    /// access is denied.
     fn approve(&self, question: String) -> Result<bool, McpmError>;
 
-    /// Asks the user to log in to a remote server, and returns once the user is informed. The implementation opens the
-    /// browser, in which the login continues. The default fails with `McpmError.LoginRequired`.
+    /// Asks the user to log in to a remote server, and returns without waiting for the login. The implementation opens
+    /// the browser, in which the login continues. The default implementation fails with `McpmError.LoginRequired`.
     fn show_login(&self, login: LoginPrompt) -> Result<(), McpmError>;
 
-    /// Asks for the URL to which a login has redirected, for a browser on another machine; none if the user cannot
-    /// be asked, which is the default.
+    /// Asks for the URL to which a login has redirected the browser, in case the browser runs on another machine.
+    /// Returns none if the user cannot be asked, as the default implementation does.
     ///
-    /// It is called after `show_login`, and again if the user entered a URL that does not belong to this login. An
-    /// answer that comes after the login has ended is ignored; return no later than the login's timeout.
+    /// mcpm calls this method after `show_login`, and again if the user entered a URL that does not belong to this
+    /// login. An answer that comes after the login has ended is ignored; return no later than the login's timeout.
     fn ask_redirect(&self, login: LoginPrompt) -> Result<Option<String>, McpmError>;
 }
 
-/// A login that the user is asked to make. Its text form omits the URL and the code, which only the user may see.
+/// A login that the user is asked to complete. Its text form omits the URL and the code, which only the user may see.
 #[derive(Clone, uniffi::Record)]
 #[uniffi::export(Debug, Display)]
 pub struct LoginPrompt {
@@ -54,7 +56,7 @@ pub struct LoginPrompt {
     /// Whether the page redirects the browser to this machine. If the browser runs on another machine, the redirect
     /// fails, and `ask_redirect` asks for its URL.
     pub has_redirect: bool,
-    /// How to log in on another device, if the authorization server allows it.
+    /// How to log in on another device, if the authorization server allows that.
     pub device: Option<DeviceLogin>,
     /// Whether to open the browser; if not, the URL is only shown.
     pub open_browser: bool,
@@ -66,9 +68,9 @@ pub struct LoginPrompt {
 #[derive(Clone, uniffi::Record)]
 #[uniffi::export(Debug, Display)]
 pub struct DeviceLogin {
-    /// The URL to open there.
+    /// The URL to open on the other device.
     pub url: String,
-    /// The code to enter there. If the user opens the page without entering the code, the page shows it, so that the
+    /// The code to enter on the page of this URL. If the page does not ask for a code, it shows the code, so that the
     /// user can compare both.
     pub code: String,
 }

@@ -1,6 +1,6 @@
-//! The types of option values for Python and Swift.
+//! Exports the types of option values to Python and Swift.
 //!
-//! Each mirrors a type of the library; a difference does not compile.
+//! Each type mirrors a type of the library. If the two differ, this module does not compile.
 
 use std::{
     net::{AddrParseError, IpAddr},
@@ -147,7 +147,7 @@ pub enum WorkloadState {
     Stopped,
     /// Ended without a request to stop.
     Failed,
-    /// The container is running, but there is no process of mcpm that runs it, and no proxy.
+    /// The container is running, but no process of mcpm manages it, and it has no proxy.
     Orphaned,
     /// The engine cannot be reached.
     Unknown,
@@ -167,7 +167,7 @@ pub enum LogStream {
 pub enum LoginState {
     /// Requests have a valid token.
     Authenticated,
-    /// The token is being renewed, or the authorization server cannot be reached for that.
+    /// The token is being renewed, or cannot be renewed because the authorization server cannot be reached.
     Refreshing,
     /// The login has ended or lacks scopes, so that the user has to log in.
     NeedsLogin,
@@ -227,7 +227,7 @@ pub struct EnvVar {
     pub value: String,
 }
 
-/// A reference to a secret in the secret store, which the server gets as an environment variable or as a file.
+/// A reference to a secret in the secret store. The server gets the value as an environment variable or as a file.
 #[uniffi::remote(Record)]
 pub struct SecretRef {
     /// The name of the secret.

@@ -1,4 +1,4 @@
-//! Workloads for Python and Swift.
+//! Exports workloads to Python and Swift.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     workload_handle::{StatusSnapshot, WorkloadHandle},
 };
 
-/// A running workload: an MCP server in a container, behind its own proxy.
+/// A running workload: an MCP server in a container, or a remote MCP server, behind its own proxy.
 ///
 /// It runs as long as this object and this process exist, so keep a reference; at the end of either, the server is
 /// killed. Call `stop` to let the server exit by itself.
@@ -48,8 +48,8 @@ impl Workload {
 
 #[uniffi::export]
 impl Workload {
-    /// Starts a workload and returns once clients can connect. Its record and the engine are located by the
-    /// environment variables of this process, as by the command line.
+    /// Starts a workload and returns once clients can connect. The environment variables of this process determine
+    /// where the record is and which engine is used, as for the command line.
     ///
     /// `events` receives the events from the beginning of the start, including those of the image pull. A start that is
     /// cancelled is rolled back; its name is free again after the rollback.
@@ -94,7 +94,8 @@ impl Workload {
         Ok(Connection::new(connected.join_or_abort().await?))
     }
 
-    /// Waits until the server has exited and is not restarted, or the workload was stopped; returns the status.
+    /// Waits until the server has exited and will not be restarted, or until the workload was stopped. Returns the
+    /// status.
     // Needs none of mcpm's threads: the sender wakes the waiting task.
     pub async fn wait(&self) -> WorkloadStatus {
         self.0.wait().await;

@@ -1,4 +1,4 @@
-//! A workload handle for the bindings: usable from any thread, and after the end of the workload.
+//! Provides a workload handle for the bindings that is usable from any thread, and after the end of the workload.
 
 use std::{
     mem,

@@ -1,4 +1,4 @@
-//! The recorded workloads of this machine for Python and Swift.
+//! Exports the recorded workloads of this machine to Python and Swift.
 
 use std::{
     fmt,
@@ -20,8 +20,8 @@ use crate::{
     Events, McpmError, UserPrompt, Workload, events, executor, user_prompt, workload_handle::WorkloadHandle,
 };
 
-/// The recorded workloads of this machine, whichever process runs them. Records are located by the environment
-/// variables of this process, as by the command line.
+/// The recorded workloads of this machine, whichever process runs them. The environment variables of this process
+/// determine where the records are, as for the command line.
 #[derive(Debug, uniffi::Object)]
 pub struct Workloads(mcpm::workload::Workloads);
 
@@ -129,8 +129,8 @@ impl Workloads {
     /// mcpm has left the container running, the container is stopped first. Fails with `NameTaken` if the workload is
     /// running.
     ///
-    /// `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves
-    /// the record as it is.
+    /// `events`, `prompt` and `in_process_only` have the same meaning as for `Workload.start`. A start that is
+    /// cancelled does not change the record.
     #[uniffi::method(default(events = None, prompt = None, in_process_only = false))]
     pub async fn start(
         &self,
@@ -175,7 +175,7 @@ impl Workloads {
         Ok(Arc::new(LogReader::new(logs.join_or_abort().await?)))
     }
 
-    /// Writes the options of a workload to a file for `from_config`. Secrets are omitted.
+    /// Writes the options of a workload to a file for the option `from_config`. Secrets are omitted.
     pub fn export_to(&self, name: &str, path: PathBuf) -> Result<(), McpmError> {
         Ok(self.0.export(name, &path)?)
     }
@@ -187,14 +187,14 @@ impl Workloads {
     }
 }
 
-/// The output of a server, which `next` returns, oldest first.
+/// The output of a server. `next` returns it in parts, oldest first.
 #[derive(uniffi::Object)]
 pub struct LogReader(Arc<tokio::sync::Mutex<Logs>>);
 
 /// A part of a server's output.
 #[derive(Debug, uniffi::Record)]
 pub struct LogChunk {
-    /// The stream that it was written to.
+    /// The stream that the part was written to.
     pub stream: LogStream,
     /// The bytes.
     pub bytes: Vec<u8>,
@@ -214,7 +214,7 @@ impl fmt::Debug for LogReader {
 
 #[uniffi::export]
 impl LogReader {
-    /// Waits for the next part; none at the end.
+    /// Waits for the next part; returns none at the end of the output.
     pub async fn next(&self) -> Result<Option<LogChunk>, McpmError> {
         let logs = Arc::clone(&self.0);
         let chunk = executor::spawn_cancellable(async move { logs.lock().await.try_next().await })?;

@@ -1,9 +1,9 @@
-//! The HTTP client of the control plane: registries, identity providers and collectors of telemetry.
+//! The HTTP client for requests to registries, identity providers and telemetry collectors.
 //!
-//! It is `hyper-util`'s pooling client over `hyper-rustls`: HTTP/1.1 and HTTP/2, the certificate authorities of a
-//! [`TrustStore`], and for `https` URLs the proxy of `HTTPS_PROXY` or `ALL_PROXY`, unless `NO_PROXY` lists the host. It
-//! follows no redirects and reads no bodies: callers do both, within their own limits. Requests of MCP clients are sent
-//! by another client instead (`transport::http`).
+//! The client is `hyper-util`'s pooling client over `hyper-rustls`. It uses HTTP/1.1 and HTTP/2, trusts the certificate
+//! authorities of a [`TrustStore`], and connects to `https` URLs through the proxy in `HTTPS_PROXY` or `ALL_PROXY`,
+//! unless `NO_PROXY` lists the host. It follows no redirects and reads no bodies: callers do both, within their own
+//! limits. Requests of MCP clients are sent by another client (`transport::http`).
 
 #[cfg(feature = "telemetry")]
 pub(crate) mod http2;
@@ -262,8 +262,9 @@ impl Connector {
                 }
                 let connecting = tokio::time::timeout(CONNECT_TIMEOUT, tunnel.call(uri)).await;
                 let connected = connecting.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
-                Ok(connected
-                    .map_err(|error| format!("the proxy in `HTTPS_PROXY` did not open a tunnel: {error}"))?)
+                Ok(connected.map_err(|error| {
+                    format!("the proxy in `HTTPS_PROXY` or `ALL_PROXY` did not open a tunnel: {error}")
+                })?)
             }
             _ => Ok(self.direct.call(uri).await?),
         }

@@ -1,12 +1,12 @@
-//! Runs MCP servers as container workloads and puts one HTTP proxy in front of each.
+//! Runs MCP servers as container workloads, and puts an HTTP proxy in front of each server.
 //!
 //! A **workload** is an MCP server in a container, or a remote MCP server, together with a proxy that authenticates and
 //! authorizes callers, and records and measures their requests. The proxy is also available without a workload.
 //!
 //! # First steps
 //!
-//! [`Workload::builder`] takes a server name of the registry, an image, a `uvx://`, `npx://` or `go://` package, or
-//! a URL. Each option of `mcpm run` is a method of the builder; [`WorkloadBuilder::set`] sets one by name.
+//! [`Workload::builder`] takes the name of a server in the registry, an image, a `uvx://`, `npx://` or `go://` package,
+//! or a URL. Each option of `mcpm run` is a method of the builder; [`WorkloadBuilder::set`] sets an option by name.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -49,17 +49,18 @@
 //! # }
 //! ```
 //!
-//! [`StdioBridge`] serves an HTTP server on standard input and output, for clients that only start commands.
+//! [`StdioBridge`] serves an HTTP server on standard input and output, for clients that support only stdio servers.
 //!
-//! [`Workload::plan`] returns what a start would do, without doing it. [`Workloads`](workload::Workloads) lists, stops
-//! and removes recorded workloads, including those of the command line. [`explain()`] explains a denial by its id.
+//! [`Workload::plan`] returns what a start would do, without starting anything. [`Workloads`](workload::Workloads)
+//! lists, stops and removes workloads, including workloads that the command line has started. [`explain()`] explains a
+//! denial by its id.
 //!
 //! # Runtime and threads
 //!
 //! Async functions need a tokio runtime with I/O and time enabled, current-thread or multi-thread. Proxies and their
 //! background tasks are spawned on the runtime that `start` is called on, and end when that runtime is dropped;
 //! [`RunningProxy::status`] then returns `Stopped`. Blocking work runs on tokio's blocking threads; writing audit
-//! logs and exporting telemetry use threads of their own. The library handles no signals.
+//! logs and exporting telemetry use threads of their own. The library installs no signal handlers.
 //!
 //! # Dropping handles
 //!
@@ -75,23 +76,24 @@
 //! By default, a workload gets the environment of [`Environment::from_process`], which reads environment variables. To
 //! set folders, the engine, secret stores and prompts yourself, fill in an [`Environment`]. A [`Proxy`] has no
 //! environment by default. No other code reads environment variables, except the HTTP client for registries, identity
-//! providers and collectors: it uses the proxies of `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`.
+//! providers and telemetry collectors, which uses `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`.
 //!
-//! Options contain references to secrets ([`SecretRef`](options::SecretRef)). Their values are read from a
-//! [`SecretStore`](secrets::SecretStore) at each start: an encrypted file, the desktop's keyring, a program,
-//! environment variables, or a store of your own. Values ([`Secret`](options::Secret)) are neither printed by `Debug`
-//! nor serialized, and known values are redacted in denials and audit logs.
+//! Options contain references to secrets ([`SecretRef`](options::SecretRef)). At each start, the values of the secrets
+//! are read from a [`SecretStore`](secrets::SecretStore): an encrypted file, the desktop's keyring, a program,
+//! environment variables, or a store of your own. `Debug` does not print values ([`Secret`](options::Secret)), values
+//! are not serialized, and known values are redacted in denials and audit logs.
 //!
 //! # Cargo features
 //!
 //! All features are on by default, except `clients`, `keyring` and `mcp-client`. Without any feature, the library
-//! contains only the proxy, with the tool filter, authentication and the audit log. `builtin` and `docker` each include
-//! images of packages and ignore files. An option whose feature is off is rejected with [`ErrorKind::Unsupported`].
+//! contains only the proxy, with the tool filter, authentication and the audit log. Both `builtin` and `docker` also
+//! include image builds for packages, and ignore files. An option whose feature is off is rejected with
+//! [`ErrorKind::Unsupported`].
 //!
 //! - `builtin`: containers and images without an engine, on Linux
 //! - `clients`: entries of workloads in the configuration files of MCP clients
 //! - `mcp-client`: a client of MCP servers, in the module `mcp_client`
-//! - `docker`: containers of Docker and Podman
+//! - `docker`: containers with Docker or Podman
 //! - `login`: logins to remote servers, and bearer tokens for them
 //! - `policy`: authorization by Cedar policies
 //! - `secrets`: the encrypted file as a store of secrets
@@ -104,8 +106,8 @@
 //! All functions that can fail return [`Error`], whose [`ErrorKind`] is stable; the message names the input, and
 //! [`Error::next_step`] says what to do. [`WorkloadEvent`](workload::WorkloadEvent)s report progress, restarts and the
 //! end of a workload; a subscriber that is more than 256 events behind loses the oldest. The library logs with
-//! `tracing` and installs no subscriber. The targets of its events are the paths of the modules, and `mcpm::audit` for
-//! audit events with the sink `log`.
+//! `tracing` and installs no subscriber. The target of a log event is the path of its module; audit events for the sink
+//! `log` have the target `mcpm::audit`.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Programs in C, and the examples of the C bindings.
+//! Compiles and runs programs in C, and the examples of the C bindings.
 
 use std::{
     fs,
@@ -74,7 +74,7 @@ fn use_a_server_without_a_port(check: MemoryCheck) {
         .output()
         .unwrap();
     let lines = format!(
-        "1 `builder` has options; a recorded workload starts with those on its record\n\
+        "1 `builder` has options, but a recorded workload starts with its recorded options\n\
          1 `on_started` is null\n{}\n",
         env!("CARGO_PKG_VERSION")
     );

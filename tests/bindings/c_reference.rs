@@ -1,4 +1,4 @@
-//! The reference of the C API, which Doxygen builds from the header.
+//! Tests the reference of the C API, which Doxygen builds from the header.
 
 use std::{
     fs,

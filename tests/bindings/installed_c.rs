@@ -1,4 +1,4 @@
-//! The installed C library: the header, the shared and the static library, pkg-config and CMake.
+//! Tests the installed C library: the header, the shared and the static library, pkg-config and CMake.
 
 use std::{
     collections::BTreeSet,

@@ -1,5 +1,5 @@
-//! The parts that are built only on macOS: the XCFramework, and the C library with the file names of macOS. Scripts
-//! that record how they are called replace the tools of macOS.
+//! Tests the build steps that run only on macOS: the XCFramework, and the C library with the file names of macOS.
+//! Scripts that record their arguments replace the tools of macOS.
 
 use std::{
     env, fs,

@@ -1,4 +1,4 @@
-//! Every operation and every option exists in every language.
+//! Checks that every operation and every option exists in every language.
 
 use std::{collections::BTreeSet, fs};
 

@@ -1,4 +1,4 @@
-//! The packages for C, Python and Swift, which one command builds.
+//! Tests the packages for C, Python and Swift, which one command builds.
 
 use std::{
     env, fs,

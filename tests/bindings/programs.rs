@@ -1,4 +1,4 @@
-//! Programs in C and Python that use the bindings: compiles and starts them.
+//! Compiles and starts programs in C and Python that use the bindings.
 
 use std::{
     env, fs,

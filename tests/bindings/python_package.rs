@@ -1,4 +1,4 @@
-//! The Python package: its tests, its style, its reference, the wheel, and its examples.
+//! Runs the tests, the style checks and the examples of the Python package, and builds its reference and its wheel.
 
 use std::{
     collections::BTreeSet,

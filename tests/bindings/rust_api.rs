@@ -1,4 +1,4 @@
-//! The public API of the crate `mcpm`, compared with the snapshot in the repository.
+//! Compares the public API of the crate `mcpm` with the snapshot in the repository.
 
 use std::{collections::BTreeSet, env, fs, process::Command};
 

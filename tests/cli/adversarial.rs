@@ -1,4 +1,4 @@
-//! A hostile client, a hostile server and a caller without a token at the same time, beside a well-behaved client.
+//! Tests a well-behaved client beside a hostile client, a hostile server and a caller without a token.
 
 use std::{
     fs,

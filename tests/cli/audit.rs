@@ -1,4 +1,4 @@
-//! `--enable-audit`, `--audit-config` and `mcpm explain`.
+//! Tests `--enable-audit`, `--audit-config` and `mcpm explain`.
 
 use std::{
     fs,

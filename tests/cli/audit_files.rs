@@ -1,4 +1,4 @@
-//! The audit log file when several processes write to it, and when it cannot be written.
+//! Tests the audit log file when several processes write to it, and when it cannot be written.
 
 use std::{
     collections::BTreeSet,

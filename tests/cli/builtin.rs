@@ -1,4 +1,4 @@
-//! Workloads of the built-in runtime, without an engine.
+//! Tests workloads on the built-in runtime, without an engine.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Servers and registries with certificates of a private authority, and `--mcpm-ca-bundle`, which names that authority.
+//! Tests servers and registries with certificates of a private authority, which `--mcpm-ca-bundle` makes trusted.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! The commands that show and call what a server offers.
+//! Tests the commands that list the features of a server and call its tools.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Workloads in the configurations of MCP clients.
+//! Tests the entries of workloads in the configuration files of MCP clients.
 
 use std::fs;
 

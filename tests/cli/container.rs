@@ -1,4 +1,4 @@
-//! The properties of a workload's container, and its restrictions.
+//! Tests the properties and restrictions of a workload's container.
 
 use std::{fs, net::TcpListener, process::Command};
 

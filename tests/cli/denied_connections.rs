@@ -1,5 +1,5 @@
-//! Denied connections of an isolated server: they are recorded together with the call that was in flight, explained,
-//! and allowed after the change that the explanation names.
+//! Tests denied connections of an isolated server: they are recorded together with the call that was in flight,
+//! explained, and allowed after the change that the explanation names.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! `mcpm doctor` finds problems that keep workloads from running, and removes leftovers.
+//! Checks that `mcpm doctor` finds problems that prevent workloads from running, and removes leftovers.
 
 use std::os::unix::net::UnixListener;
 

@@ -1,4 +1,4 @@
-//! Engines that are absent or deny access, and images that are missing or are pulled.
+//! Tests engines that are absent or deny access, and images that are missing or pulled.
 
 use std::{fs, io::Read as _, os::unix::fs::PermissionsExt as _};
 

@@ -1,4 +1,4 @@
-//! Token exchange of a workload: where the secret is sent, and where it must not be stored.
+//! Tests the token exchange of a workload: where the client secret is sent, and where it must not be stored.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! `mcpm explain`: a denial of each layer, and whether the same request passes after the change that the explanation
-//! names.
+//! Tests `mcpm explain` with a denial of each layer, and checks that the same request passes after the change that the
+//! explanation names.
 //!
 //! `tests/identity` tests the same for authenticated callers.
 

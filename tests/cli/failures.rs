@@ -1,4 +1,4 @@
-//! A start that fails names the cause and leaves nothing behind: no container, no record, no process.
+//! Checks that a failed start reports the cause and leaves nothing behind: no container, no record, no process.
 
 use std::{fs, net::TcpListener};
 

@@ -1,4 +1,4 @@
-//! Problems that users had in their first minutes. Each transcript begins with the previous behavior of mcpm.
+//! Tests for problems that users had in their first minutes. Each transcript begins with the previous behavior of mcpm.
 //!
 //! Other tests of such problems: a server that never responds (C1, in `failures`), a missing certificate authority
 //! (C4, `a_certificate_of_an_unknown_authority_is_answered_with_the_option_for_it`), completion of names (C7, in

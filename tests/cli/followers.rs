@@ -1,4 +1,4 @@
-//! Commands that print until they are stopped end when nobody reads their output.
+//! Checks that commands with `--follow` or `--watch` exit when nothing reads their output any more.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! The program accepts the commands and files that the guides and the README show.
+//! Checks that the program accepts the commands and files in the guides and the README.
 
 use std::{
     fs,

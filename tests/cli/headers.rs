@@ -1,4 +1,4 @@
-//! The headers that a remote server requires in each request.
+//! Tests the headers that a remote server requires in each request.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Ignore files: a server does not see the files that they name.
+//! Checks that a server does not see the files that ignore files name.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! `mcpm image`: images without an engine, as root and as an ordinary user.
+//! Tests `mcpm image`: images without an engine, as root and as an ordinary user.
 
 use std::{
     fs,

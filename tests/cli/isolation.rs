@@ -1,4 +1,4 @@
-//! Permission profiles and isolation on the command line: which options are rejected, and what a plan shows.
+//! Tests permission profiles and isolation on the command line: which options are rejected, and what a plan shows.
 
 use super::support::Home;
 

@@ -1,4 +1,4 @@
-//! The `mcpm` command as its users run it: the real program with a real engine, one subject per file.
+//! Tests the `mcpm` command as users run it: the real program with a real engine, one subject per file.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod adversarial;

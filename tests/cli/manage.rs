@@ -1,4 +1,4 @@
-//! Running workloads: showing, stopping, starting, logging, exporting and removing them.
+//! Tests the commands that show, stop, start, export and remove workloads, and print their logs.
 
 use std::process::Command;
 

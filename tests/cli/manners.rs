@@ -1,5 +1,5 @@
-//! Properties of all commands: JSON with a published schema, help that fits on a screen, and no colors where the user
-//! wants none.
+//! Tests properties of all commands: JSON with a published schema, help that fits on a screen, and no colors if the
+//! user has disabled them.
 
 use std::{collections::BTreeSet, fs, process::Command};
 

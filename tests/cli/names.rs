@@ -1,4 +1,4 @@
-//! Names of workloads and groups.
+//! Tests the names of workloads and groups.
 
 use super::support::{Home, docker, inspect};
 

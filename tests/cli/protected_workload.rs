@@ -1,4 +1,4 @@
-//! A container that a team uses: who can use it, what each user can see and do, and what is recorded.
+//! Tests a workload that a team uses: who can use it, what each user can see and do, and what is recorded.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! `mcpm proxy`.
+//! Tests `mcpm proxy`.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -117,7 +117,7 @@ fn an_unexpectedly_exposed_proxy_is_warned_about() {
         ("--host 127.0.0.1", &[][..]),
         ("--host 0.0.0.0", &[anybody]),
         ("--host 0.0.0.0 --oidc-issuer https://id.example --oidc-audience api", &[issuer]),
-        ("--oidc-issuer http://127.0.0.1:1 --oidc-audience api", &["`127.0.0.1` is a private address"]),
+        ("--oidc-issuer http://127.0.0.1:1 --oidc-audience api", &["`127.0.0.1` is not a public address"]),
         (
             "--oidc-introspection-url https://id.example/ask --oidc-client-id x --oidc-audience api",
             &[silent, issuer],

@@ -1,7 +1,8 @@
-//! Workloads that version 0.1.0 recorded and exported can be listed, shown, explained, exported, planned and removed.
+//! Checks that workloads which version 0.1.0 recorded and exported can be listed, shown, explained, exported, planned
+//! and removed.
 //!
-//! The files in `tests/data/recorded` are as that version wrote them, except for names and paths. A change of a format
-//! must not change them: a new version of a format gets samples of its own.
+//! The files in `tests/data/recorded` are as that version wrote them, except for names and paths. If a format changes,
+//! do not change these files: add samples of the new version.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The displayed status is true, and a workload recovers, whichever process was killed.
+//! Checks that the displayed status is true and that a workload recovers, whichever of its processes was killed.
 
 use std::process::Command;
 

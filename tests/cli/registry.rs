@@ -1,4 +1,4 @@
-//! Servers by their names in a registry.
+//! Tests servers that are selected by their names in a registry.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! A remote server as a workload: it has no container, and no engine is available.
+//! Tests a remote server as a workload, without a container and without an engine.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},

@@ -1,4 +1,4 @@
-//! `mcpm run --secret`: only the server gets the value.
+//! Tests `mcpm run --secret`: only the server gets the value.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! `mcpm secret`: which values are stored, in which store, and how the command prompts for them.
+//! Tests `mcpm secret`: which values are stored, in which store, and how the command prompts for them.
 
 use std::{
     fs,

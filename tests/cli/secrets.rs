@@ -1,4 +1,4 @@
-//! The values of variables are only in the places that need them.
+//! Checks that the values of variables are only in the places that need them.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 

@@ -1,4 +1,4 @@
-//! Workloads that ran before the machine was shut down run again after the machine has started.
+//! Checks that workloads which ran before a shutdown of the machine run again after the machine has started.
 
 use super::support::{Home, Session, docker, kill, wait_until};
 

@@ -1,4 +1,4 @@
-//! `mcpm proxy stdio`: a workload for clients that can only start commands.
+//! Tests `mcpm proxy stdio`: a workload for clients that support only stdio servers.
 
 use std::{
     io::{BufRead as _, BufReader, Lines, Write as _},

@@ -1,4 +1,4 @@
-//! The `--otel-*` options.
+//! Tests the `--otel-*` options.
 
 use std::{fs, process::Command};
 

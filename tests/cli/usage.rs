@@ -1,4 +1,4 @@
-//! Errors in a command line are reported before the command changes anything.
+//! Checks that errors in a command line are reported before the command changes anything.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 

@@ -1,4 +1,4 @@
-//! Sources of `mcpm-ffi`: option records for uniffi and setters for C.
+//! Generates sources of `mcpm-ffi`: option records for uniffi and setters for C.
 
 use std::fmt::Write as _;
 

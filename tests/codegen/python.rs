@@ -1,4 +1,4 @@
-//! The options of Python as keyword arguments.
+//! Generates the keyword arguments for options in Python.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! `docs/reference/options.md` and `reasons.md`.
+//! Generates `options.md` and `reasons.md` in `docs/reference`.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! Every published client lists the tools of a stdio server and calls one, in each era that it supports, and finds a
-//! way to use a server that supports only the older era.
+//! Checks that every published client lists the tools of a stdio server and calls a tool, in each era that the client
+//! supports, and can use a server that supports only the older era.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The scenarios of the conformance suite for clients of servers that require a login, with mcpm as that client.
+//! Runs the scenarios of the conformance suite for clients that have to log in, with mcpm as the client.
 
 use mcpm_tests::{
     harness::{testbed, with_timeout},

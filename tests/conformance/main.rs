@@ -1,4 +1,4 @@
-//! Tests the proxy with programs of others: the conformance suite, and the published clients.
+//! Tests the proxy with third-party programs: the conformance suite and published clients.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails its test")]
 
 mod clients;

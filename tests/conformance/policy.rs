@@ -1,4 +1,4 @@
-//! A real client behind tool filters and policies, with a stdio server and an HTTP server, in each era.
+//! Tests tool filters and policies with a real client, for a stdio server and an HTTP server, in each era.
 
 use std::{collections::BTreeMap, path::Path};
 

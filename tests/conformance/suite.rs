@@ -1,4 +1,4 @@
-//! The conformance suite gets the same results through the proxy as without it.
+//! Checks that the conformance suite gets the same results with and without the proxy.
 
 use std::{collections::BTreeMap, process::Stdio};
 

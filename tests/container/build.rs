@@ -1,4 +1,4 @@
-//! Image builds: their events, their results, and their errors.
+//! Tests image builds: their events, results and errors.
 
 use std::{collections::BTreeMap, process::Command, sync::Mutex};
 

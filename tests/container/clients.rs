@@ -1,4 +1,4 @@
-//! Published clients and the conformance suite, through `mcpm run` of published servers.
+//! Tests published clients and the conformance suite with published servers that `mcpm run` starts.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::{

@@ -1,4 +1,4 @@
-//! The connections from and to a container, and its limits.
+//! Tests the connections from and to a container, and its limits.
 
 use std::net::Ipv4Addr;
 

@@ -1,7 +1,7 @@
-//! Images that exist, are missing, or are in a real registry that requires a login.
+//! Tests images that exist, are missing, or are in a real registry that requires a login.
 //!
 //! The registry is the program `docker-registry`, on a loopback address, where Docker uses it without TLS. For Podman,
-//! set `MCPM_TEST_REGISTRY_PORT`, add that port to its insecure registries, and run one test at a time.
+//! set `MCPM_TEST_REGISTRY_PORT`, add that port to Podman's insecure registries, and run one test at a time.
 
 use std::{path::Path, process::Command, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! How a container starts and ends, and to which workload it belongs.
+//! Tests how a container starts and ends, and to which workload it belongs.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Local scripts and projects, with dependencies from the real package indexes.
+//! Tests local scripts and projects, with dependencies from the real package indexes.
 
 use std::fs;
 

@@ -1,7 +1,7 @@
-//! Packages from the real indexes: built, started, used by a published client, and not built twice.
+//! Tests packages from the real indexes: they are built, started, used by a published client, and not built twice.
 //!
 //! No image registry is available, so the testbed's own images are the base images. The machine may reach the indexes
-//! through a proxy that signs with a private authority, so its certificates are passed to each build.
+//! through a TLS-intercepting proxy with a private authority, so the machine's certificates are passed to each build.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! A registry entry applies to the server that runs: as a package, with arguments and variables, and with a permission
-//! profile.
+//! Checks that a registry entry applies to the server that runs: its package, its arguments and variables, and its
+//! permission profile.
 
 use serde_json::json;
 

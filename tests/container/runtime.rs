@@ -1,4 +1,5 @@
-//! The container runtimes, with real containers: an engine, and the built-in runtime as root and as an ordinary user.
+//! Tests the container runtimes with real containers: an engine, and the built-in runtime as root and as an ordinary
+//! user.
 //!
 //! `MCPM_TEST_ENGINE` selects another engine than the one at Docker's usual socket, such as Podman.
 #![expect(clippy::unwrap_used, reason = "what fails here fails its test")]

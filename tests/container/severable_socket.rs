@@ -1,4 +1,4 @@
-//! A socket in front of the engine under test that can be closed, as if the engine had stopped.
+//! Provides a socket in front of the engine under test that can be closed, as if the engine had stopped.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Standard input and output of a container.
+//! Tests standard input and output of a container.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Shared parts of the runtime tests: a runtime, an image that contains a shell, and containers that are removed at the
-//! end.
+//! Provides the shared parts of the runtime tests: a runtime, an image that contains a shell, and containers that are
+//! removed at the end.
 
 use std::{
     collections::BTreeMap,

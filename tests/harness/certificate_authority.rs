@@ -1,4 +1,4 @@
-//! A private certificate authority of a test, and its certificate for servers on this machine.
+//! Creates a private certificate authority for a test, and a certificate for servers on this machine.
 
 use std::{path::Path, process::Command};
 

@@ -1,4 +1,4 @@
-//! A low-level HTTP client: one connection per request, headers as written, bodies as they arrive.
+//! Provides a low-level HTTP client: one connection per request, headers as written, bodies as they arrive.
 
 use std::{net::SocketAddr, str::FromStr};
 

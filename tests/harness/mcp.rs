@@ -1,4 +1,4 @@
-//! MCP clients of both eras.
+//! Provides MCP clients of both eras.
 
 use serde_json::{Value, json};
 

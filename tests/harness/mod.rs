@@ -1,6 +1,7 @@
-//! Shared parts of the tests with a running proxy: an HTTP client that sends any bytes, MCP clients based on it,
-//! servers that follow a script, and the installed programs. All waits are for events, and last [`TEST_TIMEOUT`] at
-//! most; only [`poll`] polls, for states that emit no event.
+//! Provides the shared parts of the tests with a running proxy: an HTTP client that sends any bytes, MCP clients based
+//! on it, servers that follow a script, and the installed programs.
+//!
+//! Tests wait for events, for [`TEST_TIMEOUT`] at most. Only [`poll`] polls, for states that emit no event.
 
 pub mod certificate_authority;
 pub mod http;

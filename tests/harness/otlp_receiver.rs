@@ -1,4 +1,4 @@
-//! An OTLP receiver, over HTTP and gRPC, that prints the exports that it receives.
+//! Starts an OTLP receiver over HTTP and gRPC, and reads the exports that it receives.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! Polling for a state of another process or of the engine that emits no event.
+//! Polls for a state of another process, or of the engine, that emits no event.
 
 use std::{
     net::{SocketAddr, TcpStream},

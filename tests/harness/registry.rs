@@ -1,4 +1,4 @@
-//! A real image registry on a loopback address that requires a login and ends with its test.
+//! Starts a real image registry that requires a login, on a loopback address. The registry ends with its test.
 
 use std::{
     net::TcpListener,

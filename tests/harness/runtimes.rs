@@ -1,4 +1,4 @@
-//! The runtimes that tests of containers run on, and the list of those tests.
+//! Defines the runtimes that tests of containers run on, and lists those tests.
 
 use std::{
     env,

@@ -1,4 +1,4 @@
-//! The test's side of `scripted-server`: it starts the server, sees what the server receives, and tells it what to do.
+//! Starts `scripted-server`, reports the lines that it receives, and sends it commands.
 
 use std::path::{Path, PathBuf};
 

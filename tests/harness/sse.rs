@@ -1,4 +1,4 @@
-//! Server-sent events, read as a browser does.
+//! Parses server-sent events as a browser does.
 
 use serde_json::Value;
 

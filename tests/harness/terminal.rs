@@ -1,4 +1,4 @@
-//! A terminal for one test.
+//! Runs a command in a terminal for one test.
 
 use std::{
     io::{Read as _, Write as _},

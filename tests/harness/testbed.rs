@@ -1,4 +1,4 @@
-//! The programs that `tests/run` installs.
+//! Finds the programs that `tests/run` installs.
 
 use std::{env, path::PathBuf};
 

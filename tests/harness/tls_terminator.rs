@@ -1,4 +1,4 @@
-//! A TLS terminator in front of a plain HTTP server, with a certificate of a private authority.
+//! Terminates TLS in front of a plain HTTP server, with a certificate of a private authority.
 
 use std::{net::SocketAddr, sync::Arc};
 

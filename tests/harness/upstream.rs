@@ -1,4 +1,4 @@
-//! An HTTP server of the test, which sees each received byte and controls each sent byte.
+//! Provides an HTTP server whose test sees each received byte and controls each sent byte.
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},

@@ -1,5 +1,5 @@
-//! The audit log's events about callers that a real identity provider authenticates, and about callers without a valid
-//! token.
+//! Tests the events in the audit log about callers that a real identity provider authenticates, and about callers
+//! without a valid token.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Programs in C, Python and Swift that prompt for a login through their bindings.
+//! Tests programs in C, Python and Swift that prompt for a login through their bindings.
 
 use std::{
     net::SocketAddr,
@@ -123,7 +123,7 @@ async fn prompt_for_logins_in_c(check: MemoryCheck) {
     let printed = run_with_login(program, home.path()).await;
     let lines = [
         "1 `prompt` is null",
-        "20 the remote server `127.0.0.1` requires a login; set the callback that shows it with \
+        "20 the remote server `127.0.0.1` requires a login; set a callback that shows logins with \
          `mcpm_user_prompt_show_login`",
         "10 the user prompt failed: no display for <login URL>",
         "10 the user prompt failed: its answer is null or not valid UTF-8",

@@ -1,4 +1,4 @@
-//! An unknown certificate authority, and its certificate for this machine.
+//! Creates a certificate authority that the machine does not trust, and a certificate for servers on this machine.
 
 use std::{
     fs,

@@ -1,4 +1,5 @@
-//! The information that an operator gets about denied callers; after the change that it names, the callers are allowed.
+//! Checks the information that an operator gets about denied callers. After the change that this information names, the
+//! callers are allowed.
 
 use mcpm::{Environment, Explanation};
 use mcpm_tests::harness::http::Response;

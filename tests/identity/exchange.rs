@@ -1,4 +1,4 @@
-//! The exchanged token reaches the server; the caller's token and other credentials do not.
+//! Checks that the exchanged token reaches the server, and that the caller's token and other credentials do not.
 
 use std::sync::{
     Arc, Mutex,

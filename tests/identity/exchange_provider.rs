@@ -1,4 +1,4 @@
-//! An identity provider that supports token exchange: mock-oauth2-server, a program of others, in a separate process.
+//! Starts an identity provider that supports token exchange: the third-party program mock-oauth2-server.
 
 use std::{fs, process::Stdio};
 

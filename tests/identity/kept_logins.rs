@@ -1,4 +1,4 @@
-//! Stored logins, if the user types the password of the secret store, or if the store cannot be written.
+//! Tests stored logins if the user types the password of the secret store, or if the store cannot be written.
 
 use std::sync::Arc;
 

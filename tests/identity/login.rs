@@ -1,4 +1,5 @@
-//! Published clients discover the provider from the proxy's metadata, log in on its real pages, and use the server.
+//! Checks that published clients discover the provider in the proxy's metadata, log in on the provider's real pages,
+//! and use the server.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, process::Stdio};
 

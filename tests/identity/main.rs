@@ -1,4 +1,4 @@
-//! Incoming authentication, against a real identity provider and with a real client.
+//! Tests authentication of callers and logins to remote servers with real identity providers and real clients.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails its test")]
 #![expect(clippy::print_stderr, reason = "the last line of a case that is shown is the one that failed")]
 

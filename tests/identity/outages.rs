@@ -1,4 +1,4 @@
-//! The behavior when the identity provider rotates its keys, is slow, is unreachable, or changes its metadata.
+//! Tests what happens when the identity provider rotates its keys, is slow or unreachable, or changes its metadata.
 
 use mcpm::Proxy;
 use mcpm_tests::harness::{

@@ -1,5 +1,5 @@
-//! A proxy that logs in to the server behind it: with a real provider, and with a provider that renews and rejects
-//! tokens as the test wants.
+//! Tests a proxy that logs in to the server behind it: with a real provider, and with a provider whose renewals and
+//! rejections the test controls.
 
 use std::{
     path::Path,

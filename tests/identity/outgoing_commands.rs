@@ -1,4 +1,4 @@
-//! Logins of detached workloads and of `mcpm proxy stdio`.
+//! Tests the logins of detached workloads and of `mcpm proxy stdio`.
 
 use std::{process::Stdio, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Authorization servers and metadata that cannot be trusted: mcpm does not log in there.
+//! Checks that mcpm does not log in if the authorization server or its metadata cannot be trusted.
 
 use std::{process::Stdio, sync::Arc};
 
@@ -58,13 +58,13 @@ async fn authorization_servers_that_cannot_be_trusted_are_refused() {
         ("neither `https` nor `http`", Some("outgoing.url_denied"), |metadata| {
             metadata["token_endpoint"] = json!("file:///etc/passwd");
         }),
-        ("is a private address", Some("outgoing.url_denied"), |metadata| {
+        ("is not a public address", Some("outgoing.url_denied"), |metadata| {
             metadata["token_endpoint"] = json!("https://169.254.169.254/token");
         }),
         ("does not use `https`", Some("outgoing.url_denied"), |metadata| {
             metadata["token_endpoint"] = json!("http://id.example/token");
         }),
-        ("is a private address", Some("outgoing.url_denied"), |metadata| {
+        ("is not a public address", Some("outgoing.url_denied"), |metadata| {
             metadata["registration_endpoint"] = json!("https://169.254.169.254/latest");
         }),
         ("control characters", Some("outgoing.url_denied"), |metadata| {
@@ -104,12 +104,12 @@ async fn metadata_of_the_resource_leads_nowhere_else() {
     });
     for (metadata, status, expected, id) in [
         // A redirect to the address at which clouds serve credentials.
-        ("/away", "302 Found", "is a private address", "outgoing.url_denied"),
+        ("/away", "302 Found", "is not a public address", "outgoing.url_denied"),
         ("/around", "302 Found", "more than 3 redirects", "outgoing.response_unusable"),
         ("/other", "200 OK", "is for another resource", "outgoing.mix_up"),
         ("/broken", "200 OK", "is not valid metadata", "outgoing.response_unusable"),
         (&at_slow, "", "no response within 20 s", "outgoing.response_unusable"),
-        ("https://169.254.169.254/latest", "", "is a private address", "outgoing.url_denied"),
+        ("https://169.254.169.254/latest", "", "is not a public address", "outgoing.url_denied"),
         ("ftp://id.example/x", "", "neither `https` nor `http`", "outgoing.url_denied"),
     ] {
         let upstream = Upstream::listen().await;

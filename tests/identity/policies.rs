@@ -1,4 +1,4 @@
-//! The requests that Cedar policies allow to callers that a real identity provider authenticates.
+//! Tests which requests Cedar policies allow for callers that a real identity provider authenticates.
 
 use mcpm::{ConnectOptions, ProxyBuilder, stdio_bridge::Connection};
 use mcpm_tests::harness::{

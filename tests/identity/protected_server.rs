@@ -1,4 +1,4 @@
-//! A published server behind a proxy that requires tokens, and callers of both eras with tokens.
+//! Provides a published server behind a proxy that requires tokens, and callers of both eras with tokens.
 
 use mcpm::{
     Proxy, ProxyBuilder, RunningProxy,

@@ -1,4 +1,4 @@
-//! The identity provider, and proxies that require its tokens.
+//! Starts the identity provider, and proxies that require its tokens.
 
 use std::{path::PathBuf, process::Stdio};
 

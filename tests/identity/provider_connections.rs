@@ -1,4 +1,5 @@
-//! Rules for connections to an identity provider: plain HTTP, tokens for the key set, and trusted certificates.
+//! Tests the rules for connections to an identity provider: plain HTTP, tokens for the key set, and trusted
+//! certificates.
 
 use std::fs;
 

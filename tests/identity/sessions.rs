@@ -1,4 +1,4 @@
-//! A session belongs to the caller who opened it: other callers with its id and a token of their own get 404.
+//! Checks that a session belongs to the caller who opened it: other callers with its id and their own token get 404.
 
 use mcpm::{Proxy, options::ProxyMode, proxy::StdioProxy, stdio::LocalProcess};
 use mcpm_tests::harness::{

@@ -1,4 +1,4 @@
-//! Which tokens are accepted, and which responses all other callers get.
+//! Tests which tokens are accepted, and which responses callers with other tokens get.
 
 use std::time::SystemTime;
 

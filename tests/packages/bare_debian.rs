@@ -1,5 +1,4 @@
-//! Builds the packages for Linux, installs them in a bare Debian with the commands of the README, and
-//! runs the image.
+//! Builds the packages for Linux, installs them in a bare Debian with the commands in the README, and runs the image.
 
 use std::{
     env, fs,

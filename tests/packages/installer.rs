@@ -1,4 +1,4 @@
-//! `install.sh`: with curl, with only the programs of BusyBox, and with failures.
+//! Tests `install.sh` with curl, with only the programs of BusyBox, and with failures.
 
 use std::{
     collections::BTreeSet,

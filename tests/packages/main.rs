@@ -1,4 +1,4 @@
-//! The packages of a release, their installer, and the workflows that build them: `mcpm-cli/packaging`.
+//! Tests the packages of a release, their installer, and the workflows that build them: `mcpm-cli/packaging`.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod bare_debian;

@@ -1,6 +1,6 @@
-//! The path of a new user on a bare Debian without a container engine: install mcpm, run a server for a client, and let
-//! the client call a tool. Follows the guides with the package, and with a build from source by the first commands of
-//! the README.
+//! Does what a new user does on a bare Debian without a container engine: installs mcpm, runs a server for a client,
+//! and lets the client call a tool. Follows the guides, once with the package, and once with a build from source by the
+//! first commands in the README.
 
 use std::{
     env, fs,

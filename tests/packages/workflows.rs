@@ -1,4 +1,4 @@
-//! The workflows of GitHub, which tests cannot run: they are valid YAML, and the paths that they name exist.
+//! Checks the GitHub workflows, which tests cannot run: they are valid YAML, and the paths that they name exist.
 
 use std::{collections::BTreeSet, env, fs, os::unix::fs::PermissionsExt as _, process::Command};
 

@@ -1,4 +1,4 @@
-//! The audit log of running proxies, in front of HTTP servers and stdio servers.
+//! Tests the audit log of running proxies, in front of HTTP servers and stdio servers.
 
 use std::{fs, os::unix::fs::MetadataExt as _, path::PathBuf, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Cancellation: which events cancel a call, and which do not.
+//! Tests which events cancel a call, and which do not.
 
 use mcpm_tests::harness::mcp::{Modern, Session, request, tool};
 use serde_json::{Value, json};

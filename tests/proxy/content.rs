@@ -1,4 +1,4 @@
-//! The bridge does not change the content of messages.
+//! Checks that the bridge does not change the content of messages.
 
 use mcpm_tests::harness::mcp::{Session, tool};
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! If a server exits, the listener and the sessions continue.
+//! Checks that the listener and the sessions continue if a server exits.
 
 use mcpm::stdio::ServerEvent;
 use mcpm_tests::harness::{

@@ -1,4 +1,4 @@
-//! The headers of stateless requests must match the body.
+//! Checks that the headers of stateless requests must match the body.
 
 use mcpm_tests::harness::{
     http::{Http, Request},

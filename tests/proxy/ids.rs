@@ -1,4 +1,4 @@
-//! Two clients may use the same ids at the same time.
+//! Checks that two clients can use the same request ids at the same time.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,4 @@
-//! Clients in the process of a proxy, which use all of its layers, with or without a port.
+//! Tests clients in the process of a proxy, whose requests pass all layers, with or without a port.
 
 use std::{fs, time::Duration};
 

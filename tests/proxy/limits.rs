@@ -1,5 +1,5 @@
-//! Limits on the memory and the processes that clients and servers can make a proxy use, with real sockets and
-//! processes.
+//! Tests the limits on the memory and the processes that clients and servers can make a proxy use, with real sockets
+//! and processes.
 
 use mcpm_tests::harness::{
     mcp::{LEGACY, Session, initialize, notification, request, tool},

@@ -1,4 +1,4 @@
-//! `subscriptions/listen` requests of several clients share one request to the server.
+//! Checks that `subscriptions/listen` requests of several clients share one request to the server.
 
 use mcpm_tests::harness::{http::Response, mcp::Modern};
 use serde_json::{Value, json};

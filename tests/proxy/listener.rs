@@ -1,4 +1,4 @@
-//! The address on which the proxy listens, and the errors if it cannot.
+//! Tests the address on which the proxy listens, and the errors if it cannot listen there.
 
 use mcpm::{
     ErrorKind,

@@ -1,4 +1,4 @@
-//! Log messages are sent to the session that they belong to, at the level that the session has set.
+//! Checks that a log message is sent to the session that it belongs to, at the level that the session has set.
 
 use mcpm_tests::harness::mcp::{Modern, Session, notification, tool};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The proxy through its public API, with real sockets and real processes; one file per subject.
+//! Tests the proxy through its public API, with real sockets and real processes; one file per subject.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails its test")]
 
 mod audit;

@@ -1,4 +1,4 @@
-//! Invalid or oversized messages are rejected with the correct status.
+//! Checks that invalid or oversized messages are rejected with the correct status.
 
 use mcpm_tests::harness::{
     http::{Http, Request},

@@ -1,5 +1,5 @@
-//! Tool filters and policies in front of a stdio server, compared byte by byte: the deprecated transport, resumed
-//! streams, both eras.
+//! Tests tool filters and policies in front of a stdio server, and compares messages byte by byte: over the deprecated
+//! transport, in resumed streams, and in both eras.
 
 use mcpm::{
     options::ProxyMode,

@@ -1,4 +1,4 @@
-//! Messages of the server during a call reach the caller in order, before the response.
+//! Checks that messages of the server during a call reach the caller in order, before the response.
 
 use mcpm_tests::harness::mcp::{LEGACY, Modern, Session, request, tool};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! A client whose connection broke continues where it was.
+//! Checks that a client whose connection broke can resume its stream without losing messages.
 
 use mcpm_tests::harness::mcp::{Session, notification, tool};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The exchange that checks whether a target is an MCP server, and its effect on `/health`.
+//! Tests the check whether a target is an MCP server, and its effect on `/health`.
 
 use mcpm::{
     ErrorKind,

@@ -1,4 +1,4 @@
-//! A request of the server reaches the only client that it can belong to.
+//! Checks that a request of the server reaches the only client that it can belong to.
 
 use mcpm_tests::harness::{
     http::Http,

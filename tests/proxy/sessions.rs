@@ -1,4 +1,4 @@
-//! Sessions: how they start, which clients have one, and how they end.
+//! Tests how sessions start and end, and which clients have a session.
 
 use std::collections::BTreeSet;
 

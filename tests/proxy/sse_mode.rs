@@ -1,4 +1,4 @@
-//! The deprecated transport of 2024-11-05.
+//! Tests the deprecated HTTP+SSE transport of 2024-11-05.
 
 use mcpm::{options::ProxyMode, proxy::StdioProxy};
 use mcpm_tests::harness::{

@@ -1,4 +1,4 @@
-//! A start succeeds when the server responds, in either era, and otherwise fails with the cause.
+//! Checks that a start succeeds when the server responds, in either era, and otherwise fails with the cause.
 
 use std::{pin::pin, time::Duration};
 

@@ -1,4 +1,5 @@
-//! An HTTP server on a pair of pipes: the requests of the bridge, and the client's messages after failures.
+//! Tests the stdio bridge on a pair of pipes: the requests that it sends, and the messages that a client gets after
+//! failures.
 
 mod limits;
 

@@ -1,4 +1,4 @@
-//! When a proxy stops, it ends its processes in the order that the specification requires.
+//! Checks that a proxy which stops ends its processes in the order that the specification requires.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Resource updates are sent to subscribed clients, and list changes to every client once.
+//! Checks that resource updates are sent to subscribed clients, and list changes to every client once.
 
 use mcpm_tests::harness::mcp::{Session, notification};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Calls of tools that no list shows are denied, and calls of listed tools are not, for any combination of filter,
-//! overrides and policies, and for any era, page and spelling.
+//! Checks that calls of tools that no list shows are denied, and that calls of listed tools are not, for any
+//! combination of filter, overrides and policies, and for any era, page and spelling.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,4 @@
-//! The entries that are read from a document, and the errors for documents that cannot be read.
+//! Tests the entries that are read from a document, and the errors for documents that cannot be read.
 
 use mcpm::{ErrorKind, options::Transport, registry::Registry};
 use serde_json::json;

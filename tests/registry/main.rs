@@ -1,4 +1,4 @@
-//! Registry documents of both layouts, from a file and over HTTP, as a program that uses the library reads them.
+//! Tests registry documents of both layouts, from a file and over HTTP, through the public API of the library.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod documents;

@@ -1,5 +1,5 @@
-//! Registries over HTTP: they are queried again only after the cached copy has expired, and the copy is used if they
-//! are unreachable.
+//! Checks that a registry is queried over HTTP again only after the cached copy has expired, and that the copy is used
+//! if the registry is unreachable.
 
 use mcpm::ErrorKind;
 use mcpm_tests::harness::upstream::{Connection, ReceivedRequest, Upstream};

@@ -1,4 +1,4 @@
-//! Unexpected documents: parsing returns entries or an error in one line, and never panics.
+//! Checks that parsing unexpected documents returns entries or a one-line error, and never panics.
 
 use mcpm::ErrorKind;
 use proptest::prelude::*;

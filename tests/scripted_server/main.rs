@@ -1,11 +1,11 @@
-//! A stdio server that a test controls, by the names of its tools and by its flags.
+//! Runs a stdio server that a test controls, by the names of its tools and by its flags.
 //!
 //!     scripted-server [--control ADDRESS] [FLAGS...]
 //!
-//! It connects to ADDRESS, where the test listens (`mcpm_tests::script`), and reports each line that it receives as `<
-//! LINE`, so tests wait for events instead of time. The test sends `open GATE`, `say LINE`, `mark TEXT`, which the
-//! server reports back, or `exit CODE`, which ends the server without output. Messages are read as raw JSON, so the
-//! server echoes exactly the text that it received.
+//! The server connects to ADDRESS, where the test listens (`mcpm_tests::harness::scripted_server`), and reports each
+//! line that it receives as `< LINE`, so tests wait for events instead of sleeping. The test sends `open GATE`, `say
+//! LINE`, `mark TEXT`, which the server reports back, or `exit CODE`, which ends the server without output. Messages
+//! are read as raw JSON, so the server echoes exactly the text that it received.
 
 mod tools;
 

@@ -1,4 +1,4 @@
-//! The behavior of the tools, and constant responses.
+//! Implements the tools of the scripted server, and defines its constant responses.
 
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};

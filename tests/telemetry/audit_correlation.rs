@@ -1,4 +1,4 @@
-//! The audit log and a trace have the same ids for a request.
+//! Checks that the audit log and a trace have the same ids for a request.
 
 use std::fs;
 

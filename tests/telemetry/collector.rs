@@ -1,4 +1,5 @@
-//! A real collector between the proxy and the receiver. Building it takes minutes, so only nightly runs use it.
+//! Tests a real collector between the proxy and the receiver. Building the collector takes minutes, so only nightly
+//! runs use it.
 
 use std::{fs, net::TcpListener, process::Stdio};
 

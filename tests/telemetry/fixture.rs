@@ -1,4 +1,4 @@
-//! Servers whose proxies export to a receiver.
+//! Provides servers whose proxies export to a receiver.
 
 use mcpm::{Proxy, ProxyBuilder, RunningProxy};
 pub(crate) use mcpm_tests::harness::otlp_receiver::{OtlpExports, OtlpReceiver};

@@ -1,4 +1,5 @@
-//! Calls over the deprecated transport, whose responses come on another stream than the one of the POST request.
+//! Tests calls over the deprecated transport, whose responses do not arrive in the response to the POST request, but on
+//! another stream.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Telemetry as collectors receive it and as Prometheus reads it.
+//! Tests telemetry as collectors receive it and as Prometheus reads it.
 #![expect(clippy::unwrap_used, reason = "what fails here fails its test")]
 
 mod audit_correlation;

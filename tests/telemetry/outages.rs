@@ -1,5 +1,5 @@
-//! Collectors that are unreachable, slow or reject exports: requests are not affected, and stopping is not delayed
-//! beyond its limit.
+//! Tests collectors that are unreachable, slow or reject exports: requests are not affected, and stopping is not
+//! delayed beyond its limit.
 
 use std::net::TcpListener;
 

@@ -1,4 +1,4 @@
-//! Collectors with a certificate of a private authority.
+//! Tests collectors with a certificate of a private authority.
 
 use mcpm::{Proxy, options::OtlpProtocol};
 use mcpm_tests::harness::certificate_authority::CertificateAuthority;

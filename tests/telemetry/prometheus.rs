@@ -1,4 +1,4 @@
-//! `/metrics`, as promtool and Prometheus read it.
+//! Tests `/metrics` as promtool and Prometheus read it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

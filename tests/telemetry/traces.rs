@@ -1,4 +1,4 @@
-//! Spans and metrics of requests, as a collector receives them.
+//! Tests the spans and metrics of requests, as a collector receives them.
 
 use mcpm::{
     Environment,

@@ -1,4 +1,4 @@
-//! A registry, a signer, and workloads that require signed images.
+//! Provides a registry, a signer, and workloads that require signed images.
 
 use std::{
     io::{BufRead as _, BufReader},

@@ -1,4 +1,4 @@
-//! Images with keyless signatures of a test's own Sigstore instance.
+//! Tests images with keyless signatures of the test's own Sigstore instance.
 
 use mcpm::ErrorKind;
 

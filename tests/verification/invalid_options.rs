@@ -1,4 +1,4 @@
-//! Options that are rejected before a registry is queried.
+//! Tests options that are rejected before a registry is queried.
 
 use mcpm::ErrorKind;
 

@@ -1,4 +1,4 @@
-//! Images signed by a key.
+//! Tests images that are signed with a key.
 
 use mcpm::{ErrorKind, workload::Workloads};
 use mcpm_tests::harness::{

@@ -1,11 +1,11 @@
 //! Measures the time from a command to the first response of its server: `cargo bench -p mcpm-cli --bench start`.
 //!
-//! Runs `mcpm run` with the smallest static stdio server, over Docker and over the built-in runtime in turns, and
-//! compares it with the same program started directly. A measurement ends with the response to `initialize`, which is
-//! sent over HTTP to the URL that the command prints. Then [`IDLE`] workloads are idle at once, and the memory of all
-//! processes of the machine is compared with that before. Everything is measured in one run and printed as Markdown;
-//! the only assertion is that responses are correct. Needs gcc and Docker, and root for runs with cold caches and for
-//! memory.
+//! Runs `mcpm run` with the smallest static stdio server, alternately with Docker and with the built-in runtime, and
+//! compares the times with a direct start of the same server program. A measurement ends with the response to
+//! `initialize`, which is sent over HTTP to the URL that the command prints. Then the benchmark starts [`IDLE`] idle
+//! workloads, and compares the memory of all processes of the machine before and after. Everything is measured in one
+//! run and printed as Markdown; the only assertion is that responses are correct. Needs gcc and Docker, and root for
+//! starts with cold caches and for the memory of all processes.
 
 use std::{
     error::Error,

@@ -1,4 +1,4 @@
-//! Generates the Python and Swift sources; maturin runs it as well when it builds a wheel.
+//! Generates the Python and Swift sources. maturin also runs this program when it builds a wheel.
 
 fn main() {
     uniffi::uniffi_bindgen_main();

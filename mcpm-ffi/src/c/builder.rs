@@ -1,4 +1,4 @@
-//! Shared parts of both builders: the options, the prompt, and the first invalid value.
+//! Provides the shared parts of both builders: the options, the prompt, and the first invalid value.
 
 use std::{ffi::c_char, mem, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! The C bindings, called as a C program does.
+//! Calls the C bindings as a C program does.
 
 use std::{
     ffi::{CStr, CString, c_char, c_void},

@@ -1,4 +1,4 @@
-//! The user data of callbacks of C programs.
+//! Holds the user data of callbacks in C programs, and frees it.
 
 use std::ffi::c_void;
 

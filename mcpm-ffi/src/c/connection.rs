@@ -1,4 +1,4 @@
-//! Connections to servers from the process of their proxy, for C.
+//! Exports connections to servers to C, for the process in which their proxy runs.
 
 use std::{
     ffi::{c_char, c_void},
@@ -30,8 +30,8 @@ impl CConnection {
 /// Receives a message. `message` must be freed with `mcpm_string_free`, and is null after the end of the connection.
 /// `error` is null on success, and must be freed otherwise.
 ///
-/// It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
-/// that block; they return `MCPM_STATUS_NOT_HERE` there.
+/// mcpm calls it once, on one of its threads. The callback may block, and may start other operations, but must not call
+/// functions of mcpm that block: in a callback, they return `MCPM_STATUS_NOT_HERE`.
 pub type COnMessage = Option<
     unsafe extern "C" fn(user_data: *mut c_void, message: *mut Owned<c_char>, error: *mut Owned<CError>),
 >;
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn mcpm_connection_receive_async(
     }
 }
 
-/// Ends a connection, also for threads that wait for a message. mcpm waits up to 2 s for missing responses, which can
+/// Ends a connection, also for threads that wait for a message. mcpm waits up to 2 s for pending responses, which can
 /// still be received. The handle must still be freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_connection_close(

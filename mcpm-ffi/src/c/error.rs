@@ -1,4 +1,4 @@
-//! Statuses and errors of the C bindings.
+//! Exports statuses and errors to C.
 
 use std::ffi::{CString, c_char};
 
@@ -17,7 +17,7 @@ pub enum Status {
     BadArgument = 1,
     /// An option has an invalid value, or options contradict each other.
     InvalidOption = 2,
-    /// An option or a form of it is known but not implemented or not included in this build.
+    /// The option, value or operation is known, but is not implemented or not included in this build.
     Unsupported = 3,
     /// No workload, group or file with that name exists.
     NotFound = 4,
@@ -31,7 +31,7 @@ pub enum Status {
     ImageUnavailable = 8,
     /// The server exited or did not respond before it was ready.
     StartFailed = 9,
-    /// A file or folder could not be read or written.
+    /// A file or folder could not be read or written, or a prompt failed.
     Io = 10,
     /// A stored file is damaged or of an unsupported version.
     CorruptState = 11,
@@ -39,7 +39,7 @@ pub enum Status {
     Engine = 12,
     /// The MCP server or an identity provider failed.
     Upstream = 13,
-    /// The operation was cancelled by its caller.
+    /// The operation was cancelled by its caller, by the user in a prompt, or by a shutdown.
     Interrupted = 14,
     /// A defect in mcpm.
     Internal = 15,
@@ -51,7 +51,7 @@ pub enum Status {
     Registry = 18,
     /// The image must be signed, and has no valid signature.
     ImageUnverified = 19,
-    /// The remote server requires a login, and no user can be asked to make it.
+    /// The remote server requires a login, and no user can be asked to log in.
     LoginRequired = 20,
 }
 
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn mcpm_error_context(error: *const CError, name: *const c
     value.map_or(std::ptr::null(), |(_, value)| value.as_ptr())
 }
 
-/// Frees a string that a function returned to be freed; null is allowed.
+/// Frees a string that is marked `MCPM_OWNED`; null is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_string_free(text: *mut Owned<c_char>) {
     // SAFETY: the conventions in the header.

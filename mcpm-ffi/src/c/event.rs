@@ -1,4 +1,4 @@
-//! Events of a workload for C.
+//! Exports the events of a workload to C.
 
 use std::{ffi::c_void, sync::Arc};
 
@@ -64,11 +64,11 @@ impl From<&WorkloadEvent> for CEventKind {
     }
 }
 
-/// Receives an event. `event` is valid only during the call; its values, which the kind names, are read with
-/// `mcpm_record_get`.
+/// Receives an event. `event` is valid only during the call. `mcpm_record_get` reads its values; the documentation of
+/// the kind lists their names.
 ///
-/// mcpm calls it on its own threads, for one event of a workload at a time. It may block; a receiver that is more than
-/// 256 events behind loses the oldest events. It must not call functions that block.
+/// mcpm calls the callback on threads of its own, for one event of a workload at a time. The callback may block; a
+/// receiver that is more than 256 events behind loses the oldest events. It must not call functions of mcpm that block.
 pub type COnEvent =
     Option<unsafe extern "C" fn(user_data: *mut c_void, kind: CEventKind, event: *const CRecord)>;
 

@@ -1,4 +1,4 @@
-//! Explanations of denials.
+//! Exports explanations of denials to C.
 
 use std::{
     ffi::{CString, c_char},
@@ -55,7 +55,7 @@ impl From<Explanation> for CExplanation {
 /// Explains a reason, such as `tools.not_listed`, or a recorded denial of a workload or of `mcpm proxy`, by its
 /// id.
 ///
-/// Records are located by the environment variables of the process, as by the command line. On success,
+/// The environment variables of the process determine where the records are, as for the command line. On success,
 /// `explanation` is set; free it with `mcpm_explanation_free`.
 #[must_use]
 #[unsafe(no_mangle)]
@@ -96,56 +96,56 @@ pub unsafe extern "C" fn mcpm_proxy_explain(
     }
 }
 
-/// Returns the id of the reason. Null returns null.
+/// Returns the id of the reason. Returns null for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_reason(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
     text_or_null(unsafe { handle::as_ref(explanation) }.map(|explanation| &explanation.reason))
 }
 
-/// Returns the layer that denies for this reason. Null returns null.
+/// Returns the layer that denies for this reason. Returns null for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_layer(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
     text_or_null(unsafe { handle::as_ref(explanation) }.map(|explanation| &explanation.layer))
 }
 
-/// Returns what the reason means. Null returns null.
+/// Returns what the reason means. Returns null for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_meaning(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
     text_or_null(unsafe { handle::as_ref(explanation) }.map(|explanation| &explanation.meaning))
 }
 
-/// Returns what usually helps. Null returns null.
+/// Returns what usually helps. Returns null for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_usual_fix(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
     text_or_null(unsafe { handle::as_ref(explanation) }.map(|explanation| &explanation.usual_fix))
 }
 
-/// Returns the smallest change that would have allowed the request; null if a reason was explained.
+/// Returns the smallest change that would have allowed the request; null if the explained id is not that of a denial.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_fix(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
     text_or_null(unsafe { refused(explanation) }.map(|refused| &refused.fix))
 }
 
-/// Returns the rule that applied; null if the layer has only one, or if a reason was explained.
+/// Returns the rule that applied; null if the layer has only one rule, or if the explained id is not that of a denial.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_rule(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
     text_or_null(unsafe { refused(explanation) }.and_then(|refused| refused.rule.as_ref()))
 }
 
-/// Returns the server that the request was for; null if a reason was explained.
+/// Returns the server that the request was for; null if the explained id is not that of a denial.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_server(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
     text_or_null(unsafe { refused(explanation) }.map(|refused| &refused.server))
 }
 
-/// Returns when the request was denied (RFC 3339); null if a reason was explained.
+/// Returns when the request was denied (RFC 3339); null if the explained id is not that of a denial.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_time(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.

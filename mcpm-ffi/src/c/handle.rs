@@ -1,4 +1,4 @@
-//! Pointers that are passed to C; the only module that dereferences them.
+//! Passes pointers to C and takes them back. Only this module dereferences them.
 
 use std::{
     any::Any,

@@ -1,4 +1,4 @@
-//! Operations that call back when they end, instead of blocking the caller.
+//! Starts operations that call back when they end, instead of blocking the caller.
 
 use std::{ffi::c_void, future::Future, ptr};
 
@@ -14,8 +14,8 @@ use crate::executor;
 
 /// Receives the end of an operation. `error` is null if it was successful, and must be freed otherwise.
 ///
-/// It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
-/// that block; they return `MCPM_STATUS_NOT_HERE` there.
+/// mcpm calls it once, on one of its threads. The callback may block, and may start other operations, but must not call
+/// functions of mcpm that block: in a callback, they return `MCPM_STATUS_NOT_HERE`.
 pub type COnEnd = Option<unsafe extern "C" fn(user_data: *mut c_void, error: *mut Owned<CError>)>;
 
 /// An operation that has been started and calls back when it ends.

@@ -1,4 +1,4 @@
-//! The phase of a workload or a proxy, for C.
+//! Exports the phase of a workload or a proxy to C.
 
 use mcpm::state::Phase;
 

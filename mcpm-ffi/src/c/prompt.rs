@@ -1,4 +1,4 @@
-//! Prompts that C programs implement with callbacks.
+//! Exports the prompt to C, whose callbacks C programs implement.
 
 use std::{
     ffi::{CStr, CString, c_char, c_void},
@@ -21,8 +21,8 @@ use crate::prompt_bridge::{self, BlockingPrompt, PromptBridge};
 /// The text of an approval.
 const YES: &str = "yes";
 
-/// Prompts for a text or an approval, and puts the user's reply into `answer`. If `answer` stays unset, the user counts
-/// as not available for prompts.
+/// Prompts for a text or an approval, and puts the user's reply into `answer`. If `answer` is not set, mcpm assumes
+/// that the user cannot be prompted.
 pub type CAskQuestion =
     Option<unsafe extern "C" fn(user_data: *mut c_void, question: *const c_char, answer: *mut CPromptAnswer)>;
 
@@ -56,7 +56,7 @@ struct Callbacks {
     ask_redirect: CAskLogin,
 }
 
-/// A login that the user is asked to make.
+/// A login that the user is asked to complete.
 #[derive(Debug)]
 pub struct CLoginPrompt {
     server: CString,
@@ -147,7 +147,7 @@ impl BlockingPrompt for CallbackPrompt {
         if self.callbacks.show_login.is_none() {
             let message = format!("the remote server `{}` requires a login", login.server);
             return Err(Error::new(ErrorKind::LoginRequired, message)
-                .hint("set the callback that shows it with `mcpm_user_prompt_show_login`"));
+                .hint("set a callback that shows logins with `mcpm_user_prompt_show_login`"));
         }
         self.ask_about(self.callbacks.show_login, login).map(drop)
     }
@@ -166,8 +166,9 @@ pub unsafe extern "C" fn mcpm_user_prompt_free(prompt: *mut Owned<CUserPrompt>) 
 
 /// Creates a prompt without callbacks; free it with `mcpm_user_prompt_free`.
 ///
-/// `user_data` is passed to each callback; it may be null. `free_user_data` is called once with it, by any thread,
-/// when the prompt and all that was started with it have ended; it may be null and must not block.
+/// `user_data` is passed to each callback; it may be null. `free_user_data` is called once with `user_data`, on any
+/// thread, when the prompt is freed and no builder, workload or proxy uses it any more; it may be null and must not
+/// block.
 /// cbindgen:postfix=MCPM_FREED_BY(mcpm_user_prompt_free)
 #[must_use]
 #[unsafe(no_mangle)]
@@ -206,26 +207,27 @@ pub unsafe extern "C" fn mcpm_user_prompt_ask_text(prompt: *mut CUserPrompt, cal
 }
 
 /// Sets the callback that asks the user to allow access to this machine, such as a mount that a registry entry
-/// requests; the question names the access. It answers with `mcpm_prompt_answer_approval`; without an answer, the
-/// access is denied. By default, the callback for text that may be echoed is called, and `yes` is the answer that
-/// allows it.
+/// requests; the question names the access. The callback answers with `mcpm_prompt_answer_approval`; without an answer,
+/// the access is denied. By default, mcpm calls the callback for text that may be echoed, and the answer `yes` allows
+/// the access.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_user_prompt_approve(prompt: *mut CUserPrompt, callback: CAskQuestion) {
     // SAFETY: the conventions in the header.
     unsafe { set(prompt, |callbacks| callbacks.approve = callback) }
 }
 
-/// Sets the callback that asks the user to log in to a remote server. The callback opens the browser and returns once
-/// the user is informed; the login itself continues in the browser. It sets an answer only if it fails.
+/// Sets the callback that asks the user to log in to a remote server. The callback opens the browser, and returns
+/// without waiting for the login, which continues in the browser. The callback sets an answer only if it fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_user_prompt_show_login(prompt: *mut CUserPrompt, callback: CAskLogin) {
     // SAFETY: the conventions in the header.
     unsafe { set(prompt, |callbacks| callbacks.show_login = callback) }
 }
 
-/// Sets the callback that asks for the URL to which a login has redirected, for a browser on another machine.
+/// Sets the callback that asks for the URL to which a login has redirected the browser, in case the browser runs on
+/// another machine.
 ///
-/// It is called after the login was shown, and again if the user entered a URL that does not belong to this login. An
+/// mcpm calls it after the login was shown, and again if the user entered a URL that does not belong to this login. An
 /// answer that comes after the login has ended is ignored; return no later than the login's timeout.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_user_prompt_ask_redirect(prompt: *mut CUserPrompt, callback: CAskLogin) {
@@ -269,7 +271,7 @@ pub unsafe extern "C" fn mcpm_prompt_answer_fail(answer: *mut CPromptAnswer, mes
     // SAFETY: the conventions in the header.
     let (answer, message) = unsafe { (handle::as_mut(answer), handle::text(message, "message")) };
     if let Some(answer) = answer {
-        answer.0 = Some(Err(prompt_bridge::failed(message.unwrap_or("without a message"))));
+        answer.0 = Some(Err(prompt_bridge::failed(message.unwrap_or("no message was given"))));
     }
 }
 
@@ -285,14 +287,15 @@ unsafe fn text(
     unsafe { handle::as_ref(login) }.and_then(text).map_or(ptr::null(), CStr::as_ptr)
 }
 
-/// Returns the host of the remote server. Null returns null.
+/// Returns the host of the remote server. Returns null for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_login_prompt_server(login: *const CLoginPrompt) -> *const c_char {
     // SAFETY: the conventions in the header.
     unsafe { text(login, |login| Some(&login.server)) }
 }
 
-/// Returns the URL to open in a browser. Only the user may see this URL: do not write it to logs. Null returns null.
+/// Returns the URL to open in a browser. Only the user may see this URL: do not write it to logs. Returns null for a
+/// null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_login_prompt_url(login: *const CLoginPrompt) -> *const c_char {
     // SAFETY: the conventions in the header.
@@ -307,15 +310,15 @@ pub unsafe extern "C" fn mcpm_login_prompt_has_redirect(login: *const CLoginProm
     unsafe { handle::as_ref(login) }.is_some_and(|login| login.has_redirect)
 }
 
-/// Returns the URL to open on another device; null if the authorization server allows no login there.
+/// Returns the URL to open on another device; null if the authorization server allows no login on another device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_login_prompt_device_url(login: *const CLoginPrompt) -> *const c_char {
     // SAFETY: the conventions in the header.
     unsafe { text(login, |login| login.device.as_ref().map(|(url, _)| &**url)) }
 }
 
-/// Returns the code to enter on another device; null if the authorization server allows no login there. If the user
-/// opens the page without entering the code, the page shows it, so that the user can compare both.
+/// Returns the code to enter on another device; null if the authorization server allows no login on another device. If
+/// the page does not ask for a code, it shows the code, so that the user can compare both.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_login_prompt_device_code(login: *const CLoginPrompt) -> *const c_char {
     // SAFETY: the conventions in the header.

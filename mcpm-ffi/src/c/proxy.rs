@@ -1,4 +1,4 @@
-//! Proxies: the builder, and the handle of a running proxy.
+//! Exports proxies to C: the builder, and the handle of a running proxy.
 
 use std::{
     ffi::{CString, c_char, c_void},
@@ -61,8 +61,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_set(
     unsafe { builder::set_named(builder, name, value) }
 }
 
-/// Sets the prompt that asks the user at the start and later, for example to log in to a remote server. The caller must
-/// still free `prompt`.
+/// Sets the prompt for requests to the user at the start and later, for example to log in to a remote server. The
+/// caller must still free `prompt`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_user_prompt(
     builder: *mut ProxyBuilder,
@@ -105,8 +105,8 @@ impl From<RunningProxy> for CProxy {
 /// Receives a started proxy, which must be freed with `mcpm_proxy_free`. If the start has failed, `proxy` is null, and
 /// `error` must be freed.
 ///
-/// It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
-/// that block; they return `MCPM_STATUS_NOT_HERE` there.
+/// mcpm calls it once, on one of its threads. The callback may block, and may start other operations, but must not call
+/// functions of mcpm that block: in a callback, they return `MCPM_STATUS_NOT_HERE`.
 pub type COnProxyStarted = Option<
     unsafe extern "C" fn(user_data: *mut c_void, proxy: *mut Owned<CProxy>, error: *mut Owned<CError>),
 >;
@@ -129,8 +129,8 @@ unsafe fn start(
 
 /// Starts a proxy and waits until clients can connect.
 ///
-/// Consumes the options of the builder, which must still be freed. On success, `proxy` is set to a handle; free it
-/// with `mcpm_proxy_free`.
+/// The builder cannot be used for another start, and must still be freed. On success, `proxy` is set to a handle; free
+/// the handle with `mcpm_proxy_free`.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_start(
@@ -174,14 +174,14 @@ pub unsafe extern "C" fn mcpm_proxy_start_async(
     }
 }
 
-/// Returns the name of the server; valid as long as the handle. Null returns null.
+/// Returns the name of the server; valid as long as the handle. Returns null for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_name(proxy: *const CProxy) -> *const c_char {
     // SAFETY: the conventions in the header.
     unsafe { handle::as_ref(proxy) }.map_or(ptr::null(), |proxy| proxy.name.as_ptr())
 }
 
-/// Returns the URL for clients; valid as long as the handle. Null returns null.
+/// Returns the URL for clients; valid as long as the handle. Returns null for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_url(proxy: *const CProxy) -> *const c_char {
     // SAFETY: the conventions in the header.
@@ -202,8 +202,8 @@ pub unsafe extern "C" fn mcpm_proxy_warning(proxy: *const CProxy, number: usize)
 /// Receives the outcome of a check. `remark` is null if there is none, and must be freed with `mcpm_string_free`
 /// otherwise. If the check has failed, `remark` is null, and `error` must be freed.
 ///
-/// It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
-/// that block; they return `MCPM_STATUS_NOT_HERE` there.
+/// mcpm calls it once, on one of its threads. The callback may block, and may start other operations, but must not call
+/// functions of mcpm that block: in a callback, they return `MCPM_STATUS_NOT_HERE`.
 pub type COnChecked = Option<
     unsafe extern "C" fn(user_data: *mut c_void, remark: *mut Owned<c_char>, error: *mut Owned<CError>),
 >;
@@ -355,8 +355,8 @@ pub unsafe extern "C" fn mcpm_proxy_stop_async(
     }
 }
 
-/// Frees a proxy; null is allowed. A running proxy is stopped shortly afterwards; call `mcpm_proxy_stop` first to
-/// wait for that.
+/// Frees a proxy; null is allowed. A running proxy stops shortly afterwards. To wait until it has stopped, call
+/// `mcpm_proxy_stop` first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_free(proxy: *mut Owned<CProxy>) {
     // SAFETY: the conventions in the header.

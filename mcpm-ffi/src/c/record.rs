@@ -1,4 +1,4 @@
-//! Records: named values for C, for example an event or the status of a workload.
+//! Converts values for C to records of named values, for example an event or the status of a workload.
 
 use std::{
     ffi::{CString, c_char, c_void},
@@ -13,7 +13,7 @@ use super::{
     handle::{self, Owned},
 };
 
-/// Named values: an event, the status of a workload, or the description of a recorded one.
+/// Named values: an event, the status of a workload, or the description of a recorded workload.
 #[derive(Debug)]
 pub struct CRecord {
     fields: Vec<(String, CString)>,
@@ -45,8 +45,8 @@ impl CRecord {
 /// Receives a record, which must be freed with `mcpm_record_free`. If the operation has failed, `record` is null, and
 /// `error` must be freed.
 ///
-/// It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
-/// that block; they return `MCPM_STATUS_NOT_HERE` there.
+/// mcpm calls it once, on one of its threads. The callback may block, and may start other operations, but must not call
+/// functions of mcpm that block: in a callback, they return `MCPM_STATUS_NOT_HERE`.
 pub type COnRecord = Option<
     unsafe extern "C" fn(user_data: *mut c_void, record: *mut Owned<CRecord>, error: *mut Owned<CError>),
 >;
@@ -62,14 +62,14 @@ pub unsafe extern "C" fn mcpm_record_get(record: *const CRecord, name: *const c_
     field.map_or(ptr::null(), |(_, value)| value.as_ptr())
 }
 
-/// Returns all values as a JSON object, valid as long as the record. Null returns null.
+/// Returns all values as a JSON object, valid as long as the record. Returns null for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_record_json(record: *const CRecord) -> *const c_char {
     // SAFETY: the conventions in the header.
     unsafe { handle::as_ref(record) }.map_or(ptr::null(), |record| record.json.as_ptr())
 }
 
-/// Frees a record that a function returned to be freed; null is allowed.
+/// Frees a record that is marked `MCPM_OWNED`; null is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_record_free(record: *mut Owned<CRecord>) {
     // SAFETY: the conventions in the header.
@@ -87,7 +87,7 @@ impl CRecordList {
 }
 
 /// Receives a list of records, which must be freed with `mcpm_record_list_free`. If the operation has failed, `list` is
-/// null, and `error` must be freed. It is called as `mcpm_on_record` is.
+/// null, and `error` must be freed. mcpm calls it in the same way as `mcpm_on_record`.
 pub type COnRecordList = Option<
     unsafe extern "C" fn(user_data: *mut c_void, list: *mut Owned<CRecordList>, error: *mut Owned<CError>),
 >;
@@ -99,8 +99,8 @@ pub unsafe extern "C" fn mcpm_record_list_length(list: *const CRecordList) -> us
     unsafe { handle::as_ref(list) }.map_or(0, |list| list.0.len())
 }
 
-/// Returns a record by its index from 0, valid as long as the list; it is not freed. Returns null if the index is out
-/// of range, and for a null pointer.
+/// Returns a record by its index from 0. The record is valid as long as the list, and must not be freed. Returns null
+/// if the index is out of range, and for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_record_list_get(list: *const CRecordList, index: usize) -> *const CRecord {
     // SAFETY: the conventions in the header.

@@ -1,4 +1,4 @@
-//! Shuts down all workloads, proxies and threads of the process; returns the version of mcpm.
+//! Shuts down all workloads, proxies and threads of mcpm in the process, and returns the version of mcpm.
 
 use std::ffi::c_char;
 
@@ -11,7 +11,7 @@ use crate::executor;
 /// Stops all workloads and proxies of the process, and mcpm's threads; starts in progress are rolled back.
 ///
 /// Call it before the process exits; otherwise running workloads are left behind. Handles must still be freed. A
-/// later start creates new threads. Returns the status of the first workload that could not be stopped.
+/// later start creates new threads. If workloads could not be stopped, returns the status of the first failure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_shutdown(error: *mut *mut Owned<CError>) -> Status {
     // SAFETY: the conventions in the header.
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn mcpm_shutdown(error: *mut *mut Owned<CError>) -> Status
     }
 }
 
-/// Returns the version of the library, which is never freed.
+/// Returns the version of the library. The string must not be freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn mcpm_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()

@@ -1,4 +1,4 @@
-//! Workloads: the builder, and the handle of a running workload.
+//! Exports workloads to C: the builder, and the handle of a running workload.
 
 use std::{
     ffi::{CString, c_char, c_void},
@@ -64,8 +64,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_set(
     unsafe { builder::set_named(builder, name, value) }
 }
 
-/// Sets the prompt that asks the user at the start and later, for example to log in to a remote server. The caller must
-/// still free `prompt`.
+/// Sets the prompt for requests to the user at the start and later, for example to log in to a remote server. The
+/// caller must still free `prompt`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_user_prompt(
     builder: *mut WorkloadBuilder,
@@ -84,8 +84,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_in_process_only(builder: *mut Wor
 
 /// Sets the callback for the events of the workload, from its start on. The last events before a shutdown may be lost.
 ///
-/// `user_data` is passed to each call; it may be null. `free_user_data` is called once with it, by any thread, when the
-/// builder and the workload have ended; it may be null and must not block.
+/// `user_data` is passed to each call; it may be null. `free_user_data` is called once with `user_data`, on any thread,
+/// when neither the builder nor the workload uses it any more; it may be null and must not block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_on_event(
     builder: *mut WorkloadBuilder,
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_on_event(
     unsafe { builder::set_extra(builder, |extras| extras.on_event = Some(callback)) }
 }
 
-/// A started workload: an MCP server in a container, behind its own proxy.
+/// A started workload: an MCP server in a container, or a remote MCP server, behind its own proxy.
 #[derive(Debug)]
 pub struct CWorkload {
     handle: Arc<WorkloadHandle>,
@@ -116,8 +116,8 @@ impl CWorkload {
 /// Receives a started workload, which must be freed with `mcpm_workload_free`. If the start has failed, `workload` is
 /// null, and `error` must be freed.
 ///
-/// It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
-/// that block; they return `MCPM_STATUS_NOT_HERE` there.
+/// mcpm calls it once, on one of its threads. The callback may block, and may start other operations, but must not call
+/// functions of mcpm that block: in a callback, they return `MCPM_STATUS_NOT_HERE`.
 pub type COnWorkloadStarted = Option<
     unsafe extern "C" fn(user_data: *mut c_void, workload: *mut Owned<CWorkload>, error: *mut Owned<CError>),
 >;
@@ -153,7 +153,7 @@ pub(super) unsafe fn start_recorded(
         false => unsafe { builder::take(builder) }?,
     };
     if options != WorkloadOptions::default() {
-        let message = "`builder` has options; a recorded workload starts with those on its record";
+        let message = "`builder` has options, but a recorded workload starts with its recorded options";
         return Err(CError::bad_argument(message.to_owned()));
     }
     let name = name.to_owned();
@@ -169,9 +169,9 @@ pub(super) unsafe fn start_recorded(
 
 /// Starts a workload and waits until clients can connect.
 ///
-/// Consumes the options of the builder, which must still be freed. Records and the engine are located by the
-/// environment variables of the process, as by the command line. On success, `workload` is set to a handle; free
-/// it with `mcpm_workload_free`.
+/// The builder cannot be used for another start, and must still be freed. The environment variables of the process
+/// determine where the record is and which engine is used, as for the command line. On success, `workload` is set to a
+/// handle; free the handle with `mcpm_workload_free`.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_start(
@@ -220,14 +220,14 @@ pub unsafe extern "C" fn mcpm_workload_start_async(
     }
 }
 
-/// Returns the name of a workload; valid as long as the handle. Null returns null.
+/// Returns the name of a workload; valid as long as the handle. Returns null for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_name(workload: *const CWorkload) -> *const c_char {
     // SAFETY: the conventions in the header.
     unsafe { handle::as_ref(workload) }.map_or(ptr::null(), |workload| workload.name.as_ptr())
 }
 
-/// Returns the URL for clients; valid as long as the handle. Null returns null.
+/// Returns the URL for clients; valid as long as the handle. Returns null for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_url(workload: *const CWorkload) -> *const c_char {
     // SAFETY: the conventions in the header.
@@ -263,8 +263,8 @@ pub unsafe extern "C" fn mcpm_workload_status(
 
 /// Calls `on_event` with the events of a workload from now on. The last events before a shutdown may be lost.
 ///
-/// `user_data` is passed to each call; it may be null. `free_user_data` is called once with it, by any thread, when the
-/// workload has ended; it may be null and must not block.
+/// `user_data` is passed to each call; it may be null. `free_user_data` is called once with `user_data`, on any thread,
+/// when the workload has ended; it may be null and must not block.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_on_event(
@@ -313,7 +313,7 @@ pub unsafe extern "C" fn mcpm_workload_connect(
     }
 }
 
-/// Waits until the server has exited and is not restarted, or the workload was stopped.
+/// Waits until the server has exited and will not be restarted, or until the workload was stopped.
 ///
 /// `status` may be null. Otherwise it is set to the record that `mcpm_workload_status` returns; free it with
 /// `mcpm_record_free`.
@@ -343,8 +343,8 @@ async fn waited(workload: Arc<WorkloadHandle>) -> mcpm::Result<StatusSnapshot> {
     Ok(workload.status())
 }
 
-/// Calls `on_status` with the record that `mcpm_workload_status` returns when the server has exited and is not
-/// restarted, or the workload was stopped.
+/// Calls `on_status` when the server has exited and will not be restarted, or when the workload was stopped, with the
+/// record that `mcpm_workload_status` returns.
 ///
 /// `operation` may be null. Otherwise it is set to a handle that can cancel the wait; free it with
 /// `mcpm_operation_free`.
@@ -413,8 +413,8 @@ pub unsafe extern "C" fn mcpm_workload_stop_async(
 
 /// Frees a workload; null is allowed.
 ///
-/// A running workload is ended: the server is killed, and the port is closed shortly afterwards. Call
-/// `mcpm_workload_stop` first to wait for both.
+/// A running workload ends: its server is killed, and its port is closed shortly afterwards. To let the server exit by
+/// itself and to wait for the end, call `mcpm_workload_stop` first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_free(workload: *mut Owned<CWorkload>) {
     // SAFETY: the conventions in the header.

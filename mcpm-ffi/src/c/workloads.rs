@@ -1,4 +1,4 @@
-//! The recorded workloads of this machine, for C.
+//! Exports the recorded workloads of this machine to C.
 
 use std::{
     ffi::{c_char, c_void},
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn mcpm_workloads_list_async(
     }
 }
 
-/// Returns the status of one recorded workload. The values are those of `mcpm list --output json`. Free it with
+/// Returns the status of one recorded workload. The values are those of `mcpm list --output json`. Free the record with
 /// `mcpm_record_free`.
 #[must_use]
 #[unsafe(no_mangle)]
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn mcpm_workloads_info(
     }
 }
 
-/// Returns the status as `mcpm_workloads_info` does, but returns at once, and calls `on_info` with it.
+/// Gets the status as `mcpm_workloads_info` does, but returns at once, and calls `on_info` with the status.
 ///
 /// `operation` may be null. Otherwise it is set to a handle that can cancel the operation; free it with
 /// `mcpm_operation_free`.
@@ -139,9 +139,9 @@ pub unsafe extern "C" fn mcpm_workloads_info_async(
 /// has left the container running, the container is stopped first. Returns `MCPM_STATUS_NAME_TAKEN` if the workload is
 /// running.
 ///
-/// `builder` may be null. Otherwise its prompt, its callback for events, and whether it opens no port are used; it must
-/// have no options. It must still be freed. On success, `workload` is set to a handle; free it with
-/// `mcpm_workload_free`.
+/// `builder` may be null. Otherwise the start uses the builder's prompt, callback for events and `in_process_only`
+/// setting. The builder must have no options, and must still be freed. On success, `workload` is set to a handle; free
+/// the handle with `mcpm_workload_free`.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_start(
@@ -275,8 +275,8 @@ pub unsafe extern "C" fn mcpm_workloads_remove_async(
     }
 }
 
-/// Reads the output of a workload's server: the last `tail` lines, or all if that is negative; with `follow`, also what
-/// the server writes until the workload ends. Calls `on_output` for each part.
+/// Reads the output of a workload's server: the last `tail` lines, or all lines if `tail` is negative; with `follow`,
+/// also the output that the server writes until the workload ends. Calls `on_output` for each part.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workloads_logs(

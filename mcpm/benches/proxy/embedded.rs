@@ -1,4 +1,4 @@
-//! The cost of calls through a proxy in the program's own process: over the port, and over a connection without a port.
+//! Measures calls through a proxy in the program's own process, over a port and over a connection without a port.
 //!
 //! rmcp is the client that a Rust program would use. The other clients do as little as possible, so their figures show
 //! the cost of mcpm.

@@ -1,4 +1,4 @@
-//! The measured figures, and their presentation in a table.
+//! Stores the measured figures, and formats them as rows of a table.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The load: each session calls one tool, one call after another, and checks each response.
+//! Generates the load: each session calls one tool, one call after another, and checks each response.
 
 use std::{
     error::Error,

@@ -1,16 +1,16 @@
-//! The cost of the proxy, compared with other ways to the server: `cargo bench -p mcpm --bench proxy [-- --soak]`.
+//! Compares the proxy with other ways to reach a server: `cargo bench -p mcpm --bench proxy [-- --soak]`.
 //!
 //! Everything is measured in one run and shown as ratios, because the speed of the machine varies between runs. The
 //! only assertion is that every response is correct. `docs/reference/performance.md` explains the tables.
 //!
 //! - no argument: times, processor time per call and memory, as a Markdown table
 //! - `--soak`: 256 sessions for a minute in front of each kind of server; any error ends the run
-//! - `--against PROGRAM`: comparison with another build of this program, to distinguish a change from variations of the
-//!   machine
+//! - `--against PROGRAM`: comparison with another build of this benchmark, so that the effect of a code change can be
+//!   distinguished from variations of the machine
 //! - `--stack`: the added cost of each layer that protects and observes a server, and of all layers together
 //! - `--embedded`: calls through a proxy in the program's own process, with and without a port
-//! - `--instructions [PART]`: instructions per call under callgrind, which hardly depend on the machine's load, of all
-//!   ways or of those whose names contain this part
+//! - `--instructions [PART]`: the number of instructions per call under callgrind, which hardly depends on the load of
+//!   the machine; with PART, only for ways whose names contain it
 
 mod embedded;
 mod figures;

@@ -1,4 +1,4 @@
-//! Processes that are started for a measurement, and the kernel's figures about them (proc(5)).
+//! Starts processes for a measurement, and reads the kernel's figures about them (proc(5)).
 
 use std::{
     fs,

@@ -1,6 +1,7 @@
-//! The environment of a server that a team uses: a token issuer, a telemetry collector, policies and an audit log.
+//! Provides the environment of a server that a team uses: a token issuer, a telemetry collector, policies and an audit
+//! log.
 //!
-//! The issuer and the collector are in one separate process, so that their cost is not part of any figure.
+//! The issuer and the collector run in one separate process, so that their cost is not part of any figure.
 
 use std::{convert::Infallible, error::Error, fs, path::Path, time::SystemTime};
 

@@ -1,8 +1,8 @@
-//! The HTTP client for requests to identity providers.
+//! Sends HTTP requests to identity providers, and only to URLs and addresses that are allowed.
 //!
-//! The client requires HTTPS (unless this is waived, or the host is loopback), resolves names itself and connects only
-//! to public addresses (unless this is waived). It follows redirects only if the caller requests that, and limits the
-//! time and the size of every response. The certificates of `--mcpm-ca-bundle` are trusted in addition to the system's.
+//! Unless the configuration waives this, the client requires HTTPS for all hosts except loopback, and connects only to
+//! public addresses. It resolves names itself, follows redirects only where its caller allows that, and limits the time
+//! and the size of every response. It trusts the certificates in option `mcpm_ca_bundle` in addition to the system's.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -32,8 +32,8 @@ const LOGIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Timeout of any other request, from name resolution to the end of the response.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-const PRIVATE_ADDRESS_HINT: &str =
-    "only a remote server that is itself on a private network may name a private address";
+const PRIVATE_ADDRESS_HINT: &str = "ask the operator of the remote server to correct its metadata; only a server on a \
+                                    private network may name a private address";
 /// Maximum number of redirects that are followed, where redirects are followed.
 #[cfg(feature = "login")]
 const MAX_REDIRECTS: usize = 3;
@@ -185,7 +185,7 @@ impl ClientGuard {
             && !self.addresses.contains(ip)
         {
             // The browser may open this URL, and its connections do not pass the address filter.
-            return Err(invalid(&format!("`{ip}` is a private address")).hint(PRIVATE_ADDRESS_HINT));
+            return Err(invalid(&format!("`{ip}` is not a public address")).hint(PRIVATE_ADDRESS_HINT));
         }
         match url.scheme() {
             "https" => Ok(url),
@@ -206,7 +206,7 @@ impl ClientGuard {
             if addresses.contains(ip) {
                 return Ok(());
             }
-            let denied = failed(format!("`{ip}` is a private address"));
+            let denied = failed(format!("`{ip}` is not a public address"));
             Err(match source {
                 UrlSource::Options => denied.hint("allow it with `jwks_allow_private_ip`"),
                 UrlSource::RemoteServer => denied.hint(PRIVATE_ADDRESS_HINT).reason(Reason::LoginUrlDenied),
@@ -300,7 +300,8 @@ impl GuardedClient {
             }
             let location = response.headers.get(http::header::LOCATION).and_then(|value| value.to_str().ok());
             let next = location.and_then(|location| request.url.join(location).ok());
-            request.url = next.ok_or_else(|| self.unusable(failed("a redirect names no URL")))?;
+            request.url =
+                next.ok_or_else(|| self.unusable(failed("a redirect has no valid `Location` header")))?;
         }
         Err(self.unusable(failed(format!("more than {MAX_REDIRECTS} redirects"))))
     }
@@ -381,7 +382,7 @@ mod tests {
             GuardedClient::new(ClientGuard { source: UrlSource::RemoteServer, ..ClientGuard::default() });
         let url = Url::parse(&format!("https://localhost:{port}/")).expect("a URL");
         let denied = client.expect("a client").get(url, HeaderMap::new(), 1).await.expect_err("a denial");
-        assert!(denied.to_string().contains("is a private address"), "{denied}");
+        assert!(denied.to_string().contains("is not a public address"), "{denied}");
         assert!(denied.has_reason(Reason::LoginUrlDenied), "{denied}");
         let accepted = listener.into_std().expect("a listener").accept();
         assert!(accepted.is_err(), "it was connected to");

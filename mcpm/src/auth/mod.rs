@@ -1,8 +1,8 @@
-//! Authentication of callers, token exchange, and authentication to remote servers.
+//! Authenticates callers, exchanges their tokens, and authenticates mcpm to remote servers.
 //!
-//! [`incoming`] verifies the tokens of callers, [`exchange`] obtains the tokens that are sent to the server for them,
-//! [`outgoing`] logs in to a remote server, [`guarded_client`] is the HTTP client for identity providers, and
-//! [`token_cache`] caches their responses.
+//! [`incoming`] verifies the tokens of callers, [`exchange`] replaces them with tokens for the server, [`outgoing`]
+//! logs in to a remote server, [`guarded_client`] is the HTTP client for identity providers, and [`token_cache`] caches
+//! the responses of identity providers.
 
 pub mod exchange;
 pub(crate) mod guarded_client;
@@ -68,7 +68,7 @@ pub(crate) fn bearer_value(token: &Secret) -> Result<HeaderValue> {
     let value =
         HeaderValue::from_str(&format!("Bearer {text}")).ok().filter(|_| is_sound && !text.is_empty());
     let mut value = value.ok_or_else(|| {
-        Error::new(ErrorKind::InvalidOption, "the token is too long or contains characters that no token has")
+        Error::new(ErrorKind::InvalidOption, "the token is empty, too long or contains invalid characters")
     })?;
     value.set_sensitive(true);
     Ok(value)

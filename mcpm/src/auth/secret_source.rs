@@ -1,4 +1,4 @@
-//! Sources of tokens and client secrets: an option, or a file that contains one secret.
+//! Reads a token or a client secret, from an option or from a file that contains one secret.
 
 use std::{
     fs::File,
@@ -65,7 +65,7 @@ pub(super) fn read_secret_file(path: &Path, what: &str, option: &'static str) ->
     };
     let text = zeroize::Zeroizing::new(text(path).map_err(|error| unreadable().source(error))?);
     match text.trim() {
-        "" => Err(unreadable().source(invalid_data("it is empty"))),
+        "" => Err(unreadable().source(invalid_data("the file is empty"))),
         secret => Ok(Secret::from(secret)),
     }
 }
@@ -74,10 +74,10 @@ fn text(path: &Path) -> io::Result<String> {
     let file = platform::without_waiting(File::options().read(true)).open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path is not a regular file"));
     }
     if metadata.len() > MAX_SECRET_FILE_BYTES {
-        return Err(invalid_data("it is too large"));
+        return Err(invalid_data("the file is larger than 64 KiB"));
     }
     let mut text = String::new();
     file.take(MAX_SECRET_FILE_BYTES).read_to_string(&mut text)?;
@@ -102,7 +102,7 @@ mod tests {
         assert!(read(home.path()).is_err());
         let path = home.path().join("token");
         std::fs::write(&path, "\n").expect("a file");
-        assert!(read(&path).expect_err("an error").to_string().contains("it is empty"));
+        assert!(read(&path).expect_err("an error").to_string().contains("the file is empty"));
         std::fs::write(&path, vec![b'a'; 1 << 20]).expect("a file");
         assert!(read(&path).is_err());
         std::fs::write(&path, "hush\n").expect("a file");

@@ -1,8 +1,9 @@
-//! A cache of responses of an identity provider about tokens.
+//! Caches responses of an identity provider about tokens.
 //!
 //! Concurrent lookups of one token share one request, and the number of concurrent requests is limited. The cache is
 //! bounded in entries and bytes. Entries of accepted tokens are never evicted for rejected tokens, because any caller
-//! can send any number of those. Some lookups are reserved for tokens that were accepted recently.
+//! can send many different rejected tokens. Some of the concurrent requests are reserved for tokens that were accepted
+//! recently.
 
 use std::{
     collections::HashMap,

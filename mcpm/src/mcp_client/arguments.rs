@@ -1,4 +1,4 @@
-//! Converts tool arguments that a user types as text to the types in the schema of the tool.
+//! Converts arguments that a user types as text to the types in the schema of a tool.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! An MCP client that lists the features of a server and calls its tools.
+//! Implements an MCP client that lists the features of a server and calls its tools.
 //!
 //! The client uses a [`Connection`](crate::stdio_bridge::Connection), so its requests pass through the proxy like those
 //! of any other client. The crate `rmcp` implements the protocol, in both eras. [`arguments`] converts arguments that a

@@ -1,4 +1,4 @@
-//! The options of a client, and the types of its results.
+//! Defines the options of a client, and the types of its results.
 
 use std::sync::Arc;
 

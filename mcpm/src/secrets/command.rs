@@ -1,4 +1,4 @@
-//! A store that runs a program to read secrets, such as the client of a password manager.
+//! Reads secrets from the output of a program, such as the client of a password manager.
 
 use std::{collections::BTreeMap, process::Stdio, time::Duration};
 
@@ -62,12 +62,12 @@ impl CommandStore {
         };
         let (status, output) = match tokio::time::timeout(COMMAND_TIMEOUT, talk).await {
             Err(_) => return Err(failed("did not finish within 60 seconds")),
-            Ok(Err(error)) => return Err(failed("cannot be read").source(error)),
+            Ok(Err(error)) => return Err(failed("failed while its output was read").source(error)),
             Ok(Ok(None)) => return Err(failed("printed more than 64 KiB")),
             Ok(Ok(Some(answer))) => answer,
         };
         if !status.success() {
-            return Err(failed("failed").with("status", status).hint("run it yourself to see why"));
+            return Err(failed("failed").with("status", status).hint("run the program yourself to see why"));
         }
         let text = str::from_utf8(&output).map_err(|_| failed("printed invalid UTF-8"))?;
         let text = text.strip_suffix('\n').map_or(text, |text| text.strip_suffix('\r').unwrap_or(text));

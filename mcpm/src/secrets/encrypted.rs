@@ -1,4 +1,4 @@
-//! The encrypted file: read as a whole, changed under a lock, replaced atomically.
+//! Stores secrets in one encrypted file, which is read as a whole, changed under a lock and replaced atomically.
 
 use std::{collections::BTreeMap, fs, io, path::PathBuf, sync::Arc, time::Duration};
 

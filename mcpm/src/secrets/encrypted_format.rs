@@ -1,6 +1,6 @@
-//! The format of the encrypted file: a readable header and a ciphertext, whose key is derived from the password.
+//! Encodes and decodes the encrypted file: a readable header, and a ciphertext whose key is derived from the password.
 //!
-//! Each write uses a fresh salt, so a key encrypts only one plaintext and no nonce is used twice with it. The
+//! Each write uses a fresh salt, so each key encrypts only one plaintext, and no nonce is used twice with a key. The
 //! header is authenticated as additional data: a changed header leads to the same error as a wrong password.
 
 use std::{collections::BTreeMap, path::Path};
@@ -173,5 +173,5 @@ fn key(derivation: &Derivation, salt: &[u8], password: &Secret) -> Result<LessSa
 }
 
 fn encryption_error() -> Error {
-    Error::new(ErrorKind::Internal, "cannot encrypt")
+    Error::new(ErrorKind::Internal, "cannot encrypt the secrets")
 }

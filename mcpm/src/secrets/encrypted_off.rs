@@ -1,4 +1,4 @@
-//! The encrypted file in a build without the Cargo feature `secrets`: it cannot be opened.
+//! Replaces the encrypted file in builds without the Cargo feature `secrets`, with a file that cannot be opened.
 //!
 //! Since the file is the default store, this is an error only when a workload needs a secret that no environment
 //! variable provides.

@@ -1,4 +1,4 @@
-//! Secrets from environment variables: `MCPM_SECRET_NAME`.
+//! Reads secrets from environment variables: `MCPM_SECRET_NAME` contains the secret NAME.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
-//! Secret stores, and finding the values of secrets when a workload starts.
+//! Stores secrets, and finds their values when a workload starts.
 //!
-//! A [`SecretStore`] stores values by name. [`Secrets`] is the store that an [`Environment`] selects, with the
-//! values from the environment taking precedence. A workload refers to secrets only by
-//! [references](crate::options::SecretRef); their [`SecretValues`] are read when it starts, are passed separately
-//! from its spec, and are never saved with it.
+//! A [`SecretStore`] stores values by name. [`Secrets`] is the store that an [`Environment`] selects; values in the
+//! environment take precedence over stored values. The spec of a workload contains only
+//! [references](crate::options::SecretRef) to secrets. Their [`SecretValues`] are read at each start, passed separately
+//! from the spec, and never saved with it.
 
 use std::{collections::BTreeMap, sync::Arc};
 

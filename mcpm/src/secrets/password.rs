@@ -1,4 +1,4 @@
-//! The password of the encrypted file: from the environment, a file, the keyring, or a prompt.
+//! Gets the password of the encrypted file from the environment, a file, the keyring, or a prompt.
 
 use std::{
     fs,

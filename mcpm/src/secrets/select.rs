@@ -96,8 +96,9 @@ impl StoreConfig {
     pub fn load(environment: &Environment) -> Result<Self> {
         let path = path(environment);
         let set_up = match fs::read(&path) {
-            Ok(bytes) => document::decode(&bytes, &path, FORMAT_VERSION, |_, _| None)
-                .map_err(|error| error.hint("configure it again with `mcpm secret provider encrypted`")),
+            Ok(bytes) => document::decode(&bytes, &path, FORMAT_VERSION, |_, _| None).map_err(|error| {
+                error.hint("configure the provider again with `mcpm secret provider encrypted`")
+            }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(file::file_error("read", &path, error)),
         };

@@ -1,4 +1,4 @@
-//! The settings of secrets in an environment.
+//! Defines the settings of secrets in an environment.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! The trait of secret stores.
+//! Defines the trait that all secret stores implement.
 
 use std::{collections::BTreeMap, fmt};
 

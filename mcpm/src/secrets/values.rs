@@ -1,4 +1,4 @@
-//! The values of a workload's secrets, which are passed separately from its spec.
+//! Holds the values of a workload's secrets, which are passed separately from its spec.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Volumes, the root file system, and hidden files, as a server sees them.
+//! Tests volumes, the root file system and hidden files, as a server sees them.
 
 use std::{fs, os::unix::fs::symlink};
 

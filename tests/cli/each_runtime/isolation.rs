@@ -1,4 +1,4 @@
-//! The connections and the limits of a server with a permission profile.
+//! Tests the connections and the limits of a server with a permission profile.
 
 use std::{
     io::{Read as _, Write as _},

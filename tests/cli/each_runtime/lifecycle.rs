@@ -1,4 +1,4 @@
-//! How a workload starts and stops, and what happens if one of its processes is killed.
+//! Tests how a workload starts and stops, and what happens if one of its processes is killed.
 
 use super::server::{HTTP, HTTP_SERVER, IMAGE};
 use crate::support::{Home, Program, Session, is_alive, kill, wait_until};

@@ -1,4 +1,4 @@
-//! Secrets: only the server gets the value.
+//! Checks that only the server gets the value of a secret.
 
 use std::fs;
 

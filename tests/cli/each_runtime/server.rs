@@ -1,8 +1,8 @@
-//! A server that executes scripts of a test, with a shell in its own container.
+//! Provides a server that executes scripts of a test, with a shell in its own container.
 //!
-//! The image contains a static shell, the everything-server, and a program that tries connections. Beside that server,
-//! a loop runs scripts from a named pipe, so the scripts have the privileges of the server, and not those of `docker
-//! exec`.
+//! The image contains a static shell, the everything-server, and a program that tries connections. Beside the
+//! everything-server, a shell loop runs scripts whose names it reads from a named pipe. The scripts have the privileges
+//! of the server, and not the privileges that `docker exec` would give them.
 
 use std::{
     fs,

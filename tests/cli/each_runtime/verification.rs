@@ -1,4 +1,4 @@
-//! Signatures of images are checked before they run.
+//! Checks that the signature of an image is verified before the image runs.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
 

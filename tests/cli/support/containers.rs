@@ -1,4 +1,4 @@
-//! The containers of a home's runtime, and their processes.
+//! Lists the containers of a home's runtime, and their processes.
 
 use std::{fs, path::PathBuf, process::Command};
 

@@ -1,7 +1,8 @@
-//! A separate Docker engine for one test, which may kill it.
+//! Starts a separate Docker engine for one test. The test may kill this engine.
 //!
 //! The engine has its own network and mount namespaces, so that it shares neither the bridge nor firewall rules with
-//! the engine of the machine. Container addresses cannot be reached from outside, so it runs stdio servers only.
+//! the engine of the machine. The addresses of its containers cannot be reached from outside these namespaces, so it
+//! runs only stdio servers.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! Shared parts of the tests of the command line: the program, a separate home for each test, and the outcomes of
-//! commands.
+//! Provides the shared parts of the command line's tests: the program, a separate home folder for each test, and the
+//! outcomes of commands.
 //!
 //! The complete output of a command is compared in a transcript: `tests/cli/transcripts/THEME/TEST.txt` contains each
 //! command, its standard output, its standard error with `! ` before each line, and its exit code in brackets.

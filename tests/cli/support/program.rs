@@ -1,4 +1,4 @@
-//! The real program, which runs beside a test.
+//! Runs the real program beside a test.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},

@@ -1,4 +1,4 @@
-//! Replaces values in a transcript that differ between runs.
+//! Replaces the values in a transcript that differ between runs.
 
 /// The patterns and their replacements, in the order in which they are applied.
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! A client that sends exactly the messages of a test, with `curl`.
+//! Sends exactly the messages of a test to a server, with `curl`.
 
 use std::process::Command;
 

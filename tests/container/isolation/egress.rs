@@ -1,5 +1,5 @@
-//! The outgoing connections of a server: they are tried from inside the container, by programs with and without proxy
-//! support, and compared with the events that report them.
+//! Tests the outgoing connections of a server. Programs with and without proxy support try connections from inside the
+//! container, and the outcomes are compared with the events that report them.
 
 use std::{net::TcpListener, time::Duration};
 

@@ -1,4 +1,4 @@
-//! A folder for the workload of a test and the files that it sees, and a program that tries connections from inside.
+//! Provides a folder with the files that a test's workload sees, and a program that tries connections from inside.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,4 @@
-//! Isolated servers, with a real engine.
+//! Tests isolated servers with a real engine.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod egress;

@@ -1,4 +1,4 @@
-//! Containers that outlived their supervisor, and the secrets that the next supervisor sends to them.
+//! Tests containers that outlived their supervisor, and the secrets that the next supervisor sends to them.
 
 use std::{
     io::{BufRead as _, BufReader},

@@ -1,5 +1,5 @@
-//! The tests of isolation with an engine that is reached over TCP, so that no socket can be shared with it: all
-//! connections go over streams of its API.
+//! Runs the tests of isolation with an engine that is reached over TCP. mcpm cannot share a socket with such an engine,
+//! so all connections go over streams of the engine's API.
 
 use std::{
     io,

@@ -1,4 +1,4 @@
-//! Other properties of isolated servers: incoming connections, variables, limits, and learned profiles.
+//! Tests other properties of isolated servers: incoming connections, variables, limits, and learned profiles.
 
 use std::{net::TcpListener, time::Duration};
 

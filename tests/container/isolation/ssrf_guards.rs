@@ -1,5 +1,5 @@
-//! Servers and libraries that reject connections to addresses that are not public, a usual defense against server-side
-//! request forgery. Allowed hosts pass their checks, with and without the proxy variables.
+//! Tests servers and libraries that reject connections to addresses that are not public, a usual defense against
+//! server-side request forgery (SSRF). Allowed hosts pass these checks, with and without the proxy variables.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},

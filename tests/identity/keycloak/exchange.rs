@@ -1,4 +1,5 @@
-//! Keycloak exchanges the tokens of its users (RFC 8693) for tokens that the server behind the proxy accepts.
+//! Checks that Keycloak exchanges the tokens of its users (RFC 8693) for tokens that the server behind the proxy
+//! accepts.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use mcpm::{Proxy, ProxyBuilder};

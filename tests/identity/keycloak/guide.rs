@@ -1,4 +1,4 @@
-//! `docs/guides/protecting-a-server.md`: runs its commands as they are written, and checks their described effects.
+//! Runs the commands in `docs/guides/protecting-a-server.md` as they are written, and checks their described effects.
 
 use std::{fs, net::SocketAddr};
 

@@ -1,5 +1,5 @@
-//! Keycloak, in a separate process with a separate database for each test. It takes long to start, so only nightly runs
-//! use it.
+//! Starts Keycloak in a separate process with a separate database for each test. Keycloak takes long to start, so only
+//! nightly runs use it.
 
 mod exchange;
 mod guide;

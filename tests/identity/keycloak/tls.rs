@@ -1,4 +1,4 @@
-//! Keycloak over TLS, with a certificate of a private authority.
+//! Tests Keycloak over TLS, with a certificate of a private authority.
 
 use std::{path::Path, process::Command};
 

@@ -1,5 +1,5 @@
-//! Callers with tokens of Keycloak are allowed as long as their tokens are valid and, with introspection, their
-//! sessions exist.
+//! Checks that callers with tokens of Keycloak are allowed as long as their tokens are valid and, with introspection,
+//! their Keycloak sessions exist.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,5 @@
-//! A faulty server affects only its own requests; each gets a response, and none is sent twice.
+//! Checks that a faulty server affects only its own requests: each request gets a response, and no request is sent
+//! twice.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A proxy in front of an HTTP server forwards everything unchanged.
+//! Checks that a proxy in front of an HTTP server forwards everything unchanged.
 
 mod faults;
 mod requests;

@@ -1,4 +1,4 @@
-//! Single requests and responses.
+//! Tests single requests and responses.
 
 use mcpm_tests::harness::mcp::request;
 use serde_json::json;

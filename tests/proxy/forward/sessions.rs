@@ -1,5 +1,5 @@
-//! The proxy opens a session again that the server has lost, and the client keeps its id: a faulty server costs no
-//! sessions, unless they cannot be opened again.
+//! Checks that the proxy opens a session again which the server has lost, and that the client's session id stays the
+//! same. A session ends only if it cannot be opened again.
 
 use std::{
     collections::BTreeSet,

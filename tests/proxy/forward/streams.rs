@@ -1,4 +1,4 @@
-//! Event streams are forwarded without delay.
+//! Checks that event streams are forwarded without delay.
 
 use mcpm_tests::harness::mcp::request;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Messages that a bridge does not send or forward: invalid, late, cancelled or oversized ones.
+//! Tests messages that the stdio bridge does not send or forward: invalid, late, cancelled or oversized messages.
 
 use std::time::Duration;
 

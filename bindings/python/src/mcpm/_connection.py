@@ -33,9 +33,9 @@ class Connection:
         await self._native.send(text)
 
     async def receive(self) -> dict[str, Any] | None:
-        """Waits for the next JSON-RPC message from the server; None after the end of the connection.
+        """Waits for the next JSON-RPC message from the server; returns None after the end of the connection.
 
-        A caller that is cancelled does not lose a message.
+        If the caller is cancelled, no message is lost.
         """
         text = await self.receive_text()
         if text is None:
@@ -44,7 +44,7 @@ class Connection:
         return message
 
     async def receive_text(self) -> str | None:
-        """Waits for the text of the next JSON-RPC message; None after the end of the connection."""
+        """Waits for the text of the next JSON-RPC message; returns None after the end of the connection."""
         return await self._texts.next()
 
     def __aiter__(self) -> Connection:
@@ -56,7 +56,7 @@ class Connection:
         return message
 
     async def close(self) -> None:
-        """Ends the connection. mcpm waits up to 2 s for missing responses, which can still be received."""
+        """Ends the connection. mcpm waits up to 2 s for pending responses, which can still be received."""
         await self._native.close()
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         """An option has an invalid value, or options contradict each other."""
 
     class UnsupportedError(McpmError):
-        """An option or a form of it is known but not implemented or not included in this build."""
+        """The option, value or operation is known, but is not implemented or not included in this build."""
 
     class NotFoundError(McpmError):
         """No workload, group or file with that name exists."""
@@ -66,13 +66,13 @@ if TYPE_CHECKING:
         """The registry cannot be read, or its entry for a server is not usable."""
 
     class LoginRequiredError(McpmError):
-        """The remote server requires a login, and no user can be asked to make it."""
+        """The remote server requires a login, and no user can be asked to log in."""
 
     class UpstreamError(McpmError):
         """The MCP server or an identity provider failed."""
 
     class OperationInterruptedError(McpmError):
-        """The operation was cancelled by its caller, or by the user."""
+        """The operation was cancelled by its caller, by the user in a prompt, or by a shutdown."""
 
     class InternalError(McpmError):
         """A defect in mcpm."""

@@ -43,7 +43,8 @@ class Proxy:
     ) -> Starting[Proxy]:
         """Starts a proxy; it is ready when clients can connect.
 
-        `await` it, or enter it with `async with`, which also stops it. Every option of `mcpm proxy` is a keyword.
+        Await the result, or use it with `async with`, which also stops the proxy at the end. Every option of
+        `mcpm proxy` is a keyword argument.
 
         `prompt` prompts the user at the start and later, for example to log in to a remote server; without it, the
         user cannot be prompted. With `in_process_only`, the proxy opens no port: only `connect` can connect to the
@@ -99,8 +100,8 @@ class Proxy:
         """Connects to the server from this process, without a port; `async with` also closes the connection.
 
         Requests pass through all layers of the proxy; `bearer_token` is the access token of the caller, if the proxy
-        authenticates callers. `transport` is the transport of the server, if its URL does not end in `/sse` although it
-        uses SSE.
+        authenticates callers. `transport` is the transport of the server; by default, the server's URL determines the
+        transport: SSE if it ends in `/sse`.
         """
 
         async def connect() -> Connection:

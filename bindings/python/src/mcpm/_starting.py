@@ -12,7 +12,7 @@ T = TypeVar("T")
 class Starting(Generic[T]):
     """A workload, proxy or connection that is being started. Awaiting it returns the started object.
 
-    `async with` also ends that object.
+    `async with` also stops or closes that object at the end.
     """
 
     def __init__(self, start: Callable[[], Awaitable[T]], end: Callable[[T], Awaitable[None]]) -> None:

@@ -17,7 +17,7 @@ class Stream(AsyncIterator[T], Generic[T]):
         self._waiting: asyncio.Future[T | None] | None = None
 
     async def next(self) -> T | None:
-        """Waits for the next value; None after the last one."""
+        """Waits for the next value; returns None after the last value."""
         while True:
             waiting = self._waiting
             loop = asyncio.get_running_loop()

@@ -29,12 +29,12 @@ class UserPrompt:
     def ask_secret(self, question: str) -> Secret | Awaitable[Secret | None] | None:
         """Prompts for text that is not echoed, for example the password of the secret store.
 
-        None, the default, means that the user cannot be prompted.
+        Returns None if the user cannot be prompted, as the default implementation does.
         """
         return None
 
     def ask_text(self, question: str) -> str | Awaitable[str | None] | None:
-        """Prompts for text that may be echoed. The default calls `ask_secret`."""
+        """Prompts for text that may be echoed. The default implementation calls `ask_secret`."""
         secret = self.ask_secret(question)
         if inspect.isawaitable(secret):
             return _exposed(secret)
@@ -43,25 +43,26 @@ class UserPrompt:
     def approve(self, question: str) -> bool | Awaitable[bool]:
         """Asks the user to allow access to this machine, such as a mount that a registry entry requests.
 
-        `question` names the access. The default asks for the text `yes` with `ask_text`; without an answer, the
-        access is denied.
+        `question` names the access. The default implementation asks for the text `yes` with `ask_text`; without an
+        answer, the access is denied.
         """
         answer = self.ask_text(f"{question} [yes, no]")
         return _approved(answer) if inspect.isawaitable(answer) else _is_yes(answer)
 
     def show_login(self, login: LoginPrompt) -> Awaitable[None] | None:
-        """Asks the user to log in to a remote server, and returns once the user is informed.
+        """Asks the user to log in to a remote server, and returns without waiting for the login.
 
-        The method opens the browser, in which the login continues. The default raises `LoginRequiredError`.
+        The method opens the browser, in which the login continues. The default implementation raises
+        `LoginRequiredError`.
         """
         raise LoginRequiredError(f"the remote server `{login.server}` requires a login")
 
     def ask_redirect(self, login: LoginPrompt) -> str | Awaitable[str | None] | None:
-        """Asks for the URL to which a login has redirected, for a browser on another machine.
+        """Asks for the URL to which a login has redirected the browser, in case the browser runs on another machine.
 
-        It is called after `show_login`, and again if the user entered a URL that does not belong to this login. An
-        answer that comes after the login has ended is ignored; return no later than the login's timeout. None, the
-        default, means that the user cannot be asked.
+        mcpm calls this method after `show_login`, and again if the user entered a URL that does not belong to this
+        login. An answer that comes after the login has ended is ignored; return no later than the login's timeout.
+        Returns None if the user cannot be asked, as the default implementation does.
         """
         return None
 

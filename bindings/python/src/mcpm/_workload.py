@@ -28,7 +28,7 @@ GRACE = timedelta(seconds=10)
 
 
 class Workload:
-    """A running workload: an MCP server in a container, or a remote one, behind its own proxy.
+    """A running workload: an MCP server in a container, or a remote MCP server, behind its own proxy.
 
     It runs as long as this object and this process exist, so keep a reference; at the end of either, the server is
     killed. `stop` lets the server exit by itself.
@@ -49,9 +49,9 @@ class Workload:
     ) -> Starting[Workload]:
         """Starts a workload; it is ready when clients can connect.
 
-        `await` it, or enter it with `async with`, which also stops it. Every option of `mcpm run` is a keyword. The
-        record and the engine are located by the environment variables of this process, as by the command line. A
-        start that is cancelled is rolled back.
+        Await the result, or use it with `async with`, which also stops the workload at the end. Every option of
+        `mcpm run` is a keyword argument. The environment variables of this process determine where the record is and
+        which engine is used, as for the command line. A start that is cancelled is rolled back.
 
         `on_event` is called on the event loop with each event from the start on, including those of the image pull.
         `prompt` prompts the user at the start and later, for example to log in to a remote server; without it, the
@@ -87,11 +87,11 @@ class Workload:
         return Stream(self._native.events().next)
 
     async def wait(self) -> WorkloadStatus:
-        """Waits until the server has exited and is not restarted, or the workload was stopped."""
+        """Waits until the server has exited and will not be restarted, or until the workload was stopped."""
         return await self._native.wait()
 
     async def stop(self, grace: timedelta | float = GRACE) -> None:
-        """Stops the workload; a server that runs longer than `grace`, which may be given in seconds, is killed.
+        """Stops the workload. A server that has not exited after `grace`, a timedelta or seconds, is killed.
 
         The container and the record remain, so that `Workloads.start` and the command line can start the workload
         again. Stopping twice is allowed; if the caller is cancelled, stopping continues.
@@ -127,7 +127,7 @@ _deliveries: set[asyncio.Task[None]] = set()
 def listen(on_event: Callable[[WorkloadEvent], object] | None) -> _native.Events | None:
     """Returns the object to pass to a start so that `on_event` is called for each event.
 
-    An error of the callback is reported by the loop.
+    The event loop reports errors of the callback.
     """
     if on_event is None:
         return None

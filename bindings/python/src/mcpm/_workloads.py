@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Workloads:
     """The recorded workloads of this machine, whichever process runs them.
 
-    Records are located by the environment variables of this process, as by the command line.
+    The environment variables of this process determine where the records are, as for the command line.
     """
 
     def __init__(self) -> None:
@@ -52,9 +52,9 @@ class Workloads:
     ) -> Starting[Workload]:
         """Starts a workload again, with its recorded options; it is ready when clients can connect.
 
-        `await` it, or enter it with `async with`, which also stops it. If a killed process of mcpm has left the
-        container running, the container is stopped first. Raises `NameTakenError` if the workload is running. The
-        keywords are those of `Workload.start`.
+        Await the result, or use it with `async with`, which also stops the workload at the end. If a killed process of
+        mcpm has left the container running, the container is stopped first. Raises `NameTakenError` if the workload is
+        running. The keyword arguments have the same meaning as for `Workload.start`.
         """
 
         async def start() -> Workload:
@@ -65,7 +65,7 @@ class Workloads:
         return Starting(start, lambda workload: workload.stop())
 
     async def stop(self, name: str, grace: timedelta | float = GRACE) -> None:
-        """Stops a workload, whichever process runs it; a server that runs longer than `grace` is killed.
+        """Stops a workload, whichever process runs it. A server that has not exited after `grace` is killed.
 
         Does nothing if it has stopped already. If the caller is cancelled, stopping continues.
         """
@@ -91,13 +91,13 @@ class Workloads:
         return Stream(next_chunk)
 
     def export(self, name: str, path: str | os.PathLike[str]) -> None:
-        """Writes the options of a workload to a file for `from_config`. Secrets are omitted."""
+        """Writes the options of a workload to a file for the option `from_config`. Secrets are omitted."""
         self._native.export_to(name, os.fspath(path))
 
     def accept_ignore_files(self, folder: str | os.PathLike[str]) -> builtins.list[Path]:
         """Accepts the current ignore files of a folder that servers could write to.
 
-        Files that are no longer ignored are visible after the next start. Returns the ignore files whose text has
-        changed.
+        Files that are no longer ignored are visible to servers after their next start. Returns the ignore files whose
+        text has changed.
         """
         return [Path(path) for path in self._native.accept_ignore_files(os.fspath(folder))]

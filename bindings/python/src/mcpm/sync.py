@@ -1,7 +1,7 @@
 """The operations of mcpm for programs without an event loop; each call blocks until the operation has ended.
 
-They must be called on a thread without a running event loop. A program with an event loop uses `mcpm.Workload`,
-`mcpm.Proxy` and `mcpm.Workloads`, which do not block the loop.
+Call them on a thread without a running event loop. A program with an event loop uses `mcpm.Workload`, `mcpm.Proxy` and
+`mcpm.Workloads`, which do not block the loop.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ class Connection(_Ends):
         _run(self._connection.send(message))
 
     def receive(self) -> dict[str, Any] | None:
-        """Waits for the next JSON-RPC message from the server; None after the end of the connection."""
+        """Waits for the next JSON-RPC message from the server; returns None after the end of the connection."""
         return _run(self._connection.receive())
 
     def receive_text(self) -> str | None:
-        """Waits for the text of the next JSON-RPC message; None after the end of the connection."""
+        """Waits for the text of the next JSON-RPC message; returns None after the end of the connection."""
         return _run(self._connection.receive_text())
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -88,7 +88,7 @@ class Connection(_Ends):
             yield message
 
     def close(self) -> None:
-        """Ends the connection. mcpm waits up to 2 s for missing responses, which can still be received."""
+        """Ends the connection. mcpm waits up to 2 s for pending responses, which can still be received."""
         _run(self._connection.close())
 
     def _end(self) -> None:
@@ -111,8 +111,9 @@ class Workload(_Ends):
         in_process_only: bool = False,
         **options: Unpack[WorkloadKeywords],
     ) -> Workload:
-        """Starts a workload and returns once clients can connect. Methods of a prompt must not be coroutines.
+        """Starts a workload and returns once clients can connect.
 
+        The methods of `prompt` must not be coroutine functions.
         `on_event` is called on a separate thread with each event from the start on, including those of the image
         pull.
         """
@@ -140,11 +141,11 @@ class Workload(_Ends):
         return _events(self._workload._native.events())
 
     def wait(self) -> WorkloadStatus:
-        """Waits until the server has exited and is not restarted, or the workload was stopped."""
+        """Waits until the server has exited and will not be restarted, or until the workload was stopped."""
         return _run(self._workload.wait())
 
     def stop(self, grace: timedelta | float = GRACE) -> None:
-        """Stops the workload; a server that runs longer than `grace`, which may be given in seconds, is killed."""
+        """Stops the workload. A server that has not exited after `grace`, a timedelta or seconds, is killed."""
         _run(self._workload.stop(grace))
 
     def connect(self, *, bearer_token: Secret | str | None = None) -> Connection:
@@ -164,7 +165,7 @@ def _events(events: _native.Events) -> Iterator[WorkloadEvent]:
 def _listen(on_event: Callable[[WorkloadEvent], object] | None) -> _native.Events | None:
     """Returns the object to pass to a start so that `on_event` is called for each event.
 
-    An error of the callback is reported by `threading.excepthook`.
+    `threading.excepthook` reports errors of the callback.
     """
     if on_event is None:
         return None
@@ -198,7 +199,10 @@ class Proxy(_Ends):
         in_process_only: bool = False,
         **options: Unpack[ProxyKeywords],
     ) -> Proxy:
-        """Starts a proxy and returns once clients can connect. Methods of a prompt must not be coroutines."""
+        """Starts a proxy and returns once clients can connect.
+
+        The methods of `prompt` must not be coroutine functions.
+        """
         record = _options.proxy_options(server_name, target_uri, options)
         started = _native.Proxy.start(record, adapt(prompt, None), in_process_only)
         return cls(_proxy.Proxy(_run(started)))
@@ -266,7 +270,7 @@ class Workloads:
         prompt: AnyPrompt | None = None,
         in_process_only: bool = False,
     ) -> Workload:
-        """Starts a workload again, with its recorded options; the keywords are those of `Workload.start`."""
+        """Starts a workload again, with its recorded options; the keyword arguments are those of `Workload.start`."""
         asks = adapt(prompt, None)
         started = self._workloads._native.start(name, _listen(on_event), asks, in_process_only)
         return Workload(_workload.Workload(_run(started)))
@@ -286,7 +290,7 @@ class Workloads:
             yield chunk
 
     def export(self, name: str, path: str | os.PathLike[str]) -> None:
-        """Writes the options of a workload to a file for `from_config`. Secrets are omitted."""
+        """Writes the options of a workload to a file for the option `from_config`. Secrets are omitted."""
         self._workloads.export(name, path)
 
     def accept_ignore_files(self, folder: str | os.PathLike[str]) -> builtins.list[Path]:

@@ -1,4 +1,4 @@
-// How this module calls the generated one.
+// Calls the functions of the generated module.
 import Foundation
 import McpmGenerated
 

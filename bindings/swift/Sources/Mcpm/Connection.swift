@@ -18,18 +18,19 @@ public final class Connection: Sendable {
         try await call { try await core.send(message: message) }
     }
 
-    /// Waits for the next JSON-RPC message from the server; `nil` after the end of the connection. If the task is
-    /// cancelled, no message is lost.
+    /// Waits for the next JSON-RPC message from the server; returns `nil` after the end of the connection. If the task
+    /// is cancelled, no message is lost.
     public func receive() async throws(McpmError) -> String? {
         try await call { try await core.receive() }
     }
 
-    /// The JSON-RPC messages from the server until the end of the connection. Several iterators share them.
+    /// The JSON-RPC messages from the server until the end of the connection. Several iterators share the messages:
+    /// each message goes to one of the iterators.
     public var messages: Messages {
         Messages(connection: self)
     }
 
-    /// Ends the connection. mcpm waits up to 2 s for missing responses, which can still be received. If the task is
+    /// Ends the connection. mcpm waits up to 2 s for pending responses, which can still be received. If the task is
     /// cancelled, closing continues.
     public func close() async throws(McpmError) {
         try await callToCompletion { [core] in try await core.close() }

@@ -1,9 +1,9 @@
 import McpmGenerated
 
-/// The events of a workload. Several iterators share them: each event goes to one of them.
+/// The events of a workload. Several iterators share the events: each event goes to one of the iterators.
 ///
 /// The sequence ends after the end of the workload, and when the iterating task is cancelled. An iterator that is more
-/// than 256 events behind loses the oldest.
+/// than 256 events behind loses the oldest events.
 public struct WorkloadEvents: AsyncSequence, Sendable {
     let core: McpmGenerated.Events
 

@@ -4,7 +4,7 @@ import Foundation
 import McpmGenerated
 
 /// Stops all workloads and proxies of this process, and mcpm's threads. This also happens at the exit of the process,
-/// so a program only needs to call it to see the errors.
+/// so a program needs to call this function only to see the errors.
 public func shutdown() async throws(McpmError) {
     let result: Result<Void, any Error> = await withCheckedContinuation { continuation in
         // `shutdown` blocks, and the threads of tasks must not block.

@@ -14,7 +14,7 @@ public final class Proxy: Sendable {
     /// Starts a proxy and returns once clients can connect.
     ///
     /// - Parameters:
-    ///   - options: The options; those that are left out have their defaults.
+    ///   - options: The options; options that are left out have their default values.
     ///   - inProcessOnly: Opens no port: only `connect` can connect to the server.
     ///   - prompt: Prompts the user at the start and later, for example to log in to a remote server; without it, the
     ///     user cannot be prompted.
@@ -54,7 +54,8 @@ public final class Proxy: Sendable {
     ///
     /// - Parameters:
     ///   - bearerToken: The access token of the caller, if the proxy authenticates callers.
-    ///   - transport: The transport of the server, if its URL does not end in `/sse` although it uses SSE.
+    ///   - transport: The transport of the server; by default, the server's URL determines the transport: SSE if it
+    ///     ends in `/sse`.
     public func connect(
         bearerToken: Secret? = nil, transport: ProxyMode? = nil
     ) async throws(McpmError) -> Connection {

@@ -1,7 +1,7 @@
 import Foundation
 import McpmGenerated
 
-/// A running workload: an MCP server in a container, behind its own proxy.
+/// A running workload: an MCP server in a container, or a remote MCP server, behind its own proxy.
 ///
 /// It runs as long as this object and this process exist, so keep a reference; at the end of either, the server is
 /// killed. Call `stop` to let the server exit by itself, or use `withWorkload`.
@@ -10,7 +10,7 @@ public final class Workload: Sendable {
     /// Calls `onEvent` until the events end.
     private let delivery: Task<Void, Never>?
 
-    /// The time that a server has to exit by itself, unless the program says otherwise.
+    /// The default time that a server has to exit by itself.
     public static let defaultGrace = Duration.seconds(10)
 
     private init(_ core: McpmGenerated.Workload, _ delivery: Task<Void, Never>?) {
@@ -18,18 +18,18 @@ public final class Workload: Sendable {
         self.delivery = delivery
     }
 
-    /// Starts a workload and returns once clients can connect. Its record and the engine are located by the
-    /// environment variables of this process, as by the command line.
+    /// Starts a workload and returns once clients can connect. The environment variables of this process determine
+    /// where the record is and which engine is used, as for the command line.
     ///
-    /// If the task is cancelled, the start is rolled back, and `McpmError.Interrupted` is thrown when that is done.
+    /// If the task is cancelled, the start is rolled back, and then `McpmError.Interrupted` is thrown.
     ///
     /// - Parameters:
-    ///   - options: The options; those that are left out have their defaults.
+    ///   - options: The options; options that are left out have their default values.
     ///   - inProcessOnly: Opens no port: only `connect` can connect to the server.
     ///   - prompt: Prompts the user at the start and later, for example to log in to a remote server; without it, the
     ///     user cannot be prompted.
-    ///   - onEvent: Called with each event, one at a time, including those of the image pull. A start that fails and
-    ///     `stop` return after the last call.
+    ///   - onEvent: Called with each event, one at a time, including the events of the image pull. `stop`, and a start
+    ///     that fails, return after the last call.
     public static func start(
         _ options: WorkloadOptions,
         inProcessOnly: Bool = false,
@@ -93,7 +93,7 @@ public final class Workload: Sendable {
     /// The status.
     public var status: WorkloadStatus { core.status() }
 
-    /// Subscribes to the events from now on. `onEvent` of `start` gets those before.
+    /// Subscribes to the events from now on. Only `onEvent` of `start` gets earlier events.
     public var events: WorkloadEvents { WorkloadEvents(core: core.events()) }
 
     /// Connects to the server from this process, without a port. Requests pass through all layers of the proxy.
@@ -103,7 +103,8 @@ public final class Workload: Sendable {
         Connection(try await call { try await core.connect(bearerToken: bearerToken) })
     }
 
-    /// Waits until the server has exited and is not restarted, or the workload was stopped; returns the status.
+    /// Waits until the server has exited and will not be restarted, or until the workload was stopped. Returns the
+    /// status.
     @discardableResult
     public func wait() async throws(McpmError) -> WorkloadStatus {
         try await call { try await core.wait() }

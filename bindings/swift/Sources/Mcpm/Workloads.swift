@@ -1,7 +1,7 @@
 import McpmGenerated
 
-/// The recorded workloads of this machine, whichever process runs them. Records are located by the environment
-/// variables of this process, as by the command line.
+/// The recorded workloads of this machine, whichever process runs them. The environment variables of this process
+/// determine where the records are, as for the command line.
 public final class Workloads: Sendable {
     private let core = McpmGenerated.Workloads()
 
@@ -23,7 +23,8 @@ public final class Workloads: Sendable {
     /// mcpm has left the container running, the container is stopped first. Throws `McpmError.NameTaken` if the
     /// workload is running.
     ///
-    /// If the task is cancelled, the start ends, the record stays, and `McpmError.Interrupted` is thrown.
+    /// If the task is cancelled, the start is rolled back, the record does not change, and `McpmError.Interrupted` is
+    /// thrown.
     ///
     /// - Parameters:
     ///   - name: The name of the workload.
@@ -65,7 +66,7 @@ public final class Workloads: Sendable {
         Logs(core: try await call { try await core.logs(name: name, follow: follow, tail: tail) })
     }
 
-    /// Writes the options of a workload to a file for `fromConfig`. Secrets are omitted.
+    /// Writes the options of a workload to a file for the option `fromConfig`. Secrets are omitted.
     public func export(_ name: String, to path: PathBuf) throws(McpmError) {
         do {
             try core.exportTo(name: name, path: path)
@@ -85,7 +86,7 @@ public final class Workloads: Sendable {
     }
 }
 
-/// The output of a server, oldest first. Several iterators share it.
+/// The output of a server, oldest first. Several iterators share the output: each part goes to one of the iterators.
 public struct Logs: AsyncSequence, Sendable {
     let core: McpmGenerated.LogReader
 

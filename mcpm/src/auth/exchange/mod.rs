@@ -1,4 +1,4 @@
-//! Token exchange (RFC 8693): replaces the caller's token with one that is issued for the server.
+//! Replaces the caller's token with a token that is issued for the server (token exchange, RFC 8693).
 //!
 //! [`spec`] is the configuration, [`token_request`] sends the request and parses the response, and
 //! [`TokenExchanger`] caches a token until shortly before its expiry.

@@ -1,4 +1,4 @@
-//! The resolved configuration of token exchange, and the checks of its options.
+//! Resolves the configuration of token exchange, and checks its options.
 
 use std::path::Path;
 

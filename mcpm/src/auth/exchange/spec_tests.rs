@@ -113,7 +113,7 @@ fn the_client_secret_is_read_from_its_configured_source() {
     let pipe = folder.path().join("pipe");
     crate::testing::make_pipe(&pipe);
     for (path, said) in [
-        (empty, "it is empty"),
+        (empty, "the file is empty"),
         (folder.path().join("none"), "none"),
         (folder.path().to_owned(), "not a regular file"),
         (pipe, "not a regular file"),

@@ -1,4 +1,4 @@
-//! One token exchange request and its response (RFC 8693 section 2).
+//! Sends one token exchange request, and parses the response (RFC 8693 section 2).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Validation of the claims of an authentic token, and the principal that they describe.
+//! Validates the claims of an authentic token, and creates the principal that they describe.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! Token introspection (RFC 7662), with a short cache.
+//! Introspects tokens (RFC 7662), and caches the results for a short time.
 //!
 //! A result is cached for 30 s, and never beyond the token's expiry. Concurrent requests with the same token share
 //! one introspection, and the number of concurrent introspections is limited.

@@ -1,4 +1,4 @@
-//! JSON Web Key Sets (RFC 7517), and signature verification with their keys.
+//! Parses JSON Web Key Sets (RFC 7517), and verifies signatures with their keys.
 
 use ring::signature::{RsaPublicKeyComponents, UnparsedPublicKey};
 use serde::Deserialize;

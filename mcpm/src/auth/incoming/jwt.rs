@@ -1,6 +1,7 @@
-//! Parsing of signed tokens (JWS, RFC 7515; JWT, RFC 7519), and the accepted algorithms.
+//! Parses signed tokens (JWS, RFC 7515; JWT, RFC 7519), and defines the accepted algorithms.
 //!
-//! Only the issuer's keys are used: keys that a token names itself (`jwk`, `jku`, `x5u`, `x5c`) are ignored.
+//! Tokens are verified only with the issuer's keys: keys in the header of a token (`jwk`, `jku`, `x5u`, `x5c`) are
+//! ignored.
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use ring::signature::{

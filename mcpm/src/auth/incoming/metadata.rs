@@ -1,4 +1,4 @@
-//! Metadata of an issuer (OpenID Connect Discovery 1.0; RFC 8414).
+//! Fetches the metadata of an issuer (OpenID Connect Discovery 1.0; RFC 8414).
 
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
@@ -49,7 +49,10 @@ pub(super) async fn discover(
             .map_err(|error| failed("the document is not valid metadata".to_owned()).source(error))?;
         // Compared byte for byte, so that one issuer cannot impersonate another (RFC 8414 section 3.3).
         if metadata.issuer != issuer {
-            return Err(failed(format!("its `issuer` is `{}`", metadata.issuer.escape_debug())));
+            return Err(failed(format!(
+                "the document is for another issuer, `{}`",
+                metadata.issuer.escape_debug()
+            )));
         }
         return Ok(metadata);
     }

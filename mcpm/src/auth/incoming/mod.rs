@@ -1,4 +1,4 @@
-//! Incoming authentication: verifies the tokens of callers.
+//! Verifies the tokens of callers (incoming authentication).
 //!
 //! [`spec`] is the configuration. [`token_verifier`] verifies a token with the issuer's keys ([`jwt`] and
 //! [`jwks`], located by [`metadata`], fetched by [`provider_client`]) or by [`introspection`], and caches the

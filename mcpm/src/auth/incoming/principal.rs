@@ -1,4 +1,4 @@
-//! The authenticated caller of a request.
+//! Describes the authenticated caller of a request.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,6 +1,6 @@
-//! Caches data of a caller that is expensive to prepare for each request.
+//! Caches data about callers that is expensive to prepare for each request.
 //!
-//! Its key is the `Arc<Principal>` of the authenticator, which is the same as long as the token is cached.
+//! The cache key is the `Arc<Principal>` from the authenticator, which stays the same as long as the token is cached.
 
 use std::{
     collections::HashMap,

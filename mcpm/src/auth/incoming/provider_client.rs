@@ -1,7 +1,7 @@
-//! Fetching of keys and metadata, and the token of `--jwks-auth-token-file`.
+//! Fetches the keys and the metadata of the issuer.
 //!
-//! The token is sent to the issuer and to the URLs that options name. A URL from the issuer's metadata may be on
-//! another host, which does not get it.
+//! Requests to the origin of the issuer, or of a URL in options, contain the token in option `jwks_auth_token_file`.
+//! Requests to other origins, which the issuer's metadata may name, do not contain it.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! A document of an identity provider that is fetched again when it is stale.
+//! Fetches a document of an identity provider, and fetches it again when it is stale.
 //!
-//! There is at most one fetch at a time, and all callers that wait for it share its outcome. It runs in its own
-//! task: a client that disconnects does not cancel a fetch that others need. A stale document is used until a
+//! There is at most one fetch at a time, and all callers that wait for it share its outcome. Each fetch is a separate
+//! task, so a client that disconnects does not cancel a fetch that others need. A stale document is used until a
 //! newer one is fetched, up to a maximum age, so that an outage of the provider does not interrupt service.
 
 use std::{

@@ -1,4 +1,4 @@
-//! The resolved configuration of incoming authentication, and the checks of its options.
+//! Resolves the configuration of incoming authentication, and checks its options.
 
 use std::path::{Path, PathBuf};
 
@@ -119,11 +119,11 @@ impl IncomingSpec {
     /// Warnings about missing options.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = &'static str> {
         let trusts_keys = self.jwks_url.is_some().then_some(
-            "no issuer is set: any token signed with a key of option `oidc_jwks_url` is accepted, whatever subject \
-             it names; set the issuer with `oidc_issuer`",
+            "no issuer is set: any token signed with a key of option `oidc_jwks_url` is accepted, whatever its `iss` \
+             claim is; set the issuer with `oidc_issuer`",
         );
-        let silent = "no issuer is set: clients cannot discover where to log in (RFC 9728, `authorization_servers`), \
-                      so give them their tokens by other means, or set it with `oidc_issuer`";
+        let silent = "no issuer is set: clients cannot discover where to log in (RFC 9728, `authorization_servers`); \
+                      set the issuer with `oidc_issuer`, or give clients their tokens by other means";
         trusts_keys.into_iter().chain([silent]).filter(|_| self.issuer.is_none())
     }
 
@@ -146,7 +146,7 @@ impl IncomingSpec {
         }
         if self.introspection_url.is_some() && self.client_id.is_none() {
             return Err(invalid_option("`oidc_introspection_url` needs `oidc_client_id`")
-                .hint("the endpoint authenticates its clients"));
+                .hint("set the client ID that the proxy uses at the introspection endpoint"));
         }
         if secret.is_some() && self.client_id.is_none() {
             return Err(invalid_option("`oidc_client_secret` needs `oidc_client_id`"));
@@ -221,7 +221,9 @@ fn check_resource(text: &str) -> Result<()> {
         return Err(bad("it has a query or a fragment"));
     }
     if !url.username().is_empty() || url.password().is_some() || text.bytes().any(|byte| byte == b'"') {
-        return Err(invalid_option("`resource_url` contains a character that is not allowed in a URL"));
+        return Err(invalid_option(
+            "`resource_url` contains credentials or a quotation mark, which are not allowed",
+        ));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Reasons for rejecting a token.
+//! Defines the reasons for rejecting a token.
 
 use std::time::SystemTime;
 
@@ -76,7 +76,7 @@ impl TokenError {
             Self::NotYetValid(_) => "the token is not valid yet",
             Self::MissingSubject => "the token has no `sub` claim",
             Self::Inactive => "the token is not active",
-            Self::InsufficientScope(_) => "the token lacks a scope",
+            Self::InsufficientScope(_) => "the token lacks a required scope",
             Self::Unavailable => "the identity provider cannot be reached; try again",
         }
     }

@@ -1,4 +1,4 @@
-//! The file of `--jwks-auth-token-file`, which contains a bearer token for requests to the issuer.
+//! Reads the file in option `jwks_auth_token_file`, which contains a bearer token for requests to the issuer.
 
 use std::path::Path;
 

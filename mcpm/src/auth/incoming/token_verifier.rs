@@ -1,7 +1,7 @@
-//! Verification of access tokens.
+//! Verifies access tokens.
 //!
-//! JWTs are verified with the issuer's keys. Other tokens, and all tokens if there are no keys, are verified by
-//! introspection, if an endpoint is configured.
+//! JWTs are verified with the issuer's keys. Other tokens, and all tokens of an issuer without keys, are verified by
+//! introspection if an endpoint is known.
 
 use std::{sync::Arc, time::SystemTime};
 

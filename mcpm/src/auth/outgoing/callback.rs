@@ -1,7 +1,7 @@
-//! The callback server of a login: it receives the redirect of the authorization server (RFC 8252 section 7.3).
+//! Receives the redirect of the authorization server during a login, on a callback server (RFC 8252 section 7.3).
 //!
-//! The server listens on loopback only, and accepts one redirect: that with the `state` of the login. Other requests
-//! get an error page, and the login continues.
+//! The callback server listens on loopback only, and accepts one redirect: the one with the `state` of the login. Other
+//! requests get an error page, and the login continues.
 
 use std::{
     convert::Infallible,
@@ -66,7 +66,7 @@ impl CallbackServer {
         })?;
         let address = first.local_addr();
         let port = address
-            .map_err(|error| Error::new(ErrorKind::Io, "the callback port is unknown").source(error))?
+            .map_err(|error| Error::new(ErrorKind::Io, "cannot determine the callback port").source(error))?
             .port();
         let mut listeners = vec![first];
         // Browsers may resolve `localhost` to ::1, so no other process may listen there.
@@ -126,7 +126,7 @@ impl CallbackServer {
 
 fn in_use(port: u16) -> Error {
     Error::new(ErrorKind::PortTaken, format!("the callback port {port} is in use"))
-        .hint("free it, or set `remote_auth_callback_port` to another")
+        .hint("stop the program that uses the port, or set `remote_auth_callback_port` to another port")
 }
 
 /// Reads a redirect that the user pasted.

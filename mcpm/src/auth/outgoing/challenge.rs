@@ -1,4 +1,4 @@
-//! Challenges of `WWW-Authenticate` (RFC 9110 section 11.6.1).
+//! Parses the challenges in `WWW-Authenticate` (RFC 9110 section 11.6.1).
 
 use http::{HeaderMap, header};
 

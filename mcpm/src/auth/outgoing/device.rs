@@ -1,4 +1,4 @@
-//! The device authorization grant, for a login in a browser on another device (RFC 8628).
+//! Implements the device authorization grant, for a login in a browser on another device (RFC 8628).
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},

@@ -1,4 +1,4 @@
-//! Discovery of the authorization server of a remote server (RFC 9728, RFC 8414, OpenID Connect Discovery 1.0; MCP
+//! Discovers the authorization server of a remote server (RFC 9728, RFC 8414, OpenID Connect Discovery 1.0; MCP
 //! 2026-07-28, authorization).
 
 use bytes::Bytes;
@@ -212,7 +212,7 @@ fn check_resource(found: ResourceMetadata, target: &Url) -> Result<ResourceMetad
     match covers {
         true => Ok(found),
         false => Err(failed(format!(
-            "its protected resource metadata is for another resource, `{}`, so no token is requested",
+            "the protected resource metadata of the server is for another resource, `{}`; no token is requested",
             resource.escape_debug()
         ))
         .reason(Reason::LoginMixUp)),

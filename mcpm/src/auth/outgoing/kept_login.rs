@@ -1,4 +1,4 @@
-//! Storage of logins and client registrations in the secret store.
+//! Stores logins and client registrations in the secret store.
 //!
 //! A login is stored under the name of its server, together with its issuer and client, so that it is never used with
 //! another issuer. A client registration is stored under the name of its issuer.

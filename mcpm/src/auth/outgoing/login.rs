@@ -1,5 +1,5 @@
-//! One login: the authorization code grant with PKCE (RFC 6749 section 4.1, RFC 7636, RFC 8707, RFC 9207), with
-//! the device authorization grant as an alternative, or the client credentials grant.
+//! Performs one login: with the authorization code grant and PKCE (RFC 6749 section 4.1, RFC 7636, RFC 8707, RFC 9207),
+//! the device authorization grant, or the client credentials grant.
 
 use std::{
     collections::BTreeSet,
@@ -125,9 +125,9 @@ impl Login<'_> {
         let issuer = &server.metadata.issuer;
         let (Some(client_id), Some(secret)) = (&self.spec.client_id, self.client_secret.clone()) else {
             let message =
-                format!("the authorization server `{issuer}` issues tokens to registered clients only");
+                format!("the authorization server `{issuer}` issues tokens only to registered clients");
             return Err(Error::new(ErrorKind::InvalidOption, message)
-                .hint("set `remote_auth_client_id` and its secret"));
+                .hint("register a client there, and set `remote_auth_client_id` and the client secret"));
         };
         let client = registration::configured(client_id, Some(secret), server);
         let endpoint = server.metadata.token_endpoint.as_deref();
@@ -251,7 +251,9 @@ impl Login<'_> {
         let url = match (&code, &device) {
             (Some(code), _) => code.url.to_string(),
             (None, Some(device)) => device.complete_url(),
-            (None, None) => return Err(failed("there is no way to log in")),
+            (None, None) => {
+                return Err(failed("the authorization server supports no grant that mcpm can use"));
+            }
         };
         let shown = LoginPrompt {
             server: self.target.host_str().unwrap_or_default().to_owned(),
@@ -452,9 +454,9 @@ fn check_issuer(server: &AuthorizationServer, given: Option<&str>) -> Result<()>
     match given {
         Some(given) if !server.has_metadata || given == expected => Ok(()),
         None if !server.metadata.authorization_response_iss_parameter_supported => Ok(()),
-        Some(_) => Err(failed(format!("the response of the login is not from the issuer `{expected}`"))
+        Some(_) => Err(failed(format!("the authorization response is not from the issuer `{expected}`"))
             .reason(Reason::LoginMixUp)),
-        None => Err(failed(format!("the response of the login does not name the issuer `{expected}`"))
+        None => Err(failed(format!("the authorization response does not name the issuer `{expected}`"))
             .reason(Reason::LoginMixUp)),
     }
 }

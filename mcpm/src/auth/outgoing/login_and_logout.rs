@@ -100,7 +100,7 @@ impl OutgoingAuth {
         }
         let message = "the login was not stored, so the running workload cannot use it";
         Err(Error::new(ErrorKind::SecretsUnavailable, message)
-            .hint("`mcpm restart` logs in and passes the login to the workload"))
+            .hint("use `mcpm restart`, which logs in again and passes the login to the workload"))
     }
 
     /// Whether a login may be stored, as far as this is known without opening the secret store.

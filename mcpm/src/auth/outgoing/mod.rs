@@ -1,4 +1,4 @@
-//! Authentication to a remote server: a bearer token, or a login at its authorization server (OAuth 2.1; MCP
+//! Authenticates mcpm to a remote server, with a bearer token or a login at its authorization server (OAuth 2.1; MCP
 //! 2026-07-28, authorization).
 //!
 //! [`OutgoingSpec`] is the configuration. [`OutgoingAuth`] holds the current token for one server and renews it;

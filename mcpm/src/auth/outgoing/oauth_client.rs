@@ -168,10 +168,11 @@ impl TokenSet {
     /// `Upstream` for a token of another type, and for one that cannot be sent.
     pub(super) fn from_response(response: &TokenResponse) -> Result<Self> {
         if *response.token_type() != BasicTokenType::Bearer {
-            return Err(failed("the token that was issued is not a bearer token"));
+            return Err(failed("the issued token is not a bearer token"));
         }
         let access_token = Secret::from(response.access_token().secret().as_str());
-        bearer_value(&access_token).map_err(|error| failed("the token cannot be used").source(error))?;
+        bearer_value(&access_token)
+            .map_err(|error| failed("the issued token cannot be used").source(error))?;
         Ok(Self {
             access_token,
             refresh_token: response.refresh_token().map(|token| Secret::from(token.secret().as_str())),

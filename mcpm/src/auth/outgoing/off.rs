@@ -1,4 +1,4 @@
-//! Stub of outgoing authentication for builds without the Cargo feature `login`: its type has no values.
+//! Replaces outgoing authentication in builds without the Cargo feature `login` with a type that has no values.
 
 use std::{convert::Infallible, path::PathBuf, sync::Arc};
 
@@ -21,7 +21,7 @@ impl OutgoingAuth {
         _ca_bundle: Option<PathBuf>,
         _environment: Option<Environment>,
     ) -> Result<Self> {
-        Err(Feature::Login.missing("logins to remote servers"))
+        Err(Feature::Login.missing("a login to a remote server"))
     }
 
     pub(crate) fn is_rejection(_status: StatusCode, _headers: &HeaderMap) -> bool {

@@ -1,4 +1,4 @@
-//! The client that a login uses: a configured one, or one that is registered dynamically (RFC 7591).
+//! Selects the OAuth client for a login: a configured client, or one that is registered dynamically (RFC 7591).
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};

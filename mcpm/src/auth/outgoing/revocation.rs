@@ -1,4 +1,4 @@
-//! Revocation of a login (RFC 7009).
+//! Revokes the tokens of a login (RFC 7009).
 
 use http::{HeaderMap, HeaderValue, Method, header};
 use url::{Url, form_urlencoded};

@@ -1,4 +1,4 @@
-//! The configuration of authentication to a remote server, and the checks of its options.
+//! Resolves the configuration of authentication to a remote server, and checks its options.
 
 use std::{path::Path, time::Duration};
 
@@ -225,7 +225,7 @@ impl OutgoingSpec {
         {
             // RFC 8707 section 2.
             return Err(invalid_option(format!(
-                "invalid value `{}` for `remote_auth_resource`: it is not an absolute URL without a fragment",
+                "invalid value `{}` for `remote_auth_resource`: expected an absolute URL without a fragment",
                 resource.escape_debug()
             )));
         }

@@ -1,9 +1,9 @@
-//! The current token of a remote server, and its renewal.
+//! Provides the current token for a remote server, and renews it.
 //!
-//! A token that will expire soon is renewed while it is still used; one that has expired or was rejected is renewed
-//! before the request is sent. Requests that need a new token share one renewal. Processes with the same login also
-//! share renewals: each process takes a lock and reads the stored login again before it renews the token. If the
-//! authorization server cannot be reached, the stored login is kept, and a later request tries the renewal again.
+//! A token that will expire soon is renewed while requests still use it. If a token has expired or was rejected, the
+//! request waits for the new token. Requests that need a new token share one renewal. Processes with the same login
+//! also share renewals: each process takes a lock and reads the stored login again before it renews the token. If the
+//! authorization server cannot be reached, the login stays stored, and a later request tries the renewal again.
 
 use std::{
     path::PathBuf,

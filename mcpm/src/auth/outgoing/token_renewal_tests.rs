@@ -1,4 +1,4 @@
-//! Tests of renewals over a simulated day, with a test clock and a real token endpoint.
+//! Tests renewals over a simulated day, with a test clock and a real token endpoint.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! The current token of a remote server, and the state of its renewal.
+//! Holds the current token for a remote server, and the state of its renewal.
 
 use std::time::{Duration, Instant, SystemTime};
 

@@ -1,4 +1,4 @@
-//! Reasons why no token for a remote server is available.
+//! Defines the reasons why no token for a remote server is available.
 
 use crate::explain::Reason;
 

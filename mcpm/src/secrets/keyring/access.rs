@@ -1,4 +1,4 @@
-//! Shared parts of keyring access on all platforms: the timeout, the encoding of values, and the error.
+//! Provides the shared parts of keyring access on all platforms: the timeout, the encoding of values, and the error.
 
 use std::time::Duration;
 
@@ -28,5 +28,5 @@ pub(super) fn value_of(name: &str, value: Vec<u8>) -> Result<Secret> {
 
 pub(super) fn unavailable(why: &str) -> Error {
     Error::new(ErrorKind::SecretsUnavailable, format!("cannot use the keyring: {why}"))
-        .hint("start or unlock one, or use `mcpm secret provider encrypted`")
+        .hint("start or unlock a keyring, or use `mcpm secret provider encrypted`")
 }

@@ -1,4 +1,4 @@
-//! The user's Keychain on macOS, through the Security framework.
+//! Stores secrets in the user's Keychain on macOS, through the Security framework.
 //!
 //! Secrets are generic passwords: the service is the application, the account is the name. The framework's functions
 //! block while macOS asks the user, so each operation runs on a thread of its own.

@@ -1,4 +1,4 @@
-//! The keyring of the desktop as a store of secrets: the Secret Service of Linux desktops, the Keychain of macOS.
+//! Stores secrets in the keyring of the desktop: the Secret Service of Linux desktops, or the Keychain of macOS.
 
 #[cfg(not(windows))]
 mod access;

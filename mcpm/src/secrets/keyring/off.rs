@@ -1,4 +1,4 @@
-//! The keyring in a build without the Cargo feature `keyring`: no keyring can be opened.
+//! Rejects the keyring in builds without the Cargo feature `keyring`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The keyring of a Linux desktop, through the Secret Service API of freedesktop.org.
+//! Stores secrets in the keyring of a Linux desktop, through the Secret Service API of freedesktop.org.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -1,4 +1,4 @@
-//! The keyring on Windows: the Credential Manager is not supported.
+//! Rejects the keyring on Windows, since the Credential Manager is not supported.
 
 use std::sync::Arc;
 
