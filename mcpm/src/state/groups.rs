@@ -141,11 +141,11 @@ fn broken_rule(name: &str) -> Option<&'static str> {
     if name.is_empty() {
         Some("a name cannot be empty")
     } else if !name.chars().all(allowed) {
-        Some("a name has only lower-case letters, digits, `_`, `-` and spaces")
+        Some("a name can contain only lower-case letters, digits, `_`, `-` and spaces")
     } else if name.starts_with(' ') || name.ends_with(' ') || name.contains("  ") {
-        Some("spaces stand alone between other characters")
+        Some("a name cannot begin or end with a space, or contain two spaces in a row")
     } else if name.len() > MAX_LENGTH {
-        Some("a name has at most 63 characters")
+        Some("a name can have at most 63 characters")
     } else {
         None
     }
