@@ -181,7 +181,7 @@ impl Import<'_> {
                     .map_err(|_| "its command names an additional package that mcpm cannot install")?;
                 self.options.push(("with_package", with));
             } else if arg.starts_with('-') {
-                return Err(format!("mcpm has no equivalent of the flag `{}` in its command", shown(flag)));
+                return Err(format!("mcpm has no equivalent of `{}` in its command", shown(flag)));
             } else {
                 if package.is_some_and(|package| package != arg) {
                     self.options.push(("package_command", plain(arg)?));
@@ -248,10 +248,7 @@ impl Import<'_> {
                     self.options.push(("volume", volume));
                 }
                 _ => {
-                    return Err(format!(
-                        "mcpm has no equivalent of the flag `{}` in its command",
-                        shown(flag)
-                    ));
+                    return Err(format!("mcpm has no equivalent of `{}` in its command", shown(flag)));
                 }
             }
         }

@@ -318,6 +318,6 @@ async fn arguments_that_are_not_used_are_warned_about() {
     let given = [("config", "folders=a"), ("secret", "stored,target=KEY")];
     let request = resolved(&home, &given, &NOBODY).await.unwrap();
     let source = ImageSource::from_request(&request, &home.1).await.unwrap().unwrap();
-    let warning = "the arguments in the bundle's manifest are not used, since none is its entry point";
+    let warning = "the arguments in the bundle's manifest are ignored: none of them is the entry point";
     assert_eq!(source.recipe().unwrap().warnings, [warning]);
 }
