@@ -98,9 +98,9 @@ pub(super) async fn resolve_headers(
             return Err(plaintext_secret_error(&name, url));
         }
         let value = resolve_input(input, input_mode).await.map_err(|error| match error.kind() {
-            ErrorKind::InvalidOption => {
-                error.hint(format!("set `secret` to `NAME,target=header:{name}`, or run in a terminal"))
-            }
+            ErrorKind::InvalidOption => error.hint(format!(
+                "set `secret` to `NAME,target=header:{name}`, or run in a terminal to be prompted"
+            )),
             _ => error,
         })?;
         let Some(value) = value else { continue };
