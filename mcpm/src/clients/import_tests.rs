@@ -1,4 +1,4 @@
-//! Tests of imports: the options that entries are converted into, and how entries are replaced and put back.
+//! Tests imports: the options that entries are converted into, and how entries are replaced and restored.
 
 use std::fs;
 

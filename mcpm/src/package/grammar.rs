@@ -68,7 +68,8 @@ pub(super) fn check_go_path(path: &str) -> Result<(), &'static str> {
     };
     if path.len() > MAX_NAME_LENGTH || !path.split('/').all(element) {
         return Err(
-            "each part must consist of letters, digits and `-._~+`, and begin with a letter or a digit",
+            "each part must consist of letters, digits and `-._~+`, begin with a letter, a digit, `_` or `~`, \
+                    and not end with `.`",
         );
     }
     let host = path.split('/').next().unwrap_or_default();

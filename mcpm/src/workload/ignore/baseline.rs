@@ -1,4 +1,5 @@
-//! Stores the ignore files and the hidden files that a mounted folder had when a server could first write to it.
+//! Stores the ignore files of each mounted folder as they were before a server could write to the folder, and the files
+//! that were hidden at the last start.
 //!
 //! A server may have added or changed an ignore file since then, or moved files. So everything that the baseline
 //! ignores stays ignored, new ignore files can only ignore more, and covered files stay covered wherever they were
