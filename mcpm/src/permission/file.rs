@@ -81,7 +81,7 @@ impl Profile {
                 format!("cannot read the permission profile `{}`", path.display()),
             )
             .source(error)
-            .hint("name a JSON file, `none` or `network`")
+            .hint("use `none`, `network`, or the path of a JSON file")
         };
         let mut text = String::new();
         std::fs::File::open(path)

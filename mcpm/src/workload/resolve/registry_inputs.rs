@@ -1,7 +1,7 @@
 //! Selects how a registry entry is run, and resolves its inputs.
 //!
-//! Given options take precedence over the entry. The user is prompted for missing required values. A secret that is
-//! typed is passed on as a secret: it is part of neither the options nor the spec.
+//! Given options take precedence over the entry. The user is prompted for missing required values. A secret that the
+//! user types is passed on as a secret, and is part of neither the options nor the spec.
 
 use std::{net::TcpListener, path::Path};
 
