@@ -1,8 +1,8 @@
-//! The library's view of the process environment: folders, engine settings, variables, secrets.
+//! Collects what the library takes from its environment: folders, engine settings, environment variables, secrets.
 //!
 //! No other code of the library reads environment variables or guesses folders: an embedding application fills in an
-//! [`Environment`], or uses [`Environment::from_process`]. The only exceptions are the proxies of `http_client`, which
-//! come from `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` of the process.
+//! [`Environment`], or uses [`Environment::from_process`]. There is one exception: `http_client` takes its outbound
+//! proxy from the environment variables `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` of the process.
 
 use std::{collections::BTreeMap, ffi::OsString, fmt, path::PathBuf, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! The library's error type.
+//! Defines the library's error type.
 //!
 //! An [`Error`] has a kind (stable, for programs), a message, the context of the failed operation, and a hint on
 //! what to do next, if known. The CLI and the bindings map [`ErrorKind`] to exit codes and language exceptions in

@@ -1,7 +1,7 @@
-//! Workload names.
+//! Checks the syntax of workload names, and derives valid names from other text.
 //!
-//! A name is also a folder, a container name and part of a URL, so it is restricted to what all of them allow.
-//! Whether it is free is decided by [`Store::create`](crate::state::Store::create).
+//! A name is also used as a folder name, as a container name and in URLs, so it may contain only characters that are
+//! valid in all three. [`Store::create`](crate::state::Store::create) checks whether a name is already taken.
 
 use std::{fmt, str::FromStr};
 
@@ -59,15 +59,15 @@ impl FromStr for WorkloadName {
         let broken = if text.is_empty() {
             Some("a name cannot be empty")
         } else if !text.chars().all(is_allowed) {
-            Some("a name has only lower-case letters, digits, `.`, `_` and `-`")
+            Some("a name can contain only lower-case letters, digits, `.`, `_` and `-`")
         } else if text.starts_with(is_separator) {
-            Some("a name starts with a lower-case letter or a digit")
+            Some("a name must start with a lower-case letter or a digit")
         } else if text.ends_with('.') {
             Some("a name cannot end in a dot")
         } else if text.len() < 2 {
-            Some("a name has at least 2 characters")
+            Some("a name must have at least 2 characters")
         } else if text.len() > MAX_LENGTH {
-            Some("a name has at most 63 characters")
+            Some("a name can have at most 63 characters")
         } else {
             None
         };

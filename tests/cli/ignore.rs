@@ -278,7 +278,7 @@ fn what_is_ignored_on_a_file_system_that_ignores_case_is_refused() {
             ["run", IMAGE, "--name", &name, "-v", &volume, "--transport", "stdio", "--", "mcp-server-time"];
         let outcome = home.run(&run);
         let expected = format!(
-            "error: `{}/{file}` is ignored and cannot be hidden: its file system is case-insensitive, so a \
+            "error: `{}/{file}` is ignored, but cannot be hidden: its file system is case-insensitive, so a \
              server could open it with another spelling; move it out of the mounted folder, or mount folders that do not \
              contain it\n",
             mounted.folder

@@ -1,4 +1,4 @@
-//! Changes a client's file together with the record of entries, under the lock that protects both.
+//! Changes a client's configuration file together with the record of entries, under the lock that protects both.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Tests of changes of entries, and of what is recorded when one fails.
+//! Tests changes of entries, and the record of entries after a failed change.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Tests of clients with the files of a home folder.
+//! Tests entries of clients whose configuration files are in a home folder.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, thread};
 

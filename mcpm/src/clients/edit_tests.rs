@@ -1,4 +1,4 @@
-//! Tests of edits: samples of files, and files that are made at random.
+//! Tests edits of sample files and of randomly generated files.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The entry of a workload, in the form of each client.
+//! Creates the entry of a workload in the format of each client.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -43,7 +43,7 @@ pub(super) fn entry<'a>(
         return Ok((fields, Some(&target.url)));
     }
     if token_variable.is_some() {
-        let message = format!("the entry for {} is a command, which sends no token", client.name);
+        let message = format!("the entry for {} is a command, and this command sends no token", client.name);
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     let format = &client.command;
@@ -76,8 +76,9 @@ fn token(
         || variable.starts_with(|c: char| c.is_ascii_digit())
         || !variable.chars().all(is_name)
     {
-        let message = format!("`{}` is not a name of an environment variable", variable.escape_debug());
-        return Err(Error::new(ErrorKind::InvalidOption, message).hint("pass its name, not the token"));
+        let message = format!("`{}` is not a valid name of an environment variable", variable.escape_debug());
+        return Err(Error::new(ErrorKind::InvalidOption, message)
+            .hint("pass the name of the variable, not the token"));
     }
     match reference {
         TokenReference::Header(before, after) => {
@@ -87,7 +88,7 @@ fn token(
         TokenReference::Field(field) => Ok((field, FieldValue::Text(variable.to_owned()))),
         TokenReference::Unsupported => {
             let message = format!(
-                "{} cannot read a token from an environment variable, and mcpm writes no tokens",
+                "{} cannot read a token from an environment variable, and mcpm never writes a token into a file",
                 client.name
             );
             Err(Error::new(ErrorKind::Unsupported, message)

@@ -1,4 +1,4 @@
-//! Converts a user's existing entries into options for workloads.
+//! Converts a user's existing entries in the configuration files of clients into options for workloads.
 
 use std::{collections::BTreeMap, path::Path, slice};
 
@@ -124,8 +124,8 @@ impl Import<'_> {
         };
         if let Some((name, _)) = env.iter().find(|(name, _)| changes_source(name)) {
             return Err(format!(
-                "its variable `{name}` selects the source of packages or images, which mcpm reads only from \
-                 its own environment"
+                "its variable `{name}` selects the source of packages or images, but mcpm reads this setting \
+                 only from its own environment"
             ));
         }
         let file = program.rsplit(['/', '\\']).next().unwrap_or(program);
@@ -142,7 +142,7 @@ impl Import<'_> {
             ("mcpm", _) => return Err("it already starts mcpm".to_owned()),
             ("node" | "bun" | "deno" | "python" | "python3" | "uv", _) => {
                 return Err(format!(
-                    "`{file}` runs a program of this machine, but mcpm runs only packages, images and URLs"
+                    "`{file}` runs a local program, but mcpm imports only packages, images and URLs"
                 ));
             }
             _ => return Err(format!("mcpm does not know the command `{file}`")),
@@ -191,7 +191,10 @@ impl Import<'_> {
                 match PackageReference::parse(&server) {
                     // The working folder of the client is not known.
                     Some(Ok(package)) if package.project().is_some_and(Path::is_relative) => {
-                        return Err(format!("`{}` is a relative path", shown(&server)));
+                        return Err(format!(
+                            "`{}` is a relative path, but the working folder of the client is unknown",
+                            shown(&server)
+                        ));
                     }
                     Some(Ok(_)) => self.options.push(("server", server)),
                     Some(Err(error)) => return Err(error.message().to_owned()),
@@ -244,7 +247,9 @@ impl Import<'_> {
                     }
                     self.options.push(("volume", volume));
                 }
-                _ => return Err(format!("mcpm has no equivalent of `{}` in its command", shown(flag))),
+                _ => {
+                    return Err(format!("mcpm has no equivalent of `{}` in its command", shown(flag)));
+                }
             }
         }
         Err("its command names no image".to_owned())
@@ -270,7 +275,7 @@ impl Import<'_> {
     /// Replaces references to environment variables, as clients write them; also tells whether there were any.
     fn resolved(&self, text: &str) -> Refusal<(String, bool)> {
         if text.contains("{file:") || is_bare_reference(text) {
-            return Err("it refers to a value in a form that mcpm does not know".to_owned());
+            return Err("it contains a reference in a form that mcpm does not support".to_owned());
         }
         let (mut out, mut rest, mut any) = (String::new(), text, false);
         loop {
@@ -337,7 +342,8 @@ fn changes_source(name: &str) -> bool {
 /// Returns a text if it refers to no variable: arguments and URLs are shown and stored in plain text.
 fn plain(text: &str) -> Refusal<String> {
     if text.contains("${") || text.contains("{env:") || text.contains("{file:") || is_bare_reference(text) {
-        let shown = "it refers to a variable in an argument or a URL, which mcpm would store in plain text";
+        let shown =
+            "an argument or its URL refers to a variable, and mcpm would store the value in plain text";
         return Err(shown.to_owned());
     }
     Ok(text.to_owned())

@@ -1,4 +1,4 @@
-//! Tests of imports: the options that entries are converted into, and how entries are replaced and put back.
+//! Tests imports: the options that entries are converted into, and how entries are replaced and restored.
 
 use std::fs;
 
@@ -80,7 +80,7 @@ fn entries_of_users_become_options() {
             json!({ "type": "sse", "url": "https://mcp.example.com/sse" }),
             Ok("server https://mcp.example.com/sse|transport sse|name my-server"),
         ),
-        (json!({ "command": "node", "args": ["index.js"] }), Err("`node` runs a program of this machine")),
+        (json!({ "command": "node", "args": ["index.js"] }), Err("`node` runs a local program")),
         (
             json!({ "command": "npx", "args": ["x", "--api-key=s3cret"] }),
             Err("its argument `--api-key` seems"),
@@ -105,8 +105,11 @@ fn entries_of_users_become_options() {
         (json!({ "command": "npx", "args": ["x"], "autoApprove": [] }), Ok("server npx://x|name my-server")),
         (json!({ "command": "npx", "args": ["x", "--port", 8080] }), Err("an argument that is not a string")),
         (json!({ "command": "npx", "args": ["-p", "a", "-p", "b", "c"] }), Err("several packages")),
-        (json!({ "command": "npx", "args": ["x", "Bearer ${TOKEN}"] }), Err("a variable in an argument")),
-        (json!({ "url": "https://x/mcp?a=${TOKEN}" }), Err("a variable in an argument or a URL")),
+        (
+            json!({ "command": "npx", "args": ["x", "Bearer ${TOKEN}"] }),
+            Err("an argument or its URL refers to a variable"),
+        ),
+        (json!({ "url": "https://x/mcp?a=${TOKEN}" }), Err("an argument or its URL refers to a variable")),
         (json!({ "url": "https://x/mcp?api_key=1" }), Err("its URL seems to contain a secret")),
         (json!({ "url": "https://u:p@x/mcp" }), Err("its URL seems to contain a secret")),
         (
@@ -115,7 +118,7 @@ fn entries_of_users_become_options() {
         ),
         (
             json!({ "command": "npx", "args": ["x"], "env": { "A": "$TOKEN" } }),
-            Err("a form that mcpm does not know"),
+            Err("a form that mcpm does not support"),
         ),
         (
             json!({ "command": "docker", "args": ["run", "-e", "A=x${TOKEN}", "y"] }),

@@ -1,11 +1,11 @@
-//! Enters workloads into the configuration files of MCP clients.
+//! Adds entries for workloads to the configuration files of MCP clients.
 //!
 //! [`Clients::add`] writes the entry of a workload into the file of a client, in the form that the client documents: a
 //! URL where the client speaks streamable HTTP, otherwise the command `mcpm proxy stdio NAME`. All other bytes of the
 //! file stay as they are. What was written is recorded in the state folder, so that mcpm can delete the entry when the
 //! workload is removed, and update it when the URL changes.
 //!
-//! Entries contain no tokens. A client can be told to read one from an environment variable.
+//! Entries contain no tokens. An entry can tell its client to read a token from an environment variable.
 
 mod change;
 mod config_file;
@@ -158,7 +158,9 @@ impl Clients {
             {
                 if old.is_some() != url.is_some() {
                     let hint = format!("remove it first: `mcpm client remove {} {name}`", client.id);
-                    let problem = format!("has an entry `{name}` of the other kind (URL or command)");
+                    let problem = format!(
+                        "has an entry `{name}` of another kind (a URL instead of a command, or the reverse)"
+                    );
                     return Err(change.unusable(&problem).hint(hint));
                 }
                 let fields = entry::without_fixed(client, fields, &found);
@@ -193,7 +195,7 @@ impl Clients {
         let is_file = |file: &FileRecord| file.client == client.id && file.path == path;
         let found = record.files.iter().position(|file| is_file(file) && file.entries.contains_key(workload));
         let Some(at) = found else {
-            let message = format!("mcpm has not entered `{workload}` into `{}`", path.display());
+            let message = format!("mcpm has not added an entry for `{workload}` to `{}`", path.display());
             return Err(Error::new(ErrorKind::NotFound, message).hint("`mcpm client list` shows all entries"));
         };
         self.remove_from(&locked, &mut record, at, workload)?;
@@ -321,7 +323,10 @@ impl Clients {
             None => client.user_file(&self.environment).ok_or_else(|| {
                 Error::new(
                     ErrorKind::NotFound,
-                    format!("the folder of {} is unknown without a home folder", client.name),
+                    format!(
+                        "cannot find the configuration file of {}: the home folder is unknown",
+                        client.name
+                    ),
                 )
             }),
         }

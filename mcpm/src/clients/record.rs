@@ -117,7 +117,7 @@ impl LockedRecord {
     /// `Io`, also when another process holds the lock for too long.
     pub(super) fn lock(state_dir: &Path) -> Result<Self> {
         let folder = state_dir.join("clients");
-        create_folders(&folder).map_err(|error| file_error("make", &folder, error))?;
+        create_folders(&folder).map_err(|error| file_error("create", &folder, error))?;
         let lock =
             FileLock::exclusive_if_supported(&folder.join("lock"), LOCK_TIMEOUT)?.ok_or_else(|| {
                 let message = "another process is changing the configuration of clients";

@@ -1,4 +1,4 @@
-//! Replaces a user's existing entries with entries of workloads, and puts them back.
+//! Replaces a user's existing entries with entries of workloads, and restores the replaced entries.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! The types that describe clients and their entries.
+//! Defines the types that describe clients and their entries.
 
 use std::{collections::BTreeMap, path::PathBuf};
 

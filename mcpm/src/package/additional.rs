@@ -1,4 +1,4 @@
-//! Packages that are installed together with a server.
+//! Parses the additional packages that are installed together with a server (`with_package`).
 
 use super::{
     Ecosystem, PackageReference,
@@ -19,7 +19,7 @@ pub(crate) fn requirements(ecosystem: Ecosystem, packages: &[String]) -> Result<
         let message = "`with_package` is for `uvx://`, `npx://` and scripts of Python and Node.js";
         return Err(Error::new(ErrorKind::InvalidOption, message).hint(match ecosystem {
             Ecosystem::Go => "add the module to `go.mod`",
-            _ => "a bundle contains the packages that it needs",
+            _ => "leave out `with_package`: a bundle declares all packages that it needs",
         }));
     }
     packages.iter().map(|package| requirement(ecosystem, package)).collect()

@@ -1,4 +1,4 @@
-//! Certificate authorities that a build and a server trust in addition to those of their image (`ca_cert`).
+//! Reads the certificate authorities (`ca_cert`) that a build and a server trust in addition to those of their image.
 
 use std::{fmt, path::Path};
 
@@ -49,9 +49,12 @@ impl Certificates {
             Error::new(kind, format!("cannot read `{shown}`")).source(error)
         })?;
         let broken = |why: String| {
-            Error::new(ErrorKind::InvalidOption, format!("`{shown}` holds no certificates in PEM form"))
-                .source(why)
-                .hint("set `ca_cert` to a file with `-----BEGIN CERTIFICATE-----`")
+            Error::new(
+                ErrorKind::InvalidOption,
+                format!("`{shown}` does not contain valid certificates in PEM format"),
+            )
+            .source(why)
+            .hint("set `ca_cert` to a file with `-----BEGIN CERTIFICATE-----`")
         };
         let mut all = Vec::new();
         for certificate in CertificateDer::pem_slice_iter(&text) {

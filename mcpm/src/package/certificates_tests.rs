@@ -39,7 +39,7 @@ fn a_file_without_a_valid_certificate_is_rejected() {
     for text in ["", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", cut.as_str()] {
         let error = read(text).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidOption, "{text}");
-        assert!(error.to_string().contains("holds no certificates in PEM form"), "{error}");
+        assert!(error.to_string().contains("does not contain valid certificates in PEM format"), "{error}");
     }
     let error = Certificates::read(Path::new("/nowhere/ca.pem")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);

@@ -1,4 +1,4 @@
-//! The build context: a tar archive with the same bytes for the same files.
+//! Creates build contexts: tar archives with the same bytes for the same files.
 
 use std::{io, path::Path};
 
@@ -42,9 +42,9 @@ impl BuildContext {
     /// Checks that this many bytes can be added.
     fn check_size(&self, added: usize) -> Result<()> {
         if self.0.get_ref().len() + added > MAX_CONTEXT_BYTES {
-            let message = format!("the project has more than {} MiB", MAX_CONTEXT_BYTES / 1024 / 1024);
+            let message = format!("the project is larger than {} MiB", MAX_CONTEXT_BYTES / 1024 / 1024);
             return Err(Error::new(ErrorKind::InvalidOption, message)
-                .hint("name what is not needed for a build in `.dockerignore`"));
+                .hint("list files that the build does not need in `.dockerignore`"));
         }
         Ok(())
     }
@@ -67,5 +67,5 @@ fn header(kind: EntryType, mode: u32) -> Header {
 }
 
 fn broken(path: &Path, error: io::Error) -> Error {
-    Error::new(ErrorKind::Io, format!("cannot put `{}` into the build context", path.display())).source(error)
+    Error::new(ErrorKind::Io, format!("cannot add `{}` to the build context", path.display())).source(error)
 }

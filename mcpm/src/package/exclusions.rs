@@ -1,7 +1,7 @@
 //! Decides which files of a local project are excluded from its image.
 //!
-//! An ignore file that cannot be read completely, or that has an invalid pattern, fails the build, since it may exclude
-//! secrets.
+//! An ignore file that cannot be read completely, or that has an invalid pattern, fails the build, because the file may
+//! exclude secrets.
 
 use std::{
     fs,

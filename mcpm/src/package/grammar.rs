@@ -1,8 +1,8 @@
-//! The syntax of package names and versions, by ecosystem.
+//! Checks the syntax of package names and versions, by ecosystem.
 //!
 //! The rules are at least as strict as those of the package indexes: a name is passed to package managers as an
-//! argument, so it must not begin with `-` or mean a file, a URL or another package. Whether a package exists is up to
-//! the index.
+//! argument, so it must not begin with `-` or mean a file, a URL or another package. Whether the package exists is not
+//! checked here.
 
 /// The longest name: npm's limit, which is larger than that of the other ecosystems.
 const MAX_NAME_LENGTH: usize = 214;
@@ -67,11 +67,14 @@ pub(super) fn check_go_path(path: &str) -> Result<(), &'static str> {
             && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._~+-".contains(byte))
     };
     if path.len() > MAX_NAME_LENGTH || !path.split('/').all(element) {
-        return Err("its parts are made of letters, digits and `-._~+`, and begin with a letter or a digit");
+        return Err(
+            "each part must consist of letters, digits and `-._~+`, begin with a letter, a digit, `_` or `~`, \
+                    and not end with `.`",
+        );
     }
     let host = path.split('/').next().unwrap_or_default();
     if !host.contains('.') || host.bytes().any(|byte| byte.is_ascii_uppercase() || byte == b'_') {
-        return Err("it begins with a host name, such as `example.com/server`");
+        return Err("it must begin with a host name, as in `example.com/server`");
     }
     Ok(())
 }

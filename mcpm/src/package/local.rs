@@ -1,4 +1,4 @@
-//! Finds out what a local path is: a script, or a project of one of the ecosystems.
+//! Determines whether a local path is a script, a bundle, or a project of one of the ecosystems.
 
 use std::{fs, io, path::Path};
 
@@ -52,11 +52,15 @@ pub(super) fn not_a_project(folder: &Path, ecosystem: Option<Ecosystem>) -> Erro
             "create a module with `go mod init`",
         ),
         Some(Ecosystem::Bundle) => ("it is a folder", "use the file of a bundle, which ends in `.mcpb`"),
-        Some(Ecosystem::Python) => ("it has no `pyproject.toml`", "name the script that starts the server"),
-        Some(Ecosystem::Node) => ("it has no `package.json`", "name the script that starts the server"),
+        Some(Ecosystem::Python) => {
+            ("it has no `pyproject.toml`", "use the path of the script that starts the server")
+        }
+        Some(Ecosystem::Node) => {
+            ("it has no `package.json`", "use the path of the script that starts the server")
+        }
         None => (
             "it has no `pyproject.toml`, `package.json` or `go.mod`",
-            "name the script that starts the server, such as `./server.py`",
+            "use the path of the script that starts the server, such as `./server.py`",
         ),
     };
     invalid(folder, &format!("is not a project: {missing}")).hint(hint)

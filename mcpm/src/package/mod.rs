@@ -1,12 +1,15 @@
-//! Packages, local projects and local scripts as servers (`uvx://`, `npx://`, `go://`): builds an image for each.
+//! Builds the images of servers that are packages, local projects, local scripts or bundles (`uvx://`, `npx://`,
+//! `go://`, `mcpb://`).
 //!
 //! [`PackageReference`] parses references and rejects invalid names. A `Recipe` holds everything that an image is
 //! built from; the tag of the image is a hash of the recipe. `build::ensure` returns the image with that tag, or builds
-//! it. `dockerfile` renders the Dockerfile, with the fixed scripts
-//! in `scripts/`; `local` finds out what a path is; `project` selects the files of a local project, and `exclusions`
-//! the files that stay out of it; `bundle` reads MCP bundles; `additional` parses the packages that are installed
-//! together with the server; `certificates` and `settings` describe the network of the build; `report` selects the
-//! command of the package.
+//! the image.
+//!
+//! `dockerfile` renders the Dockerfile, which runs the fixed scripts in `scripts/`. `local` determines whether a path
+//! is a script, a bundle or a project. `project` selects the files of a local project; `exclusions` decides which files
+//! are left out. `bundle` reads MCP bundles. `additional` parses the packages that are installed together with the
+//! server. `certificates` and `settings` read the certificates, proxies and mirrors for the build. `report` selects the
+//! command that starts the server.
 
 pub(crate) mod additional;
 pub(crate) mod build;

@@ -1,6 +1,6 @@
-//! Local projects and scripts: finds the files for a build.
+//! Finds the project that a local path belongs to, and selects the files for its build.
 //!
-//! Links that lead out of the project are excluded, and so are the files that `exclusions` selects.
+//! Links that lead out of the project are excluded, and so are the files that `exclusions` rejects.
 
 use std::{
     fs, io,
@@ -162,7 +162,7 @@ impl Project {
                 if entries > MAX_PROJECT_ENTRIES {
                     let what = format!("has more than {MAX_PROJECT_ENTRIES} files and folders");
                     return Err(invalid(&self.root, &what)
-                        .hint("name folders that are not needed for a build in `.mcpmignore`"));
+                        .hint("list folders that the build does not need in `.mcpmignore`"));
                 }
                 let entry = entry.map_err(failed)?;
                 let (path, is_folder) = (entry.path(), entry.file_type().map_err(failed)?.is_dir());

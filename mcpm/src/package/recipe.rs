@@ -1,4 +1,4 @@
-//! Build recipes of packages, and the image names that are hashes of them.
+//! Creates the build recipes of packages. The tag of an image is a hash of its recipe.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -141,7 +141,7 @@ impl Recipe {
             }
             if bundle.manifest.ignores_args {
                 let message =
-                    "the arguments in the bundle's manifest are not used, since none is its entry point";
+                    "the arguments in the bundle's manifest are ignored: none of them is the entry point";
                 warnings.push(message.to_owned());
             }
         }
@@ -252,8 +252,9 @@ fn check_packages(packages: &[String]) -> Result<()> {
                 "invalid value `{}` for `runtime_add_package`: not the name of a package",
                 name.escape_debug()
             );
-            Err(Error::new(ErrorKind::InvalidOption, message)
-                .hint("a name has letters, digits and `._+-`, begins with a letter or a digit, and ends with no `-`"))
+            Err(Error::new(ErrorKind::InvalidOption, message).hint(
+                "use letters, digits and `._+-`, begin with a letter or a digit, and do not end with `-`",
+            ))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reads `uvx://`, `npx://` and `go://` references.
+//! Parses package references: `uvx://`, `npx://`, `go://` and `mcpb://`.
 
 use std::{
     fmt, fs,
@@ -187,10 +187,14 @@ fn python(text: &str) -> Result<PackageKind, ReferenceError> {
         }
     };
     if !is_python_name(name) {
-        return Err(broken("a name is made of letters and digits, with `.`, `_` and `-` between them"));
+        return Err(broken(
+            "a name must consist of letters and digits, with `.`, `_` and `-` only between them",
+        ));
     }
     if !extras.iter().all(|extra: &String| is_python_name(extra)) {
-        return Err(broken("an extra is made of letters and digits, with `.`, `_` and `-` between them"));
+        return Err(broken(
+            "an extra must consist of letters and digits, with `.`, `_` and `-` only between them",
+        ));
     }
     let version = pinned_version(version);
     if version.is_some_and(|version| !is_python_version(version)) {
@@ -208,7 +212,9 @@ fn node(text: &str) -> Result<PackageKind, ReferenceError> {
     // The first character may be the `@` of a scope.
     let (name, version) = split_version(text, 1);
     if !is_node_name(name) {
-        return Err(broken("a name is made of letters, digits and `-._~`, with `@SCOPE/` before it or not"));
+        return Err(broken(
+            "a name must consist of letters, digits and `-._~`, and may begin with `@SCOPE/`",
+        ));
     }
     let version = pinned_version(version);
     if version.is_some_and(|version| !is_node_version(version)) {
@@ -251,7 +257,7 @@ pub(crate) fn local_path(text: &str) -> Option<&Path> {
 fn local(ecosystem: Ecosystem, path: &Path) -> Result<PackageKind, ReferenceError> {
     if path.to_string_lossy().contains(char::is_control) {
         let (why, hint) =
-            ("a path has no control characters", "write `./PATH`, `../PATH` or an absolute path");
+            ("a path cannot contain control characters", "write `./PATH`, `../PATH` or an absolute path");
         return Err(ReferenceError { why, hint });
     }
     Ok(PackageKind::Local { ecosystem, path: path.to_owned() })

@@ -1,5 +1,4 @@
-//! Reads what the build of a package reports about the installed package, and selects the command that starts the
-//! server.
+//! Parses the report of a build about the installed package, and selects the command that starts the server.
 
 use std::collections::BTreeSet;
 
@@ -75,7 +74,7 @@ impl InstallReport {
             (None, None) => Err(Error::new(ErrorKind::InvalidOption, format!("`{package}` has no command"))
                 .hint(match package.project() {
                     None => "it may be a library; use the package that contains the server",
-                    Some(_) => "declare one in the project, or name the script that starts the server",
+                    Some(_) => "declare a command in the project, or use the path of the script that starts the server",
                 })),
             (Some(_), None) => {
                 let message = format!("`{package}` has several commands: {}", list());

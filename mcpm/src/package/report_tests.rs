@@ -42,7 +42,7 @@ fn a_local_project_has_the_name_that_it_reports() {
     let none = InstallReport { commands: Vec::new(), ..report }
         .choose(&package("npx:///project"), None)
         .unwrap_err();
-    assert!(none.to_string().contains("name the script that starts the server"), "{none}");
+    assert!(none.to_string().contains("use the path of the script that starts the server"), "{none}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Settings of this machine for builds: proxies, and mirrors of package indexes.
+//! Reads the settings of this machine for builds: proxies, and mirrors of package indexes.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Errors in permission profiles.
+//! Creates the errors for invalid permission profiles.
 
 use std::borrow::Cow;
 

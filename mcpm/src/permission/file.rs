@@ -1,4 +1,4 @@
-//! The JSON format of permission profiles.
+//! Reads and writes permission profiles as JSON.
 
 use std::path::Path;
 
@@ -81,7 +81,7 @@ impl Profile {
                 format!("cannot read the permission profile `{}`", path.display()),
             )
             .source(error)
-            .hint("name a JSON file, `none` or `network`")
+            .hint("use `none`, `network`, or the path of a JSON file")
         };
         let mut text = String::new();
         std::fs::File::open(path)
@@ -116,7 +116,7 @@ impl Profile {
 
 fn parse(text: &str) -> Result<Profile> {
     let refusal = |error: serde_json::Error| {
-        Error::new(ErrorKind::InvalidOption, "this is not a permission profile")
+        Error::new(ErrorKind::InvalidOption, "the permission profile is not valid")
             .source(suggest_field(&error.to_string()))
     };
     let file: ProfileDocument = serde_json::from_str(text).map_err(refusal)?;
@@ -125,7 +125,7 @@ fn parse(text: &str) -> Result<Profile> {
     for object in ["", "/network", "/network/outbound", "/network/inbound", "/resources"] {
         if value.pointer(object).is_some_and(serde_json::Value::is_array) {
             return Err(invalid(format!(
-                "this is not a permission profile: expected an object at `{object}/`, found a list"
+                "the permission profile is not valid: expected an object at `{object}/`, found a list"
             )));
         }
     }
@@ -173,7 +173,8 @@ fn print(profile: &Profile) -> Result<String> {
         read_only_root: profile.read_only_root,
         tmpfs: profile.tmpfs.iter().map(ToString::to_string).collect(),
     };
-    let text = serde_json::to_string_pretty(&file)
-        .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the profile").source(error))?;
+    let text = serde_json::to_string_pretty(&file).map_err(|error| {
+        Error::new(ErrorKind::Internal, "cannot serialize the permission profile").source(error)
+    })?;
     Ok(text + "\n")
 }

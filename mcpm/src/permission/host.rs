@@ -1,4 +1,4 @@
-//! Hosts, and rules for hosts.
+//! Parses hosts and host rules, and decides which rules match a host.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
@@ -196,7 +196,10 @@ fn split_ports(text: &str) -> Result<(&str, Vec<PortRange>)> {
     let (host, rest) = text.split_at(at.min(text.len()));
     match rest.strip_prefix(':') {
         None if rest.is_empty() => Ok((host, Vec::new())),
-        None => Err(invalid(format!("`{}` is not a valid host rule", text.escape_debug()))),
+        None => Err(invalid(format!(
+            "`{}` is not a valid host rule: expected `:PORTS` after `]`",
+            text.escape_debug()
+        ))),
         Some(ports) => Ok((host, vec![ports.parse()?])),
     }
 }

@@ -1,8 +1,8 @@
-//! Permission profiles: what a server may access.
+//! Defines permission profiles, which say what a server may access.
 //!
 //! A profile is `none`, `network`, or a JSON file in ToolHive's layout with some additional keys. `workload::resolve`
 //! turns a [`Profile`] into the network, mounts and limits of a container, and `isolation` checks connections against
-//! its [`Outbound`]. Everything that a profile does not mention is denied.
+//! the profile's [`Outbound`] rules. Everything that a profile does not mention is denied.
 
 mod error;
 mod file;

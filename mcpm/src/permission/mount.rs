@@ -1,4 +1,4 @@
-//! Files and folders that a server may access.
+//! Parses the mounts of permission profiles: files and folders of this machine, and tmpfs folders.
 
 use std::{
     fmt,

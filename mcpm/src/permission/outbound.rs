@@ -1,8 +1,8 @@
-//! Rules for outbound connections, by host and port.
+//! Decides by host and port which outbound connections a permission profile allows.
 //!
-//! The semantics are those of ToolHive: `insecure_allow_all` allows everything; otherwise two empty lists allow
-//! nothing; otherwise an empty list does not restrict connections. `allow_port` does not apply to a host with ports of
-//! its own.
+//! The semantics are the same as in ToolHive: `insecure_allow_all` allows every connection. Without it, `allow_host`
+//! and `allow_port` decide. If both lists are empty, no connection is allowed; if one list is empty, only the other
+//! restricts connections. `allow_port` does not apply to a host rule that lists its own ports.
 
 use serde::{Deserialize, Serialize};
 

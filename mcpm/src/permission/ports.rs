@@ -1,4 +1,4 @@
-//! Port ranges.
+//! Parses port ranges.
 
 use std::{fmt, str::FromStr};
 

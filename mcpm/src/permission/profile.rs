@@ -1,4 +1,4 @@
-//! Permission profiles.
+//! Defines [`Profile`], the permissions of a server.
 
 use super::{MountRule, Outbound, Resources, Tmpfs};
 

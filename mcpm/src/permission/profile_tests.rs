@@ -1,4 +1,4 @@
-//! Tests of which profiles are accepted, and of what they mean.
+//! Tests which permission profiles are accepted, and how they are interpreted.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Resource limits of a server.
+//! Parses and checks the resource limits of a server.
 
 use std::{fmt, str::FromStr};
 

@@ -1,4 +1,4 @@
-//! A client of the MCP registry's REST API.
+//! Fetches registry entries through the REST API of the MCP registry.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(super) async fn search(
         let message =
             format!("fetching the pages of the registry took more than {} s", SEARCH_TIMEOUT.as_secs());
         Err(Error::new(ErrorKind::Registry, message)
-            .hint("try again, or use the URL of the registry's document"))
+            .hint("try again, or set `registry` to the URL of a JSON document instead of an API"))
     })
 }
 
@@ -59,12 +59,17 @@ async fn pages(
                 if number == 0 {
                     break;
                 }
-                return Err(Error::new(ErrorKind::Registry, "a page of the registry is missing"));
+                return Err(Error::new(
+                    ErrorKind::Registry,
+                    "the registry did not find the next page of its list of servers",
+                ));
             };
             left = left.checked_sub(bytes.len()).ok_or_else(|| {
-                let message =
-                    format!("the pages of the registry are larger than {} MiB", MAX_DOCUMENT_BYTES >> 20);
-                Error::new(ErrorKind::Registry, message).hint("search for a longer name")
+                let message = format!(
+                    "all pages of the registry's list of servers are together larger than {} MiB",
+                    MAX_DOCUMENT_BYTES >> 20
+                );
+                Error::new(ErrorKind::Registry, message).hint("use a longer search term")
             })?;
             let page = document::page(&bytes, on_notice)
                 .map_err(|error| error.with("registry", redact_url(base)))?;
@@ -111,7 +116,10 @@ fn endpoint_url(base: &Url, version: &str, parts: &[&str]) -> Result<Url> {
     let mut url = base.clone();
     url.path_segments_mut()
         .map_err(|()| {
-            Error::new(ErrorKind::Registry, format!("`{}` cannot be a base URL", redact_url(base)))
+            Error::new(
+                ErrorKind::Registry,
+                format!("`{}` is not a valid base URL of a registry", redact_url(base)),
+            )
         })?
         .pop_if_empty()
         .extend((!version.is_empty()).then_some(version))

@@ -1,5 +1,5 @@
-//! Caches fetched documents on disk. Stale documents are revalidated, and used with a notice if the registry cannot be
-//! reached.
+//! Caches fetched registry documents on disk. A stale document is revalidated; if that fails, the stale copy is used,
+//! with a notice.
 
 use std::{
     fs,
@@ -85,7 +85,8 @@ impl Cache {
             }
             (Ok(Fetched::Document(bytes, headers)), _) => {
                 let text = String::from_utf8(bytes).map_err(|error| {
-                    Error::new(ErrorKind::Registry, "the registry is not valid UTF-8").source(error)
+                    Error::new(ErrorKind::Registry, "the registry's document is not valid UTF-8")
+                        .source(error)
                 })?;
                 let etag = headers.get(header::ETAG).and_then(|etag| etag.to_str().ok()).map(str::to_owned);
                 self.new_document(url, now, etag, ttl_seconds(&headers), Some(text))
@@ -100,7 +101,7 @@ impl Cache {
             (Err(error), Some(copy)) => {
                 let at = SystemTime::UNIX_EPOCH + Duration::from_secs(copy.fetched_at);
                 let at = humantime::format_rfc3339_seconds(at);
-                on_notice(format!("{error}; the copy that was cached at {at} is used"));
+                on_notice(format!("{error}; using the copy that was cached at {at}"));
                 return Ok(copy.body.map(String::into_bytes));
             }
             (Err(error), None) => return Err(error),

@@ -1,4 +1,4 @@
-//! Registry entries, independent of the layout of their document.
+//! Defines registry entries, independent of the layout of the document that contains them.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 

@@ -43,7 +43,7 @@ pub(super) async fn fetch(url: &Url, etag: Option<&str>, client: &HttpClient) ->
     match tokio::time::timeout(FETCH_TIMEOUT, follow(url, etag, client)).await {
         Ok(fetched) => fetched.map_err(failed),
         Err(_) => {
-            let message = format!("not within {} s", FETCH_TIMEOUT.as_secs());
+            let message = format!("no complete response within {} s", FETCH_TIMEOUT.as_secs());
             Err(failed(Error::new(ErrorKind::Registry, message)))
         }
     }
@@ -94,10 +94,10 @@ async fn check_redirect(from: &Url, to: &Url) -> std::result::Result<(), &'stati
         return Err(why);
     }
     if from.scheme() == "https" && to.scheme() != "https" {
-        return Err("it leads away from `https`");
+        return Err("it leads from `https` to `http`");
     }
     if !to.username().is_empty() || to.password().is_some() {
-        return Err("it contains credentials");
+        return Err("its URL contains credentials");
     }
     if from.host() != to.host() && !is_private(from).await && is_private(to).await {
         return Err("it leads from the internet into a private network");

@@ -1,4 +1,4 @@
-//! Parts of entries that both registry layouts have.
+//! Parses the parts of registry entries that both registry layouts have in common.
 
 use std::collections::BTreeMap;
 

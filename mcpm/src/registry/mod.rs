@@ -1,8 +1,8 @@
-//! Registries of MCP servers: names, run methods and inputs.
+//! Looks up MCP servers in registries: their names, run methods and inputs.
 //!
 //! [`source`] selects the registry, [`fetch`] and [`cache`] read its documents, and [`document`], [`server_json`] and
-//! [`toolhive`] parse them into [`RegistryEntry`]. `workload::resolve::registry_inputs` decides what a workload uses
-//! of an entry.
+//! [`toolhive`] parse them into [`RegistryEntry`]. `workload::resolve::registry_inputs` decides which
+//! parts of an entry a workload uses.
 
 mod api;
 mod cache;
@@ -114,7 +114,9 @@ impl Registry {
             .with("registry", &self.source);
         match self.similar(name).await {
             Some(similar) => error.hint(format!("did you mean `{similar}`?")),
-            None => error.hint("`mcpm registry list` shows all servers, `mcpm search WORD` some of them"),
+            None => {
+                error.hint("list all servers with `mcpm registry list`, or find some with `mcpm search WORD`")
+            }
         }
     }
 

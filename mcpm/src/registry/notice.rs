@@ -1,4 +1,4 @@
-//! Notices about registries, which are not errors.
+//! Reports notices: problems in a registry that do not prevent its use.
 
 use super::entry::RegistryEntry;
 use crate::Result;

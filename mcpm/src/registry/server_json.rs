@@ -1,6 +1,6 @@
 //! Parses `server.json`, the format of the MCP registry, in its versions since mid 2025.
 //!
-//! Unknown fields are ignored, since the format may grow.
+//! Unknown fields are ignored, because newer versions of the format may add fields.
 
 use std::collections::BTreeMap;
 
@@ -121,7 +121,7 @@ pub(super) fn entry(server: Value, outer: &Map<String, Value>) -> Result<Registr
     // The first extension applies, regardless of the image or URL that it is for.
     let extension: Option<ToolhiveExtension> = match extensions.and_then(|all| all.values().next()) {
         Some(value) => Some(serde_json::from_value(value.clone()).map_err(|error| {
-            Error::new(ErrorKind::Registry, format!("the settings of `{}` cannot be read", json.name))
+            Error::new(ErrorKind::Registry, format!("the ToolHive settings of `{}` are not valid", json.name))
                 .source(error)
         })?),
         None => None,

@@ -1,4 +1,4 @@
-//! The source of a registry: given by an option, from the settings, or the embedded catalogue.
+//! Selects the source of a registry: the option `registry`, the settings file, or the embedded catalogue.
 
 use std::{
     fmt, fs, io,
@@ -45,7 +45,10 @@ impl RegistrySource {
     /// API.
     pub(super) fn named(text: &str, working_dir: &Path) -> Result<Self> {
         match text {
-            "" => Err(Error::new(ErrorKind::InvalidOption, "the name of the registry is empty")),
+            "" => Err(Error::new(
+                ErrorKind::InvalidOption,
+                "the registry is empty: expected `embedded`, a path or a URL",
+            )),
             "embedded" => Ok(Self::Embedded),
             _ if text.contains("://") => {
                 let url = parse_registry_url(text)?;
@@ -67,7 +70,7 @@ impl RegistrySource {
             }
         };
         let settings: SettingsFile = serde_json::from_str(&text).map_err(|error| {
-            Error::new(ErrorKind::InvalidOption, format!("the settings in `{shown}` cannot be used"))
+            Error::new(ErrorKind::InvalidOption, format!("the settings in `{shown}` are not valid"))
                 .source(error)
         })?;
         if settings.version != FORMAT_VERSION {
@@ -104,7 +107,7 @@ fn parse_registry_url(text: &str) -> Result<Url> {
     match unacceptable_url(&url) {
         None => Ok(url),
         Some(why) if url.scheme() == "http" => {
-            Err(bad(why).hint("a registry defines what is run, so use `https` or a local file"))
+            Err(bad(why).hint("use `https` or a local file, because a registry decides which programs run"))
         }
         Some(why) => Err(bad(why)),
     }
@@ -116,7 +119,7 @@ pub(super) fn unacceptable_url(url: &Url) -> Option<&'static str> {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
         Some(Host::Ipv6(ip)) => ip.is_loopback(),
-        None => return Some("it names no host"),
+        None => return Some("it contains no host"),
     };
     match url.scheme() {
         "https" => None,

@@ -1,4 +1,4 @@
-//! Parses ToolHive's registry layout, and its extension of `server.json`.
+//! Parses ToolHive's registry layout, and ToolHive's extension of `server.json`.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! Stored JSON documents and their format versions.
+//! Encodes and decodes the stored JSON documents, and upgrades documents of older format versions.
 //!
-//! A document of an older version is upgraded when it is read. One of a newer version, or with an unknown field,
-//! is rejected and left unchanged, because writing it back would lose what was not understood.
+//! A document of a newer version, or with an unknown field, is rejected and left unchanged, because unknown data would
+//! be lost if mcpm wrote the document back.
 
 use std::path::Path;
 

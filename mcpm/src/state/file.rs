@@ -1,7 +1,7 @@
-//! Crash-safe writes to disk.
+//! Writes files atomically, so that a crash never leaves a partly written file.
 //!
-//! A writer that is killed leaves at most a temporary file `.NAME.PID-N.new` beside the target, which is never
-//! read.
+//! A writer that is killed leaves at most a temporary file `.NAME.PID-N.new` beside the target. Temporary files are
+//! never read.
 
 use std::{
     ffi::OsString,

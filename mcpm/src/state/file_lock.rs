@@ -1,4 +1,4 @@
-//! Locks on files, which the kernel releases when their holder ends for any reason.
+//! Locks files. The kernel releases a lock when the process that holds it ends, for any reason.
 
 use std::{
     fs::{File, TryLockError},

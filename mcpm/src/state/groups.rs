@@ -1,6 +1,6 @@
-//! Groups of workloads.
+//! Creates, lists and removes groups of workloads.
 //!
-//! The file of a group only says that it exists. Its members are recorded in their specs.
+//! The file of a group only records that the group exists. The spec of a workload records which group it belongs to.
 
 use std::{
     fs, io,
@@ -53,7 +53,7 @@ impl Groups {
         let path = self.path(name);
         let group =
             document::encode(&Group { version: FORMAT_VERSION, name: name.to_owned() }, FORMAT_VERSION)?;
-        file::create_folders(&self.folder).map_err(|error| file_error("make", &self.folder, error))?;
+        file::create_folders(&self.folder).map_err(|error| file_error("create", &self.folder, error))?;
         file::create(&path, &group).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => taken(),
             _ => file_error("write", &path, error),
@@ -89,7 +89,9 @@ impl Groups {
             return Ok(true);
         }
         let path = self.path(name);
-        let hint = || format!("repair the file, or create the group again after `mcpm group rm '{name}'`");
+        let hint = || {
+            format!("repair the file, or remove the group with `mcpm group rm '{name}'` and create it again")
+        };
         let bytes = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             bytes => bytes.map_err(|error| file_error("read", &path, error))?,
@@ -141,11 +143,11 @@ fn broken_rule(name: &str) -> Option<&'static str> {
     if name.is_empty() {
         Some("a name cannot be empty")
     } else if !name.chars().all(allowed) {
-        Some("a name has only lower-case letters, digits, `_`, `-` and spaces")
+        Some("a name can contain only lower-case letters, digits, `_`, `-` and spaces")
     } else if name.starts_with(' ') || name.ends_with(' ') || name.contains("  ") {
-        Some("spaces stand alone between other characters")
+        Some("a name cannot begin or end with a space, or contain two spaces in a row")
     } else if name.len() > MAX_LENGTH {
-        Some("a name has at most 63 characters")
+        Some("a name can have at most 63 characters")
     } else {
         None
     }

@@ -1,7 +1,7 @@
-//! The lock that the supervisor of a workload holds as long as it runs.
+//! Implements the lock that the supervisor of a workload holds as long as it runs.
 //!
 //! The kernel releases the lock when its holder ends for any reason, so the lock alone says whether a workload is
-//! supervised. The text in the file only names the holder, and has no meaning while the lock is free.
+//! supervised. The text in the file only identifies the holder, and has no meaning while nobody holds the lock.
 
 use std::{
     fs::{File, TryLockError},

@@ -1,17 +1,17 @@
-//! The state of workloads and groups on disk.
+//! Stores the state of workloads and groups on disk.
 //!
 //! ```text
 //! STATE/workloads/NAME/spec.json        the resolved configuration; written once per start
 //! STATE/workloads/NAME/status.json      the last status that the supervisor wrote
-//! STATE/workloads/NAME/tools.json       the names of its tools, written by commands that list them
+//! STATE/workloads/NAME/tools.json       the names of the server's tools, written by commands that list them
 //! STATE/workloads/NAME/lock             held by the supervisor as long as it runs
 //! STATE/workloads/NAME/supervisor.log   the supervisor's log
 //! STATE/groups/NAME.json                a group; its members name it in their specs
 //! ```
 //!
-//! Any process can be killed at any time. A name is therefore claimed by creating a folder, files are replaced
-//! atomically, and a recorded status is compared with reality: the kernel releases the lock of a dead supervisor,
-//! and [`reconcile`](reconcile()) combines the recorded status with the state of the lock and of the container.
+//! Any process can be killed at any time. A name is therefore claimed by creating a folder, and files are replaced
+//! atomically. A recorded status may be outdated: the kernel releases the lock of a dead supervisor, and
+//! [`reconcile`](reconcile()) combines the recorded status with the state of the lock and of the container.
 //!
 //! Only the holder of the lock writes the status. Folders have mode 0700, files 0600.
 

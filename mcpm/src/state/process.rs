@@ -1,7 +1,7 @@
-//! Identification of processes by more than their pid.
+//! Identifies processes by their pid and their start time.
 //!
-//! A pid can be reused after its process has ended. The start time distinguishes the old process from the new one where
-//! the kernel provides it (Linux); elsewhere only the pid is compared, and only the [`Lock`](super::Lock) is reliable.
+//! A pid can be reused after its process has ended. On Linux, the start time distinguishes the old process from the new
+//! one. On other systems, only the pid is compared, so only the [`Lock`](super::Lock) is reliable.
 
 #[cfg(target_os = "linux")]
 use std::{io, os::fd::OwnedFd};
@@ -71,7 +71,8 @@ impl ProcessId {
             return Ok(false);
         }
         signal_process(self.pid, signal).map_err(|error| {
-            Error::new(ErrorKind::Io, format!("cannot signal the process {}", self.pid)).source(error)
+            Error::new(ErrorKind::Io, format!("cannot send a signal to the process {}", self.pid))
+                .source(error)
         })
     }
 

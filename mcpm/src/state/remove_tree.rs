@@ -1,9 +1,9 @@
-//! Removes a folder with everything in it, whatever a server or a build has created there.
+//! Removes a folder with everything in it, even files that a server or a build made hard to remove.
 //!
 //! A server can nest folders more deeply than a path or a recursive function can follow, and can remove its own access
 //! rights to them. A folder that is not empty is therefore moved to the top of the tree and emptied there, so neither
-//! the memory nor the number of open files depends on the tree. Files are reached by the descriptors of their folders,
-//! and links are never followed.
+//! the memory nor the number of open files depends on the tree. Files are opened relative to the descriptors of
+//! their folders, and links are never followed.
 
 use std::{
     io,

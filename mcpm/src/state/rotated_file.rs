@@ -1,5 +1,5 @@
-//! Reads a file that another process appends to and rotates: the file `NAME` becomes `NAME.1`, and a new file `NAME` is
-//! begun. The file that was `NAME.1` before is gone then.
+//! Reads a file that another process appends to and rotates: `NAME` is renamed to `NAME.1`, and a new `NAME` is
+//! created. Only these two files are read.
 
 use std::{
     fs::File,

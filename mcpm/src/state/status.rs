@@ -1,6 +1,6 @@
-//! The recorded status of a workload, as its supervisor wrote it.
+//! Defines the recorded status of a workload, which its supervisor writes.
 //!
-//! It may be outdated: [`reconcile`](super::reconcile()) determines the current state.
+//! The recorded status may be outdated: [`reconcile`](super::reconcile()) determines the current state.
 
 use std::time::{Duration, SystemTime};
 

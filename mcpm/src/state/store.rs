@@ -1,6 +1,7 @@
-//! The folders of workloads: claiming, writing, reading and removing them.
+//! Claims, reads, writes and removes the folders of workloads.
 //!
-//! The content of documents is defined by their types; who may write them is decided by [`Lock`](super::Lock).
+//! The content of documents is defined by their types. Only the process that holds the [`Lock`](super::Lock) may write
+//! the status.
 
 use std::{
     fs::{self, File},
@@ -45,13 +46,14 @@ impl Store {
     /// `NameTaken` if a folder of that name exists, damaged or not.
     pub fn create(&self, name: &WorkloadName) -> Result<Claim> {
         let path = self.folder(name);
-        file::create_folders(&self.workloads).map_err(|error| file_error("make", &self.workloads, error))?;
+        file::create_folders(&self.workloads)
+            .map_err(|error| file_error("create", &self.workloads, error))?;
         let folder = file::create_folder(&path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 Error::new(ErrorKind::NameTaken, format!("a workload named `{name}` exists already"))
                     .hint(format!("remove it with `mcpm rm {name}`, or set `name` to another"))
             }
-            _ => file_error("make", &path, error),
+            _ => file_error("create", &path, error),
         })?;
         Ok(Claim { store: self.clone(), name: name.clone(), folder, committed: false })
     }

@@ -1,4 +1,4 @@
-//! The builder of a workload, and the workload before it is started.
+//! Collects the options of a workload, and plans, resolves and starts it.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! CA certificates that are mounted into the container of a server whose image is not built (`ca_cert`).
+//! Mounts CA certificates (`ca_cert`) into the container of a server whose image is not built.
 //!
-//! Two files in the workload's folder are mounted: one with the given certificates, for programs that add them to
-//! their own, and one with those of this machine as well, for programs that read a single file.
+//! Two files in the workload's folder are mounted. One contains the given certificates, for programs that add them to
+//! their own. The other also contains this machine's certificates, for programs that read a single file.
 
 use std::{
     fs,

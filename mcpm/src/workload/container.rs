@@ -274,7 +274,7 @@ pub(super) fn belongs_to(container: &ContainerInfo, spec: &ContainerSpec) -> boo
 fn describe_end(exit: Result<Exit>, words: &str) -> ProcessExit {
     match exit {
         Ok(exit) => {
-            let cause = if exit.out_of_memory { " for lack of memory" } else { "" };
+            let cause = if exit.out_of_memory { " (out of memory)" } else { "" };
             let reason = format!("exited with code {}{cause}{words}", exit.code);
             ProcessExit { exit: Some(exit), reason, transient: false }
         }

@@ -1,7 +1,7 @@
 //! Reports denied connections: all of them to the audit log, and a limited number to users, so that a server that
 //! retries for ever does not flood the log.
 //!
-//! Reports are limited per kind: per rule, with name lookups apart from connections. So a server that looks up a
+//! The limit applies to each rule, and separately to name lookups and to connections. So a server that looks up a
 //! thousand names a second cannot hide other denials. Denials that are not reported are counted, and the number is
 //! reported.
 

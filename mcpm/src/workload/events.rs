@@ -1,4 +1,4 @@
-//! Events of a workload.
+//! Defines the events of a workload, and sends them to subscribers and to the log.
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;

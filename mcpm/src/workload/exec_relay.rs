@@ -1,5 +1,5 @@
-//! Relays the connections of an isolated container over the engine's API, where the engine cannot share sockets with
-//! this machine, since it runs in a virtual machine or remotely.
+//! Relays the connections of an isolated container over the engine's API, if the engine runs in a virtual machine or
+//! remotely and so cannot share sockets with this machine.
 //!
 //! The shim, which is the first process of the container, is copied into a volume of the container. Once the container
 //! runs, mcpm starts the shim there a second time, through the engine's `exec`, and relays all connections over the

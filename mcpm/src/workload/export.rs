@@ -1,4 +1,4 @@
-//! Exported configurations: the options of a workload, in a file for `from_config`.
+//! Writes and reads exported configurations: files with the options of a workload, for `from_config`.
 
 use std::{fs, path::Path};
 
@@ -35,8 +35,9 @@ pub(super) fn render(spec: &WorkloadSpec) -> Result<String> {
     // Clients know the URL, so a port that mcpm selected is exported as well.
     run.proxy_port = Some(spec.proxy.port).filter(|port| *port != 0).or(run.proxy_port);
     let exported = ExportFile { version: FORMAT_VERSION, run };
-    let text = serde_json::to_string_pretty(&exported)
-        .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the configuration").source(error))?;
+    let text = serde_json::to_string_pretty(&exported).map_err(|error| {
+        Error::new(ErrorKind::Internal, "cannot serialize the configuration").source(error)
+    })?;
     Ok(text + "\n")
 }
 

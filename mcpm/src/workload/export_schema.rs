@@ -1,4 +1,4 @@
-//! The JSON Schema of exported configurations, generated from the table of options.
+//! Generates the JSON Schema of exported configurations from the table of options.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! Headers that are added to each request to a remote server.
+//! Resolves the headers that are added to each request to a remote server.
 //!
 //! A registry entry declares the headers; missing values are prompted for. A header that is set here takes precedence
 //! over a client's header of the same name. Secrets are stored as references, and are never sent over plain HTTP
@@ -83,7 +83,7 @@ pub(super) async fn resolve_headers(
     for input in &run_method.headers {
         let name = settable_header(&input.name).ok_or_else(|| {
             let message = format!(
-                "the entry names `{}`, which is not a header that can be set",
+                "the registry entry sets `{}`, which is not a header that can be set",
                 input.name.escape_debug()
             );
             Error::new(ErrorKind::Registry, message).hint(
@@ -98,9 +98,9 @@ pub(super) async fn resolve_headers(
             return Err(plaintext_secret_error(&name, url));
         }
         let value = resolve_input(input, input_mode).await.map_err(|error| match error.kind() {
-            ErrorKind::InvalidOption => {
-                error.hint(format!("set `secret` to `NAME,target=header:{name}`, or run in a terminal"))
-            }
+            ErrorKind::InvalidOption => error.hint(format!(
+                "set `secret` to `NAME,target=header:{name}`, or run in a terminal to be prompted"
+            )),
             _ => error,
         })?;
         let Some(value) = value else { continue };

@@ -1,4 +1,4 @@
-//! The status of recorded workloads.
+//! Determines the status of recorded workloads.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 

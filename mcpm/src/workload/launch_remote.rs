@@ -1,4 +1,4 @@
-//! Starts workloads of remote servers, and logs in to them.
+//! Starts workloads of remote servers, and logs in to these servers.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Workloads: MCP servers that mcpm runs in containers, each behind a proxy of its own.
+//! Runs workloads: MCP servers in containers and remote MCP servers, each behind its own proxy.
 //!
 //! [`Workload::builder`] collects the options, [`Workload::plan`] returns what would be started, and
 //! [`Workload::start`] starts it. `resolve` turns options ([`WorkloadOptions`](crate::options::WorkloadOptions)) into a

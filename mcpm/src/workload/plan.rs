@@ -1,4 +1,4 @@
-//! Plans: what would be started.
+//! Describes what would be started, as `mcpm run --plan` prints it.
 
 use std::fmt;
 
@@ -168,10 +168,11 @@ impl Plan {
                 AuditSink::Stderr => "on standard error".to_owned(),
                 AuditSink::Log => "in the log of mcpm".to_owned(),
             };
-            let must = if audit.fail_closed { ", or refused" } else { "" };
+            let must =
+                if audit.fail_closed { ", and requests that cannot be recorded are rejected" } else { "" };
             let field =
                 if spec.origins.contains_key("audit_config") { "audit_config" } else { "enable_audit" };
-            rows.push(row("requests are recorded", format!("{place}{must}"), field));
+            rows.push(row("audit log", format!("{place}{must}"), field));
         }
         rows.extend(container.into_iter().flat_map(|container| confinement(spec, container)));
         for name in &self.questions {

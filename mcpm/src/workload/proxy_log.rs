@@ -1,4 +1,4 @@
-//! The log of a workload's supervisor, which other processes read.
+//! Reads the log of a workload's supervisor from any process.
 
 use futures_util::stream::{self, BoxStream};
 

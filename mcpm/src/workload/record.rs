@@ -1,4 +1,4 @@
-//! Records the status of a running workload, and reports changes of it.
+//! Records the status of a running workload, and reports its changes as events.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -1,8 +1,8 @@
-//! Events of workloads in the background, for other processes: read from the log of each supervisor, and from the
-//! records of denials.
+//! Writes and parses the events of workloads in the background. Other processes read them from the log of each
+//! supervisor and from the records of denials.
 //!
-//! A line of the log is an event if [`write`] has written it. Its fields follow the text, so that no text of a server
-//! can replace them.
+//! A line of the log is an event if [`write`] has written it. The fields of an event follow its text, so that the text,
+//! which may come from a server, cannot replace the fields.
 
 use serde::{Deserialize, Serialize};
 

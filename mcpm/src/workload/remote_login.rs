@@ -1,4 +1,4 @@
-//! The login of a workload to its remote server.
+//! Manages the login of a workload to its remote server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ pub(super) fn outgoing(
     environment: &Environment,
 ) -> Result<OutgoingAuth> {
     let url = Url::parse(&remote.url).map_err(|error| {
-        let message = format!("the record of `{}` has an invalid URL of the remote server", spec.name);
+        let message = format!("the record of `{}` contains an invalid URL of the remote server", spec.name);
         Error::new(ErrorKind::CorruptState, message).source(error)
     })?;
     let given = ProxySecrets::from(&SharedOptions::from(&spec.asked));
@@ -103,7 +103,7 @@ pub(super) fn watch(
             let state = *states.borrow_and_update();
             record.set_login(state);
             if state == Some(LoginState::NeedsLogin) {
-                record.warn(format!("the remote server requires a login: `mcpm login {name}`"));
+                record.warn(format!("the remote server requires a login: run `mcpm login {name}`"));
             }
             loop {
                 let look = tokio::time::sleep(LOGIN_CHECK_INTERVAL);

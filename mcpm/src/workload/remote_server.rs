@@ -1,4 +1,4 @@
-//! Forwards requests to a remote server, which is checked at the start, and records when it requires a login.
+//! Checks a remote server when its workload starts, forwards requests to it, and records when it requires a login.
 
 use std::{
     pin::Pin,

@@ -1,4 +1,4 @@
-//! The handle of a running workload, which stops it when it is dropped.
+//! Implements the handle of a running workload. Dropping the handle stops the workload.
 
 use std::{sync::Arc, time::Duration};
 

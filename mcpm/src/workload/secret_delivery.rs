@@ -228,11 +228,11 @@ impl SecretFiles {
         let Some(folder) = folder(name, environment) else {
             let message = "secrets cannot be delivered as files: `XDG_RUNTIME_DIR` is not set";
             return Err(Error::new(ErrorKind::Io, message)
-                .hint("set it to a private folder in memory, or deliver them as variables"));
+                .hint("set it to a private folder in memory, or deliver the secrets as variables"));
         };
         // The folder may contain files of a launch that was killed.
         remove(&folder);
-        create_folders(&folder).map_err(|error| file_error("make", &folder, error))?;
+        create_folders(&folder).map_err(|error| file_error("create", &folder, error))?;
         Ok(Self(folder))
     }
 

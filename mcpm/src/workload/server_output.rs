@@ -1,7 +1,7 @@
-//! The recorded output of a workload's server. The process that runs the server records it, across restarts of the
-//! server and its containers; any process of the user can read it.
+//! Records and reads the output of a workload's server. The process that runs the server records the output, across
+//! restarts of the server and its containers. Any process of the user can read it.
 //!
-//! The messages of a stdio server are data of its users. They are written to a file only while somebody reads it.
+//! The messages of a stdio server are data of its users, so they are written to a file only while somebody reads them.
 
 use std::{
     fmt,

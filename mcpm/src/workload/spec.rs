@@ -1,4 +1,4 @@
-//! The spec: the resolved configuration of a workload, with the origin of every value.
+//! Defines the spec: the resolved configuration of a workload, with the origin of every value.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 

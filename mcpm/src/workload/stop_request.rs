@@ -1,4 +1,4 @@
-//! The request that tells a supervisor how to stop, and which process runs a workload.
+//! Defines the request that tells a supervisor how to stop, and determines which process runs a workload.
 
 use serde::{Deserialize, Serialize};
 

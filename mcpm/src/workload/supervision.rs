@@ -1,4 +1,4 @@
-//! Whether workloads are supervised, how their supervisors are stopped, and which of them were interrupted.
+//! Stops the supervisors of workloads, and lists the workloads that were interrupted, for example by a shutdown.
 
 use std::time::Duration;
 

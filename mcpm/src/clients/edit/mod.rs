@@ -1,7 +1,7 @@
-//! Adds and removes one entry of a configuration file, and keeps all other bytes as they are.
+//! Adds, changes and removes one entry of a configuration file, and leaves all other bytes unchanged.
 //!
-//! A parser says where an entry is or belongs, and the text there is inserted, replaced or deleted. The text is never
-//! written from a data model, so that comments, order, indentation and line endings of everything else cannot change.
+//! A parser finds the place of the entry, and the text there is inserted, replaced or deleted. The file is never
+//! written from parsed data, so comments, order, indentation and line endings of all other parts cannot change.
 //! The result is parsed again and compared with the original text: they may only differ in the entry.
 
 mod json;
@@ -43,7 +43,7 @@ pub(super) fn add(
     }?;
     check_only_changed(syntax, body, &new, path)?;
     if value(syntax, &new).ok().as_ref().and_then(|new| lookup(new, path)) != Some(&json_of(fields)) {
-        return Err("has a form to which mcpm cannot add an entry".to_owned());
+        return Err("has a structure to which mcpm cannot add an entry".to_owned());
     }
     Ok((format!("{bom}{new}"), origin))
 }

@@ -1,4 +1,4 @@
-//! Entries, as they are written in each language.
+//! Defines entries, their fields and their places in a file, for all languages of configuration files.
 
 use std::collections::BTreeMap;
 

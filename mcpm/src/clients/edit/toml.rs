@@ -1,4 +1,4 @@
-//! Edits TOML. An entry is a table with a header of its own at the end of the file.
+//! Edits TOML. A new entry is a table with its own header at the end of the file.
 
 use std::{fmt::Write as _, ops::Range};
 
@@ -98,7 +98,7 @@ pub(super) fn in_place(
     };
     let gaps = blocks.windows(2).map(|pair| text[pair[0].end.min(pair[1].start)..pair[1].start].trim());
     if gaps.into_iter().any(|gap| !gap.is_empty()) {
-        return Err(format!("has other tables between those of the entry `{}`", path.name));
+        return Err(format!("has other tables between the tables of the entry `{}`", path.name));
     }
     let start = first.start + (text[first.start..].len() - text[first.start..].trim_start().len());
     let end = text[..last.end].trim_end().len();

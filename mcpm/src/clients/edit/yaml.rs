@@ -201,7 +201,7 @@ pub(super) fn add(text: &str, path: EntryPath<'_>, fields: &Fields) -> EditResul
             let range = if value.range.is_empty() { colon..colon } else { colon..end };
             let inside = text[range.clone()].to_owned();
             if inside.contains('\n') {
-                return Err(format!("has the value of `{key}` on a line of its own"));
+                return Err(format!("has the value of `{key}` on a separate line, which mcpm cannot edit"));
             }
             edits.push((range, String::new()));
             (outer + INDENT, Some(inside))

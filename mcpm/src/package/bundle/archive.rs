@@ -1,4 +1,4 @@
-//! Reads the ZIP archive of a bundle within limits, since the archive is untrusted.
+//! Reads the ZIP archive of a bundle, and limits its size and its number of files, because the archive is untrusted.
 
 use std::{
     collections::BTreeSet,
@@ -118,7 +118,7 @@ impl Archive {
         let read = file.take(MAX_MANIFEST_BYTES + 1).read_to_end(&mut content);
         read.map_err(|error| broken(path, error.into()))?;
         if content.len() as u64 > MAX_MANIFEST_BYTES {
-            let message = format!("the manifest of `{}` has more than 1 MiB", path.display());
+            let message = format!("the manifest of `{}` is larger than 1 MiB", path.display());
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
         Ok(content)
@@ -135,8 +135,8 @@ impl Archive {
         let mut names = BTreeSet::new();
         for index in 0..zip.len() {
             let mut file = zip.by_index(index).map_err(|error| broken(path, error))?;
-            let name =
-                place(&file).ok_or_else(|| refused(path, &file, "it is not a path below the bundle"))?;
+            let name = place(&file)
+                .ok_or_else(|| refused(path, &file, "its path is not a valid path inside the bundle"))?;
             if file.is_symlink() {
                 return Err(refused(path, &file, "it is a link"));
             }
@@ -183,7 +183,7 @@ fn refused(path: &Path, file: &ZipFile<'_, ArchiveFile>, why: &str) -> Error {
 
 fn too_large(path: &Path) -> Error {
     let message = format!(
-        "`{}` is not a file, or has more than {} MiB",
+        "`{}` is not a file, or is larger than {} MiB, packed or unpacked",
         path.display(),
         MAX_CONTEXT_BYTES / 1024 / 1024
     );
@@ -191,10 +191,10 @@ fn too_large(path: &Path) -> Error {
 }
 
 fn broken(path: &Path, error: ZipError) -> Error {
-    let message = format!("`{}` is not a bundle that can be read", path.display());
+    let message = format!("cannot read `{}` as a bundle", path.display());
     Error::new(ErrorKind::InvalidOption, message)
         .source(error)
-        .hint("a bundle is a ZIP archive without a password")
+        .hint("a bundle must be a ZIP archive without a password")
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! The manifest of a bundle: what is started, and which values the user supplies.
+//! Parses the manifest of a bundle, which says how the server is started and which values the user supplies.
 //!
-//! Variables that do not depend on the user are replaced here. `${user_config.KEY}` stays in [`Template`]s, since each
-//! workload has its own values for these keys. Unknown fields are ignored, since the format may grow.
+//! Variables that do not depend on the user are replaced here. `${user_config.KEY}` stays in [`Template`]s, because
+//! each workload has its own values for these keys. Unknown fields are ignored, because newer versions of the format
+//! may add fields.
 
 use std::collections::BTreeMap;
 
@@ -226,7 +227,9 @@ impl Manifest {
         let command =
             Some(parse(&command)?).into_iter().filter(|_| kind != BundleKind::Uv).collect::<Vec<_>>();
         if command.iter().any(|program| program.keys().next().is_some() || program.text().is_empty()) {
-            return Err(invalid("the manifest does not name the program that is started".to_owned()));
+            return Err(invalid(
+                "`command` in the manifest is empty, or contains a value that the user supplies".to_owned(),
+            ));
         }
         Ok(Self {
             version: plain(&json.version),
@@ -279,7 +282,7 @@ fn entry_point(path: &str) -> Result<String> {
     if path.len() <= 1024 && path.split('/').all(is_part) {
         return Ok(path.to_owned());
     }
-    Err(invalid(format!("`{}` is not a path below the bundle", plain(path))))
+    Err(invalid(format!("the entry point `{}` is not a valid path inside the bundle", plain(path))))
 }
 
 fn field((key, json): (String, ConfigJson)) -> Result<(String, ConfigField)> {
@@ -305,8 +308,9 @@ fn field((key, json): (String, ConfigJson)) -> Result<(String, ConfigField)> {
         Some(Value::Array(all)) => all.iter().map(text).collect(),
         Some(value) => text(value).map(|text| vec![text]),
     };
-    let default = default
-        .ok_or_else(|| invalid(format!("the default of `{key}` is not a string, a number or a list")))?;
+    let default = default.ok_or_else(|| {
+        invalid(format!("the default of `{key}` is not a string, a number, a boolean or a list of these"))
+    })?;
     let field = ConfigField {
         kind: json.kind,
         description,
@@ -342,7 +346,7 @@ fn template(text: &str, config: &BTreeMap<String, ConfigField>) -> Result<Templa
             }
             (_, Some(key)) => {
                 return Err(invalid(format!(
-                    "the manifest uses the value `{}`, but does not declare it",
+                    "the manifest uses the value `{}`, but does not declare it in `user_config`",
                     plain(key)
                 )));
             }

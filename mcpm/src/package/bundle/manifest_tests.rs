@@ -126,12 +126,15 @@ fn a_broken_manifest_is_refused_with_what_is_wrong() {
         ),
         (&|value| value["server"]["type"] = json!("java"), "the manifest of the bundle is invalid"),
         (&|value| value["server"]["mcp_config"] = json!(null), "has no `mcp_config`"),
-        (&|value| value["server"]["entry_point"] = json!("../x"), "`../x` is not a path below the bundle"),
+        (
+            &|value| value["server"]["entry_point"] = json!("../x"),
+            "the entry point `../x` is not a valid path",
+        ),
         (
             &|value| value["server"]["mcp_config"]["command"] = json!("${user_config.key}"),
-            "does not name the program",
+            "`command` in the manifest is empty",
         ),
-        (&|value| value["server"]["mcp_config"]["command"] = json!(""), "does not name the program"),
+        (&|value| value["server"]["mcp_config"]["command"] = json!(""), "`command` in the manifest is empty"),
         (
             &|value| value["server"]["mcp_config"]["args"] = json!(["${user_config.none}"]),
             "uses the value `none`",

@@ -1,4 +1,4 @@
-//! MCP bundles (`.mcpb`, earlier `.dxt`): archives with a server, and a manifest that says how it is started.
+//! Reads MCP bundles (`.mcpb`, earlier `.dxt`): archives with a server, and a manifest that says how to start it.
 //!
 //! The files go from the archive into the build context, so they are never unpacked on this machine. [`manifest`] reads
 //! from the manifest which command starts the server, and which values the user supplies; [`archive`] reads the files,

@@ -1,6 +1,6 @@
 #!/bin/sh
 # bundle.sh COMMAND ARGUMENT...: makes a command of the bundle in /app/src the server.
-# bundle.sh --report REPORT: says what the bundle is.
+# bundle.sh --report REPORT: prints the report of the bundle.
 set -eu
 
 . /mcpm/launcher.sh

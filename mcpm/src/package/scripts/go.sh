@@ -9,7 +9,7 @@ command -v go >/dev/null 2>&1 || {
 export CGO_ENABLED=0 GOBIN=/app/bin
 mkdir -p /app/bin
 
-# Time zones are put in: the image that the program runs in has none.
+# Time zones are compiled in: the image that the program runs in has none.
 export GOFLAGS="${GOFLAGS:-} -trimpath -buildvcs=false -tags=timetzdata"
 
 case $1 in
@@ -17,7 +17,7 @@ case $1 in
     go install -ldflags='-s -w' "$2"
     ;;
   modules)
-    # Only to have them in a step of their own: the build fetches what this could not.
+    # A separate step, so that modules are cached. The build fetches modules that are still missing.
     cd /mcpm/src
     go mod download || true
     ;;

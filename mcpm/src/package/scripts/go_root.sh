@@ -1,5 +1,5 @@
 #!/bin/sh
-# go_root.sh: lays out all that a static program needs beside itself, in /mcpm/root.
+# go_root.sh: creates /mcpm/root with a static program and all files that it needs.
 set -eu
 
 root=/mcpm/root
@@ -15,5 +15,5 @@ done
 [ ! -d /etc/mcpm ] || cp -R /etc/mcpm "$root/etc/"
 echo 'mcpm:x:65532:65532::/home/mcpm:/sbin/nologin' >"$root/etc/passwd"
 echo 'mcpm:x:65532:' >"$root/etc/group"
-# Copying into the image takes away owners, and nobody else is there to mind.
+# Copying into the image resets the owner, and the container has no other users.
 chmod 1777 "$root/home/mcpm" "$root/tmp"

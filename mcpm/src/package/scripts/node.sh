@@ -47,7 +47,7 @@ case $1 in
     shift 2
     [ ! -f /app/src/package.json ] || build
     [ -f "$script" ] || {
-      echo "${script#/app/src/} is ignored, and the build of the project does not make it" >&2
+      echo "${script#/app/src/} is excluded from the build, and the project's build does not create it" >&2
       exit 1
     }
     case $script in

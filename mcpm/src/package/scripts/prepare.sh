@@ -1,5 +1,5 @@
 #!/bin/sh
-# prepare.sh PACKAGE...: makes a base image ready: certificates, packages of its distribution, a user without rights.
+# prepare.sh PACKAGE...: prepares a base image: certificates, packages of its distribution, an unprivileged user.
 set -eu
 
 bundles="/etc/ssl/certs/ca-certificates.crt /etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem
@@ -51,7 +51,7 @@ install() {
     microdnf install -y "$@"
     microdnf clean all
   else
-    echo "the base image has no package manager that is known here (apt-get, apk, dnf, microdnf)" >&2
+    echo "the base image has no supported package manager (apt-get, apk, dnf or microdnf)" >&2
     exit 1
   fi
 }

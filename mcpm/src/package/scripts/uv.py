@@ -58,7 +58,7 @@ def main(folder):
     _, url, digest = max(wheels)
     content = fetch(url, login)
     if hashlib.sha256(content).hexdigest() != digest:
-        sys.exit("uv has another hash than the package index names")
+        sys.exit("the downloaded uv has another hash than the package index lists")
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         name = next(name for name in archive.namelist() if name.endswith(".data/scripts/uv"))
         program = archive.read(name)

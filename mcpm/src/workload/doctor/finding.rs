@@ -1,4 +1,4 @@
-//! The findings of checks.
+//! Defines the findings of checks.
 
 use serde::Serialize;
 

@@ -224,11 +224,7 @@ async fn workloads(environment: &Environment) -> Vec<Finding> {
         Some(Finding::warning(ID, format!("`{name}` is {}{reason}", workload.status.as_str()), fix))
     });
     let bad: Vec<Finding> = bad.collect();
-    if bad.is_empty() {
-        vec![Finding::ok(ID, format!("{count} recorded, and none has a problem"))]
-    } else {
-        bad
-    }
+    if bad.is_empty() { vec![Finding::ok(ID, format!("{count} recorded, no problem found"))] } else { bad }
 }
 
 async fn leftovers(environment: &Environment) -> Vec<Finding> {

@@ -1,4 +1,4 @@
-//! Checks the network, the clock, and what a server in a container can reach on the network.
+//! Checks the clock of this machine, and the network from inside the container of a server.
 
 use std::time::{Duration, SystemTime};
 
@@ -62,13 +62,13 @@ pub(super) async fn clock() -> Finding {
             let ahead = now.duration_since(server).unwrap_or_default();
             let difference = ahead.max(server.duration_since(now).unwrap_or_default());
             if difference <= MAX_CLOCK_DIFFERENCE {
-                return Finding::ok(ID, "the clock agrees with that of other machines");
+                return Finding::ok(ID, "the clock agrees with the clocks of other machines");
             }
             let direction = if ahead.is_zero() { "behind" } else { "ahead" };
             let message = format!("the clock is {} s {direction}", difference.as_secs());
             Finding::warning(ID, message, SET_CLOCK)
         }
-        Ok(None) => Finding::ok(ID, "not checked: the response of the server has no valid `Date` header"),
+        Ok(None) => Finding::ok(ID, "not checked: the response of pypi.org has no valid `Date` header"),
         // If the clock of this machine is wrong, the certificates of all servers appear to be invalid.
         Err(error) if is_of_time(&error) => {
             Finding::warning(ID, format!("the clock may be wrong: {error}"), SET_CLOCK)
@@ -107,7 +107,8 @@ pub(super) async fn containers(environment: &Environment) -> Vec<Finding> {
     match probe(environment).await {
         Ok(Some((name, host, output))) => findings(&name, host, &output),
         Ok(None) => {
-            let reason = "not checked: no server from a Python or Node.js package runs without isolation";
+            let reason =
+                "not checked: no server from a Python or Node.js package is running without isolation";
             vec![Finding::ok("containers.dns", reason), Finding::ok("containers.ca", reason)]
         }
         Err(error) => vec![Finding::of_error("containers.dns", Severity::Warning, &error)],
@@ -173,7 +174,7 @@ fn findings(name: &str, host: &str, output: &str) -> Vec<Finding> {
         Some(problem) => {
             let message = format!("no TLS connection to `{host}` from the container of `{name}`: {problem}");
             let fix = match problem.starts_with("untrusted") {
-                true => "start it with `ca_cert`, the certificate of the proxy that inspects TLS",
+                true => "set `ca_cert` to the certificate of the proxy that inspects TLS",
                 false => "check the network of the container engine",
             };
             found.push(Finding::warning("containers.ca", message, fix));

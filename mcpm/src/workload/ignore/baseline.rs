@@ -1,9 +1,10 @@
-//! Stores, for each mounted folder that a server can write to, the ignore files and the hidden files of its first start.
+//! Stores the ignore files of each mounted folder as they were before a server could write to the folder, and the files
+//! that were hidden at the last start.
 //!
-//! A server may have added or changed an ignore file since, or moved files. So everything that the baseline ignores
-//! stays ignored, new ignore files can only ignore more, and covered files stay covered wherever they were moved,
-//! until the user accepts the changes ([`accept`]). All workloads share the baseline, so that no server profits from
-//! the changes of another.
+//! A server may have added or changed an ignore file since then, or moved files. So everything that the baseline
+//! ignores stays ignored, new ignore files can only ignore more, and covered files stay covered wherever they were
+//! moved, until the user accepts the changes ([`accept`]). All workloads share the baseline, so that no server profits
+//! from the changes of another.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -239,7 +240,7 @@ fn change(environment: &Environment, change: impl FnOnce(&mut Baseline) -> Resul
 fn lock(environment: &Environment) -> Result<File> {
     let path = baseline_path(environment).with_extension("lock");
     file::create_folders(&environment.state_dir)
-        .map_err(|error| file_error("make", &environment.state_dir, error))?;
+        .map_err(|error| file_error("create", &environment.state_dir, error))?;
     let lock = file::open(&path).map_err(|error| file_error("open", &path, error))?;
     for _ in 0..MAX_LOCK_ATTEMPTS {
         match lock.try_lock() {

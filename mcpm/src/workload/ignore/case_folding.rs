@@ -1,7 +1,7 @@
-//! Case-insensitive file systems, on which a file has many names.
+//! Detects case-insensitive file systems, on which a file can be opened by different spellings of its name.
 //!
-//! An overlay covers one name of a file. A server could open it by another one: `.ENV` for `.env`. There are too many
-//! names to cover them all, since such file systems also treat different Unicode sequences as the same name.
+//! An overlay covers only one spelling, so a server could open `.env` as `.ENV`. There are too many spellings to cover
+//! all of them, because these file systems also treat different Unicode sequences as the same name.
 
 use std::{
     ffi::{OsStr, OsString},

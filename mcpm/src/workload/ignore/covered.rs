@@ -1,4 +1,4 @@
-//! The result of a walk through mounted folders: ignored files and folders, and ignore files.
+//! Defines the result of a walk through mounted folders: ignored files and folders, and ignore files.
 
 use std::{collections::BTreeMap, path::PathBuf};
 

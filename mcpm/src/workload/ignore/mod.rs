@@ -3,8 +3,8 @@
 //! Files and folders that match a pattern are covered in the container by an empty read-only file or folder. Folders
 //! are covered by a mounted folder and not by a tmpfs, since one engine copies the covered content into a tmpfs. A file
 //! that cannot be read, or an invalid pattern, fails the start. The ignore files are mounted over themselves,
-//! read-only, since a server that could change them would choose what it sees after the next start. A server cannot
-//! uncover files by moving folders or adding files either (`baseline`).
+//! read-only, since a server that could change them would choose what it sees after the next start. The `baseline`
+//! prevents that a server uncovers files by moving folders or by adding ignore files.
 
 use std::{
     collections::BTreeMap,
@@ -123,7 +123,7 @@ pub(super) fn compute_overlays(
                     && case_folding::has_case_variant_below(root, path)
                 {
                     let message = format!(
-                        "`{}` is ignored and cannot be hidden: its file system is case-insensitive, so a \
+                        "`{}` is ignored, but cannot be hidden: its file system is case-insensitive, so a \
                          server could open it with another spelling",
                         path.display()
                     );
@@ -159,7 +159,10 @@ pub(super) fn compute_overlays(
         }
     }
     if found.len() > MAX_OVERLAYS {
-        let message = format!("the ignore patterns need {} mounts, more than {MAX_OVERLAYS}", found.len());
+        let message = format!(
+            "the ignore patterns need {} mounts, but at most {MAX_OVERLAYS} are allowed",
+            found.len()
+        );
         return Err(Error::new(ErrorKind::InvalidOption, message).hint("ignore whole folders"));
     }
     let notices = still_covered
@@ -182,15 +185,15 @@ pub(super) fn compute_overlays(
 fn prepare(environment: &Environment) -> Result<()> {
     let EmptySources { folder, file } = EmptySources::below_state_dir(environment);
     let parent = environment.state_dir.join("overlays");
-    create_folders(&parent).map_err(|error| file_error("make", &parent, error))?;
+    create_folders(&parent).map_err(|error| file_error("create", &parent, error))?;
     let there = |made: io::Result<()>| match made {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
     };
     there(folder_with_mode(&mut DirBuilder::new(), 0o555).create(&folder))
-        .map_err(|error| file_error("make", &folder, error))?;
+        .map_err(|error| file_error("create", &folder, error))?;
     let made = with_mode(OpenOptions::new().write(true).create_new(true), 0o444).open(&file).map(drop);
-    there(made).map_err(|error| file_error("make", &file, error))?;
+    there(made).map_err(|error| file_error("create", &file, error))?;
     let size = fs::metadata(&file).map_err(|error| file_error("read", &file, error))?.len();
     let entries = fs::read_dir(&folder).map_err(|error| file_error("read", &folder, error))?.count();
     if size != 0 || entries != 0 {
@@ -230,7 +233,7 @@ impl EmptySources {
 /// Returns the path in the container for a path in a mounted folder.
 fn target(mount: &Mount, below: &Path, path: &Path) -> Result<String> {
     let below = below.to_str().ok_or_else(|| {
-        let message = format!("`{}` is ignored and cannot be hidden: its name is not UTF-8", path.display());
+        let message = format!("`{}` is ignored, but cannot be hidden: its name is not UTF-8", path.display());
         Error::new(ErrorKind::InvalidOption, message)
     })?;
     Ok(format!("{}/{below}", mount.target.trim_end_matches('/')))

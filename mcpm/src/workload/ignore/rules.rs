@@ -1,6 +1,8 @@
-//! Ignore files and the precedence of their patterns: the last match in the innermost file decides. Files that the
-//! global ignore file ignores stay ignored, since a mounted folder may have been written by somebody else. In an ignore
-//! file that a server may have written, negated patterns (`!`) have no effect.
+//! Reads ignore files, and decides by their patterns which files are ignored.
+//!
+//! The last match in the innermost file decides, with two exceptions. Files that the global ignore file ignores stay
+//! ignored, because a mounted folder may have been written by somebody else. In an ignore file that a server may have
+//! written, negated patterns (`!`) only re-include files that the same ignore file ignores.
 
 use std::{fs, io, path::Path, rc::Rc};
 
@@ -109,7 +111,7 @@ impl Rules {
         };
         let is_known = current_file.is_some_and(is_known);
         if let (BaselineText::Text(text), false) = (baseline, is_known) {
-            let shown = format!("{} as it was", folder.join(IGNORE_FILE_NAME).display());
+            let shown = format!("{} (accepted version)", folder.join(IGNORE_FILE_NAME).display());
             let before = compile(folder, &IgnoreFile { text: text.to_owned(), shown })?;
             enforced = enforced.add(before, PatternAuthority::Full);
         }

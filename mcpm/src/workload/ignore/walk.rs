@@ -88,12 +88,12 @@ impl WalkResult {
             {
                 return Ok(());
             }
-            Err(error) => return Err(file_error("follow", link, error)),
+            Err(error) => return Err(file_error("follow the link", link, error)),
         };
         let is_folder = end.is_dir();
         let verdict = |is_folder| rules.verdict(link, is_folder, case);
         if let Some(why) = verdict(false).or_else(|| verdict(is_folder)) {
-            let path = link.canonicalize().map_err(|error| file_error("follow", link, error))?;
+            let path = link.canonicalize().map_err(|error| file_error("follow the link", link, error))?;
             // A folder that contains the link itself is not covered.
             if !link.starts_with(&path) {
                 self.covered.insert(path, CoveredEntry::new(is_folder, why));

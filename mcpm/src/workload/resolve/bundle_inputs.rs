@@ -1,7 +1,7 @@
-//! Resolves the values that an MCP bundle needs: given, prompted for, or the bundle's defaults.
+//! Resolves the values that an MCP bundle needs, from options, from prompts, or from the bundle's defaults.
 //!
-//! Values become variables, arguments and mounts of the workload. Secrets become variables only, and the user is the
-//! only one who names paths on this machine: a default that is a path is never used.
+//! Values become variables, arguments and mounts of the workload. Secrets become variables only. Only the user may
+//! choose paths on this machine, so a default that is a path is never used.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -169,7 +169,7 @@ fn given(
             let known: Vec<String> = manifest.config.keys().map(|key| format!("`{key}`")).collect();
             let message = format!("the bundle has no value `{}`", pair.key.escape_debug());
             return Err(Error::new(ErrorKind::InvalidOption, message).hint(match &known[..] {
-                [] => "it has none".to_owned(),
+                [] => "it needs no values".to_owned(),
                 _ => format!("it has {}", known.join(", ")),
             }));
         };
@@ -391,7 +391,7 @@ fn missing_values(manifest: &Manifest, missing: &[(&String, &ConfigField)], supp
             .map(|(key, _)| secret_hint(manifest, key, supplied)),
     );
     how.dedup();
-    how.push("run in a terminal".to_owned());
+    how.push("run in a terminal to be prompted".to_owned());
     let message = format!("the bundle needs values for {}", names.join(", "));
     Error::new(ErrorKind::InvalidOption, message).hint(how.join(", or "))
 }
@@ -406,7 +406,7 @@ fn secret_hint(manifest: &Manifest, key: &String, supplied: &Supplied) -> String
             None => format!("set `secret` to `NAME,target={name}` (the whole value of the variable)"),
         })
         .collect();
-    if options.is_empty() { "run in a terminal".to_owned() } else { options.join(" and ") }
+    if options.is_empty() { "run in a terminal to be prompted".to_owned() } else { options.join(" and ") }
 }
 
 #[cfg(test)]

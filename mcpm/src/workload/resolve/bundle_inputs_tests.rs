@@ -142,7 +142,7 @@ async fn values_that_nobody_supplies_are_named_in_one_message() {
     let home = home();
     let error = resolved(&home, &[], &NOBODY).await.unwrap_err();
     let text = "the bundle needs values for `folders` (Folders), `key` (Key); set `config` to `KEY=VALUE`, or set `secret` \
-                to `NAME,target=KEY`, or run in a terminal";
+                to `NAME,target=KEY`, or run in a terminal to be prompted";
     assert_eq!(error.to_string(), text);
     let planned = InputMode::DryRun(Mutex::default());
     let request = resolved(&home, &[], &planned).await.unwrap();
@@ -241,7 +241,10 @@ async fn a_secret_that_several_variables_contain_is_given_to_each() {
         "{both}"
     );
     let other = hint(&[("secret", "stored,target=KEY")]).await;
-    assert!(other.ends_with("; set `secret` to `NAME,target=KEY2`, or run in a terminal"), "{other}");
+    assert!(
+        other.ends_with("; set `secret` to `NAME,target=KEY2`, or run in a terminal to be prompted"),
+        "{other}"
+    );
     let given = [("config", "folders=a"), ("secret", "stored,target=KEY"), ("secret", "stored,target=KEY2")];
     let request = resolved(&home, &given, &NOBODY).await.unwrap();
     // A secret that is the whole value needs no format.
@@ -262,7 +265,7 @@ async fn a_secret_is_combined_with_the_other_values_of_its_variable() {
     let secrets = [("config", "folders=a"), ("secret", "k,target=KEY"), ("secret", "k,target=AUTH")];
     let error = resolved(&home, &secrets, &NOBODY).await.unwrap_err().to_string();
     let expected = "the bundle needs values for `key` (Key), `pin`, `user`; set `config` to `KEY=VALUE`, or set `secret` to \
-                    `NAME,target=BOTH` (the whole value of the variable), or run in a terminal";
+                    `NAME,target=BOTH` (the whole value of the variable), or run in a terminal to be prompted";
     assert_eq!(error, expected);
     let all = [&secrets[..], &[("config", "user=me"), ("secret", "both,target=BOTH")]].concat();
     let request = resolved(&home, &all, &NOBODY).await.unwrap();
@@ -318,6 +321,6 @@ async fn arguments_that_are_not_used_are_warned_about() {
     let given = [("config", "folders=a"), ("secret", "stored,target=KEY")];
     let request = resolved(&home, &given, &NOBODY).await.unwrap();
     let source = ImageSource::from_request(&request, &home.1).await.unwrap().unwrap();
-    let warning = "the arguments in the bundle's manifest are not used, since none is its entry point";
+    let warning = "the arguments in the bundle's manifest are ignored: none of them is the entry point";
     assert_eq!(source.recipe().unwrap().warnings, [warning]);
 }

@@ -1,4 +1,4 @@
-//! Options that apply to servers in containers only, or to remote servers only.
+//! Lists the options that only apply to servers in containers, and rejects options that only apply to remote servers.
 
 use crate::{
     Error, ErrorKind, Result,

@@ -1,9 +1,8 @@
-//! Environment files with `KEY=VALUE` lines.
+//! Parses environment files with `KEY=VALUE` lines.
 //!
 //! Empty lines, lines that begin with `#`, and a leading `export ` are ignored. A value extends to the end of the
-//! line, without surrounding blanks. In double quotes, `
-//! `, `\t`, `\"` and `\\` are escapes; in single quotes nothing is. Variables are not expanded. Any other line is an
-//! error.
+//! line, without surrounding blanks. In double quotes, `\n`, `\t`, `\r`, `\"`, `\\` and `\$` are escapes; single quotes
+//! have no escapes. Variables are not expanded. Any other line is an error.
 
 use std::{
     collections::BTreeMap,
@@ -87,7 +86,7 @@ fn unquote(value: &str) -> Result<String, &'static str> {
             loop {
                 match chars.next().ok_or("its quotes are not closed")? {
                     '"' if chars.as_str().is_empty() => return Ok(out),
-                    '"' => return Err("something follows the closing quotes"),
+                    '"' => return Err("there is text after the closing quotes"),
                     '\\' => out.push(match chars.next().ok_or("it ends with a backslash")? {
                         'n' => '\n',
                         't' => '\t',

@@ -1,4 +1,4 @@
-//! The image of a container: pulled, or built for a package.
+//! Finds the image of a container: a published image, or an image that is built for a package.
 
 use super::{request::WorkloadRequest, source::ServerSource, verification};
 use crate::{
@@ -95,16 +95,16 @@ impl ImageSource {
         }
         if !options.runtime_add_package.is_empty() {
             // Package managers change owners and users, which an ordinary user cannot.
-            let message = "the built-in runtime cannot install packages of a distribution";
+            let message = "the built-in runtime cannot install distribution packages";
             return Err(Error::new(ErrorKind::Unsupported, message)
-                .hint("leave out `runtime_add_package`, or use a container engine with `runtime`"));
+                .hint("leave out `runtime_add_package`, or select a container engine with `runtime`"));
         }
         if options.runtime_image.is_some() || build::find(runtime, usual).await?.is_some() {
             return Ok((self, None));
         }
         let host = recipe(package, Some(HOST_IMAGE), request, environment).await?;
         let warning = format!(
-            "the base image of `{package}` could not be pulled, so its server can read the system folders of this machine"
+            "the base image of `{package}` could not be pulled, so the server can read the system folders of this machine"
         );
         if build::find(runtime, &host).await?.is_some() {
             return Ok((Self::Package(Box::new(host)), Some(warning)));

@@ -1,4 +1,4 @@
-//! Values of the inputs that a registry entry declares: fixed, defaulted, or prompted for.
+//! Resolves the inputs that a registry entry declares, to a fixed value, to a default, or to the user's answer.
 
 use std::sync::Mutex;
 
@@ -109,7 +109,7 @@ impl InputMode<'_> {
             Self::Interactive(Some(prompt)) => prompt,
             Self::Interactive(None) => return Ok(false),
         };
-        prompt.approve(&format!("the registry's entry asks for {opening} - allow it?")).await
+        prompt.approve(&format!("the registry entry requests access to {opening} - allow it?")).await
     }
 
     /// Returns the recorded prompts of a dry run.
@@ -156,9 +156,9 @@ impl InputMode<'_> {
                 return Ok(None);
             }
             let how = if input.secret {
-                format!("set `secret` to `NAME,target={}`, or run in a terminal", input.name)
+                format!("set `secret` to `NAME,target={}`, or run in a terminal to be prompted", input.name)
             } else {
-                "give it with `env` or `args`, or run in a terminal".to_owned()
+                "set it with `env` or `args`, or run in a terminal to be prompted".to_owned()
             };
             return Err(missing().hint(how));
         };

@@ -1,7 +1,7 @@
 //! Resolves the request to run a workload into the workload's spec.
 //!
-//! Values given as options take precedence over those of the exported file, then come those of the registry entry, the
-//! image, and the declared defaults. [`request::WorkloadRequest::load`] reads the files that the options name;
+//! Options take precedence over the exported file. Then follow, in this order, the registry entry, the image, and the
+//! declared defaults. [`request::WorkloadRequest::load`] reads the files that the options name;
 //! [`check`] and [`resolve`] use their content, and look only at the folders that are to be mounted. Nothing is
 //! changed.
 

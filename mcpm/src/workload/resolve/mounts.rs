@@ -49,7 +49,7 @@ pub(super) fn remote_mount_warning(engine: &str, mounts: &[Mount]) -> Option<Str
     let source = mounts.first().filter(|_| has_remote_address(engine))?.source.display();
     Some(format!(
         "`{source}` is mounted from the machine of the engine, `{engine}`, where mcpm cannot read ignore \
-         files"
+         files, so ignored files are not hidden"
     ))
 }
 

@@ -45,7 +45,7 @@ fn unusable(reason: String) -> Error {
 fn parse_registry_permissions(text: &str, working_dir: &Path) -> Result<(Profile, Vec<String>)> {
     let profile = Profile::from_json(text).map_err(|error| unusable(error.to_string()))?;
     if profile.privileged {
-        return Err(unusable("it asks for `privileged`".to_owned()));
+        return Err(unusable("it requests `privileged`".to_owned()));
     }
     let opens_machine = |mode: &&str| !matches!(parse_network(mode), Network::Bridge | Network::None);
     let network = profile.network_mode.as_deref().filter(opens_machine);
@@ -84,7 +84,10 @@ impl EffectivePermissions {
                     Some((permissions, confirmed)) => {
                         match parse_registry_permissions(&permissions.to_string(), working_dir)? {
                             (_, openings) if !confirmed && !openings.is_empty() => {
-                                return Err(unusable(format!("it asks for {}", openings.join(", "))));
+                                return Err(unusable(format!(
+                                    "it requests access to {}",
+                                    openings.join(", ")
+                                )));
                             }
                             (profile, _) => (profile, ValueOrigin::Registry),
                         }
@@ -195,10 +198,10 @@ impl EffectivePermissions {
             return Ok(self);
         }
         let refused = |message: String| {
-            Err(Error::new(ErrorKind::Unsupported, message).hint("use a container engine with `runtime`"))
+            Err(Error::new(ErrorKind::Unsupported, message).hint("select a container engine with `runtime`"))
         };
         if self.profile.privileged {
-            return refused("the built-in runtime has no privileged containers".to_owned());
+            return refused("the built-in runtime does not support privileged containers".to_owned());
         }
         match &self.network {
             Network::Custom(mode) => {

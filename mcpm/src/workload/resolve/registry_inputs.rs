@@ -1,7 +1,7 @@
 //! Selects how a registry entry is run, and resolves its inputs.
 //!
-//! Given options take precedence over the entry. The user is prompted for missing required values. A secret that is
-//! typed is passed on as a secret: it is part of neither the options nor the spec.
+//! Given options take precedence over the entry. The user is prompted for missing required values. A secret that the
+//! user types is passed on as a secret, and is part of neither the options nor the spec.
 
 use std::{net::TcpListener, path::Path};
 
@@ -145,9 +145,10 @@ fn source_of(run_method: &RunMethod) -> Result<ServerSource> {
         return ImageReference::parse(&run_method.server).map(ServerSource::Image).map_err(unusable);
     }
     match source::classify(&run_method.server).map_err(unusable)? {
-        ServerSource::Package(package) if package.project().is_some() => {
-            Err(Error::new(ErrorKind::Registry, "the entry names a path on this machine"))
-        }
+        ServerSource::Package(package) if package.project().is_some() => Err(Error::new(
+            ErrorKind::Registry,
+            "the registry entry refers to a path on this machine, which is not allowed",
+        )),
         source => Ok(source),
     }
 }
@@ -296,7 +297,7 @@ async fn volume(
         let what = what.escape_debug();
         let message = format!("the entry mounts `{what}`, but may not choose a path on this machine");
         Error::new(ErrorKind::Registry, message)
-            .hint("set `volume` to what is to be mounted, or run in a terminal to confirm it")
+            .hint("set `volume` to the mount that you want, or run in a terminal to confirm this one")
     };
     let named = match &input.value {
         None => Some((input.clone(), "")),

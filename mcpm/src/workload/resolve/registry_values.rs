@@ -1,4 +1,4 @@
-//! The values that a registry entry supplies to a workload.
+//! Defines the values that a registry entry or a bundle supplies to a workload.
 
 use std::collections::BTreeMap;
 

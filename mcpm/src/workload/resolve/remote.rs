@@ -36,7 +36,7 @@ pub(in crate::workload) fn check(request: &WorkloadRequest) -> Result<()> {
         return Err(Error::new(ErrorKind::InvalidOption, message));
     }
     if options.transport == Some(Transport::Stdio) {
-        let message = "a remote server cannot speak over `stdio`";
+        let message = "a remote server cannot use the transport `stdio`";
         return Err(Error::new(ErrorKind::InvalidOption, message)
             .hint("set `transport` to `streamable-http` or `sse`"));
     }

@@ -1,4 +1,4 @@
-//! URLs of remote servers.
+//! Parses the URLs of remote servers.
 
 use std::{fmt, net::IpAddr};
 

@@ -1,5 +1,5 @@
-//! The request for a workload: the options, with those of the exported file, and the content of the files that they
-//! name.
+//! Defines the request to run a workload: the given options, the options of the exported file, and the content of the
+//! files that the options name.
 
 use std::{
     collections::BTreeMap,

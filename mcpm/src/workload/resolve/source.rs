@@ -1,4 +1,4 @@
-//! Classifies the server argument.
+//! Classifies the server argument as an image, a package, a remote server, or a name in the registry.
 
 use std::path::Path;
 
@@ -80,7 +80,8 @@ pub(in crate::workload) fn classify(server: &str) -> Result<ServerSource> {
         Some(("http" | "https", _)) => RemoteUrl::parse(server).map(ServerSource::Remote),
         Some((scheme, _)) => {
             let message = format!("`{scheme}://` is not a supported scheme");
-            Err(Error::new(ErrorKind::InvalidOption, message).hint("use `uvx://`, `npx://` or `go://`"))
+            Err(Error::new(ErrorKind::InvalidOption, message)
+                .hint("use `uvx://`, `npx://`, `go://`, `mcpb://` or `https://`"))
         }
         None => named(server),
     }
@@ -97,7 +98,7 @@ fn named(server: &str) -> Result<ServerSource> {
     };
     if name.is_empty() || name.contains(|c: char| !c.is_ascii_graphic()) {
         let message =
-            format!("`{}` names neither a server of the registry nor an image", server.escape_debug());
+            format!("`{}` is neither a valid server name nor a valid image name", server.escape_debug());
         return Err(Error::new(ErrorKind::InvalidOption, message));
     }
     Ok(ServerSource::Named { name: name.to_owned(), registry_only })

@@ -115,7 +115,7 @@ pub(in crate::workload) fn host_network_warning(
     let is_in_virtual_machine = engine.endpoint.starts_with("unix:") && !engine.shares_sockets;
     let is_elsewhere = is_in_virtual_machine || has_remote_address(&engine.endpoint);
     (*network == Network::Host && target_host.is_none() && is_elsewhere).then(|| {
-        "the network `host` is that of the engine's machine, not of this one: the server cannot connect to \
+        "the network `host` is the network of the engine's machine, not of this machine: the server cannot connect to \
          `localhost` of this machine, and mcpm can only connect to the server if the engine forwards its port"
             .to_owned()
     })
@@ -146,7 +146,7 @@ pub(in crate::workload) async fn target_address(options: &WorkloadOptions) -> Re
     let failed = |cause: String| {
         Error::new(
             ErrorKind::InvalidOption,
-            format!("the target host `{}` has no address", host.escape_debug()),
+            format!("cannot resolve the target host `{}`", host.escape_debug()),
         )
         .source(cause)
         .hint("set `target_host` to an address or a name of the engine's machine")
@@ -157,7 +157,7 @@ pub(in crate::workload) async fn target_address(options: &WorkloadOptions) -> Re
         found.map_err(|error| failed(error.to_string()))?.map(|found| found.ip()).collect();
     // IPv4 is preferred, since every engine can publish ports on it.
     let first = found.iter().find(|address| address.is_ipv4()).or_else(|| found.first());
-    first.copied().ok_or_else(|| failed("it is not known".to_owned()))
+    first.copied().ok_or_else(|| failed("it has no address".to_owned()))
 }
 
 pub(in crate::workload) fn published_ports(options: &WorkloadOptions) -> Vec<PublishedPort> {

@@ -1,4 +1,4 @@
-//! The origins of a container's ports, mounts and labels.
+//! Records the origins of a container's ports, mounts and labels.
 //!
 //! A spec stores the origin of each value under the value's name.
 

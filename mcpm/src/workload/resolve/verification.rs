@@ -1,4 +1,4 @@
-//! Verifies image signatures as the options and the registry entry demand.
+//! Verifies image signatures as the options and the registry entry require.
 //!
 //! A given key or identity takes precedence over the provenance in the registry entry. An image that is built for a
 //! package has no signature.
