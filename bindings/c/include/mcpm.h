@@ -8,24 +8,26 @@
  *
  * - Strings are UTF-8 and end with a NUL byte. Arguments are copied. The documentation of a returned string says how
  *   long it is valid, or how it is freed.
- * - `MCPM_OWNED` marks results that the program frees, also those that are written through a pointer or passed to a
- *   callback: once, with the `_free` function of their type (`mcpm_string_free` for a string). A `_free` function accepts
- *   null. Results without the mark are not freed.
+ * - `MCPM_OWNED` marks results that the program must free once, with the `_free` function of their type
+ *   (`mcpm_string_free` for a string). They may also be written through a pointer or passed to a callback. A `_free`
+ *   function accepts null. Results without the mark must not be freed.
  * - `MCPM_MUST_USE` marks the functions whose result must not be ignored: functions that return a result to free, and
  *   functions that return a status, except those that only stop or close something.
- * - A builder, and a prompt while its callbacks are set, is used by one thread at a time; a builder is for one start. All
- *   other handles may be used by several threads at a time, until one of them frees it.
+ * - Only one thread at a time may use a builder, or a prompt while its callbacks are being set. A builder can be used
+ *   for one start. All other handles may be used by several threads at a time, until one of them frees the handle.
  * - A setter returns nothing. A builder records the first invalid value (null, not UTF-8, not valid for the option),
  *   and the start reports it. Each call of a setter for a repeatable option adds a value. A setter does nothing for
  *   null in place of the builder.
- * - A function that can fail returns a status, and takes a pointer for an error as its last argument, which may be null.
- *   On failure it is set to an error, which the caller frees with `mcpm_error_free`; on success it is set to null. A
- *   form with `_async` sets it when it returns, which may be after its callback, so the callback needs its own variable.
+ * - A function that can fail returns a status, and takes the address of an error pointer as its last argument, which
+ *   may be null. On failure, the pointer is set to an error, which the caller frees with `mcpm_error_free`; on success,
+ *   it is set to null. An `_async` function sets the pointer when it returns, which may be after it has called its
+ *   callback, so the callback must use another variable.
  * - Results are written through pointers, and only on success.
- * - A function that waits blocks its thread; it returns `MCPM_STATUS_NOT_HERE` on a thread of mcpm, which is one that
- *   runs a callback. Its form with `_async` returns at once, and calls its callback once, on a thread of mcpm.
- * - User data is passed to callbacks as it is. mcpm calls callbacks on several threads, so the data that the
- *   pointer leads to must be thread-safe. A callback must not throw, and must not call `longjmp`.
+ * - A function that waits blocks its thread. On a thread of mcpm, that is, in a callback, it returns
+ *   `MCPM_STATUS_NOT_HERE`. The function with the same name and `_async` returns at once, and calls its callback once,
+ *   on a thread of mcpm.
+ * - User data is passed to callbacks unchanged. mcpm calls callbacks on several threads, so the data that the pointer
+ *   refers to must be thread-safe. A callback must not throw, and must not call `longjmp`.
  * - A panic of the library does not reach C; the call returns `MCPM_STATUS_INTERNAL`.
  */
 
@@ -75,7 +77,7 @@ typedef enum {
    */
   MCPM_STATUS_INVALID_OPTION = 2,
   /**
-   * An option or a form of it is known but not implemented or not included in this build.
+   * The option, value or operation is known, but is not implemented or not included in this build.
    */
   MCPM_STATUS_UNSUPPORTED = 3,
   /**
@@ -103,7 +105,7 @@ typedef enum {
    */
   MCPM_STATUS_START_FAILED = 9,
   /**
-   * A file or folder could not be read or written.
+   * A file or folder could not be read or written, or a prompt failed.
    */
   MCPM_STATUS_IO = 10,
   /**
@@ -119,7 +121,7 @@ typedef enum {
    */
   MCPM_STATUS_UPSTREAM = 13,
   /**
-   * The operation was cancelled by its caller.
+   * The operation was cancelled by its caller, by the user in a prompt, or by a shutdown.
    */
   MCPM_STATUS_INTERRUPTED = 14,
   /**
@@ -143,7 +145,7 @@ typedef enum {
    */
   MCPM_STATUS_IMAGE_UNVERIFIED = 19,
   /**
-   * The remote server requires a login, and no user can be asked to make it.
+   * The remote server requires a login, and no user can be asked to log in.
    */
   MCPM_STATUS_LOGIN_REQUIRED = 20,
 } mcpm_status;
@@ -274,7 +276,7 @@ typedef struct mcpm_error mcpm_error;
 typedef struct mcpm_explanation mcpm_explanation;
 
 /**
- * A login that the user is asked to make.
+ * A login that the user is asked to complete.
  */
 typedef struct mcpm_login_prompt mcpm_login_prompt;
 
@@ -294,7 +296,7 @@ typedef struct mcpm_prompt_answer mcpm_prompt_answer;
 typedef struct mcpm_proxy mcpm_proxy;
 
 /**
- * Named values: an event, the status of a workload, or the description of a recorded one.
+ * Named values: an event, the status of a workload, or the description of a recorded workload.
  */
 typedef struct mcpm_record mcpm_record;
 
@@ -318,7 +320,7 @@ typedef struct mcpm_record_list mcpm_record_list;
 typedef struct mcpm_user_prompt mcpm_user_prompt;
 
 /**
- * A started workload: an MCP server in a container, behind its own proxy.
+ * A started workload: an MCP server in a container, or a remote MCP server, behind its own proxy.
  */
 typedef struct mcpm_workload mcpm_workload;
 
@@ -335,8 +337,8 @@ typedef struct mcpm_workload_builder mcpm_workload_builder;
 /**
  * Receives the end of an operation. `error` is null if it was successful, and must be freed otherwise.
  *
- * It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
- * that block; they return `MCPM_STATUS_NOT_HERE` there.
+ * mcpm calls it once, on one of its threads. The callback may block, and may start other operations, but must not call
+ * functions of mcpm that block: in a callback, they return `MCPM_STATUS_NOT_HERE`.
  */
 typedef void (*mcpm_on_end)(void *user_data, MCPM_OWNED mcpm_error *error);
 
@@ -344,8 +346,8 @@ typedef void (*mcpm_on_end)(void *user_data, MCPM_OWNED mcpm_error *error);
  * Receives a message. `message` must be freed with `mcpm_string_free`, and is null after the end of the connection.
  * `error` is null on success, and must be freed otherwise.
  *
- * It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
- * that block; they return `MCPM_STATUS_NOT_HERE` there.
+ * mcpm calls it once, on one of its threads. The callback may block, and may start other operations, but must not call
+ * functions of mcpm that block: in a callback, they return `MCPM_STATUS_NOT_HERE`.
  */
 typedef void (*mcpm_on_message)(void *user_data, MCPM_OWNED char *message, MCPM_OWNED mcpm_error *error);
 
@@ -355,8 +357,8 @@ typedef void (*mcpm_on_message)(void *user_data, MCPM_OWNED char *message, MCPM_
 typedef void (*mcpm_free_user_data)(void *user_data);
 
 /**
- * Prompts for a text or an approval, and puts the user's reply into `answer`. If `answer` stays unset, the user counts
- * as not available for prompts.
+ * Prompts for a text or an approval, and puts the user's reply into `answer`. If `answer` is not set, mcpm assumes
+ * that the user cannot be prompted.
  */
 typedef void (*mcpm_ask_question)(void *user_data, const char *question, mcpm_prompt_answer *answer);
 
@@ -369,8 +371,8 @@ typedef void (*mcpm_ask_login)(void *user_data, const mcpm_login_prompt *login, 
  * Receives a started proxy, which must be freed with `mcpm_proxy_free`. If the start has failed, `proxy` is null, and
  * `error` must be freed.
  *
- * It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
- * that block; they return `MCPM_STATUS_NOT_HERE` there.
+ * mcpm calls it once, on one of its threads. The callback may block, and may start other operations, but must not call
+ * functions of mcpm that block: in a callback, they return `MCPM_STATUS_NOT_HERE`.
  */
 typedef void (*mcpm_on_proxy_started)(void *user_data,
                                       MCPM_OWNED mcpm_proxy *proxy,
@@ -380,17 +382,17 @@ typedef void (*mcpm_on_proxy_started)(void *user_data,
  * Receives the outcome of a check. `remark` is null if there is none, and must be freed with `mcpm_string_free`
  * otherwise. If the check has failed, `remark` is null, and `error` must be freed.
  *
- * It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
- * that block; they return `MCPM_STATUS_NOT_HERE` there.
+ * mcpm calls it once, on one of its threads. The callback may block, and may start other operations, but must not call
+ * functions of mcpm that block: in a callback, they return `MCPM_STATUS_NOT_HERE`.
  */
 typedef void (*mcpm_on_checked)(void *user_data, MCPM_OWNED char *remark, MCPM_OWNED mcpm_error *error);
 
 /**
- * Receives an event. `event` is valid only during the call; its values, which the kind names, are read with
- * `mcpm_record_get`.
+ * Receives an event. `event` is valid only during the call. `mcpm_record_get` reads its values; the documentation of
+ * the kind lists their names.
  *
- * mcpm calls it on its own threads, for one event of a workload at a time. It may block; a receiver that is more than
- * 256 events behind loses the oldest events. It must not call functions that block.
+ * mcpm calls the callback on threads of its own, for one event of a workload at a time. The callback may block; a
+ * receiver that is more than 256 events behind loses the oldest events. It must not call functions of mcpm that block.
  */
 typedef void (*mcpm_on_event)(void *user_data, mcpm_event_kind kind, const mcpm_record *event);
 
@@ -398,8 +400,8 @@ typedef void (*mcpm_on_event)(void *user_data, mcpm_event_kind kind, const mcpm_
  * Receives a started workload, which must be freed with `mcpm_workload_free`. If the start has failed, `workload` is
  * null, and `error` must be freed.
  *
- * It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
- * that block; they return `MCPM_STATUS_NOT_HERE` there.
+ * mcpm calls it once, on one of its threads. The callback may block, and may start other operations, but must not call
+ * functions of mcpm that block: in a callback, they return `MCPM_STATUS_NOT_HERE`.
  */
 typedef void (*mcpm_on_workload_started)(void *user_data,
                                          MCPM_OWNED mcpm_workload *workload,
@@ -409,14 +411,14 @@ typedef void (*mcpm_on_workload_started)(void *user_data,
  * Receives a record, which must be freed with `mcpm_record_free`. If the operation has failed, `record` is null, and
  * `error` must be freed.
  *
- * It is called once, on a thread of mcpm. It may block, and may start other operations, but must not call functions
- * that block; they return `MCPM_STATUS_NOT_HERE` there.
+ * mcpm calls it once, on one of its threads. The callback may block, and may start other operations, but must not call
+ * functions of mcpm that block: in a callback, they return `MCPM_STATUS_NOT_HERE`.
  */
 typedef void (*mcpm_on_record)(void *user_data, MCPM_OWNED mcpm_record *record, MCPM_OWNED mcpm_error *error);
 
 /**
  * Receives a list of records, which must be freed with `mcpm_record_list_free`. If the operation has failed, `list` is
- * null, and `error` must be freed. It is called as `mcpm_on_record` is.
+ * null, and `error` must be freed. mcpm calls it in the same way as `mcpm_on_record`.
  */
 typedef void (*mcpm_on_record_list)(void *user_data,
                                     MCPM_OWNED mcpm_record_list *list,
@@ -474,7 +476,7 @@ mcpm_status mcpm_connection_receive_async(const mcpm_connection *connection,
                                           MCPM_OWNED mcpm_error **error);
 
 /**
- * Ends a connection, also for threads that wait for a message. mcpm waits up to 2 s for missing responses, which can
+ * Ends a connection, also for threads that wait for a message. mcpm waits up to 2 s for pending responses, which can
  * still be received. The handle must still be freed.
  */
 mcpm_status mcpm_connection_close(const mcpm_connection *connection,
@@ -520,7 +522,7 @@ const char *mcpm_error_context(const mcpm_error *error,
                                const char *name);
 
 /**
- * Frees a string that a function returned to be freed; null is allowed.
+ * Frees a string that is marked `MCPM_OWNED`; null is allowed.
  */
 void mcpm_string_free(MCPM_OWNED char *text);
 
@@ -533,7 +535,7 @@ void mcpm_error_free(MCPM_OWNED mcpm_error *error);
  * Explains a reason, such as `tools.not_listed`, or a recorded denial of a workload or of `mcpm proxy`, by its
  * id.
  *
- * Records are located by the environment variables of the process, as by the command line. On success,
+ * The environment variables of the process determine where the records are, as for the command line. On success,
  * `explanation` is set; free it with `mcpm_explanation_free`.
  */
 MCPM_MUST_USE
@@ -553,42 +555,42 @@ mcpm_status mcpm_proxy_explain(const mcpm_proxy *proxy,
                                MCPM_OWNED mcpm_error **error);
 
 /**
- * Returns the id of the reason. Null returns null.
+ * Returns the id of the reason. Returns null for a null pointer.
  */
 const char *mcpm_explanation_reason(const mcpm_explanation *explanation);
 
 /**
- * Returns the layer that denies for this reason. Null returns null.
+ * Returns the layer that denies for this reason. Returns null for a null pointer.
  */
 const char *mcpm_explanation_layer(const mcpm_explanation *explanation);
 
 /**
- * Returns what the reason means. Null returns null.
+ * Returns what the reason means. Returns null for a null pointer.
  */
 const char *mcpm_explanation_meaning(const mcpm_explanation *explanation);
 
 /**
- * Returns what usually helps. Null returns null.
+ * Returns what usually helps. Returns null for a null pointer.
  */
 const char *mcpm_explanation_usual_fix(const mcpm_explanation *explanation);
 
 /**
- * Returns the smallest change that would have allowed the request; null if a reason was explained.
+ * Returns the smallest change that would have allowed the request; null if the explained id is not that of a denial.
  */
 const char *mcpm_explanation_fix(const mcpm_explanation *explanation);
 
 /**
- * Returns the rule that applied; null if the layer has only one, or if a reason was explained.
+ * Returns the rule that applied; null if the layer has only one rule, or if the explained id is not that of a denial.
  */
 const char *mcpm_explanation_rule(const mcpm_explanation *explanation);
 
 /**
- * Returns the server that the request was for; null if a reason was explained.
+ * Returns the server that the request was for; null if the explained id is not that of a denial.
  */
 const char *mcpm_explanation_server(const mcpm_explanation *explanation);
 
 /**
- * Returns when the request was denied (RFC 3339); null if a reason was explained.
+ * Returns when the request was denied (RFC 3339); null if the explained id is not that of a denial.
  */
 const char *mcpm_explanation_time(const mcpm_explanation *explanation);
 
@@ -627,8 +629,9 @@ void mcpm_user_prompt_free(MCPM_OWNED mcpm_user_prompt *prompt);
 /**
  * Creates a prompt without callbacks; free it with `mcpm_user_prompt_free`.
  *
- * `user_data` is passed to each callback; it may be null. `free_user_data` is called once with it, by any thread,
- * when the prompt and all that was started with it have ended; it may be null and must not block.
+ * `user_data` is passed to each callback; it may be null. `free_user_data` is called once with `user_data`, on any
+ * thread, when the prompt is freed and no builder, workload or proxy uses it any more; it may be null and must not
+ * block.
  */
 MCPM_MUST_USE
 MCPM_OWNED mcpm_user_prompt *mcpm_user_prompt_new(void *user_data,
@@ -649,24 +652,25 @@ void mcpm_user_prompt_ask_text(mcpm_user_prompt *prompt,
 
 /**
  * Sets the callback that asks the user to allow access to this machine, such as a mount that a registry entry
- * requests; the question names the access. It answers with `mcpm_prompt_answer_approval`; without an answer, the
- * access is denied. By default, the callback for text that may be echoed is called, and `yes` is the answer that
- * allows it.
+ * requests; the question names the access. The callback answers with `mcpm_prompt_answer_approval`; without an answer,
+ * the access is denied. By default, mcpm calls the callback for text that may be echoed, and the answer `yes` allows
+ * the access.
  */
 void mcpm_user_prompt_approve(mcpm_user_prompt *prompt,
                               mcpm_ask_question callback);
 
 /**
- * Sets the callback that asks the user to log in to a remote server. The callback opens the browser and returns once
- * the user is informed; the login itself continues in the browser. It sets an answer only if it fails.
+ * Sets the callback that asks the user to log in to a remote server. The callback opens the browser, and returns
+ * without waiting for the login, which continues in the browser. The callback sets an answer only if it fails.
  */
 void mcpm_user_prompt_show_login(mcpm_user_prompt *prompt,
                                  mcpm_ask_login callback);
 
 /**
- * Sets the callback that asks for the URL to which a login has redirected, for a browser on another machine.
+ * Sets the callback that asks for the URL to which a login has redirected the browser, in case the browser runs on
+ * another machine.
  *
- * It is called after the login was shown, and again if the user entered a URL that does not belong to this login. An
+ * mcpm calls it after the login was shown, and again if the user entered a URL that does not belong to this login. An
  * answer that comes after the login has ended is ignored; return no later than the login's timeout.
  */
 void mcpm_user_prompt_ask_redirect(mcpm_user_prompt *prompt,
@@ -695,12 +699,13 @@ void mcpm_prompt_answer_fail(mcpm_prompt_answer *answer,
                              const char *message);
 
 /**
- * Returns the host of the remote server. Null returns null.
+ * Returns the host of the remote server. Returns null for a null pointer.
  */
 const char *mcpm_login_prompt_server(const mcpm_login_prompt *login);
 
 /**
- * Returns the URL to open in a browser. Only the user may see this URL: do not write it to logs. Null returns null.
+ * Returns the URL to open in a browser. Only the user may see this URL: do not write it to logs. Returns null for a
+ * null pointer.
  */
 const char *mcpm_login_prompt_url(const mcpm_login_prompt *login);
 
@@ -711,13 +716,13 @@ const char *mcpm_login_prompt_url(const mcpm_login_prompt *login);
 bool mcpm_login_prompt_has_redirect(const mcpm_login_prompt *login);
 
 /**
- * Returns the URL to open on another device; null if the authorization server allows no login there.
+ * Returns the URL to open on another device; null if the authorization server allows no login on another device.
  */
 const char *mcpm_login_prompt_device_url(const mcpm_login_prompt *login);
 
 /**
- * Returns the code to enter on another device; null if the authorization server allows no login there. If the user
- * opens the page without entering the code, the page shows it, so that the user can compare both.
+ * Returns the code to enter on another device; null if the authorization server allows no login on another device. If
+ * the page does not ask for a code, it shows the code, so that the user can compare both.
  */
 const char *mcpm_login_prompt_device_code(const mcpm_login_prompt *login);
 
@@ -749,8 +754,8 @@ MCPM_FREED_BY(mcpm_proxy_builder_free);
 void mcpm_proxy_builder_set(mcpm_proxy_builder *builder, const char *name, const char *value);
 
 /**
- * Sets the prompt that asks the user at the start and later, for example to log in to a remote server. The caller must
- * still free `prompt`.
+ * Sets the prompt for requests to the user at the start and later, for example to log in to a remote server. The
+ * caller must still free `prompt`.
  */
 void mcpm_proxy_builder_user_prompt(mcpm_proxy_builder *builder,
                                     const mcpm_user_prompt *prompt);
@@ -763,8 +768,8 @@ void mcpm_proxy_builder_in_process_only(mcpm_proxy_builder *builder, bool value)
 /**
  * Starts a proxy and waits until clients can connect.
  *
- * Consumes the options of the builder, which must still be freed. On success, `proxy` is set to a handle; free it
- * with `mcpm_proxy_free`.
+ * The builder cannot be used for another start, and must still be freed. On success, `proxy` is set to a handle; free
+ * the handle with `mcpm_proxy_free`.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_proxy_start(mcpm_proxy_builder *builder,
@@ -786,12 +791,12 @@ mcpm_status mcpm_proxy_start_async(mcpm_proxy_builder *builder,
                                    MCPM_OWNED mcpm_error **error);
 
 /**
- * Returns the name of the server; valid as long as the handle. Null returns null.
+ * Returns the name of the server; valid as long as the handle. Returns null for a null pointer.
  */
 const char *mcpm_proxy_name(const mcpm_proxy *proxy);
 
 /**
- * Returns the URL for clients; valid as long as the handle. Null returns null.
+ * Returns the URL for clients; valid as long as the handle. Returns null for a null pointer.
  */
 const char *mcpm_proxy_url(const mcpm_proxy *proxy);
 
@@ -868,8 +873,8 @@ mcpm_status mcpm_proxy_stop_async(mcpm_proxy *proxy,
                                   MCPM_OWNED mcpm_error **error);
 
 /**
- * Frees a proxy; null is allowed. A running proxy is stopped shortly afterwards; call `mcpm_proxy_stop` first to
- * wait for that.
+ * Frees a proxy; null is allowed. A running proxy stops shortly afterwards. To wait until it has stopped, call
+ * `mcpm_proxy_stop` first.
  */
 void mcpm_proxy_free(MCPM_OWNED mcpm_proxy *proxy);
 
@@ -881,12 +886,12 @@ const char *mcpm_record_get(const mcpm_record *record,
                             const char *name);
 
 /**
- * Returns all values as a JSON object, valid as long as the record. Null returns null.
+ * Returns all values as a JSON object, valid as long as the record. Returns null for a null pointer.
  */
 const char *mcpm_record_json(const mcpm_record *record);
 
 /**
- * Frees a record that a function returned to be freed; null is allowed.
+ * Frees a record that is marked `MCPM_OWNED`; null is allowed.
  */
 void mcpm_record_free(MCPM_OWNED mcpm_record *record);
 
@@ -896,8 +901,8 @@ void mcpm_record_free(MCPM_OWNED mcpm_record *record);
 size_t mcpm_record_list_length(const mcpm_record_list *list);
 
 /**
- * Returns a record by its index from 0, valid as long as the list; it is not freed. Returns null if the index is out
- * of range, and for a null pointer.
+ * Returns a record by its index from 0. The record is valid as long as the list, and must not be freed. Returns null
+ * if the index is out of range, and for a null pointer.
  */
 const mcpm_record *mcpm_record_list_get(const mcpm_record_list *list,
                                         size_t index);
@@ -910,13 +915,13 @@ void mcpm_record_list_free(MCPM_OWNED mcpm_record_list *list);
 /**
  * Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL.
  *
- * A name without a tag is looked up in the registry, which supplies transport, permissions and
- * environment; if the registry does not have the name, it is taken as the name of an image. Use
- * `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as it is. A container
- * image is built for a package, and for a path that begins with `./`, `../` or `/`: a script
- * (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`, `package.json` or
- * `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a remote server that is proxied as a
- * workload.
+ * A name without a tag is looked up in the registry; the registry entry supplies the transport, the
+ * permissions and the environment variables. A name that the registry does not have is taken as the
+ * name of an image. Use `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as
+ * it is. mcpm builds a container image for a package, and for a path that begins with `./`, `../` or
+ * `/`: a script (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`,
+ * `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). For a URL, mcpm runs only a proxy,
+ * which forwards requests to the remote server.
  */
 void mcpm_workload_builder_server(mcpm_workload_builder *builder, const char *value);
 
@@ -926,9 +931,9 @@ void mcpm_workload_builder_server(mcpm_workload_builder *builder, const char *va
 void mcpm_workload_builder_args(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Name of the MCP server.
+ * Name of the workload.
  *
- * Default: generated from the image.
+ * Default: generated from the server.
  */
 void mcpm_workload_builder_name(mcpm_workload_builder *builder, const char *value);
 
@@ -965,7 +970,7 @@ void mcpm_workload_builder_transport(mcpm_workload_builder *builder, const char 
 void mcpm_workload_builder_proxy_mode(mcpm_workload_builder *builder, const char *value);
 
 /**
- * IP or hostname the HTTP proxy listens on.
+ * IP address or hostname that the HTTP proxy listens on.
  *
  * Default: `127.0.0.1`.
  */
@@ -1010,6 +1015,9 @@ void mcpm_workload_builder_network(mcpm_workload_builder *builder, const char *v
 /**
  * Isolate the container network from the host.
  *
+ * Each connection of the server passes through mcpm, which rejects all that the permission profile
+ * does not allow.
+ *
  * Default: `false`.
  */
 void mcpm_workload_builder_isolate_network(mcpm_workload_builder *builder, bool value);
@@ -1017,8 +1025,8 @@ void mcpm_workload_builder_isolate_network(mcpm_workload_builder *builder, bool 
 /**
  * Let an isolated container connect to the container runtime's gateway addresses.
  *
- * The addresses include `host.docker.internal` and `172.17.0.1`. Without this option, they are
- * blocked, even if the permission profile has `insecure_allow_all`.
+ * These addresses, such as `host.docker.internal` and `172.17.0.1`, lead to this machine. Without this
+ * option, mcpm blocks connections to them, even if the permission profile has `insecure_allow_all`.
  *
  * Default: `false`.
  */
@@ -1027,7 +1035,7 @@ void mcpm_workload_builder_allow_runtime_gateway(mcpm_workload_builder *builder,
 /**
  * Environment variable for the server.
  *
- * On the command line, a name alone takes the value from the environment of mcpm.
+ * On the command line, `-e NAME` passes the value that the variable has in mcpm's own environment.
  */
 void mcpm_workload_builder_env(mcpm_workload_builder *builder, const char *value);
 
@@ -1042,11 +1050,12 @@ void mcpm_workload_builder_env_file(mcpm_workload_builder *builder, const char *
 void mcpm_workload_builder_env_file_dir(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Secret fetched from the secrets manager and set as an environment variable.
+ * Secret from the secret store, passed to the server as an environment variable.
  *
- * `NAME` is the name used with `mcpm secret set`. With the target `file:` and an absolute path, the
- * server gets a file in its container instead; with `header:` and a name, a remote server gets that
- * header with each request.
+ * `NAME` is the name used with `mcpm secret set`, and `TARGET` is the name of the variable. With the
+ * target `file:PATH`, the server gets the secret as a file at this absolute path in its container
+ * instead. With `header:NAME`, the proxy adds the secret as this header to each request to a remote
+ * server.
  */
 void mcpm_workload_builder_secret(mcpm_workload_builder *builder, const char *value);
 
@@ -1054,12 +1063,12 @@ void mcpm_workload_builder_secret(mcpm_workload_builder *builder, const char *va
  * Mount a host file or folder into the container.
  *
  * The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
- * (private) for SELinux relabelling. A relative host path starts at the current folder.
+ * (private) for SELinux relabelling. A relative host path is resolved from the current folder.
  */
 void mcpm_workload_builder_volume(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Permissions of the container.
+ * Files and networks that the server may use.
  *
  * Default: from the registry entry, otherwise `network`.
  */
@@ -1068,22 +1077,23 @@ void mcpm_workload_builder_permission_profile(mcpm_workload_builder *builder, co
 /**
  * Write a permission profile that allows the hosts that the server connects to or looks up.
  *
- * While the profile is recorded, mcpm isolates the server's network. The server may connect to public
- * addresses, or, if its registry entry has permissions, only to what those allow.
+ * While the profile is recorded, mcpm isolates the server's network. If the registry entry of the
+ * server has permissions, the server may connect only to the hosts that they allow; otherwise, to all
+ * public addresses.
  */
 void mcpm_workload_builder_learn(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Run in the foreground until the container exits.
+ * Run in the foreground until the server exits.
  *
- * CLI only; workloads that a library user starts always run in its process.
+ * CLI only; a program that uses the library runs its workloads in its own process.
  *
  * Default: `false`.
  */
 void mcpm_workload_builder_foreground(mcpm_workload_builder *builder, bool value);
 
 /**
- * Load the configuration from an exported file.
+ * Load the configuration from a file that `mcpm export` has written.
  *
  * Cannot be combined with other options, except `--name`, `--group`, `--proxy-port`, `--foreground`
  * and `--debug`, which take precedence over the file.
@@ -1093,8 +1103,9 @@ void mcpm_workload_builder_from_config(mcpm_workload_builder *builder, const cha
 /**
  * Load global ignore patterns from `mcpmignore` in the configuration folder.
  *
- * Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
- * folder, are replaced by empty ones in the container. The syntax is that of `.gitignore`.
+ * If a file or folder in a mount matches one of these patterns, or a pattern in the `.mcpmignore` of
+ * the mounted folder, the server sees an empty file or folder in its place. The syntax is that of
+ * `.gitignore`.
  *
  * Default: `true`.
  */
@@ -1110,10 +1121,12 @@ void mcpm_workload_builder_ignore_globally(mcpm_workload_builder *builder, bool 
 void mcpm_workload_builder_print_resolved_overlays(mcpm_workload_builder *builder, bool value);
 
 /**
- * Image verification mode.
+ * What to do if the signature of the image is missing or invalid.
  *
- * The signature is read from the image's registry. It is valid if it was made by the signer that the
- * registry entry or the other verification options require. The container runs the signed digest.
+ * mcpm reads the signature from the image registry. The required signer is set with the other
+ * verification options or by the server's registry entry. If neither names a signer, `warn` starts the
+ * image unverified, and `enabled` refuses to start it. The container runs the digest that was
+ * verified.
  *
  * One of `warn`, `enabled`, `disabled`.
  *
@@ -1122,7 +1135,7 @@ void mcpm_workload_builder_print_resolved_overlays(mcpm_workload_builder *builde
 void mcpm_workload_builder_image_verification(mcpm_workload_builder *builder, const char *value);
 
 /**
- * PEM file with the public key that must have signed the image.
+ * PEM file with the public key of the required signer of the image.
  */
 void mcpm_workload_builder_image_verification_key(mcpm_workload_builder *builder, const char *value);
 
@@ -1134,7 +1147,7 @@ void mcpm_workload_builder_image_verification_key(mcpm_workload_builder *builder
 void mcpm_workload_builder_certificate_identity(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Required OIDC issuer of the certificate identity.
+ * Required OIDC issuer in the signer's certificate.
  *
  * Default: from the registry entry.
  */
@@ -1150,8 +1163,8 @@ void mcpm_workload_builder_sigstore_trusted_root(mcpm_workload_builder *builder,
 /**
  * Custom CA certificate file used for container builds.
  *
- * Its certificates are trusted while a package is built, and by the package's server. A server from an
- * image gets the file, and environment variables that point to it.
+ * The build of a package and the package's server trust its certificates. A server from an image gets
+ * the file in its container, and environment variables with the path of the file.
  */
 void mcpm_workload_builder_ca_cert(mcpm_workload_builder *builder, const char *value);
 
@@ -1160,7 +1173,8 @@ void mcpm_workload_builder_ca_cert(mcpm_workload_builder *builder, const char *v
  *
  * Its certificates are trusted in addition to the system's: for remote servers and targets, server
  * registries, image registries that signatures are read from, identity providers, token exchange and
- * telemetry. Image pulls use the certificates of the container engine.
+ * telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
+ * uses its own, and the built-in runtime uses the system's.
  */
 void mcpm_workload_builder_mcpm_ca_bundle(mcpm_workload_builder *builder, const char *value);
 
@@ -1170,7 +1184,7 @@ void mcpm_workload_builder_mcpm_ca_bundle(mcpm_workload_builder *builder, const 
 void mcpm_workload_builder_runtime_image(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Extra distribution package to install in the builder and runtime stages of the image.
+ * Additional Linux package to install in the builder and runtime stages of the image.
  */
 void mcpm_workload_builder_runtime_add_package(mcpm_workload_builder *builder, const char *value);
 
@@ -1217,8 +1231,8 @@ void mcpm_workload_builder_audit_config(mcpm_workload_builder *builder, const ch
 /**
  * Enable audit logging with the default configuration.
  *
- * Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
- * on standard output.
+ * Each request is recorded as a line of JSON: for a workload, in a file in the workload's state
+ * folder; for `mcpm proxy`, on standard output.
  *
  * Default: `false`.
  */
@@ -1227,7 +1241,7 @@ void mcpm_workload_builder_enable_audit(mcpm_workload_builder *builder, bool val
 /**
  * Enable debug mode.
  *
- * CLI only; library users configure `tracing` themselves.
+ * Adds debug messages to the log. CLI only; library users configure `tracing` themselves.
  *
  * Default: `false`.
  */
@@ -1253,23 +1267,24 @@ void mcpm_workload_builder_package_command(mcpm_workload_builder *builder, const
 void mcpm_workload_builder_with_package(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Value that an MCP bundle needs; its manifest names the keys.
+ * Value for a key of an MCP bundle; the bundle's manifest defines the keys.
  *
- * A folder or a file is mounted at its own path, for writing; `-v PATH:PATH:ro` mounts it read-only.
- * If a key may have several values, repeat the option. Pass a secret with `--secret
- * NAME,target=VARIABLE` instead, with the environment variable to which the manifest assigns the key.
+ * A file or folder is mounted read-write at the same path in the container; `-v PATH:PATH:ro` mounts
+ * it read-only. If a key may have several values, repeat the option. For a key that is a secret, use
+ * `--secret NAME,target=VARIABLE` instead: `VARIABLE` is the environment variable to which the
+ * manifest assigns the key.
  */
 void mcpm_workload_builder_config(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Rebuild the package's image with the newest version that its name refers to.
+ * Rebuild the package's image with the newest matching version of the package.
  *
  * Default: `false`.
  */
 void mcpm_workload_builder_rebuild(mcpm_workload_builder *builder, bool value);
 
 /**
- * Do not access the network to get the image, which must be present locally.
+ * Use an image that is present locally; do not pull or build one.
  *
  * Default: `false`.
  */
@@ -1303,10 +1318,10 @@ void mcpm_workload_builder_allowed_origins(mcpm_workload_builder *builder, const
 /**
  * Additional hostnames that clients may use to reach the proxy.
  *
- * Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
- * The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
- * authentication is configured and the proxy listens on more than loopback, other names are accepted,
- * too, unless the permission profile restricts `network.inbound.allow_host`.
+ * The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
+ * rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
+ * authentication is configured and the proxy listens on an address that is not loopback, it accepts
+ * any name, unless the permission profile restricts names with `network.inbound.allow_host`.
  */
 void mcpm_workload_builder_allowed_hosts(mcpm_workload_builder *builder, const char *value);
 
@@ -1330,14 +1345,14 @@ void mcpm_workload_builder_oidc_issuer(mcpm_workload_builder *builder, const cha
 /**
  * Expected audience of the token.
  *
- * Default: the resource URL, otherwise the URL of the proxy.
+ * Default: `--resource-url`, otherwise the URL of the proxy.
  */
 void mcpm_workload_builder_oidc_audience(mcpm_workload_builder *builder, const char *value);
 
 /**
  * OIDC client ID.
  *
- * With a client secret, it enables introspection of tokens that are not JWTs.
+ * With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
  */
 void mcpm_workload_builder_oidc_client_id(mcpm_workload_builder *builder, const char *value);
 
@@ -1366,7 +1381,7 @@ void mcpm_workload_builder_oidc_introspection_url(mcpm_workload_builder *builder
 void mcpm_workload_builder_oidc_jwks_url(mcpm_workload_builder *builder, const char *value);
 
 /**
- * OAuth scopes advertised in the well-known endpoint (RFC 9728).
+ * OAuth scopes that the protected resource metadata advertises (RFC 9728).
  *
  * Default: `openid`.
  */
@@ -1459,7 +1474,7 @@ void mcpm_workload_builder_remote_auth_bearer_token_file(mcpm_workload_builder *
 /**
  * Scopes to request.
  *
- * Default: those that the server names, or `openid,profile,email` with OIDC.
+ * Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
  */
 void mcpm_workload_builder_remote_auth_scopes(mcpm_workload_builder *builder, const char *value);
 
@@ -1502,7 +1517,7 @@ void mcpm_workload_builder_remote_auth_timeout(mcpm_workload_builder *builder, u
 void mcpm_workload_builder_remote_forward_headers(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Header added to requests to the remote server, with its value from the secrets manager.
+ * Header added to requests to the remote server, with a secret from the secret store as its value.
  */
 void mcpm_workload_builder_remote_forward_headers_secret(mcpm_workload_builder *builder, const char *value);
 
@@ -1527,15 +1542,15 @@ void mcpm_workload_builder_token_exchange_client_id(mcpm_workload_builder *build
 /**
  * Client secret for token exchange.
  *
- * Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
- * for production: other users of the machine may see it in the process list.
+ * This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
+ * Not for production: other users of the machine may see the secret in the process list.
  */
 void mcpm_workload_builder_token_exchange_client_secret(mcpm_workload_builder *builder, const char *value);
 
 /**
  * File with the client secret for token exchange.
  *
- * It is read for each exchange.
+ * mcpm reads the file again for each exchange.
  */
 void mcpm_workload_builder_token_exchange_client_secret_file(mcpm_workload_builder *builder,
                                                              const char *value);
@@ -1567,8 +1582,8 @@ void mcpm_workload_builder_token_exchange_header_name(mcpm_workload_builder *bui
 /**
  * OTLP endpoint URL.
  *
- * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
- * `https`.
+ * With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
+ * scheme is missing, it is `https`.
  */
 void mcpm_workload_builder_otel_endpoint(mcpm_workload_builder *builder, const char *value);
 
@@ -1585,14 +1600,14 @@ void mcpm_workload_builder_otel_insecure(mcpm_workload_builder *builder, bool va
 void mcpm_workload_builder_otel_headers(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Service name.
+ * Service name in traces and metrics.
  *
  * Default: `mcpm-<name>`.
  */
 void mcpm_workload_builder_otel_service_name(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Additional resource attributes.
+ * Additional resource attributes in traces and metrics.
  */
 void mcpm_workload_builder_otel_custom_attributes(mcpm_workload_builder *builder, const char *value);
 
@@ -1604,14 +1619,14 @@ void mcpm_workload_builder_otel_custom_attributes(mcpm_workload_builder *builder
 void mcpm_workload_builder_otel_env_vars(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Distributed tracing; requires an OTLP endpoint.
+ * Export traces; requires an OTLP endpoint.
  *
  * Default: `true`.
  */
 void mcpm_workload_builder_otel_tracing_enabled(mcpm_workload_builder *builder, bool value);
 
 /**
- * OTLP metrics export; requires an OTLP endpoint.
+ * Export metrics with OTLP; requires an OTLP endpoint.
  *
  * Default: `true`.
  */
@@ -1625,9 +1640,9 @@ void mcpm_workload_builder_otel_metrics_enabled(mcpm_workload_builder *builder, 
 void mcpm_workload_builder_otel_sampling_rate(mcpm_workload_builder *builder, double value);
 
 /**
- * Serve `/metrics` on the main transport port.
+ * Serve Prometheus metrics at `/metrics` on the port of the proxy.
  *
- * With incoming authentication, it requires a token like any other path.
+ * If incoming authentication is configured, requests to `/metrics` also require a token.
  *
  * Default: `false`.
  */
@@ -1665,7 +1680,7 @@ void mcpm_proxy_builder_server_name(mcpm_proxy_builder *builder, const char *val
 void mcpm_proxy_builder_target_uri(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * IP or hostname the HTTP proxy listens on.
+ * IP address or hostname that the HTTP proxy listens on.
  *
  * Default: `127.0.0.1`.
  */
@@ -1681,7 +1696,7 @@ void mcpm_proxy_builder_port(mcpm_proxy_builder *builder, uint16_t value);
 /**
  * Enable debug mode.
  *
- * Logs more, with times and modules. CLI only; a Rust program sets up a subscriber of `tracing`.
+ * Adds debug messages to the log. CLI only; library users configure `tracing` themselves.
  *
  * Default: `false`.
  */
@@ -1692,7 +1707,8 @@ void mcpm_proxy_builder_debug(mcpm_proxy_builder *builder, bool value);
  *
  * Its certificates are trusted in addition to the system's: for remote servers and targets, server
  * registries, image registries that signatures are read from, identity providers, token exchange and
- * telemetry. Image pulls use the certificates of the container engine.
+ * telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
+ * uses its own, and the built-in runtime uses the system's.
  */
 void mcpm_proxy_builder_mcpm_ca_bundle(mcpm_proxy_builder *builder, const char *value);
 
@@ -1734,8 +1750,8 @@ void mcpm_proxy_builder_audit_config(mcpm_proxy_builder *builder, const char *va
 /**
  * Enable audit logging with the default configuration.
  *
- * Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
- * on standard output.
+ * Each request is recorded as a line of JSON: for a workload, in a file in the workload's state
+ * folder; for `mcpm proxy`, on standard output.
  *
  * Default: `false`.
  */
@@ -1749,10 +1765,10 @@ void mcpm_proxy_builder_allowed_origins(mcpm_proxy_builder *builder, const char 
 /**
  * Additional hostnames that clients may use to reach the proxy.
  *
- * Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
- * The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
- * authentication is configured and the proxy listens on more than loopback, other names are accepted,
- * too, unless the permission profile restricts `network.inbound.allow_host`.
+ * The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
+ * rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
+ * authentication is configured and the proxy listens on an address that is not loopback, it accepts
+ * any name, unless the permission profile restricts names with `network.inbound.allow_host`.
  */
 void mcpm_proxy_builder_allowed_hosts(mcpm_proxy_builder *builder, const char *value);
 
@@ -1767,14 +1783,14 @@ void mcpm_proxy_builder_oidc_issuer(mcpm_proxy_builder *builder, const char *val
 /**
  * Expected audience of the token.
  *
- * Default: the resource URL, otherwise the URL of the proxy.
+ * Default: `--resource-url`, otherwise the URL of the proxy.
  */
 void mcpm_proxy_builder_oidc_audience(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * OIDC client ID.
  *
- * With a client secret, it enables introspection of tokens that are not JWTs.
+ * With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
  */
 void mcpm_proxy_builder_oidc_client_id(mcpm_proxy_builder *builder, const char *value);
 
@@ -1803,7 +1819,7 @@ void mcpm_proxy_builder_oidc_introspection_url(mcpm_proxy_builder *builder, cons
 void mcpm_proxy_builder_oidc_jwks_url(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * OAuth scopes advertised in the well-known endpoint (RFC 9728).
+ * OAuth scopes that the protected resource metadata advertises (RFC 9728).
  *
  * Default: `openid`.
  */
@@ -1896,7 +1912,7 @@ void mcpm_proxy_builder_remote_auth_bearer_token_file(mcpm_proxy_builder *builde
 /**
  * Scopes to request.
  *
- * Default: those that the server names, or `openid,profile,email` with OIDC.
+ * Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
  */
 void mcpm_proxy_builder_remote_auth_scopes(mcpm_proxy_builder *builder, const char *value);
 
@@ -1939,7 +1955,7 @@ void mcpm_proxy_builder_remote_auth_timeout(mcpm_proxy_builder *builder, uint64_
 void mcpm_proxy_builder_remote_forward_headers(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Header added to requests to the remote server, with its value from the secrets manager.
+ * Header added to requests to the remote server, with a secret from the secret store as its value.
  */
 void mcpm_proxy_builder_remote_forward_headers_secret(mcpm_proxy_builder *builder, const char *value);
 
@@ -1964,15 +1980,15 @@ void mcpm_proxy_builder_token_exchange_client_id(mcpm_proxy_builder *builder, co
 /**
  * Client secret for token exchange.
  *
- * Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
- * for production: other users of the machine may see it in the process list.
+ * This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
+ * Not for production: other users of the machine may see the secret in the process list.
  */
 void mcpm_proxy_builder_token_exchange_client_secret(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * File with the client secret for token exchange.
  *
- * It is read for each exchange.
+ * mcpm reads the file again for each exchange.
  */
 void mcpm_proxy_builder_token_exchange_client_secret_file(mcpm_proxy_builder *builder, const char *value);
 
@@ -2002,8 +2018,8 @@ void mcpm_proxy_builder_token_exchange_header_name(mcpm_proxy_builder *builder, 
 /**
  * OTLP endpoint URL.
  *
- * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
- * `https`.
+ * With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
+ * scheme is missing, it is `https`.
  */
 void mcpm_proxy_builder_otel_endpoint(mcpm_proxy_builder *builder, const char *value);
 
@@ -2020,14 +2036,14 @@ void mcpm_proxy_builder_otel_insecure(mcpm_proxy_builder *builder, bool value);
 void mcpm_proxy_builder_otel_headers(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Service name.
+ * Service name in traces and metrics.
  *
  * Default: `mcpm-<name>`.
  */
 void mcpm_proxy_builder_otel_service_name(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Additional resource attributes.
+ * Additional resource attributes in traces and metrics.
  */
 void mcpm_proxy_builder_otel_custom_attributes(mcpm_proxy_builder *builder, const char *value);
 
@@ -2039,14 +2055,14 @@ void mcpm_proxy_builder_otel_custom_attributes(mcpm_proxy_builder *builder, cons
 void mcpm_proxy_builder_otel_env_vars(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Distributed tracing; requires an OTLP endpoint.
+ * Export traces; requires an OTLP endpoint.
  *
  * Default: `true`.
  */
 void mcpm_proxy_builder_otel_tracing_enabled(mcpm_proxy_builder *builder, bool value);
 
 /**
- * OTLP metrics export; requires an OTLP endpoint.
+ * Export metrics with OTLP; requires an OTLP endpoint.
  *
  * Default: `true`.
  */
@@ -2060,9 +2076,9 @@ void mcpm_proxy_builder_otel_metrics_enabled(mcpm_proxy_builder *builder, bool v
 void mcpm_proxy_builder_otel_sampling_rate(mcpm_proxy_builder *builder, double value);
 
 /**
- * Serve `/metrics` on the main transport port.
+ * Serve Prometheus metrics at `/metrics` on the port of the proxy.
  *
- * With incoming authentication, it requires a token like any other path.
+ * If incoming authentication is configured, requests to `/metrics` also require a token.
  *
  * Default: `false`.
  */
@@ -2093,12 +2109,12 @@ void mcpm_proxy_builder_otel_protocol(mcpm_proxy_builder *builder, const char *v
  * Stops all workloads and proxies of the process, and mcpm's threads; starts in progress are rolled back.
  *
  * Call it before the process exits; otherwise running workloads are left behind. Handles must still be freed. A
- * later start creates new threads. Returns the status of the first workload that could not be stopped.
+ * later start creates new threads. If workloads could not be stopped, returns the status of the first failure.
  */
 mcpm_status mcpm_shutdown(MCPM_OWNED mcpm_error **error);
 
 /**
- * Returns the version of the library, which is never freed.
+ * Returns the version of the library. The string must not be freed.
  */
 const char *mcpm_version(void);
 
@@ -2120,8 +2136,8 @@ MCPM_FREED_BY(mcpm_workload_builder_free);
 void mcpm_workload_builder_set(mcpm_workload_builder *builder, const char *name, const char *value);
 
 /**
- * Sets the prompt that asks the user at the start and later, for example to log in to a remote server. The caller must
- * still free `prompt`.
+ * Sets the prompt for requests to the user at the start and later, for example to log in to a remote server. The
+ * caller must still free `prompt`.
  */
 void mcpm_workload_builder_user_prompt(mcpm_workload_builder *builder,
                                        const mcpm_user_prompt *prompt);
@@ -2135,8 +2151,8 @@ void mcpm_workload_builder_in_process_only(mcpm_workload_builder *builder,
 /**
  * Sets the callback for the events of the workload, from its start on. The last events before a shutdown may be lost.
  *
- * `user_data` is passed to each call; it may be null. `free_user_data` is called once with it, by any thread, when the
- * builder and the workload have ended; it may be null and must not block.
+ * `user_data` is passed to each call; it may be null. `free_user_data` is called once with `user_data`, on any thread,
+ * when neither the builder nor the workload uses it any more; it may be null and must not block.
  */
 void mcpm_workload_builder_on_event(mcpm_workload_builder *builder,
                                     mcpm_on_event on_event,
@@ -2146,9 +2162,9 @@ void mcpm_workload_builder_on_event(mcpm_workload_builder *builder,
 /**
  * Starts a workload and waits until clients can connect.
  *
- * Consumes the options of the builder, which must still be freed. Records and the engine are located by the
- * environment variables of the process, as by the command line. On success, `workload` is set to a handle; free
- * it with `mcpm_workload_free`.
+ * The builder cannot be used for another start, and must still be freed. The environment variables of the process
+ * determine where the record is and which engine is used, as for the command line. On success, `workload` is set to a
+ * handle; free the handle with `mcpm_workload_free`.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workload_start(mcpm_workload_builder *builder,
@@ -2170,12 +2186,12 @@ mcpm_status mcpm_workload_start_async(mcpm_workload_builder *builder,
                                       MCPM_OWNED mcpm_error **error);
 
 /**
- * Returns the name of a workload; valid as long as the handle. Null returns null.
+ * Returns the name of a workload; valid as long as the handle. Returns null for a null pointer.
  */
 const char *mcpm_workload_name(const mcpm_workload *workload);
 
 /**
- * Returns the URL for clients; valid as long as the handle. Null returns null.
+ * Returns the URL for clients; valid as long as the handle. Returns null for a null pointer.
  */
 const char *mcpm_workload_url(const mcpm_workload *workload);
 
@@ -2194,8 +2210,8 @@ mcpm_status mcpm_workload_status(const mcpm_workload *workload,
 /**
  * Calls `on_event` with the events of a workload from now on. The last events before a shutdown may be lost.
  *
- * `user_data` is passed to each call; it may be null. `free_user_data` is called once with it, by any thread, when the
- * workload has ended; it may be null and must not block.
+ * `user_data` is passed to each call; it may be null. `free_user_data` is called once with `user_data`, on any thread,
+ * when the workload has ended; it may be null and must not block.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workload_on_event(const mcpm_workload *workload,
@@ -2215,7 +2231,7 @@ mcpm_status mcpm_workload_connect(const mcpm_workload *workload,
                                   MCPM_OWNED mcpm_error **error);
 
 /**
- * Waits until the server has exited and is not restarted, or the workload was stopped.
+ * Waits until the server has exited and will not be restarted, or until the workload was stopped.
  *
  * `status` may be null. Otherwise it is set to the record that `mcpm_workload_status` returns; free it with
  * `mcpm_record_free`.
@@ -2226,8 +2242,8 @@ mcpm_status mcpm_workload_wait(const mcpm_workload *workload,
                                MCPM_OWNED mcpm_error **error);
 
 /**
- * Calls `on_status` with the record that `mcpm_workload_status` returns when the server has exited and is not
- * restarted, or the workload was stopped.
+ * Calls `on_status` when the server has exited and will not be restarted, or when the workload was stopped, with the
+ * record that `mcpm_workload_status` returns.
  *
  * `operation` may be null. Otherwise it is set to a handle that can cancel the wait; free it with
  * `mcpm_operation_free`.
@@ -2263,8 +2279,8 @@ mcpm_status mcpm_workload_stop_async(mcpm_workload *workload,
 /**
  * Frees a workload; null is allowed.
  *
- * A running workload is ended: the server is killed, and the port is closed shortly afterwards. Call
- * `mcpm_workload_stop` first to wait for both.
+ * A running workload ends: its server is killed, and its port is closed shortly afterwards. To let the server exit by
+ * itself and to wait for the end, call `mcpm_workload_stop` first.
  */
 void mcpm_workload_free(MCPM_OWNED mcpm_workload *workload);
 
@@ -2289,7 +2305,7 @@ mcpm_status mcpm_workloads_list_async(mcpm_on_record_list on_list,
                                       MCPM_OWNED mcpm_error **error);
 
 /**
- * Returns the status of one recorded workload. The values are those of `mcpm list --output json`. Free it with
+ * Returns the status of one recorded workload. The values are those of `mcpm list --output json`. Free the record with
  * `mcpm_record_free`.
  */
 MCPM_MUST_USE
@@ -2298,7 +2314,7 @@ mcpm_status mcpm_workloads_info(const char *name,
                                 MCPM_OWNED mcpm_error **error);
 
 /**
- * Returns the status as `mcpm_workloads_info` does, but returns at once, and calls `on_info` with it.
+ * Gets the status as `mcpm_workloads_info` does, but returns at once, and calls `on_info` with the status.
  *
  * `operation` may be null. Otherwise it is set to a handle that can cancel the operation; free it with
  * `mcpm_operation_free`.
@@ -2315,9 +2331,9 @@ mcpm_status mcpm_workloads_info_async(const char *name,
  * has left the container running, the container is stopped first. Returns `MCPM_STATUS_NAME_TAKEN` if the workload is
  * running.
  *
- * `builder` may be null. Otherwise its prompt, its callback for events, and whether it opens no port are used; it must
- * have no options. It must still be freed. On success, `workload` is set to a handle; free it with
- * `mcpm_workload_free`.
+ * `builder` may be null. Otherwise the start uses the builder's prompt, callback for events and `in_process_only`
+ * setting. The builder must have no options, and must still be freed. On success, `workload` is set to a handle; free
+ * the handle with `mcpm_workload_free`.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workloads_start(const char *name,
@@ -2380,8 +2396,8 @@ mcpm_status mcpm_workloads_remove_async(const char *name,
                                         MCPM_OWNED mcpm_error **error);
 
 /**
- * Reads the output of a workload's server: the last `tail` lines, or all if that is negative; with `follow`, also what
- * the server writes until the workload ends. Calls `on_output` for each part.
+ * Reads the output of a workload's server: the last `tail` lines, or all lines if `tail` is negative; with `follow`,
+ * also the output that the server writes until the workload ends. Calls `on_output` for each part.
  */
 MCPM_MUST_USE
 mcpm_status mcpm_workloads_logs(const char *name,

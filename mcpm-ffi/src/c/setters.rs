@@ -7,13 +7,13 @@ use super::{ProxyBuilder, WorkloadBuilder, builder};
 
 /// Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL.
 ///
-/// A name without a tag is looked up in the registry, which supplies transport, permissions and
-/// environment; if the registry does not have the name, it is taken as the name of an image. Use
-/// `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as it is. A container
-/// image is built for a package, and for a path that begins with `./`, `../` or `/`: a script
-/// (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`, `package.json` or
-/// `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a remote server that is proxied as a
-/// workload.
+/// A name without a tag is looked up in the registry; the registry entry supplies the transport, the
+/// permissions and the environment variables. A name that the registry does not have is taken as the
+/// name of an image. Use `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as
+/// it is. mcpm builds a container image for a package, and for a path that begins with `./`, `../` or
+/// `/`: a script (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`,
+/// `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). For a URL, mcpm runs only a proxy,
+/// which forwards requests to the remote server.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_server(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -27,9 +27,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_args(builder: *mut WorkloadBuilde
     unsafe { builder::set_text(builder, "args", value) }
 }
 
-/// Name of the MCP server.
+/// Name of the workload.
 ///
-/// Default: generated from the image.
+/// Default: generated from the server.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_name(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_proxy_mode(builder: *mut Workload
     unsafe { builder::set_text(builder, "proxy_mode", value) }
 }
 
-/// IP or hostname the HTTP proxy listens on.
+/// IP address or hostname that the HTTP proxy listens on.
 ///
 /// Default: `127.0.0.1`.
 #[unsafe(no_mangle)]
@@ -133,6 +133,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_network(builder: *mut WorkloadBui
 
 /// Isolate the container network from the host.
 ///
+/// Each connection of the server passes through mcpm, which rejects all that the permission profile
+/// does not allow.
+///
 /// Default: `false`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_isolate_network(builder: *mut WorkloadBuilder, value: bool) {
@@ -142,8 +145,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_isolate_network(builder: *mut Wor
 
 /// Let an isolated container connect to the container runtime's gateway addresses.
 ///
-/// The addresses include `host.docker.internal` and `172.17.0.1`. Without this option, they are
-/// blocked, even if the permission profile has `insecure_allow_all`.
+/// These addresses, such as `host.docker.internal` and `172.17.0.1`, lead to this machine. Without this
+/// option, mcpm blocks connections to them, even if the permission profile has `insecure_allow_all`.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -154,7 +157,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_allow_runtime_gateway(builder: *m
 
 /// Environment variable for the server.
 ///
-/// On the command line, a name alone takes the value from the environment of mcpm.
+/// On the command line, `-e NAME` passes the value that the variable has in mcpm's own environment.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_env(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -175,11 +178,12 @@ pub unsafe extern "C" fn mcpm_workload_builder_env_file_dir(builder: *mut Worklo
     unsafe { builder::set_text(builder, "env_file_dir", value) }
 }
 
-/// Secret fetched from the secrets manager and set as an environment variable.
+/// Secret from the secret store, passed to the server as an environment variable.
 ///
-/// `NAME` is the name used with `mcpm secret set`. With the target `file:` and an absolute path, the
-/// server gets a file in its container instead; with `header:` and a name, a remote server gets that
-/// header with each request.
+/// `NAME` is the name used with `mcpm secret set`, and `TARGET` is the name of the variable. With the
+/// target `file:PATH`, the server gets the secret as a file at this absolute path in its container
+/// instead. With `header:NAME`, the proxy adds the secret as this header to each request to a remote
+/// server.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -189,14 +193,14 @@ pub unsafe extern "C" fn mcpm_workload_builder_secret(builder: *mut WorkloadBuil
 /// Mount a host file or folder into the container.
 ///
 /// The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
-/// (private) for SELinux relabelling. A relative host path starts at the current folder.
+/// (private) for SELinux relabelling. A relative host path is resolved from the current folder.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_volume(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "volume", value) }
 }
 
-/// Permissions of the container.
+/// Files and networks that the server may use.
 ///
 /// Default: from the registry entry, otherwise `network`.
 #[unsafe(no_mangle)]
@@ -207,17 +211,18 @@ pub unsafe extern "C" fn mcpm_workload_builder_permission_profile(builder: *mut 
 
 /// Write a permission profile that allows the hosts that the server connects to or looks up.
 ///
-/// While the profile is recorded, mcpm isolates the server's network. The server may connect to public
-/// addresses, or, if its registry entry has permissions, only to what those allow.
+/// While the profile is recorded, mcpm isolates the server's network. If the registry entry of the
+/// server has permissions, the server may connect only to the hosts that they allow; otherwise, to all
+/// public addresses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_learn(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "learn", value) }
 }
 
-/// Run in the foreground until the container exits.
+/// Run in the foreground until the server exits.
 ///
-/// CLI only; workloads that a library user starts always run in its process.
+/// CLI only; a program that uses the library runs its workloads in its own process.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -226,7 +231,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_foreground(builder: *mut Workload
     unsafe { builder::set(builder, |options| { options.foreground = Some(value); Ok(()) }) }
 }
 
-/// Load the configuration from an exported file.
+/// Load the configuration from a file that `mcpm export` has written.
 ///
 /// Cannot be combined with other options, except `--name`, `--group`, `--proxy-port`, `--foreground`
 /// and `--debug`, which take precedence over the file.
@@ -238,8 +243,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_from_config(builder: *mut Workloa
 
 /// Load global ignore patterns from `mcpmignore` in the configuration folder.
 ///
-/// Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
-/// folder, are replaced by empty ones in the container. The syntax is that of `.gitignore`.
+/// If a file or folder in a mount matches one of these patterns, or a pattern in the `.mcpmignore` of
+/// the mounted folder, the server sees an empty file or folder in its place. The syntax is that of
+/// `.gitignore`.
 ///
 /// Default: `true`.
 #[unsafe(no_mangle)]
@@ -259,10 +265,12 @@ pub unsafe extern "C" fn mcpm_workload_builder_print_resolved_overlays(builder: 
     unsafe { builder::set(builder, |options| { options.print_resolved_overlays = Some(value); Ok(()) }) }
 }
 
-/// Image verification mode.
+/// What to do if the signature of the image is missing or invalid.
 ///
-/// The signature is read from the image's registry. It is valid if it was made by the signer that the
-/// registry entry or the other verification options require. The container runs the signed digest.
+/// mcpm reads the signature from the image registry. The required signer is set with the other
+/// verification options or by the server's registry entry. If neither names a signer, `warn` starts the
+/// image unverified, and `enabled` refuses to start it. The container runs the digest that was
+/// verified.
 ///
 /// One of `warn`, `enabled`, `disabled`.
 ///
@@ -273,7 +281,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_image_verification(builder: *mut 
     unsafe { builder::set_text(builder, "image_verification", value) }
 }
 
-/// PEM file with the public key that must have signed the image.
+/// PEM file with the public key of the required signer of the image.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_image_verification_key(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -289,7 +297,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_certificate_identity(builder: *mu
     unsafe { builder::set_text(builder, "certificate_identity", value) }
 }
 
-/// Required OIDC issuer of the certificate identity.
+/// Required OIDC issuer in the signer's certificate.
 ///
 /// Default: from the registry entry.
 #[unsafe(no_mangle)]
@@ -309,8 +317,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_sigstore_trusted_root(builder: *m
 
 /// Custom CA certificate file used for container builds.
 ///
-/// Its certificates are trusted while a package is built, and by the package's server. A server from an
-/// image gets the file, and environment variables that point to it.
+/// The build of a package and the package's server trust its certificates. A server from an image gets
+/// the file in its container, and environment variables with the path of the file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_ca_cert(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -321,7 +329,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_ca_cert(builder: *mut WorkloadBui
 ///
 /// Its certificates are trusted in addition to the system's: for remote servers and targets, server
 /// registries, image registries that signatures are read from, identity providers, token exchange and
-/// telemetry. Image pulls use the certificates of the container engine.
+/// telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
+/// uses its own, and the built-in runtime uses the system's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_mcpm_ca_bundle(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -335,7 +344,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_runtime_image(builder: *mut Workl
     unsafe { builder::set_text(builder, "runtime_image", value) }
 }
 
-/// Extra distribution package to install in the builder and runtime stages of the image.
+/// Additional Linux package to install in the builder and runtime stages of the image.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_runtime_add_package(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -396,8 +405,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_audit_config(builder: *mut Worklo
 
 /// Enable audit logging with the default configuration.
 ///
-/// Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
-/// on standard output.
+/// Each request is recorded as a line of JSON: for a workload, in a file in the workload's state
+/// folder; for `mcpm proxy`, on standard output.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -408,7 +417,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_enable_audit(builder: *mut Worklo
 
 /// Enable debug mode.
 ///
-/// CLI only; library users configure `tracing` themselves.
+/// Adds debug messages to the log. CLI only; library users configure `tracing` themselves.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -442,18 +451,19 @@ pub unsafe extern "C" fn mcpm_workload_builder_with_package(builder: *mut Worklo
     unsafe { builder::set_text(builder, "with_package", value) }
 }
 
-/// Value that an MCP bundle needs; its manifest names the keys.
+/// Value for a key of an MCP bundle; the bundle's manifest defines the keys.
 ///
-/// A folder or a file is mounted at its own path, for writing; `-v PATH:PATH:ro` mounts it read-only.
-/// If a key may have several values, repeat the option. Pass a secret with `--secret
-/// NAME,target=VARIABLE` instead, with the environment variable to which the manifest assigns the key.
+/// A file or folder is mounted read-write at the same path in the container; `-v PATH:PATH:ro` mounts
+/// it read-only. If a key may have several values, repeat the option. For a key that is a secret, use
+/// `--secret NAME,target=VARIABLE` instead: `VARIABLE` is the environment variable to which the
+/// manifest assigns the key.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_config(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "config", value) }
 }
 
-/// Rebuild the package's image with the newest version that its name refers to.
+/// Rebuild the package's image with the newest matching version of the package.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -462,7 +472,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_rebuild(builder: *mut WorkloadBui
     unsafe { builder::set(builder, |options| { options.rebuild = Some(value); Ok(()) }) }
 }
 
-/// Do not access the network to get the image, which must be present locally.
+/// Use an image that is present locally; do not pull or build one.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -504,10 +514,10 @@ pub unsafe extern "C" fn mcpm_workload_builder_allowed_origins(builder: *mut Wor
 
 /// Additional hostnames that clients may use to reach the proxy.
 ///
-/// Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
-/// The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
-/// authentication is configured and the proxy listens on more than loopback, other names are accepted,
-/// too, unless the permission profile restricts `network.inbound.allow_host`.
+/// The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
+/// rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
+/// authentication is configured and the proxy listens on an address that is not loopback, it accepts
+/// any name, unless the permission profile restricts names with `network.inbound.allow_host`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_allowed_hosts(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -537,7 +547,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_issuer(builder: *mut Workloa
 
 /// Expected audience of the token.
 ///
-/// Default: the resource URL, otherwise the URL of the proxy.
+/// Default: `--resource-url`, otherwise the URL of the proxy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_oidc_audience(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -546,7 +556,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_audience(builder: *mut Workl
 
 /// OIDC client ID.
 ///
-/// With a client secret, it enables introspection of tokens that are not JWTs.
+/// With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_oidc_client_id(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -583,7 +593,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_jwks_url(builder: *mut Workl
     unsafe { builder::set_text(builder, "oidc_jwks_url", value) }
 }
 
-/// OAuth scopes advertised in the well-known endpoint (RFC 9728).
+/// OAuth scopes that the protected resource metadata advertises (RFC 9728).
 ///
 /// Default: `openid`.
 #[unsafe(no_mangle)]
@@ -706,7 +716,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_bearer_token_file(bui
 
 /// Scopes to request.
 ///
-/// Default: those that the server names, or `openid,profile,email` with OIDC.
+/// Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_scopes(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -763,7 +773,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_forward_headers(builder: *
     unsafe { builder::set_text(builder, "remote_forward_headers", value) }
 }
 
-/// Header added to requests to the remote server, with its value from the secrets manager.
+/// Header added to requests to the remote server, with a secret from the secret store as its value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_forward_headers_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -796,8 +806,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_id(builder:
 
 /// Client secret for token exchange.
 ///
-/// Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
-/// for production: other users of the machine may see it in the process list.
+/// This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
+/// Not for production: other users of the machine may see the secret in the process list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -806,7 +816,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_secret(buil
 
 /// File with the client secret for token exchange.
 ///
-/// It is read for each exchange.
+/// mcpm reads the file again for each exchange.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_secret_file(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -844,8 +854,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_header_name(builde
 
 /// OTLP endpoint URL.
 ///
-/// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
-/// `https`.
+/// With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
+/// scheme is missing, it is `https`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_endpoint(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -868,7 +878,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_headers(builder: *mut Worklo
     unsafe { builder::set_text(builder, "otel_headers", value) }
 }
 
-/// Service name.
+/// Service name in traces and metrics.
 ///
 /// Default: `mcpm-<name>`.
 #[unsafe(no_mangle)]
@@ -877,7 +887,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_service_name(builder: *mut W
     unsafe { builder::set_text(builder, "otel_service_name", value) }
 }
 
-/// Additional resource attributes.
+/// Additional resource attributes in traces and metrics.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_custom_attributes(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -893,7 +903,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_env_vars(builder: *mut Workl
     unsafe { builder::set_text(builder, "otel_env_vars", value) }
 }
 
-/// Distributed tracing; requires an OTLP endpoint.
+/// Export traces; requires an OTLP endpoint.
 ///
 /// Default: `true`.
 #[unsafe(no_mangle)]
@@ -902,7 +912,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_tracing_enabled(builder: *mu
     unsafe { builder::set(builder, |options| { options.otel_tracing_enabled = Some(value); Ok(()) }) }
 }
 
-/// OTLP metrics export; requires an OTLP endpoint.
+/// Export metrics with OTLP; requires an OTLP endpoint.
 ///
 /// Default: `true`.
 #[unsafe(no_mangle)]
@@ -920,9 +930,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_sampling_rate(builder: *mut 
     unsafe { builder::set(builder, |options| { options.otel_sampling_rate = Some(value); Ok(()) }) }
 }
 
-/// Serve `/metrics` on the main transport port.
+/// Serve Prometheus metrics at `/metrics` on the port of the proxy.
 ///
-/// With incoming authentication, it requires a token like any other path.
+/// If incoming authentication is configured, requests to `/metrics` also require a token.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -972,7 +982,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_target_uri(builder: *mut ProxyBuilde
     unsafe { builder::set_text(builder, "target_uri", value) }
 }
 
-/// IP or hostname the HTTP proxy listens on.
+/// IP address or hostname that the HTTP proxy listens on.
 ///
 /// Default: `127.0.0.1`.
 #[unsafe(no_mangle)]
@@ -992,7 +1002,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_port(builder: *mut ProxyBuilder, val
 
 /// Enable debug mode.
 ///
-/// Logs more, with times and modules. CLI only; a Rust program sets up a subscriber of `tracing`.
+/// Adds debug messages to the log. CLI only; library users configure `tracing` themselves.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -1005,7 +1015,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_debug(builder: *mut ProxyBuilder, va
 ///
 /// Its certificates are trusted in addition to the system's: for remote servers and targets, server
 /// registries, image registries that signatures are read from, identity providers, token exchange and
-/// telemetry. Image pulls use the certificates of the container engine.
+/// telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
+/// uses its own, and the built-in runtime uses the system's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_mcpm_ca_bundle(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1059,8 +1070,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_audit_config(builder: *mut ProxyBuil
 
 /// Enable audit logging with the default configuration.
 ///
-/// Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
-/// on standard output.
+/// Each request is recorded as a line of JSON: for a workload, in a file in the workload's state
+/// folder; for `mcpm proxy`, on standard output.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -1078,10 +1089,10 @@ pub unsafe extern "C" fn mcpm_proxy_builder_allowed_origins(builder: *mut ProxyB
 
 /// Additional hostnames that clients may use to reach the proxy.
 ///
-/// Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
-/// The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
-/// authentication is configured and the proxy listens on more than loopback, other names are accepted,
-/// too, unless the permission profile restricts `network.inbound.allow_host`.
+/// The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
+/// rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
+/// authentication is configured and the proxy listens on an address that is not loopback, it accepts
+/// any name, unless the permission profile restricts names with `network.inbound.allow_host`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_allowed_hosts(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1100,7 +1111,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_oidc_issuer(builder: *mut ProxyBuild
 
 /// Expected audience of the token.
 ///
-/// Default: the resource URL, otherwise the URL of the proxy.
+/// Default: `--resource-url`, otherwise the URL of the proxy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_oidc_audience(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1109,7 +1120,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_oidc_audience(builder: *mut ProxyBui
 
 /// OIDC client ID.
 ///
-/// With a client secret, it enables introspection of tokens that are not JWTs.
+/// With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_oidc_client_id(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1146,7 +1157,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_oidc_jwks_url(builder: *mut ProxyBui
     unsafe { builder::set_text(builder, "oidc_jwks_url", value) }
 }
 
-/// OAuth scopes advertised in the well-known endpoint (RFC 9728).
+/// OAuth scopes that the protected resource metadata advertises (RFC 9728).
 ///
 /// Default: `openid`.
 #[unsafe(no_mangle)]
@@ -1269,7 +1280,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_bearer_token_file(builde
 
 /// Scopes to request.
 ///
-/// Default: those that the server names, or `openid,profile,email` with OIDC.
+/// Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_scopes(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1326,7 +1337,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_forward_headers(builder: *mut
     unsafe { builder::set_text(builder, "remote_forward_headers", value) }
 }
 
-/// Header added to requests to the remote server, with its value from the secrets manager.
+/// Header added to requests to the remote server, with a secret from the secret store as its value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_forward_headers_secret(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1359,8 +1370,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_id(builder: *m
 
 /// Client secret for token exchange.
 ///
-/// Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
-/// for production: other users of the machine may see it in the process list.
+/// This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
+/// Not for production: other users of the machine may see the secret in the process list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_secret(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1369,7 +1380,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_secret(builder
 
 /// File with the client secret for token exchange.
 ///
-/// It is read for each exchange.
+/// mcpm reads the file again for each exchange.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_secret_file(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1407,8 +1418,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_header_name(builder: 
 
 /// OTLP endpoint URL.
 ///
-/// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
-/// `https`.
+/// With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
+/// scheme is missing, it is `https`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_otel_endpoint(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1431,7 +1442,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_otel_headers(builder: *mut ProxyBuil
     unsafe { builder::set_text(builder, "otel_headers", value) }
 }
 
-/// Service name.
+/// Service name in traces and metrics.
 ///
 /// Default: `mcpm-<name>`.
 #[unsafe(no_mangle)]
@@ -1440,7 +1451,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_otel_service_name(builder: *mut Prox
     unsafe { builder::set_text(builder, "otel_service_name", value) }
 }
 
-/// Additional resource attributes.
+/// Additional resource attributes in traces and metrics.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_otel_custom_attributes(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1456,7 +1467,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_otel_env_vars(builder: *mut ProxyBui
     unsafe { builder::set_text(builder, "otel_env_vars", value) }
 }
 
-/// Distributed tracing; requires an OTLP endpoint.
+/// Export traces; requires an OTLP endpoint.
 ///
 /// Default: `true`.
 #[unsafe(no_mangle)]
@@ -1465,7 +1476,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_otel_tracing_enabled(builder: *mut P
     unsafe { builder::set(builder, |options| { options.otel_tracing_enabled = Some(value); Ok(()) }) }
 }
 
-/// OTLP metrics export; requires an OTLP endpoint.
+/// Export metrics with OTLP; requires an OTLP endpoint.
 ///
 /// Default: `true`.
 #[unsafe(no_mangle)]
@@ -1483,9 +1494,9 @@ pub unsafe extern "C" fn mcpm_proxy_builder_otel_sampling_rate(builder: *mut Pro
     unsafe { builder::set(builder, |options| { options.otel_sampling_rate = Some(value); Ok(()) }) }
 }
 
-/// Serve `/metrics` on the main transport port.
+/// Serve Prometheus metrics at `/metrics` on the port of the proxy.
 ///
-/// With incoming authentication, it requires a token like any other path.
+/// If incoming authentication is configured, requests to `/metrics` also require a token.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]

@@ -5,21 +5,21 @@
 pub struct WorkloadOptions {
     /// Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL.
     ///
-    /// A name without a tag is looked up in the registry, which supplies transport, permissions and
-    /// environment; if the registry does not have the name, it is taken as the name of an image. Use
-    /// `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as it is. A container
-    /// image is built for a package, and for a path that begins with `./`, `../` or `/`: a script
-    /// (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`, `package.json` or
-    /// `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a remote server that is proxied as a
-    /// workload.
+    /// A name without a tag is looked up in the registry; the registry entry supplies the transport, the
+    /// permissions and the environment variables. A name that the registry does not have is taken as the
+    /// name of an image. Use `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as
+    /// it is. mcpm builds a container image for a package, and for a path that begins with `./`, `../` or
+    /// `/`: a script (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`,
+    /// `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). For a URL, mcpm runs only a proxy,
+    /// which forwards requests to the remote server.
     #[uniffi(default)]
     pub server: Option<String>,
     /// Arguments passed to the MCP server.
     #[uniffi(default)]
     pub args: Vec<String>,
-    /// Name of the MCP server.
+    /// Name of the workload.
     ///
-    /// Default: generated from the image.
+    /// Default: generated from the server.
     #[uniffi(default)]
     pub name: Option<String>,
     /// Group the workload belongs to.
@@ -46,7 +46,7 @@ pub struct WorkloadOptions {
     /// Default: `streamable-http`.
     #[uniffi(default)]
     pub proxy_mode: Option<ProxyMode>,
-    /// IP or hostname the HTTP proxy listens on.
+    /// IP address or hostname that the HTTP proxy listens on.
     ///
     /// Default: `127.0.0.1`.
     #[uniffi(default)]
@@ -79,20 +79,23 @@ pub struct WorkloadOptions {
     pub network: Option<String>,
     /// Isolate the container network from the host.
     ///
+    /// Each connection of the server passes through mcpm, which rejects all that the permission profile
+    /// does not allow.
+    ///
     /// Default: `false`.
     #[uniffi(default)]
     pub isolate_network: Option<bool>,
     /// Let an isolated container connect to the container runtime's gateway addresses.
     ///
-    /// The addresses include `host.docker.internal` and `172.17.0.1`. Without this option, they are
-    /// blocked, even if the permission profile has `insecure_allow_all`.
+    /// These addresses, such as `host.docker.internal` and `172.17.0.1`, lead to this machine. Without this
+    /// option, mcpm blocks connections to them, even if the permission profile has `insecure_allow_all`.
     ///
     /// Default: `false`.
     #[uniffi(default)]
     pub allow_runtime_gateway: Option<bool>,
     /// Environment variable for the server.
     ///
-    /// On the command line, a name alone takes the value from the environment of mcpm.
+    /// On the command line, `-e NAME` passes the value that the variable has in mcpm's own environment.
     #[uniffi(default)]
     pub env: Vec<EnvVar>,
     /// Load environment variables from a file.
@@ -101,38 +104,40 @@ pub struct WorkloadOptions {
     /// Load environment variables from all files in a folder.
     #[uniffi(default)]
     pub env_file_dir: Option<PathBuf>,
-    /// Secret fetched from the secrets manager and set as an environment variable.
+    /// Secret from the secret store, passed to the server as an environment variable.
     ///
-    /// `NAME` is the name used with `mcpm secret set`. With the target `file:` and an absolute path, the
-    /// server gets a file in its container instead; with `header:` and a name, a remote server gets that
-    /// header with each request.
+    /// `NAME` is the name used with `mcpm secret set`, and `TARGET` is the name of the variable. With the
+    /// target `file:PATH`, the server gets the secret as a file at this absolute path in its container
+    /// instead. With `header:NAME`, the proxy adds the secret as this header to each request to a remote
+    /// server.
     #[uniffi(default)]
     pub secret: Vec<SecretRef>,
     /// Mount a host file or folder into the container.
     ///
     /// The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
-    /// (private) for SELinux relabelling. A relative host path starts at the current folder.
+    /// (private) for SELinux relabelling. A relative host path is resolved from the current folder.
     #[uniffi(default)]
     pub volume: Vec<VolumeSpec>,
-    /// Permissions of the container.
+    /// Files and networks that the server may use.
     ///
     /// Default: from the registry entry, otherwise `network`.
     #[uniffi(default)]
     pub permission_profile: Option<PermissionProfile>,
     /// Write a permission profile that allows the hosts that the server connects to or looks up.
     ///
-    /// While the profile is recorded, mcpm isolates the server's network. The server may connect to public
-    /// addresses, or, if its registry entry has permissions, only to what those allow.
+    /// While the profile is recorded, mcpm isolates the server's network. If the registry entry of the
+    /// server has permissions, the server may connect only to the hosts that they allow; otherwise, to all
+    /// public addresses.
     #[uniffi(default)]
     pub learn: Option<PathBuf>,
-    /// Run in the foreground until the container exits.
+    /// Run in the foreground until the server exits.
     ///
-    /// CLI only; workloads that a library user starts always run in its process.
+    /// CLI only; a program that uses the library runs its workloads in its own process.
     ///
     /// Default: `false`.
     #[uniffi(default)]
     pub foreground: Option<bool>,
-    /// Load the configuration from an exported file.
+    /// Load the configuration from a file that `mcpm export` has written.
     ///
     /// Cannot be combined with other options, except `--name`, `--group`, `--proxy-port`, `--foreground`
     /// and `--debug`, which take precedence over the file.
@@ -140,8 +145,9 @@ pub struct WorkloadOptions {
     pub from_config: Option<PathBuf>,
     /// Load global ignore patterns from `mcpmignore` in the configuration folder.
     ///
-    /// Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
-    /// folder, are replaced by empty ones in the container. The syntax is that of `.gitignore`.
+    /// If a file or folder in a mount matches one of these patterns, or a pattern in the `.mcpmignore` of
+    /// the mounted folder, the server sees an empty file or folder in its place. The syntax is that of
+    /// `.gitignore`.
     ///
     /// Default: `true`.
     #[uniffi(default)]
@@ -153,17 +159,19 @@ pub struct WorkloadOptions {
     /// Default: `false`.
     #[uniffi(default)]
     pub print_resolved_overlays: Option<bool>,
-    /// Image verification mode.
+    /// What to do if the signature of the image is missing or invalid.
     ///
-    /// The signature is read from the image's registry. It is valid if it was made by the signer that the
-    /// registry entry or the other verification options require. The container runs the signed digest.
+    /// mcpm reads the signature from the image registry. The required signer is set with the other
+    /// verification options or by the server's registry entry. If neither names a signer, `warn` starts the
+    /// image unverified, and `enabled` refuses to start it. The container runs the digest that was
+    /// verified.
     ///
     /// One of `warn`, `enabled`, `disabled`.
     ///
     /// Default: `warn`.
     #[uniffi(default)]
     pub image_verification: Option<ImageVerification>,
-    /// PEM file with the public key that must have signed the image.
+    /// PEM file with the public key of the required signer of the image.
     #[uniffi(default)]
     pub image_verification_key: Option<PathBuf>,
     /// Required identity in the signer's certificate: an email address or a URI.
@@ -171,7 +179,7 @@ pub struct WorkloadOptions {
     /// Default: from the registry entry.
     #[uniffi(default)]
     pub certificate_identity: Option<String>,
-    /// Required OIDC issuer of the certificate identity.
+    /// Required OIDC issuer in the signer's certificate.
     ///
     /// Default: from the registry entry.
     #[uniffi(default)]
@@ -183,21 +191,22 @@ pub struct WorkloadOptions {
     pub sigstore_trusted_root: Option<PathBuf>,
     /// Custom CA certificate file used for container builds.
     ///
-    /// Its certificates are trusted while a package is built, and by the package's server. A server from an
-    /// image gets the file, and environment variables that point to it.
+    /// The build of a package and the package's server trust its certificates. A server from an image gets
+    /// the file in its container, and environment variables with the path of the file.
     #[uniffi(default)]
     pub ca_cert: Option<PathBuf>,
     /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
     ///
     /// Its certificates are trusted in addition to the system's: for remote servers and targets, server
     /// registries, image registries that signatures are read from, identity providers, token exchange and
-    /// telemetry. Image pulls use the certificates of the container engine.
+    /// telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
+    /// uses its own, and the built-in runtime uses the system's.
     #[uniffi(default)]
     pub mcpm_ca_bundle: Option<PathBuf>,
     /// Base image for packages (`uvx://`, `npx://`, `go://`).
     #[uniffi(default)]
     pub runtime_image: Option<String>,
-    /// Extra distribution package to install in the builder and runtime stages of the image.
+    /// Additional Linux package to install in the builder and runtime stages of the image.
     #[uniffi(default)]
     pub runtime_add_package: Vec<String>,
     /// Path prefix prepended to SSE endpoint URLs.
@@ -230,15 +239,15 @@ pub struct WorkloadOptions {
     pub audit_config: Option<PathBuf>,
     /// Enable audit logging with the default configuration.
     ///
-    /// Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
-    /// on standard output.
+    /// Each request is recorded as a line of JSON: for a workload, in a file in the workload's state
+    /// folder; for `mcpm proxy`, on standard output.
     ///
     /// Default: `false`.
     #[uniffi(default)]
     pub enable_audit: Option<bool>,
     /// Enable debug mode.
     ///
-    /// CLI only; library users configure `tracing` themselves.
+    /// Adds debug messages to the log. CLI only; library users configure `tracing` themselves.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -256,19 +265,20 @@ pub struct WorkloadOptions {
     /// Additional package to install together with a `uvx://` or `npx://` package or a local script.
     #[uniffi(default)]
     pub with_package: Vec<String>,
-    /// Value that an MCP bundle needs; its manifest names the keys.
+    /// Value for a key of an MCP bundle; the bundle's manifest defines the keys.
     ///
-    /// A folder or a file is mounted at its own path, for writing; `-v PATH:PATH:ro` mounts it read-only.
-    /// If a key may have several values, repeat the option. Pass a secret with `--secret
-    /// NAME,target=VARIABLE` instead, with the environment variable to which the manifest assigns the key.
+    /// A file or folder is mounted read-write at the same path in the container; `-v PATH:PATH:ro` mounts
+    /// it read-only. If a key may have several values, repeat the option. For a key that is a secret, use
+    /// `--secret NAME,target=VARIABLE` instead: `VARIABLE` is the environment variable to which the
+    /// manifest assigns the key.
     #[uniffi(default)]
     pub config: Vec<KeyValue>,
-    /// Rebuild the package's image with the newest version that its name refers to.
+    /// Rebuild the package's image with the newest matching version of the package.
     ///
     /// Default: `false`.
     #[uniffi(default)]
     pub rebuild: Option<bool>,
-    /// Do not access the network to get the image, which must be present locally.
+    /// Use an image that is present locally; do not pull or build one.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -294,10 +304,10 @@ pub struct WorkloadOptions {
     pub allowed_origins: Vec<String>,
     /// Additional hostnames that clients may use to reach the proxy.
     ///
-    /// Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
-    /// The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
-    /// authentication is configured and the proxy listens on more than loopback, other names are accepted,
-    /// too, unless the permission profile restricts `network.inbound.allow_host`.
+    /// The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
+    /// rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
+    /// authentication is configured and the proxy listens on an address that is not loopback, it accepts
+    /// any name, unless the permission profile restricts names with `network.inbound.allow_host`.
     #[uniffi(default)]
     pub allowed_hosts: Vec<String>,
     /// Registry that server names are looked up in: `embedded`, a file, or a URL.
@@ -315,12 +325,12 @@ pub struct WorkloadOptions {
     pub oidc_issuer: Option<String>,
     /// Expected audience of the token.
     ///
-    /// Default: the resource URL, otherwise the URL of the proxy.
+    /// Default: `--resource-url`, otherwise the URL of the proxy.
     #[uniffi(default)]
     pub oidc_audience: Option<String>,
     /// OIDC client ID.
     ///
-    /// With a client secret, it enables introspection of tokens that are not JWTs.
+    /// With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
     #[uniffi(default)]
     pub oidc_client_id: Option<String>,
     /// OIDC client secret, for introspection.
@@ -341,7 +351,7 @@ pub struct WorkloadOptions {
     /// Default: from the issuer's metadata.
     #[uniffi(default)]
     pub oidc_jwks_url: Option<String>,
-    /// OAuth scopes advertised in the well-known endpoint (RFC 9728).
+    /// OAuth scopes that the protected resource metadata advertises (RFC 9728).
     ///
     /// Default: `openid`.
     #[uniffi(default)]
@@ -404,7 +414,7 @@ pub struct WorkloadOptions {
     pub remote_auth_bearer_token_file: Option<PathBuf>,
     /// Scopes to request.
     ///
-    /// Default: those that the server names, or `openid,profile,email` with OIDC.
+    /// Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
     #[uniffi(default)]
     pub remote_auth_scopes: Vec<String>,
     /// OAuth 2.0 resource indicator (RFC 8707).
@@ -433,7 +443,7 @@ pub struct WorkloadOptions {
     /// Header added to requests to the remote server.
     #[uniffi(default)]
     pub remote_forward_headers: Vec<Header>,
-    /// Header added to requests to the remote server, with its value from the secrets manager.
+    /// Header added to requests to the remote server, with a secret from the secret store as its value.
     #[uniffi(default)]
     pub remote_forward_headers_secret: Vec<HeaderSecret>,
     /// OAuth 2.0 token exchange endpoint; enables token exchange.
@@ -450,13 +460,13 @@ pub struct WorkloadOptions {
     pub token_exchange_client_id: Option<String>,
     /// Client secret for token exchange.
     ///
-    /// Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
-    /// for production: other users of the machine may see it in the process list.
+    /// This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
+    /// Not for production: other users of the machine may see the secret in the process list.
     #[uniffi(default)]
     pub token_exchange_client_secret: Option<Secret>,
     /// File with the client secret for token exchange.
     ///
-    /// It is read for each exchange.
+    /// mcpm reads the file again for each exchange.
     #[uniffi(default)]
     pub token_exchange_client_secret_file: Option<PathBuf>,
     /// Scopes to request for the new token.
@@ -478,8 +488,8 @@ pub struct WorkloadOptions {
     pub token_exchange_header_name: Option<String>,
     /// OTLP endpoint URL.
     ///
-    /// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
-    /// `https`.
+    /// With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
+    /// scheme is missing, it is `https`.
     #[uniffi(default)]
     pub otel_endpoint: Option<String>,
     /// Use HTTP instead of HTTPS for the OTLP endpoint.
@@ -490,12 +500,12 @@ pub struct WorkloadOptions {
     /// Header to add to OTLP requests.
     #[uniffi(default)]
     pub otel_headers: Vec<Header>,
-    /// Service name.
+    /// Service name in traces and metrics.
     ///
     /// Default: `mcpm-<name>`.
     #[uniffi(default)]
     pub otel_service_name: Option<String>,
-    /// Additional resource attributes.
+    /// Additional resource attributes in traces and metrics.
     #[uniffi(default)]
     pub otel_custom_attributes: Option<Attributes>,
     /// Names of environment variables to include in spans.
@@ -503,12 +513,12 @@ pub struct WorkloadOptions {
     /// These are variables of the mcpm process, not of the server; `MCPM_*` is not allowed.
     #[uniffi(default)]
     pub otel_env_vars: Vec<String>,
-    /// Distributed tracing; requires an OTLP endpoint.
+    /// Export traces; requires an OTLP endpoint.
     ///
     /// Default: `true`.
     #[uniffi(default)]
     pub otel_tracing_enabled: Option<bool>,
-    /// OTLP metrics export; requires an OTLP endpoint.
+    /// Export metrics with OTLP; requires an OTLP endpoint.
     ///
     /// Default: `true`.
     #[uniffi(default)]
@@ -518,9 +528,9 @@ pub struct WorkloadOptions {
     /// Default: `0.1`.
     #[uniffi(default)]
     pub otel_sampling_rate: Option<f64>,
-    /// Serve `/metrics` on the main transport port.
+    /// Serve Prometheus metrics at `/metrics` on the port of the proxy.
     ///
-    /// With incoming authentication, it requires a token like any other path.
+    /// If incoming authentication is configured, requests to `/metrics` also require a token.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -551,7 +561,7 @@ pub struct ProxyOptions {
     /// URI of the target MCP server.
     #[uniffi(default)]
     pub target_uri: Option<String>,
-    /// IP or hostname the HTTP proxy listens on.
+    /// IP address or hostname that the HTTP proxy listens on.
     ///
     /// Default: `127.0.0.1`.
     #[uniffi(default)]
@@ -563,7 +573,7 @@ pub struct ProxyOptions {
     pub port: Option<u16>,
     /// Enable debug mode.
     ///
-    /// Logs more, with times and modules. CLI only; a Rust program sets up a subscriber of `tracing`.
+    /// Adds debug messages to the log. CLI only; library users configure `tracing` themselves.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -572,7 +582,8 @@ pub struct ProxyOptions {
     ///
     /// Its certificates are trusted in addition to the system's: for remote servers and targets, server
     /// registries, image registries that signatures are read from, identity providers, token exchange and
-    /// telemetry. Image pulls use the certificates of the container engine.
+    /// telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
+    /// uses its own, and the built-in runtime uses the system's.
     #[uniffi(default)]
     pub mcpm_ca_bundle: Option<PathBuf>,
     /// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
@@ -602,8 +613,8 @@ pub struct ProxyOptions {
     pub audit_config: Option<PathBuf>,
     /// Enable audit logging with the default configuration.
     ///
-    /// Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
-    /// on standard output.
+    /// Each request is recorded as a line of JSON: for a workload, in a file in the workload's state
+    /// folder; for `mcpm proxy`, on standard output.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -613,10 +624,10 @@ pub struct ProxyOptions {
     pub allowed_origins: Vec<String>,
     /// Additional hostnames that clients may use to reach the proxy.
     ///
-    /// Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
-    /// The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
-    /// authentication is configured and the proxy listens on more than loopback, other names are accepted,
-    /// too, unless the permission profile restricts `network.inbound.allow_host`.
+    /// The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
+    /// rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
+    /// authentication is configured and the proxy listens on an address that is not loopback, it accepts
+    /// any name, unless the permission profile restricts names with `network.inbound.allow_host`.
     #[uniffi(default)]
     pub allowed_hosts: Vec<String>,
     /// OIDC issuer URL.
@@ -627,12 +638,12 @@ pub struct ProxyOptions {
     pub oidc_issuer: Option<String>,
     /// Expected audience of the token.
     ///
-    /// Default: the resource URL, otherwise the URL of the proxy.
+    /// Default: `--resource-url`, otherwise the URL of the proxy.
     #[uniffi(default)]
     pub oidc_audience: Option<String>,
     /// OIDC client ID.
     ///
-    /// With a client secret, it enables introspection of tokens that are not JWTs.
+    /// With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
     #[uniffi(default)]
     pub oidc_client_id: Option<String>,
     /// OIDC client secret, for introspection.
@@ -653,7 +664,7 @@ pub struct ProxyOptions {
     /// Default: from the issuer's metadata.
     #[uniffi(default)]
     pub oidc_jwks_url: Option<String>,
-    /// OAuth scopes advertised in the well-known endpoint (RFC 9728).
+    /// OAuth scopes that the protected resource metadata advertises (RFC 9728).
     ///
     /// Default: `openid`.
     #[uniffi(default)]
@@ -716,7 +727,7 @@ pub struct ProxyOptions {
     pub remote_auth_bearer_token_file: Option<PathBuf>,
     /// Scopes to request.
     ///
-    /// Default: those that the server names, or `openid,profile,email` with OIDC.
+    /// Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
     #[uniffi(default)]
     pub remote_auth_scopes: Vec<String>,
     /// OAuth 2.0 resource indicator (RFC 8707).
@@ -745,7 +756,7 @@ pub struct ProxyOptions {
     /// Header added to requests to the remote server.
     #[uniffi(default)]
     pub remote_forward_headers: Vec<Header>,
-    /// Header added to requests to the remote server, with its value from the secrets manager.
+    /// Header added to requests to the remote server, with a secret from the secret store as its value.
     #[uniffi(default)]
     pub remote_forward_headers_secret: Vec<HeaderSecret>,
     /// OAuth 2.0 token exchange endpoint; enables token exchange.
@@ -762,13 +773,13 @@ pub struct ProxyOptions {
     pub token_exchange_client_id: Option<String>,
     /// Client secret for token exchange.
     ///
-    /// Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
-    /// for production: other users of the machine may see it in the process list.
+    /// This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
+    /// Not for production: other users of the machine may see the secret in the process list.
     #[uniffi(default)]
     pub token_exchange_client_secret: Option<Secret>,
     /// File with the client secret for token exchange.
     ///
-    /// It is read for each exchange.
+    /// mcpm reads the file again for each exchange.
     #[uniffi(default)]
     pub token_exchange_client_secret_file: Option<PathBuf>,
     /// Scopes to request for the new token.
@@ -790,8 +801,8 @@ pub struct ProxyOptions {
     pub token_exchange_header_name: Option<String>,
     /// OTLP endpoint URL.
     ///
-    /// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
-    /// `https`.
+    /// With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
+    /// scheme is missing, it is `https`.
     #[uniffi(default)]
     pub otel_endpoint: Option<String>,
     /// Use HTTP instead of HTTPS for the OTLP endpoint.
@@ -802,12 +813,12 @@ pub struct ProxyOptions {
     /// Header to add to OTLP requests.
     #[uniffi(default)]
     pub otel_headers: Vec<Header>,
-    /// Service name.
+    /// Service name in traces and metrics.
     ///
     /// Default: `mcpm-<name>`.
     #[uniffi(default)]
     pub otel_service_name: Option<String>,
-    /// Additional resource attributes.
+    /// Additional resource attributes in traces and metrics.
     #[uniffi(default)]
     pub otel_custom_attributes: Option<Attributes>,
     /// Names of environment variables to include in spans.
@@ -815,12 +826,12 @@ pub struct ProxyOptions {
     /// These are variables of the mcpm process, not of the server; `MCPM_*` is not allowed.
     #[uniffi(default)]
     pub otel_env_vars: Vec<String>,
-    /// Distributed tracing; requires an OTLP endpoint.
+    /// Export traces; requires an OTLP endpoint.
     ///
     /// Default: `true`.
     #[uniffi(default)]
     pub otel_tracing_enabled: Option<bool>,
-    /// OTLP metrics export; requires an OTLP endpoint.
+    /// Export metrics with OTLP; requires an OTLP endpoint.
     ///
     /// Default: `true`.
     #[uniffi(default)]
@@ -830,9 +841,9 @@ pub struct ProxyOptions {
     /// Default: `0.1`.
     #[uniffi(default)]
     pub otel_sampling_rate: Option<f64>,
-    /// Serve `/metrics` on the main transport port.
+    /// Serve Prometheus metrics at `/metrics` on the port of the proxy.
     ///
-    /// With incoming authentication, it requires a token like any other path.
+    /// If incoming authentication is configured, requests to `/metrics` also require a token.
     ///
     /// Default: `false`.
     #[uniffi(default)]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         args: Iterable[str]
         """Arguments passed to the MCP server."""
         name: str
-        """Name of the MCP server."""
+        """Name of the workload."""
         group: str
         """Group the workload belongs to."""
         label: Mapping[str, str] | Iterable[_native.KeyValue]
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         proxy_mode: _native.ProxyMode | Literal["streamable-http", "sse"]
         """Transport that the proxy of a stdio server offers; `sse` is deprecated and will be removed."""
         host: str
-        """IP or hostname the HTTP proxy listens on."""
+        """IP address or hostname that the HTTP proxy listens on."""
         proxy_port: int
         """Host port the HTTP proxy listens on; 0 picks a free one."""
         target_host: str
@@ -56,29 +56,29 @@ if TYPE_CHECKING:
         env_file_dir: str | os.PathLike[str]
         """Load environment variables from all files in a folder."""
         secret: Mapping[str, str] | Iterable[_native.SecretRef]
-        """Secret fetched from the secrets manager and set as an environment variable."""
+        """Secret from the secret store, passed to the server as an environment variable."""
         volume: Iterable[_native.VolumeSpec]
         """Mount a host file or folder into the container."""
         permission_profile: str | os.PathLike[str] | _native.PermissionProfile
-        """Permissions of the container."""
+        """Files and networks that the server may use."""
         learn: str | os.PathLike[str]
         """Write a permission profile that allows the hosts that the server connects to or looks up."""
         foreground: bool
-        """Run in the foreground until the container exits."""
+        """Run in the foreground until the server exits."""
         from_config: str | os.PathLike[str]
-        """Load the configuration from an exported file."""
+        """Load the configuration from a file that `mcpm export` has written."""
         ignore_globally: bool
         """Load global ignore patterns from `mcpmignore` in the configuration folder."""
         print_resolved_overlays: bool
         """Print the container paths of the overlays that hide ignored files and folders."""
         image_verification: _native.ImageVerification | Literal["warn", "enabled", "disabled"]
-        """Image verification mode."""
+        """What to do if the signature of the image is missing or invalid."""
         image_verification_key: str | os.PathLike[str]
-        """PEM file with the public key that must have signed the image."""
+        """PEM file with the public key of the required signer of the image."""
         certificate_identity: str
         """Required identity in the signer's certificate: an email address or a URI."""
         certificate_oidc_issuer: str
-        """Required OIDC issuer of the certificate identity."""
+        """Required OIDC issuer in the signer's certificate."""
         sigstore_trusted_root: str | os.PathLike[str]
         """Sigstore `trusted_root.json` with the trusted certificate authorities and logs."""
         ca_cert: str | os.PathLike[str]
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
         runtime_image: str
         """Base image for packages (`uvx://`, `npx://`, `go://`)."""
         runtime_add_package: Iterable[str]
-        """Extra distribution package to install in the builder and runtime stages of the image."""
+        """Additional Linux package to install in the builder and runtime stages of the image."""
         endpoint_prefix: str
         """Path prefix prepended to SSE endpoint URLs."""
         trust_proxy_headers: bool
@@ -112,11 +112,11 @@ if TYPE_CHECKING:
         with_package: Iterable[str]
         """Additional package to install together with a `uvx://` or `npx://` package or a local script."""
         config: Mapping[str, str] | Iterable[_native.KeyValue]
-        """Value that an MCP bundle needs; its manifest names the keys."""
+        """Value for a key of an MCP bundle; the bundle's manifest defines the keys."""
         rebuild: bool
-        """Rebuild the package's image with the newest version that its name refers to."""
+        """Rebuild the package's image with the newest matching version of the package."""
         offline: bool
-        """Do not access the network to get the image, which must be present locally."""
+        """Use an image that is present locally; do not pull or build one."""
         restart: _native.RestartMode | Literal["no", "on-failure", "always"]
         """Whether a server that has exited is started again: never, only after a failure, or always."""
         start_timeout: timedelta | float
@@ -140,7 +140,7 @@ if TYPE_CHECKING:
         oidc_jwks_url: str
         """URL to fetch the JWKS from."""
         oidc_scopes: Iterable[str]
-        """OAuth scopes advertised in the well-known endpoint (RFC 9728)."""
+        """OAuth scopes that the protected resource metadata advertises (RFC 9728)."""
         oidc_required_scopes: Iterable[str]
         """OAuth scopes that a token must have."""
         oidc_insecure_allow_http: bool
@@ -184,7 +184,7 @@ if TYPE_CHECKING:
         remote_forward_headers: Mapping[str, Secret | str] | Iterable[_native.Header]
         """Header added to requests to the remote server."""
         remote_forward_headers_secret: Mapping[str, str] | Iterable[_native.HeaderSecret]
-        """Header added to requests to the remote server, with its value from the secrets manager."""
+        """Header added to requests to the remote server, with a secret from the secret store as its value."""
         token_exchange_url: str
         """OAuth 2.0 token exchange endpoint; enables token exchange."""
         token_exchange_audience: str
@@ -208,19 +208,19 @@ if TYPE_CHECKING:
         otel_headers: Mapping[str, Secret | str] | Iterable[_native.Header]
         """Header to add to OTLP requests."""
         otel_service_name: str
-        """Service name."""
+        """Service name in traces and metrics."""
         otel_custom_attributes: Mapping[str, str] | _native.Attributes
-        """Additional resource attributes."""
+        """Additional resource attributes in traces and metrics."""
         otel_env_vars: Iterable[str]
         """Names of environment variables to include in spans."""
         otel_tracing_enabled: bool
-        """Distributed tracing; requires an OTLP endpoint."""
+        """Export traces; requires an OTLP endpoint."""
         otel_metrics_enabled: bool
-        """OTLP metrics export; requires an OTLP endpoint."""
+        """Export metrics with OTLP; requires an OTLP endpoint."""
         otel_sampling_rate: float
         """Trace sampling rate, from 0.0 to 1.0."""
         otel_enable_prometheus_metrics_path: bool
-        """Serve `/metrics` on the main transport port."""
+        """Serve Prometheus metrics at `/metrics` on the port of the proxy."""
         otel_use_legacy_attributes: bool
         """Emit legacy attribute names alongside the new semantic-convention names."""
         otel_prometheus_port: int
@@ -232,7 +232,7 @@ if TYPE_CHECKING:
         """The options of `mcpm proxy`."""
 
         host: str
-        """IP or hostname the HTTP proxy listens on."""
+        """IP address or hostname that the HTTP proxy listens on."""
         port: int
         """Host port the proxy listens on; 0 picks a free one."""
         debug: bool
@@ -268,7 +268,7 @@ if TYPE_CHECKING:
         oidc_jwks_url: str
         """URL to fetch the JWKS from."""
         oidc_scopes: Iterable[str]
-        """OAuth scopes advertised in the well-known endpoint (RFC 9728)."""
+        """OAuth scopes that the protected resource metadata advertises (RFC 9728)."""
         oidc_required_scopes: Iterable[str]
         """OAuth scopes that a token must have."""
         oidc_insecure_allow_http: bool
@@ -312,7 +312,7 @@ if TYPE_CHECKING:
         remote_forward_headers: Mapping[str, Secret | str] | Iterable[_native.Header]
         """Header added to requests to the remote server."""
         remote_forward_headers_secret: Mapping[str, str] | Iterable[_native.HeaderSecret]
-        """Header added to requests to the remote server, with its value from the secrets manager."""
+        """Header added to requests to the remote server, with a secret from the secret store as its value."""
         token_exchange_url: str
         """OAuth 2.0 token exchange endpoint; enables token exchange."""
         token_exchange_audience: str
@@ -336,19 +336,19 @@ if TYPE_CHECKING:
         otel_headers: Mapping[str, Secret | str] | Iterable[_native.Header]
         """Header to add to OTLP requests."""
         otel_service_name: str
-        """Service name."""
+        """Service name in traces and metrics."""
         otel_custom_attributes: Mapping[str, str] | _native.Attributes
-        """Additional resource attributes."""
+        """Additional resource attributes in traces and metrics."""
         otel_env_vars: Iterable[str]
         """Names of environment variables to include in spans."""
         otel_tracing_enabled: bool
-        """Distributed tracing; requires an OTLP endpoint."""
+        """Export traces; requires an OTLP endpoint."""
         otel_metrics_enabled: bool
-        """OTLP metrics export; requires an OTLP endpoint."""
+        """Export metrics with OTLP; requires an OTLP endpoint."""
         otel_sampling_rate: float
         """Trace sampling rate, from 0.0 to 1.0."""
         otel_enable_prometheus_metrics_path: bool
-        """Serve `/metrics` on the main transport port."""
+        """Serve Prometheus metrics at `/metrics` on the port of the proxy."""
         otel_use_legacy_attributes: bool
         """Emit legacy attribute names alongside the new semantic-convention names."""
         otel_prometheus_port: int

@@ -677,18 +677,18 @@ fileprivate struct FfiConverterDuration: FfiConverterRustBuffer {
 public protocol ConnectionProtocol: AnyObject, Sendable {
     
     /**
-     * Ends the connection. mcpm waits up to 2 s for missing responses, which can still be received.
+     * Ends the connection. mcpm waits up to 2 s for pending responses, which can still be received.
      */
     func close() async throws 
     
     /**
-     * Waits for the next JSON-RPC message from the server; none after the end of the connection.
+     * Waits for the next JSON-RPC message from the server; returns none after the end of the connection.
      */
     func receive() async throws  -> String?
     
     /**
      * Sends one JSON-RPC message. Responses are received with `receive`. If the caller is cancelled, the message is
-     * sent nevertheless.
+     * still sent.
      */
     func send(message: String) async throws 
     
@@ -754,7 +754,7 @@ open class Connection: ConnectionProtocol, @unchecked Sendable {
 
     
     /**
-     * Ends the connection. mcpm waits up to 2 s for missing responses, which can still be received.
+     * Ends the connection. mcpm waits up to 2 s for pending responses, which can still be received.
      */
 open func close()async throws   {
     return
@@ -774,7 +774,7 @@ open func close()async throws   {
 }
     
     /**
-     * Waits for the next JSON-RPC message from the server; none after the end of the connection.
+     * Waits for the next JSON-RPC message from the server; returns none after the end of the connection.
      */
 open func receive()async throws  -> String?  {
     return
@@ -795,7 +795,7 @@ open func receive()async throws  -> String?  {
     
     /**
      * Sends one JSON-RPC message. Responses are received with `receive`. If the caller is cancelled, the message is
-     * sent nevertheless.
+     * still sent.
      */
 open func send(message: String)async throws   {
     return
@@ -865,20 +865,20 @@ public func FfiConverterTypeConnection_lower(_ value: Connection) -> UInt64 {
 
 
 /**
- * The events of one workload, which `next` returns.
+ * The events of one workload. `next` returns them one after another.
  */
 public protocol EventsProtocol: AnyObject, Sendable {
     
     /**
-     * Waits for the next event; none after the end of the workload, or if it was not started.
+     * Waits for the next event; returns none after the end of the workload, or if the workload was not started.
      *
-     * A subscriber that is more than 256 events behind loses the oldest.
+     * A subscriber that is more than 256 events behind loses the oldest events.
      */
     func next() async throws  -> WorkloadEvent?
     
 }
 /**
- * The events of one workload, which `next` returns.
+ * The events of one workload. `next` returns them one after another.
  */
 open class Events: EventsProtocol, @unchecked Sendable {
     fileprivate let handle: UInt64
@@ -920,7 +920,7 @@ open class Events: EventsProtocol, @unchecked Sendable {
         return try! rustCall { uniffi_mcpm_ffi_fn_clone_events(self.handle, $0) }
     }
     /**
-     * Creates an object that is passed to the start of one workload.
+     * Creates an object to pass to the start of one workload.
      */
 public convenience init() {
     let handle =
@@ -945,9 +945,9 @@ public convenience init() {
 
     
     /**
-     * Waits for the next event; none after the end of the workload, or if it was not started.
+     * Waits for the next event; returns none after the end of the workload, or if the workload was not started.
      *
-     * A subscriber that is more than 256 events behind loses the oldest.
+     * A subscriber that is more than 256 events behind loses the oldest events.
      */
 open func next()async throws  -> WorkloadEvent?  {
     return
@@ -1018,18 +1018,18 @@ public func FfiConverterTypeEvents_lower(_ value: Events) -> UInt64 {
 
 
 /**
- * The output of a server, which `next` returns, oldest first.
+ * The output of a server. `next` returns it in parts, oldest first.
  */
 public protocol LogReaderProtocol: AnyObject, Sendable {
     
     /**
-     * Waits for the next part; none at the end.
+     * Waits for the next part; returns none at the end of the output.
      */
     func next() async throws  -> LogChunk?
     
 }
 /**
- * The output of a server, which `next` returns, oldest first.
+ * The output of a server. `next` returns it in parts, oldest first.
  */
 open class LogReader: LogReaderProtocol, @unchecked Sendable {
     fileprivate let handle: UInt64
@@ -1085,7 +1085,7 @@ open class LogReader: LogReaderProtocol, @unchecked Sendable {
 
     
     /**
-     * Waits for the next part; none at the end.
+     * Waits for the next part; returns none at the end of the output.
      */
 open func next()async throws  -> LogChunk?  {
     return
@@ -1171,7 +1171,7 @@ public protocol ProxyProtocol: AnyObject, Sendable {
     /**
      * Connects to the server from this process, without a port. Requests pass through all layers of the proxy;
      * `bearer_token` is the access token of the caller, if the proxy authenticates callers. `transport` is the
-     * transport of the server, if its URL does not end in `/sse` although it uses SSE.
+     * transport of the server; by default, the server's URL determines the transport: SSE if it ends in `/sse`.
      */
     func connect(bearerToken: Secret?, transport: ProxyMode?) async throws  -> Connection
     
@@ -1314,7 +1314,7 @@ open func check()async throws  -> String?  {
     /**
      * Connects to the server from this process, without a port. Requests pass through all layers of the proxy;
      * `bearer_token` is the access token of the caller, if the proxy authenticates callers. `transport` is the
-     * transport of the server, if its URL does not end in `/sse` although it uses SSE.
+     * transport of the server; by default, the server's URL determines the transport: SSE if it ends in `/sse`.
      */
 open func connect(bearerToken: Secret? = nil, transport: ProxyMode? = nil)async throws  -> Connection  {
     return
@@ -1471,40 +1471,42 @@ public func FfiConverterTypeProxy_lower(_ value: Proxy) -> UInt64 {
  *
  * The methods may block until the user has answered: mcpm calls them on threads of their own, several at a time if it
  * needs several answers. If a method raises an error, the operation that needs the answer fails;
- * `McpmError.Interrupted` means that the user has cancelled. A prompt is kept as long as the workload or proxy that
- * was started with it.
+ * `McpmError.Interrupted` means that the user has cancelled. A workload or proxy keeps the prompt that was passed to
+ * its start as long as it exists.
  */
 public protocol UserPrompt: AnyObject, Sendable {
     
     /**
-     * Prompts for text that is not echoed, for example the password of the secret store; none if the user cannot
-     * be prompted, which is the default.
+     * Prompts for text that is not echoed, for example the password of the secret store. Returns none if the user
+     * cannot be prompted, as the default implementation does.
      */
     func askSecret(question: String) throws  -> Secret?
     
     /**
-     * Prompts for text that may be echoed; none if the user cannot be prompted. The default calls `ask_secret`.
+     * Prompts for text that may be echoed. Returns none if the user cannot be prompted. The default implementation
+     * calls `ask_secret`.
      */
     func askText(question: String) throws  -> String?
     
     /**
      * Asks the user to allow access to this machine, such as a mount that a registry entry requests; `question`
-     * names the access. The default asks for the text `yes` with `ask_text`; without an answer, the access is denied.
+     * names the access. The default implementation asks for the text `yes` with `ask_text`; without an answer, the
+     * access is denied.
      */
     func approve(question: String) throws  -> Bool
     
     /**
-     * Asks the user to log in to a remote server, and returns once the user is informed. The implementation opens the
-     * browser, in which the login continues. The default fails with `McpmError.LoginRequired`.
+     * Asks the user to log in to a remote server, and returns without waiting for the login. The implementation opens
+     * the browser, in which the login continues. The default implementation fails with `McpmError.LoginRequired`.
      */
     func showLogin(login: LoginPrompt) throws 
     
     /**
-     * Asks for the URL to which a login has redirected, for a browser on another machine; none if the user cannot
-     * be asked, which is the default.
+     * Asks for the URL to which a login has redirected the browser, in case the browser runs on another machine.
+     * Returns none if the user cannot be asked, as the default implementation does.
      *
-     * It is called after `show_login`, and again if the user entered a URL that does not belong to this login. An
-     * answer that comes after the login has ended is ignored; return no later than the login's timeout.
+     * mcpm calls this method after `show_login`, and again if the user entered a URL that does not belong to this
+     * login. An answer that comes after the login has ended is ignored; return no later than the login's timeout.
      */
     func askRedirect(login: LoginPrompt) throws  -> String?
     
@@ -1515,8 +1517,8 @@ public protocol UserPrompt: AnyObject, Sendable {
  *
  * The methods may block until the user has answered: mcpm calls them on threads of their own, several at a time if it
  * needs several answers. If a method raises an error, the operation that needs the answer fails;
- * `McpmError.Interrupted` means that the user has cancelled. A prompt is kept as long as the workload or proxy that
- * was started with it.
+ * `McpmError.Interrupted` means that the user has cancelled. A workload or proxy keeps the prompt that was passed to
+ * its start as long as it exists.
  */
 open class UserPromptImpl: UserPrompt, @unchecked Sendable {
     fileprivate let handle: UInt64
@@ -1572,8 +1574,8 @@ open class UserPromptImpl: UserPrompt, @unchecked Sendable {
 
     
     /**
-     * Prompts for text that is not echoed, for example the password of the secret store; none if the user cannot
-     * be prompted, which is the default.
+     * Prompts for text that is not echoed, for example the password of the secret store. Returns none if the user
+     * cannot be prompted, as the default implementation does.
      */
 open func askSecret(question: String)throws  -> Secret?  {
     return try  FfiConverterOptionTypeSecret.lift(try rustCallWithError(FfiConverterTypeMcpmError_lift) {
@@ -1586,7 +1588,8 @@ open func askSecret(question: String)throws  -> Secret?  {
 }
     
     /**
-     * Prompts for text that may be echoed; none if the user cannot be prompted. The default calls `ask_secret`.
+     * Prompts for text that may be echoed. Returns none if the user cannot be prompted. The default implementation
+     * calls `ask_secret`.
      */
 open func askText(question: String)throws  -> String?  {
     return try  FfiConverterOptionString.lift(try rustCallWithError(FfiConverterTypeMcpmError_lift) {
@@ -1600,7 +1603,8 @@ open func askText(question: String)throws  -> String?  {
     
     /**
      * Asks the user to allow access to this machine, such as a mount that a registry entry requests; `question`
-     * names the access. The default asks for the text `yes` with `ask_text`; without an answer, the access is denied.
+     * names the access. The default implementation asks for the text `yes` with `ask_text`; without an answer, the
+     * access is denied.
      */
 open func approve(question: String)throws  -> Bool  {
     return try  FfiConverterBool.lift(try rustCallWithError(FfiConverterTypeMcpmError_lift) {
@@ -1613,8 +1617,8 @@ open func approve(question: String)throws  -> Bool  {
 }
     
     /**
-     * Asks the user to log in to a remote server, and returns once the user is informed. The implementation opens the
-     * browser, in which the login continues. The default fails with `McpmError.LoginRequired`.
+     * Asks the user to log in to a remote server, and returns without waiting for the login. The implementation opens
+     * the browser, in which the login continues. The default implementation fails with `McpmError.LoginRequired`.
      */
 open func showLogin(login: LoginPrompt)throws   {try rustCallWithError(FfiConverterTypeMcpmError_lift) {
         uniffiCallStatus in
@@ -1626,11 +1630,11 @@ open func showLogin(login: LoginPrompt)throws   {try rustCallWithError(FfiConver
 }
     
     /**
-     * Asks for the URL to which a login has redirected, for a browser on another machine; none if the user cannot
-     * be asked, which is the default.
+     * Asks for the URL to which a login has redirected the browser, in case the browser runs on another machine.
+     * Returns none if the user cannot be asked, as the default implementation does.
      *
-     * It is called after `show_login`, and again if the user entered a URL that does not belong to this login. An
-     * answer that comes after the login has ended is ignored; return no later than the login's timeout.
+     * mcpm calls this method after `show_login`, and again if the user entered a URL that does not belong to this
+     * login. An answer that comes after the login has ended is ignored; return no later than the login's timeout.
      */
 open func askRedirect(login: LoginPrompt)throws  -> String?  {
     return try  FfiConverterOptionString.lift(try rustCallWithError(FfiConverterTypeMcpmError_lift) {
@@ -1875,7 +1879,7 @@ public func FfiConverterTypeUserPrompt_lower(_ value: UserPrompt) -> UInt64 {
 
 
 /**
- * A running workload: an MCP server in a container, behind its own proxy.
+ * A running workload: an MCP server in a container, or a remote MCP server, behind its own proxy.
  *
  * It runs as long as this object and this process exist, so keep a reference; at the end of either, the server is
  * killed. Call `stop` to let the server exit by itself.
@@ -1916,13 +1920,14 @@ public protocol WorkloadProtocol: AnyObject, Sendable {
     func url()  -> String
     
     /**
-     * Waits until the server has exited and is not restarted, or the workload was stopped; returns the status.
+     * Waits until the server has exited and will not be restarted, or until the workload was stopped. Returns the
+     * status.
      */
     func wait() async throws  -> WorkloadStatus
     
 }
 /**
- * A running workload: an MCP server in a container, behind its own proxy.
+ * A running workload: an MCP server in a container, or a remote MCP server, behind its own proxy.
  *
  * It runs as long as this object and this process exist, so keep a reference; at the end of either, the server is
  * killed. Call `stop` to let the server exit by itself.
@@ -1979,8 +1984,8 @@ open class Workload: WorkloadProtocol, @unchecked Sendable {
 
     
     /**
-     * Starts a workload and returns once clients can connect. Its record and the engine are located by the
-     * environment variables of this process, as by the command line.
+     * Starts a workload and returns once clients can connect. The environment variables of this process determine
+     * where the record is and which engine is used, as for the command line.
      *
      * `events` receives the events from the beginning of the start, including those of the image pull. A start that is
      * cancelled is rolled back; its name is free again after the rollback.
@@ -2100,7 +2105,8 @@ open func url() -> String  {
 }
     
     /**
-     * Waits until the server has exited and is not restarted, or the workload was stopped; returns the status.
+     * Waits until the server has exited and will not be restarted, or until the workload was stopped. Returns the
+     * status.
      */
 open func wait()async throws  -> WorkloadStatus  {
     return
@@ -2171,8 +2177,8 @@ public func FfiConverterTypeWorkload_lower(_ value: Workload) -> UInt64 {
 
 
 /**
- * The recorded workloads of this machine, whichever process runs them. Records are located by the environment
- * variables of this process, as by the command line.
+ * The recorded workloads of this machine, whichever process runs them. The environment variables of this process
+ * determine where the records are, as for the command line.
  */
 public protocol WorkloadsProtocol: AnyObject, Sendable {
     
@@ -2183,7 +2189,7 @@ public protocol WorkloadsProtocol: AnyObject, Sendable {
     func acceptIgnoreFiles(folder: PathBuf) throws  -> [PathBuf]
     
     /**
-     * Writes the options of a workload to a file for `from_config`. Secrets are omitted.
+     * Writes the options of a workload to a file for the option `from_config`. Secrets are omitted.
      */
     func exportTo(name: String, path: PathBuf) throws 
     
@@ -2214,8 +2220,8 @@ public protocol WorkloadsProtocol: AnyObject, Sendable {
      * mcpm has left the container running, the container is stopped first. Fails with `NameTaken` if the workload is
      * running.
      *
-     * `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves
-     * the record as it is.
+     * `events`, `prompt` and `in_process_only` have the same meaning as for `Workload.start`. A start that is
+     * cancelled does not change the record.
      */
     func start(name: String, events: Events?, prompt: UserPrompt?, inProcessOnly: Bool) async throws  -> Workload
     
@@ -2227,8 +2233,8 @@ public protocol WorkloadsProtocol: AnyObject, Sendable {
     
 }
 /**
- * The recorded workloads of this machine, whichever process runs them. Records are located by the environment
- * variables of this process, as by the command line.
+ * The recorded workloads of this machine, whichever process runs them. The environment variables of this process
+ * determine where the records are, as for the command line.
  */
 open class Workloads: WorkloadsProtocol, @unchecked Sendable {
     fileprivate let handle: UInt64
@@ -2309,7 +2315,7 @@ open func acceptIgnoreFiles(folder: PathBuf)throws  -> [PathBuf]  {
 }
     
     /**
-     * Writes the options of a workload to a file for `from_config`. Secrets are omitted.
+     * Writes the options of a workload to a file for the option `from_config`. Secrets are omitted.
      */
 open func exportTo(name: String, path: PathBuf)throws   {try rustCallWithError(FfiConverterTypeMcpmError_lift) {
         uniffiCallStatus in
@@ -2408,8 +2414,8 @@ open func remove(name: String, grace: TimeInterval)async throws   {
      * mcpm has left the container running, the container is stopped first. Fails with `NameTaken` if the workload is
      * running.
      *
-     * `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves
-     * the record as it is.
+     * `events`, `prompt` and `in_process_only` have the same meaning as for `Workload.start`. A start that is
+     * cancelled does not change the record.
      */
 open func start(name: String, events: Events? = nil, prompt: UserPrompt? = nil, inProcessOnly: Bool = false)async throws  -> Workload  {
     return
@@ -2561,11 +2567,11 @@ public func FfiConverterTypeAttributes_lower(_ value: Attributes) -> RustBuffer 
  */
 public struct DeviceLogin: Equatable, Hashable, CustomDebugStringConvertible, CustomStringConvertible {
     /**
-     * The URL to open there.
+     * The URL to open on the other device.
      */
     public var url: String
     /**
-     * The code to enter there. If the user opens the page without entering the code, the page shows it, so that the
+     * The code to enter on the page of this URL. If the page does not ask for a code, it shows the code, so that the
      * user can compare both.
      */
     public var code: String
@@ -2574,10 +2580,10 @@ public struct DeviceLogin: Equatable, Hashable, CustomDebugStringConvertible, Cu
     // declare one manually.
     public init(
         /**
-         * The URL to open there.
+         * The URL to open on the other device.
          */url: String, 
         /**
-         * The code to enter there. If the user opens the page without entering the code, the page shows it, so that the
+         * The code to enter on the page of this URL. If the page does not ask for a code, it shows the code, so that the
          * user can compare both.
          */code: String) {
         self.url = url
@@ -2739,7 +2745,7 @@ public struct Explanation: Equatable, Hashable {
      */
     public var usualFix: String
     /**
-     * The denial, if the id was that of one.
+     * The denial, if the explained id is the id of a denial.
      */
     public var refusal: Refused?
 
@@ -2759,7 +2765,7 @@ public struct Explanation: Equatable, Hashable {
          * What usually helps.
          */usualFix: String, 
         /**
-         * The denial, if the id was that of one.
+         * The denial, if the explained id is the id of a denial.
          */refusal: Refused?) {
         self.reason = reason
         self.layer = layer
@@ -3029,7 +3035,7 @@ public func FfiConverterTypeKeyValue_lower(_ value: KeyValue) -> RustBuffer {
  */
 public struct LogChunk: Equatable, Hashable {
     /**
-     * The stream that it was written to.
+     * The stream that the part was written to.
      */
     public var stream: LogStream
     /**
@@ -3041,7 +3047,7 @@ public struct LogChunk: Equatable, Hashable {
     // declare one manually.
     public init(
         /**
-         * The stream that it was written to.
+         * The stream that the part was written to.
          */stream: LogStream, 
         /**
          * The bytes.
@@ -3094,7 +3100,7 @@ public func FfiConverterTypeLogChunk_lower(_ value: LogChunk) -> RustBuffer {
 
 
 /**
- * A login that the user is asked to make. Its text form omits the URL and the code, which only the user may see.
+ * A login that the user is asked to complete. Its text form omits the URL and the code, which only the user may see.
  */
 public struct LoginPrompt: Equatable, Hashable, CustomDebugStringConvertible, CustomStringConvertible {
     /**
@@ -3111,7 +3117,7 @@ public struct LoginPrompt: Equatable, Hashable, CustomDebugStringConvertible, Cu
      */
     public var hasRedirect: Bool
     /**
-     * How to log in on another device, if the authorization server allows it.
+     * How to log in on another device, if the authorization server allows that.
      */
     public var device: DeviceLogin?
     /**
@@ -3137,7 +3143,7 @@ public struct LoginPrompt: Equatable, Hashable, CustomDebugStringConvertible, Cu
          * fails, and `ask_redirect` asks for its URL.
          */hasRedirect: Bool, 
         /**
-         * How to log in on another device, if the authorization server allows it.
+         * How to log in on another device, if the authorization server allows that.
          */device: DeviceLogin?, 
         /**
          * Whether to open the browser; if not, the URL is only shown.
@@ -3239,7 +3245,7 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var targetUri: String?
     /**
-     * IP or hostname the HTTP proxy listens on.
+     * IP address or hostname that the HTTP proxy listens on.
      *
      * Default: `127.0.0.1`.
      */
@@ -3253,7 +3259,7 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Enable debug mode.
      *
-     * Logs more, with times and modules. CLI only; a Rust program sets up a subscriber of `tracing`.
+     * Adds debug messages to the log. CLI only; library users configure `tracing` themselves.
      *
      * Default: `false`.
      */
@@ -3263,7 +3269,8 @@ public struct ProxyOptions: Equatable, Hashable {
      *
      * Its certificates are trusted in addition to the system's: for remote servers and targets, server
      * registries, image registries that signatures are read from, identity providers, token exchange and
-     * telemetry. Image pulls use the certificates of the container engine.
+     * telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
+     * uses its own, and the built-in runtime uses the system's.
      */
     public var mcpmCaBundle: PathBuf?
     /**
@@ -3299,8 +3306,8 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Enable audit logging with the default configuration.
      *
-     * Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
-     * on standard output.
+     * Each request is recorded as a line of JSON: for a workload, in a file in the workload's state
+     * folder; for `mcpm proxy`, on standard output.
      *
      * Default: `false`.
      */
@@ -3312,10 +3319,10 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Additional hostnames that clients may use to reach the proxy.
      *
-     * Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
-     * The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
-     * authentication is configured and the proxy listens on more than loopback, other names are accepted,
-     * too, unless the permission profile restricts `network.inbound.allow_host`.
+     * The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
+     * rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
+     * authentication is configured and the proxy listens on an address that is not loopback, it accepts
+     * any name, unless the permission profile restricts names with `network.inbound.allow_host`.
      */
     public var allowedHosts: [String]
     /**
@@ -3328,13 +3335,13 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Expected audience of the token.
      *
-     * Default: the resource URL, otherwise the URL of the proxy.
+     * Default: `--resource-url`, otherwise the URL of the proxy.
      */
     public var oidcAudience: String?
     /**
      * OIDC client ID.
      *
-     * With a client secret, it enables introspection of tokens that are not JWTs.
+     * With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
      */
     public var oidcClientId: String?
     /**
@@ -3359,7 +3366,7 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var oidcJwksUrl: String?
     /**
-     * OAuth scopes advertised in the well-known endpoint (RFC 9728).
+     * OAuth scopes that the protected resource metadata advertises (RFC 9728).
      *
      * Default: `openid`.
      */
@@ -3437,7 +3444,7 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Scopes to request.
      *
-     * Default: those that the server names, or `openid,profile,email` with OIDC.
+     * Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
      */
     public var remoteAuthScopes: [String]
     /**
@@ -3473,7 +3480,7 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var remoteForwardHeaders: [Header]
     /**
-     * Header added to requests to the remote server, with its value from the secrets manager.
+     * Header added to requests to the remote server, with a secret from the secret store as its value.
      */
     public var remoteForwardHeadersSecret: [HeaderSecret]
     /**
@@ -3494,14 +3501,14 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Client secret for token exchange.
      *
-     * Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
-     * for production: other users of the machine may see it in the process list.
+     * This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
+     * Not for production: other users of the machine may see the secret in the process list.
      */
     public var tokenExchangeClientSecret: Secret?
     /**
      * File with the client secret for token exchange.
      *
-     * It is read for each exchange.
+     * mcpm reads the file again for each exchange.
      */
     public var tokenExchangeClientSecretFile: PathBuf?
     /**
@@ -3527,8 +3534,8 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * OTLP endpoint URL.
      *
-     * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
-     * `https`.
+     * With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
+     * scheme is missing, it is `https`.
      */
     public var otelEndpoint: String?
     /**
@@ -3542,13 +3549,13 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var otelHeaders: [Header]
     /**
-     * Service name.
+     * Service name in traces and metrics.
      *
      * Default: `mcpm-<name>`.
      */
     public var otelServiceName: String?
     /**
-     * Additional resource attributes.
+     * Additional resource attributes in traces and metrics.
      */
     public var otelCustomAttributes: Attributes?
     /**
@@ -3558,13 +3565,13 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var otelEnvVars: [String]
     /**
-     * Distributed tracing; requires an OTLP endpoint.
+     * Export traces; requires an OTLP endpoint.
      *
      * Default: `true`.
      */
     public var otelTracingEnabled: Bool?
     /**
-     * OTLP metrics export; requires an OTLP endpoint.
+     * Export metrics with OTLP; requires an OTLP endpoint.
      *
      * Default: `true`.
      */
@@ -3576,9 +3583,9 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var otelSamplingRate: Double?
     /**
-     * Serve `/metrics` on the main transport port.
+     * Serve Prometheus metrics at `/metrics` on the port of the proxy.
      *
-     * With incoming authentication, it requires a token like any other path.
+     * If incoming authentication is configured, requests to `/metrics` also require a token.
      *
      * Default: `false`.
      */
@@ -3612,7 +3619,7 @@ public struct ProxyOptions: Equatable, Hashable {
          * URI of the target MCP server.
          */targetUri: String? = nil, 
         /**
-         * IP or hostname the HTTP proxy listens on.
+         * IP address or hostname that the HTTP proxy listens on.
          *
          * Default: `127.0.0.1`.
          */host: String? = nil, 
@@ -3624,7 +3631,7 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Enable debug mode.
          *
-         * Logs more, with times and modules. CLI only; a Rust program sets up a subscriber of `tracing`.
+         * Adds debug messages to the log. CLI only; library users configure `tracing` themselves.
          *
          * Default: `false`.
          */debug: Bool? = nil, 
@@ -3633,7 +3640,8 @@ public struct ProxyOptions: Equatable, Hashable {
          *
          * Its certificates are trusted in addition to the system's: for remote servers and targets, server
          * registries, image registries that signatures are read from, identity providers, token exchange and
-         * telemetry. Image pulls use the certificates of the container engine.
+         * telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
+         * uses its own, and the built-in runtime uses the system's.
          */mcpmCaBundle: PathBuf? = nil, 
         /**
          * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
@@ -3663,8 +3671,8 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Enable audit logging with the default configuration.
          *
-         * Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
-         * on standard output.
+         * Each request is recorded as a line of JSON: for a workload, in a file in the workload's state
+         * folder; for `mcpm proxy`, on standard output.
          *
          * Default: `false`.
          */enableAudit: Bool? = nil, 
@@ -3674,10 +3682,10 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Additional hostnames that clients may use to reach the proxy.
          *
-         * Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
-         * The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
-         * authentication is configured and the proxy listens on more than loopback, other names are accepted,
-         * too, unless the permission profile restricts `network.inbound.allow_host`.
+         * The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
+         * rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
+         * authentication is configured and the proxy listens on an address that is not loopback, it accepts
+         * any name, unless the permission profile restricts names with `network.inbound.allow_host`.
          */allowedHosts: [String] = [], 
         /**
          * OIDC issuer URL.
@@ -3688,12 +3696,12 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Expected audience of the token.
          *
-         * Default: the resource URL, otherwise the URL of the proxy.
+         * Default: `--resource-url`, otherwise the URL of the proxy.
          */oidcAudience: String? = nil, 
         /**
          * OIDC client ID.
          *
-         * With a client secret, it enables introspection of tokens that are not JWTs.
+         * With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
          */oidcClientId: String? = nil, 
         /**
          * OIDC client secret, for introspection.
@@ -3714,7 +3722,7 @@ public struct ProxyOptions: Equatable, Hashable {
          * Default: from the issuer's metadata.
          */oidcJwksUrl: String? = nil, 
         /**
-         * OAuth scopes advertised in the well-known endpoint (RFC 9728).
+         * OAuth scopes that the protected resource metadata advertises (RFC 9728).
          *
          * Default: `openid`.
          */oidcScopes: [String] = [], 
@@ -3777,7 +3785,7 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Scopes to request.
          *
-         * Default: those that the server names, or `openid,profile,email` with OIDC.
+         * Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
          */remoteAuthScopes: [String] = [], 
         /**
          * OAuth 2.0 resource indicator (RFC 8707).
@@ -3806,7 +3814,7 @@ public struct ProxyOptions: Equatable, Hashable {
          * Header added to requests to the remote server.
          */remoteForwardHeaders: [Header] = [], 
         /**
-         * Header added to requests to the remote server, with its value from the secrets manager.
+         * Header added to requests to the remote server, with a secret from the secret store as its value.
          */remoteForwardHeadersSecret: [HeaderSecret] = [], 
         /**
          * OAuth 2.0 token exchange endpoint; enables token exchange.
@@ -3823,13 +3831,13 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Client secret for token exchange.
          *
-         * Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
-         * for production: other users of the machine may see it in the process list.
+         * This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
+         * Not for production: other users of the machine may see the secret in the process list.
          */tokenExchangeClientSecret: Secret? = nil, 
         /**
          * File with the client secret for token exchange.
          *
-         * It is read for each exchange.
+         * mcpm reads the file again for each exchange.
          */tokenExchangeClientSecretFile: PathBuf? = nil, 
         /**
          * Scopes to request for the new token.
@@ -3851,8 +3859,8 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * OTLP endpoint URL.
          *
-         * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
-         * `https`.
+         * With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
+         * scheme is missing, it is `https`.
          */otelEndpoint: String? = nil, 
         /**
          * Use HTTP instead of HTTPS for the OTLP endpoint.
@@ -3863,12 +3871,12 @@ public struct ProxyOptions: Equatable, Hashable {
          * Header to add to OTLP requests.
          */otelHeaders: [Header] = [], 
         /**
-         * Service name.
+         * Service name in traces and metrics.
          *
          * Default: `mcpm-<name>`.
          */otelServiceName: String? = nil, 
         /**
-         * Additional resource attributes.
+         * Additional resource attributes in traces and metrics.
          */otelCustomAttributes: Attributes? = nil, 
         /**
          * Names of environment variables to include in spans.
@@ -3876,12 +3884,12 @@ public struct ProxyOptions: Equatable, Hashable {
          * These are variables of the mcpm process, not of the server; `MCPM_*` is not allowed.
          */otelEnvVars: [String] = [], 
         /**
-         * Distributed tracing; requires an OTLP endpoint.
+         * Export traces; requires an OTLP endpoint.
          *
          * Default: `true`.
          */otelTracingEnabled: Bool? = nil, 
         /**
-         * OTLP metrics export; requires an OTLP endpoint.
+         * Export metrics with OTLP; requires an OTLP endpoint.
          *
          * Default: `true`.
          */otelMetricsEnabled: Bool? = nil, 
@@ -3891,9 +3899,9 @@ public struct ProxyOptions: Equatable, Hashable {
          * Default: `0.1`.
          */otelSamplingRate: Double? = nil, 
         /**
-         * Serve `/metrics` on the main transport port.
+         * Serve Prometheus metrics at `/metrics` on the port of the proxy.
          *
-         * With incoming authentication, it requires a token like any other path.
+         * If incoming authentication is configured, requests to `/metrics` also require a token.
          *
          * Default: `false`.
          */otelEnablePrometheusMetricsPath: Bool? = nil, 
@@ -4344,7 +4352,7 @@ public func FfiConverterTypeRefused_lower(_ value: Refused) -> RustBuffer {
 
 
 /**
- * A reference to a secret in the secret store, which the server gets as an environment variable or as a file.
+ * A reference to a secret in the secret store. The server gets the value as an environment variable or as a file.
  */
 public struct SecretRef: Equatable, Hashable {
     /**
@@ -4707,13 +4715,13 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL.
      *
-     * A name without a tag is looked up in the registry, which supplies transport, permissions and
-     * environment; if the registry does not have the name, it is taken as the name of an image. Use
-     * `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as it is. A container
-     * image is built for a package, and for a path that begins with `./`, `../` or `/`: a script
-     * (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`, `package.json` or
-     * `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a remote server that is proxied as a
-     * workload.
+     * A name without a tag is looked up in the registry; the registry entry supplies the transport, the
+     * permissions and the environment variables. A name that the registry does not have is taken as the
+     * name of an image. Use `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as
+     * it is. mcpm builds a container image for a package, and for a path that begins with `./`, `../` or
+     * `/`: a script (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`,
+     * `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). For a URL, mcpm runs only a proxy,
+     * which forwards requests to the remote server.
      */
     public var server: String?
     /**
@@ -4721,9 +4729,9 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var args: [String]
     /**
-     * Name of the MCP server.
+     * Name of the workload.
      *
-     * Default: generated from the image.
+     * Default: generated from the server.
      */
     public var name: String?
     /**
@@ -4755,7 +4763,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var proxyMode: ProxyMode?
     /**
-     * IP or hostname the HTTP proxy listens on.
+     * IP address or hostname that the HTTP proxy listens on.
      *
      * Default: `127.0.0.1`.
      */
@@ -4794,14 +4802,17 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Isolate the container network from the host.
      *
+     * Each connection of the server passes through mcpm, which rejects all that the permission profile
+     * does not allow.
+     *
      * Default: `false`.
      */
     public var isolateNetwork: Bool?
     /**
      * Let an isolated container connect to the container runtime's gateway addresses.
      *
-     * The addresses include `host.docker.internal` and `172.17.0.1`. Without this option, they are
-     * blocked, even if the permission profile has `insecure_allow_all`.
+     * These addresses, such as `host.docker.internal` and `172.17.0.1`, lead to this machine. Without this
+     * option, mcpm blocks connections to them, even if the permission profile has `insecure_allow_all`.
      *
      * Default: `false`.
      */
@@ -4809,7 +4820,7 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Environment variable for the server.
      *
-     * On the command line, a name alone takes the value from the environment of mcpm.
+     * On the command line, `-e NAME` passes the value that the variable has in mcpm's own environment.
      */
     public var env: [EnvVar]
     /**
@@ -4821,22 +4832,23 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var envFileDir: PathBuf?
     /**
-     * Secret fetched from the secrets manager and set as an environment variable.
+     * Secret from the secret store, passed to the server as an environment variable.
      *
-     * `NAME` is the name used with `mcpm secret set`. With the target `file:` and an absolute path, the
-     * server gets a file in its container instead; with `header:` and a name, a remote server gets that
-     * header with each request.
+     * `NAME` is the name used with `mcpm secret set`, and `TARGET` is the name of the variable. With the
+     * target `file:PATH`, the server gets the secret as a file at this absolute path in its container
+     * instead. With `header:NAME`, the proxy adds the secret as this header to each request to a remote
+     * server.
      */
     public var secret: [SecretRef]
     /**
      * Mount a host file or folder into the container.
      *
      * The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
-     * (private) for SELinux relabelling. A relative host path starts at the current folder.
+     * (private) for SELinux relabelling. A relative host path is resolved from the current folder.
      */
     public var volume: [VolumeSpec]
     /**
-     * Permissions of the container.
+     * Files and networks that the server may use.
      *
      * Default: from the registry entry, otherwise `network`.
      */
@@ -4844,20 +4856,21 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Write a permission profile that allows the hosts that the server connects to or looks up.
      *
-     * While the profile is recorded, mcpm isolates the server's network. The server may connect to public
-     * addresses, or, if its registry entry has permissions, only to what those allow.
+     * While the profile is recorded, mcpm isolates the server's network. If the registry entry of the
+     * server has permissions, the server may connect only to the hosts that they allow; otherwise, to all
+     * public addresses.
      */
     public var learn: PathBuf?
     /**
-     * Run in the foreground until the container exits.
+     * Run in the foreground until the server exits.
      *
-     * CLI only; workloads that a library user starts always run in its process.
+     * CLI only; a program that uses the library runs its workloads in its own process.
      *
      * Default: `false`.
      */
     public var foreground: Bool?
     /**
-     * Load the configuration from an exported file.
+     * Load the configuration from a file that `mcpm export` has written.
      *
      * Cannot be combined with other options, except `--name`, `--group`, `--proxy-port`, `--foreground`
      * and `--debug`, which take precedence over the file.
@@ -4866,8 +4879,9 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Load global ignore patterns from `mcpmignore` in the configuration folder.
      *
-     * Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
-     * folder, are replaced by empty ones in the container. The syntax is that of `.gitignore`.
+     * If a file or folder in a mount matches one of these patterns, or a pattern in the `.mcpmignore` of
+     * the mounted folder, the server sees an empty file or folder in its place. The syntax is that of
+     * `.gitignore`.
      *
      * Default: `true`.
      */
@@ -4881,10 +4895,12 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var printResolvedOverlays: Bool?
     /**
-     * Image verification mode.
+     * What to do if the signature of the image is missing or invalid.
      *
-     * The signature is read from the image's registry. It is valid if it was made by the signer that the
-     * registry entry or the other verification options require. The container runs the signed digest.
+     * mcpm reads the signature from the image registry. The required signer is set with the other
+     * verification options or by the server's registry entry. If neither names a signer, `warn` starts the
+     * image unverified, and `enabled` refuses to start it. The container runs the digest that was
+     * verified.
      *
      * One of `warn`, `enabled`, `disabled`.
      *
@@ -4892,7 +4908,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var imageVerification: ImageVerification?
     /**
-     * PEM file with the public key that must have signed the image.
+     * PEM file with the public key of the required signer of the image.
      */
     public var imageVerificationKey: PathBuf?
     /**
@@ -4902,7 +4918,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var certificateIdentity: String?
     /**
-     * Required OIDC issuer of the certificate identity.
+     * Required OIDC issuer in the signer's certificate.
      *
      * Default: from the registry entry.
      */
@@ -4916,8 +4932,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Custom CA certificate file used for container builds.
      *
-     * Its certificates are trusted while a package is built, and by the package's server. A server from an
-     * image gets the file, and environment variables that point to it.
+     * The build of a package and the package's server trust its certificates. A server from an image gets
+     * the file in its container, and environment variables with the path of the file.
      */
     public var caCert: PathBuf?
     /**
@@ -4925,7 +4941,8 @@ public struct WorkloadOptions: Equatable, Hashable {
      *
      * Its certificates are trusted in addition to the system's: for remote servers and targets, server
      * registries, image registries that signatures are read from, identity providers, token exchange and
-     * telemetry. Image pulls use the certificates of the container engine.
+     * telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
+     * uses its own, and the built-in runtime uses the system's.
      */
     public var mcpmCaBundle: PathBuf?
     /**
@@ -4933,7 +4950,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var runtimeImage: String?
     /**
-     * Extra distribution package to install in the builder and runtime stages of the image.
+     * Additional Linux package to install in the builder and runtime stages of the image.
      */
     public var runtimeAddPackage: [String]
     /**
@@ -4973,8 +4990,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Enable audit logging with the default configuration.
      *
-     * Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
-     * on standard output.
+     * Each request is recorded as a line of JSON: for a workload, in a file in the workload's state
+     * folder; for `mcpm proxy`, on standard output.
      *
      * Default: `false`.
      */
@@ -4982,7 +4999,7 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Enable debug mode.
      *
-     * CLI only; library users configure `tracing` themselves.
+     * Adds debug messages to the log. CLI only; library users configure `tracing` themselves.
      *
      * Default: `false`.
      */
@@ -5004,21 +5021,22 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var withPackage: [String]
     /**
-     * Value that an MCP bundle needs; its manifest names the keys.
+     * Value for a key of an MCP bundle; the bundle's manifest defines the keys.
      *
-     * A folder or a file is mounted at its own path, for writing; `-v PATH:PATH:ro` mounts it read-only.
-     * If a key may have several values, repeat the option. Pass a secret with `--secret
-     * NAME,target=VARIABLE` instead, with the environment variable to which the manifest assigns the key.
+     * A file or folder is mounted read-write at the same path in the container; `-v PATH:PATH:ro` mounts
+     * it read-only. If a key may have several values, repeat the option. For a key that is a secret, use
+     * `--secret NAME,target=VARIABLE` instead: `VARIABLE` is the environment variable to which the
+     * manifest assigns the key.
      */
     public var config: [KeyValue]
     /**
-     * Rebuild the package's image with the newest version that its name refers to.
+     * Rebuild the package's image with the newest matching version of the package.
      *
      * Default: `false`.
      */
     public var rebuild: Bool?
     /**
-     * Do not access the network to get the image, which must be present locally.
+     * Use an image that is present locally; do not pull or build one.
      *
      * Default: `false`.
      */
@@ -5048,10 +5066,10 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Additional hostnames that clients may use to reach the proxy.
      *
-     * Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
-     * The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
-     * authentication is configured and the proxy listens on more than loopback, other names are accepted,
-     * too, unless the permission profile restricts `network.inbound.allow_host`.
+     * The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
+     * rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
+     * authentication is configured and the proxy listens on an address that is not loopback, it accepts
+     * any name, unless the permission profile restricts names with `network.inbound.allow_host`.
      */
     public var allowedHosts: [String]
     /**
@@ -5072,13 +5090,13 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Expected audience of the token.
      *
-     * Default: the resource URL, otherwise the URL of the proxy.
+     * Default: `--resource-url`, otherwise the URL of the proxy.
      */
     public var oidcAudience: String?
     /**
      * OIDC client ID.
      *
-     * With a client secret, it enables introspection of tokens that are not JWTs.
+     * With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
      */
     public var oidcClientId: String?
     /**
@@ -5103,7 +5121,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var oidcJwksUrl: String?
     /**
-     * OAuth scopes advertised in the well-known endpoint (RFC 9728).
+     * OAuth scopes that the protected resource metadata advertises (RFC 9728).
      *
      * Default: `openid`.
      */
@@ -5181,7 +5199,7 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Scopes to request.
      *
-     * Default: those that the server names, or `openid,profile,email` with OIDC.
+     * Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
      */
     public var remoteAuthScopes: [String]
     /**
@@ -5217,7 +5235,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var remoteForwardHeaders: [Header]
     /**
-     * Header added to requests to the remote server, with its value from the secrets manager.
+     * Header added to requests to the remote server, with a secret from the secret store as its value.
      */
     public var remoteForwardHeadersSecret: [HeaderSecret]
     /**
@@ -5238,14 +5256,14 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Client secret for token exchange.
      *
-     * Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
-     * for production: other users of the machine may see it in the process list.
+     * This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
+     * Not for production: other users of the machine may see the secret in the process list.
      */
     public var tokenExchangeClientSecret: Secret?
     /**
      * File with the client secret for token exchange.
      *
-     * It is read for each exchange.
+     * mcpm reads the file again for each exchange.
      */
     public var tokenExchangeClientSecretFile: PathBuf?
     /**
@@ -5271,8 +5289,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * OTLP endpoint URL.
      *
-     * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
-     * `https`.
+     * With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
+     * scheme is missing, it is `https`.
      */
     public var otelEndpoint: String?
     /**
@@ -5286,13 +5304,13 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var otelHeaders: [Header]
     /**
-     * Service name.
+     * Service name in traces and metrics.
      *
      * Default: `mcpm-<name>`.
      */
     public var otelServiceName: String?
     /**
-     * Additional resource attributes.
+     * Additional resource attributes in traces and metrics.
      */
     public var otelCustomAttributes: Attributes?
     /**
@@ -5302,13 +5320,13 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var otelEnvVars: [String]
     /**
-     * Distributed tracing; requires an OTLP endpoint.
+     * Export traces; requires an OTLP endpoint.
      *
      * Default: `true`.
      */
     public var otelTracingEnabled: Bool?
     /**
-     * OTLP metrics export; requires an OTLP endpoint.
+     * Export metrics with OTLP; requires an OTLP endpoint.
      *
      * Default: `true`.
      */
@@ -5320,9 +5338,9 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var otelSamplingRate: Double?
     /**
-     * Serve `/metrics` on the main transport port.
+     * Serve Prometheus metrics at `/metrics` on the port of the proxy.
      *
-     * With incoming authentication, it requires a token like any other path.
+     * If incoming authentication is configured, requests to `/metrics` also require a token.
      *
      * Default: `false`.
      */
@@ -5352,21 +5370,21 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Server name, image, package (`uvx://`, `npx://`, `go://`), local path, or URL.
          *
-         * A name without a tag is looked up in the registry, which supplies transport, permissions and
-         * environment; if the registry does not have the name, it is taken as the name of an image. Use
-         * `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as it is. A container
-         * image is built for a package, and for a path that begins with `./`, `../` or `/`: a script
-         * (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`, `package.json` or
-         * `go.mod`, or an MCP bundle (`./server.mcpb`). A URL is a remote server that is proxied as a
-         * workload.
+         * A name without a tag is looked up in the registry; the registry entry supplies the transport, the
+         * permissions and the environment variables. A name that the registry does not have is taken as the
+         * name of an image. Use `registry:NAME` or `image:IMAGE` to select one of the two. An image is run as
+         * it is. mcpm builds a container image for a package, and for a path that begins with `./`, `../` or
+         * `/`: a script (`./server.py`, `./server.js`, `./server.ts`), a folder with a `pyproject.toml`,
+         * `package.json` or `go.mod`, or an MCP bundle (`./server.mcpb`). For a URL, mcpm runs only a proxy,
+         * which forwards requests to the remote server.
          */server: String? = nil, 
         /**
          * Arguments passed to the MCP server.
          */args: [String] = [], 
         /**
-         * Name of the MCP server.
+         * Name of the workload.
          *
-         * Default: generated from the image.
+         * Default: generated from the server.
          */name: String? = nil, 
         /**
          * Group the workload belongs to.
@@ -5393,7 +5411,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: `streamable-http`.
          */proxyMode: ProxyMode? = nil, 
         /**
-         * IP or hostname the HTTP proxy listens on.
+         * IP address or hostname that the HTTP proxy listens on.
          *
          * Default: `127.0.0.1`.
          */host: String? = nil, 
@@ -5426,20 +5444,23 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Isolate the container network from the host.
          *
+         * Each connection of the server passes through mcpm, which rejects all that the permission profile
+         * does not allow.
+         *
          * Default: `false`.
          */isolateNetwork: Bool? = nil, 
         /**
          * Let an isolated container connect to the container runtime's gateway addresses.
          *
-         * The addresses include `host.docker.internal` and `172.17.0.1`. Without this option, they are
-         * blocked, even if the permission profile has `insecure_allow_all`.
+         * These addresses, such as `host.docker.internal` and `172.17.0.1`, lead to this machine. Without this
+         * option, mcpm blocks connections to them, even if the permission profile has `insecure_allow_all`.
          *
          * Default: `false`.
          */allowRuntimeGateway: Bool? = nil, 
         /**
          * Environment variable for the server.
          *
-         * On the command line, a name alone takes the value from the environment of mcpm.
+         * On the command line, `-e NAME` passes the value that the variable has in mcpm's own environment.
          */env: [EnvVar] = [], 
         /**
          * Load environment variables from a file.
@@ -5448,38 +5469,40 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Load environment variables from all files in a folder.
          */envFileDir: PathBuf? = nil, 
         /**
-         * Secret fetched from the secrets manager and set as an environment variable.
+         * Secret from the secret store, passed to the server as an environment variable.
          *
-         * `NAME` is the name used with `mcpm secret set`. With the target `file:` and an absolute path, the
-         * server gets a file in its container instead; with `header:` and a name, a remote server gets that
-         * header with each request.
+         * `NAME` is the name used with `mcpm secret set`, and `TARGET` is the name of the variable. With the
+         * target `file:PATH`, the server gets the secret as a file at this absolute path in its container
+         * instead. With `header:NAME`, the proxy adds the secret as this header to each request to a remote
+         * server.
          */secret: [SecretRef] = [], 
         /**
          * Mount a host file or folder into the container.
          *
          * The container path may be followed by comma-separated options: `ro` or `rw`, and `z` (shared) or `Z`
-         * (private) for SELinux relabelling. A relative host path starts at the current folder.
+         * (private) for SELinux relabelling. A relative host path is resolved from the current folder.
          */volume: [VolumeSpec] = [], 
         /**
-         * Permissions of the container.
+         * Files and networks that the server may use.
          *
          * Default: from the registry entry, otherwise `network`.
          */permissionProfile: PermissionProfile? = nil, 
         /**
          * Write a permission profile that allows the hosts that the server connects to or looks up.
          *
-         * While the profile is recorded, mcpm isolates the server's network. The server may connect to public
-         * addresses, or, if its registry entry has permissions, only to what those allow.
+         * While the profile is recorded, mcpm isolates the server's network. If the registry entry of the
+         * server has permissions, the server may connect only to the hosts that they allow; otherwise, to all
+         * public addresses.
          */learn: PathBuf? = nil, 
         /**
-         * Run in the foreground until the container exits.
+         * Run in the foreground until the server exits.
          *
-         * CLI only; workloads that a library user starts always run in its process.
+         * CLI only; a program that uses the library runs its workloads in its own process.
          *
          * Default: `false`.
          */foreground: Bool? = nil, 
         /**
-         * Load the configuration from an exported file.
+         * Load the configuration from a file that `mcpm export` has written.
          *
          * Cannot be combined with other options, except `--name`, `--group`, `--proxy-port`, `--foreground`
          * and `--debug`, which take precedence over the file.
@@ -5487,8 +5510,9 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Load global ignore patterns from `mcpmignore` in the configuration folder.
          *
-         * Files and folders in mounts that match these patterns, or those of a `.mcpmignore` in the mounted
-         * folder, are replaced by empty ones in the container. The syntax is that of `.gitignore`.
+         * If a file or folder in a mount matches one of these patterns, or a pattern in the `.mcpmignore` of
+         * the mounted folder, the server sees an empty file or folder in its place. The syntax is that of
+         * `.gitignore`.
          *
          * Default: `true`.
          */ignoreGlobally: Bool? = nil, 
@@ -5500,17 +5524,19 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: `false`.
          */printResolvedOverlays: Bool? = nil, 
         /**
-         * Image verification mode.
+         * What to do if the signature of the image is missing or invalid.
          *
-         * The signature is read from the image's registry. It is valid if it was made by the signer that the
-         * registry entry or the other verification options require. The container runs the signed digest.
+         * mcpm reads the signature from the image registry. The required signer is set with the other
+         * verification options or by the server's registry entry. If neither names a signer, `warn` starts the
+         * image unverified, and `enabled` refuses to start it. The container runs the digest that was
+         * verified.
          *
          * One of `warn`, `enabled`, `disabled`.
          *
          * Default: `warn`.
          */imageVerification: ImageVerification? = nil, 
         /**
-         * PEM file with the public key that must have signed the image.
+         * PEM file with the public key of the required signer of the image.
          */imageVerificationKey: PathBuf? = nil, 
         /**
          * Required identity in the signer's certificate: an email address or a URI.
@@ -5518,7 +5544,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: from the registry entry.
          */certificateIdentity: String? = nil, 
         /**
-         * Required OIDC issuer of the certificate identity.
+         * Required OIDC issuer in the signer's certificate.
          *
          * Default: from the registry entry.
          */certificateOidcIssuer: String? = nil, 
@@ -5530,21 +5556,22 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Custom CA certificate file used for container builds.
          *
-         * Its certificates are trusted while a package is built, and by the package's server. A server from an
-         * image gets the file, and environment variables that point to it.
+         * The build of a package and the package's server trust its certificates. A server from an image gets
+         * the file in its container, and environment variables with the path of the file.
          */caCert: PathBuf? = nil, 
         /**
          * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
          *
          * Its certificates are trusted in addition to the system's: for remote servers and targets, server
          * registries, image registries that signatures are read from, identity providers, token exchange and
-         * telemetry. Image pulls use the certificates of the container engine.
+         * telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
+         * uses its own, and the built-in runtime uses the system's.
          */mcpmCaBundle: PathBuf? = nil, 
         /**
          * Base image for packages (`uvx://`, `npx://`, `go://`).
          */runtimeImage: String? = nil, 
         /**
-         * Extra distribution package to install in the builder and runtime stages of the image.
+         * Additional Linux package to install in the builder and runtime stages of the image.
          */runtimeAddPackage: [String] = [], 
         /**
          * Path prefix prepended to SSE endpoint URLs.
@@ -5577,15 +5604,15 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Enable audit logging with the default configuration.
          *
-         * Each request is recorded as a line of JSON: for a workload in a file in its folder, for `mcpm proxy`
-         * on standard output.
+         * Each request is recorded as a line of JSON: for a workload, in a file in the workload's state
+         * folder; for `mcpm proxy`, on standard output.
          *
          * Default: `false`.
          */enableAudit: Bool? = nil, 
         /**
          * Enable debug mode.
          *
-         * CLI only; library users configure `tracing` themselves.
+         * Adds debug messages to the log. CLI only; library users configure `tracing` themselves.
          *
          * Default: `false`.
          */debug: Bool? = nil, 
@@ -5603,19 +5630,20 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Additional package to install together with a `uvx://` or `npx://` package or a local script.
          */withPackage: [String] = [], 
         /**
-         * Value that an MCP bundle needs; its manifest names the keys.
+         * Value for a key of an MCP bundle; the bundle's manifest defines the keys.
          *
-         * A folder or a file is mounted at its own path, for writing; `-v PATH:PATH:ro` mounts it read-only.
-         * If a key may have several values, repeat the option. Pass a secret with `--secret
-         * NAME,target=VARIABLE` instead, with the environment variable to which the manifest assigns the key.
+         * A file or folder is mounted read-write at the same path in the container; `-v PATH:PATH:ro` mounts
+         * it read-only. If a key may have several values, repeat the option. For a key that is a secret, use
+         * `--secret NAME,target=VARIABLE` instead: `VARIABLE` is the environment variable to which the
+         * manifest assigns the key.
          */config: [KeyValue] = [], 
         /**
-         * Rebuild the package's image with the newest version that its name refers to.
+         * Rebuild the package's image with the newest matching version of the package.
          *
          * Default: `false`.
          */rebuild: Bool? = nil, 
         /**
-         * Do not access the network to get the image, which must be present locally.
+         * Use an image that is present locally; do not pull or build one.
          *
          * Default: `false`.
          */offline: Bool? = nil, 
@@ -5641,10 +5669,10 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Additional hostnames that clients may use to reach the proxy.
          *
-         * Requests with another name in the `Host` header are rejected, which protects against DNS rebinding.
-         * The names of `--host` and `--allowed-origins` and loopback names need not be listed. If
-         * authentication is configured and the proxy listens on more than loopback, other names are accepted,
-         * too, unless the permission profile restricts `network.inbound.allow_host`.
+         * The proxy rejects requests with any other name in the `Host` header, as a protection against DNS
+         * rebinding. Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If
+         * authentication is configured and the proxy listens on an address that is not loopback, it accepts
+         * any name, unless the permission profile restricts names with `network.inbound.allow_host`.
          */allowedHosts: [String] = [], 
         /**
          * Registry that server names are looked up in: `embedded`, a file, or a URL.
@@ -5662,12 +5690,12 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Expected audience of the token.
          *
-         * Default: the resource URL, otherwise the URL of the proxy.
+         * Default: `--resource-url`, otherwise the URL of the proxy.
          */oidcAudience: String? = nil, 
         /**
          * OIDC client ID.
          *
-         * With a client secret, it enables introspection of tokens that are not JWTs.
+         * With an ID and a client secret, the proxy checks tokens that are not JWTs by introspection.
          */oidcClientId: String? = nil, 
         /**
          * OIDC client secret, for introspection.
@@ -5688,7 +5716,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: from the issuer's metadata.
          */oidcJwksUrl: String? = nil, 
         /**
-         * OAuth scopes advertised in the well-known endpoint (RFC 9728).
+         * OAuth scopes that the protected resource metadata advertises (RFC 9728).
          *
          * Default: `openid`.
          */oidcScopes: [String] = [], 
@@ -5751,7 +5779,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Scopes to request.
          *
-         * Default: those that the server names, or `openid,profile,email` with OIDC.
+         * Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
          */remoteAuthScopes: [String] = [], 
         /**
          * OAuth 2.0 resource indicator (RFC 8707).
@@ -5780,7 +5808,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Header added to requests to the remote server.
          */remoteForwardHeaders: [Header] = [], 
         /**
-         * Header added to requests to the remote server, with its value from the secrets manager.
+         * Header added to requests to the remote server, with a secret from the secret store as its value.
          */remoteForwardHeadersSecret: [HeaderSecret] = [], 
         /**
          * OAuth 2.0 token exchange endpoint; enables token exchange.
@@ -5797,13 +5825,13 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Client secret for token exchange.
          *
-         * Takes precedence over the environment variable, as `--token-exchange-client-secret-file` does. Not
-         * for production: other users of the machine may see it in the process list.
+         * This option and `--token-exchange-client-secret-file` take precedence over the environment variable.
+         * Not for production: other users of the machine may see the secret in the process list.
          */tokenExchangeClientSecret: Secret? = nil, 
         /**
          * File with the client secret for token exchange.
          *
-         * It is read for each exchange.
+         * mcpm reads the file again for each exchange.
          */tokenExchangeClientSecretFile: PathBuf? = nil, 
         /**
          * Scopes to request for the new token.
@@ -5825,8 +5853,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * OTLP endpoint URL.
          *
-         * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are appended to its path. The default scheme is
-         * `https`.
+         * With OTLP over HTTP, mcpm appends `/v1/traces` and `/v1/metrics` to the path of the URL. If the
+         * scheme is missing, it is `https`.
          */otelEndpoint: String? = nil, 
         /**
          * Use HTTP instead of HTTPS for the OTLP endpoint.
@@ -5837,12 +5865,12 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Header to add to OTLP requests.
          */otelHeaders: [Header] = [], 
         /**
-         * Service name.
+         * Service name in traces and metrics.
          *
          * Default: `mcpm-<name>`.
          */otelServiceName: String? = nil, 
         /**
-         * Additional resource attributes.
+         * Additional resource attributes in traces and metrics.
          */otelCustomAttributes: Attributes? = nil, 
         /**
          * Names of environment variables to include in spans.
@@ -5850,12 +5878,12 @@ public struct WorkloadOptions: Equatable, Hashable {
          * These are variables of the mcpm process, not of the server; `MCPM_*` is not allowed.
          */otelEnvVars: [String] = [], 
         /**
-         * Distributed tracing; requires an OTLP endpoint.
+         * Export traces; requires an OTLP endpoint.
          *
          * Default: `true`.
          */otelTracingEnabled: Bool? = nil, 
         /**
-         * OTLP metrics export; requires an OTLP endpoint.
+         * Export metrics with OTLP; requires an OTLP endpoint.
          *
          * Default: `true`.
          */otelMetricsEnabled: Bool? = nil, 
@@ -5865,9 +5893,9 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Default: `0.1`.
          */otelSamplingRate: Double? = nil, 
         /**
-         * Serve `/metrics` on the main transport port.
+         * Serve Prometheus metrics at `/metrics` on the port of the proxy.
          *
-         * With incoming authentication, it requires a token like any other path.
+         * If incoming authentication is configured, requests to `/metrics` also require a token.
          *
          * Default: `false`.
          */otelEnablePrometheusMetricsPath: Bool? = nil, 
@@ -6509,7 +6537,7 @@ public enum LoginState: Equatable, Hashable {
      */
     case authenticated
     /**
-     * The token is being renewed, or the authorization server cannot be reached for that.
+     * The token is being renewed, or cannot be renewed because the authorization server cannot be reached.
      */
     case refreshing
     /**
@@ -6606,7 +6634,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          */context: [String: String]
     )
     /**
-     * An option or a form of it is known but not implemented or not included in this build.
+     * The option, value or operation is known, but is not implemented or not included in this build.
      */
     case Unsupported(
         /**
@@ -6732,7 +6760,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          */context: [String: String]
     )
     /**
-     * A file or folder could not be read or written.
+     * A file or folder could not be read or written, or a prompt failed.
      */
     case Io(
         /**
@@ -6788,7 +6816,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          */context: [String: String]
     )
     /**
-     * The remote server requires a login, and no user can be asked to make it.
+     * The remote server requires a login, and no user can be asked to log in.
      */
     case LoginRequired(
         /**
@@ -6816,7 +6844,7 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          */context: [String: String]
     )
     /**
-     * The operation was cancelled by its caller.
+     * The operation was cancelled by its caller, by the user in a prompt, or by a shutdown.
      */
     case Interrupted(
         /**
@@ -7999,10 +8027,10 @@ public enum WorkloadEvent: Equatable, Hashable {
          * The image.
          */image: String, 
         /**
-         * Bytes fetched of the layers known so far.
+         * The number of bytes that were fetched, of the layers known so far.
          */current: UInt64, 
         /**
-         * Bytes of the layers known so far.
+         * The size of the layers known so far, in bytes.
          */total: UInt64
     )
     /**
@@ -8119,7 +8147,7 @@ public enum WorkloadEvent: Equatable, Hashable {
          * The host that the server named.
          */host: String, 
         /**
-         * The port; none for a name resolution.
+         * The port; none if the server only resolved the name.
          */port: UInt16?, 
         /**
          * The address that caused the denial.
@@ -8139,7 +8167,7 @@ public enum WorkloadEvent: Equatable, Hashable {
      */
     case loginChanged(
         /**
-         * Its state.
+         * The state of the login.
          */state: LoginState
     )
     /**
@@ -8361,7 +8389,7 @@ public enum WorkloadState: Equatable, Hashable {
      */
     case failed
     /**
-     * The container is running, but there is no process of mcpm that runs it, and no proxy.
+     * The container is running, but no process of mcpm manages it, and it has no proxy.
      */
     case orphaned
     /**
@@ -9566,7 +9594,7 @@ fileprivate func uniffiFutureContinuationCallback(handle: UInt64, pollResult: In
 }
 /**
  * Explains a reason, such as `tools.not_listed`, or a recorded denial of a workload or of `mcpm proxy`, by its
- * id. Records are located by the environment variables of this process, as by the command line.
+ * id. The environment variables of this process determine where the records are, as for the command line.
  */
 public func explain(id: String)throws  -> Explanation  {
     return try  FfiConverterTypeExplanation_lift(try rustCallWithError(FfiConverterTypeMcpmError_lift) {
@@ -9612,7 +9640,7 @@ private let initializationResult: InitializationResult = {
     if bindings_contract_version != scaffolding_contract_version {
         return InitializationResult.contractVersionMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_func_explain() != 14593) {
+    if (uniffi_mcpm_ffi_checksum_func_explain() != 48941) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_func_shutdown() != 34550) {
@@ -9621,22 +9649,22 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_func_version() != 5207) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_connection_close() != 2652) {
+    if (uniffi_mcpm_ffi_checksum_method_connection_close() != 14159) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_connection_receive() != 55956) {
+    if (uniffi_mcpm_ffi_checksum_method_connection_receive() != 11141) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_connection_send() != 53653) {
+    if (uniffi_mcpm_ffi_checksum_method_connection_send() != 45972) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_events_next() != 68) {
+    if (uniffi_mcpm_ffi_checksum_method_events_next() != 4091) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_proxy_check() != 52508) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_proxy_connect() != 49052) {
+    if (uniffi_mcpm_ffi_checksum_method_proxy_connect() != 3866) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_proxy_explain() != 38603) {
@@ -9657,19 +9685,19 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_method_proxy_warnings() != 53826) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_userprompt_ask_secret() != 6123) {
+    if (uniffi_mcpm_ffi_checksum_method_userprompt_ask_secret() != 43902) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_userprompt_ask_text() != 20879) {
+    if (uniffi_mcpm_ffi_checksum_method_userprompt_ask_text() != 62114) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_userprompt_approve() != 10838) {
+    if (uniffi_mcpm_ffi_checksum_method_userprompt_approve() != 54203) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_userprompt_show_login() != 1753) {
+    if (uniffi_mcpm_ffi_checksum_method_userprompt_show_login() != 51991) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect() != 22902) {
+    if (uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect() != 46770) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_workload_connect() != 5191) {
@@ -9690,16 +9718,16 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_method_workload_url() != 58438) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_workload_wait() != 46583) {
+    if (uniffi_mcpm_ffi_checksum_method_workload_wait() != 3489) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_logreader_next() != 49356) {
+    if (uniffi_mcpm_ffi_checksum_method_logreader_next() != 2010) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_workloads_accept_ignore_files() != 35940) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_workloads_export_to() != 48920) {
+    if (uniffi_mcpm_ffi_checksum_method_workloads_export_to() != 63261) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_workloads_info() != 17547) {
@@ -9714,19 +9742,19 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_method_workloads_remove() != 54200) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_workloads_start() != 45996) {
+    if (uniffi_mcpm_ffi_checksum_method_workloads_start() != 33876) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_workloads_stop() != 25678) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_constructor_events_new() != 54106) {
+    if (uniffi_mcpm_ffi_checksum_constructor_events_new() != 10896) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 9497) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_constructor_workload_start() != 37898) {
+    if (uniffi_mcpm_ffi_checksum_constructor_workload_start() != 27454) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_constructor_workloads_new() != 29262) {

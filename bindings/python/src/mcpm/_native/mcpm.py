@@ -526,27 +526,27 @@ def _uniffi_check_contract_api_version(lib):
         raise InternalError("UniFFI contract version mismatch: try cleaning and rebuilding your project")
 
 def _uniffi_check_api_checksums(lib):
-    if lib.uniffi_mcpm_ffi_checksum_func_explain() != 14593:
+    if lib.uniffi_mcpm_ffi_checksum_func_explain() != 48941:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_func_shutdown() != 34550:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_func_version() != 5207:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_connection_close() != 2652:
+    if lib.uniffi_mcpm_ffi_checksum_method_connection_close() != 14159:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_connection_receive() != 55956:
+    if lib.uniffi_mcpm_ffi_checksum_method_connection_receive() != 11141:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_connection_send() != 53653:
+    if lib.uniffi_mcpm_ffi_checksum_method_connection_send() != 45972:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_events_next() != 68:
+    if lib.uniffi_mcpm_ffi_checksum_method_events_next() != 4091:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_constructor_events_new() != 54106:
+    if lib.uniffi_mcpm_ffi_checksum_constructor_events_new() != 10896:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_logreader_next() != 49356:
+    if lib.uniffi_mcpm_ffi_checksum_method_logreader_next() != 2010:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_check() != 52508:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_proxy_connect() != 49052:
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_connect() != 3866:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_explain() != 38603:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -562,15 +562,15 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 9497:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_secret() != 6123:
+    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_secret() != 43902:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_text() != 20879:
+    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_text() != 62114:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_approve() != 10838:
+    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_approve() != 54203:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_show_login() != 1753:
+    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_show_login() != 51991:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect() != 22902:
+    if lib.uniffi_mcpm_ffi_checksum_method_userprompt_ask_redirect() != 46770:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workload_connect() != 5191:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -584,13 +584,13 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workload_url() != 58438:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_workload_wait() != 46583:
+    if lib.uniffi_mcpm_ffi_checksum_method_workload_wait() != 3489:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_constructor_workload_start() != 37898:
+    if lib.uniffi_mcpm_ffi_checksum_constructor_workload_start() != 27454:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workloads_accept_ignore_files() != 35940:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_workloads_export_to() != 48920:
+    if lib.uniffi_mcpm_ffi_checksum_method_workloads_export_to() != 63261:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workloads_info() != 17547:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -600,7 +600,7 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workloads_remove() != 54200:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_workloads_start() != 45996:
+    if lib.uniffi_mcpm_ffi_checksum_method_workloads_start() != 33876:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_workloads_stop() != 25678:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -2119,7 +2119,7 @@ class _UniffiFfiConverterDuration(_UniffiConverterRustBuffer):
 @dataclass
 class LoginPrompt:
     """
-    A login that the user is asked to make. Its text form omits the URL and the code, which only the user may see.
+    A login that the user is asked to complete. Its text form omits the URL and the code, which only the user may see.
 """
     def __init__(self, *, server:str, url:str, has_redirect:bool, device:typing.Optional[DeviceLogin], open_browser:bool, timeout:Duration):
         self.server = server
@@ -3241,7 +3241,7 @@ class _UniffiFfiConverterTypePublishSpec(_UniffiConverterRustBuffer):
 @dataclass
 class SecretRef:
     """
-    A reference to a secret in the secret store, which the server gets as an environment variable or as a file.
+    A reference to a secret in the secret store. The server gets the value as an environment variable or as a file.
 """
     def __init__(self, *, name:str, target:str):
         self.name = name
@@ -3444,7 +3444,7 @@ class WorkloadState(enum.Enum):
     
     ORPHANED = 6
     """
-    The container is running, but there is no process of mcpm that runs it, and no proxy.
+    The container is running, but no process of mcpm manages it, and it has no proxy.
 """
     
     UNKNOWN = 7
@@ -3632,7 +3632,7 @@ class LoginState(enum.Enum):
     
     REFRESHING = 1
     """
-    The token is being renewed, or the authorization server cannot be reached for that.
+    The token is being renewed, or cannot be renewed because the authorization server cannot be reached.
 """
     
     NEEDS_LOGIN = 2
@@ -5381,7 +5381,7 @@ class McpmError:  # type: ignore
     _UniffiTempMcpmError.InvalidOption = InvalidOption # type: ignore
     class Unsupported(_UniffiTempMcpmError):
         """
-        An option or a form of it is known but not implemented or not included in this build.
+        The option, value or operation is known, but is not implemented or not included in this build.
 """
         
         def __init__(self, message, hint, context):
@@ -5678,7 +5678,7 @@ class McpmError:  # type: ignore
     _UniffiTempMcpmError.StartFailed = StartFailed # type: ignore
     class Io(_UniffiTempMcpmError):
         """
-        A file or folder could not be read or written.
+        A file or folder could not be read or written, or a prompt failed.
 """
         
         def __init__(self, message, hint, context):
@@ -5810,7 +5810,7 @@ class McpmError:  # type: ignore
     _UniffiTempMcpmError.Registry = Registry # type: ignore
     class LoginRequired(_UniffiTempMcpmError):
         """
-        The remote server requires a login, and no user can be asked to make it.
+        The remote server requires a login, and no user can be asked to log in.
 """
         
         def __init__(self, message, hint, context):
@@ -5876,7 +5876,7 @@ class McpmError:  # type: ignore
     _UniffiTempMcpmError.Upstream = Upstream # type: ignore
     class Interrupted(_UniffiTempMcpmError):
         """
-        The operation was cancelled by its caller.
+        The operation was cancelled by its caller, by the user in a prompt, or by a shutdown.
 """
         
         def __init__(self, message, hint, context):
@@ -6287,13 +6287,13 @@ class WorkloadEvent:
             self.current = current
             
             """
-        Bytes fetched of the layers known so far.
+        The number of bytes that were fetched, of the layers known so far.
 """
         
             self.total = total
             
             """
-        Bytes of the layers known so far.
+        The size of the layers known so far, in bytes.
 """
         
             pass
@@ -6705,7 +6705,7 @@ class WorkloadEvent:
             self.port = port
             
             """
-        The port; none for a name resolution.
+        The port; none if the server only resolved the name.
 """
         
             self.address = address
@@ -6769,7 +6769,7 @@ class WorkloadEvent:
             self.state = state
             
             """
-        Its state.
+        The state of the login.
 """
         
             pass
@@ -7128,18 +7128,18 @@ class ConnectionProtocol(typing.Protocol):
     
     async def close(self, ) -> None:
         """
-        Ends the connection. mcpm waits up to 2 s for missing responses, which can still be received.
+        Ends the connection. mcpm waits up to 2 s for pending responses, which can still be received.
 """
         raise NotImplementedError
     async def receive(self, ) -> typing.Optional[str]:
         """
-        Waits for the next JSON-RPC message from the server; none after the end of the connection.
+        Waits for the next JSON-RPC message from the server; returns none after the end of the connection.
 """
         raise NotImplementedError
     async def send(self, message: str) -> None:
         """
         Sends one JSON-RPC message. Responses are received with `receive`. If the caller is cancelled, the message is
-        sent nevertheless.
+        still sent.
 """
         raise NotImplementedError
 
@@ -7176,7 +7176,7 @@ class Connection(ConnectionProtocol):
         return inst
     async def close(self, ) -> None:
         """
-        Ends the connection. mcpm waits up to 2 s for missing responses, which can still be received.
+        Ends the connection. mcpm waits up to 2 s for pending responses, which can still be received.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -7193,7 +7193,7 @@ class Connection(ConnectionProtocol):
         )
     async def receive(self, ) -> typing.Optional[str]:
         """
-        Waits for the next JSON-RPC message from the server; none after the end of the connection.
+        Waits for the next JSON-RPC message from the server; returns none after the end of the connection.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -7211,7 +7211,7 @@ class Connection(ConnectionProtocol):
     async def send(self, message: str) -> None:
         """
         Sends one JSON-RPC message. Responses are received with `receive`. If the caller is cancelled, the message is
-        sent nevertheless.
+        still sent.
 """
         
         _UniffiFfiConverterString.check_lower(message)
@@ -7287,26 +7287,26 @@ class _UniffiFfiConverterOptionalTypeWorkloadEvent(_UniffiConverterRustBuffer):
 
 class EventsProtocol(typing.Protocol):
     """
-    The events of one workload, which `next` returns.
+    The events of one workload. `next` returns them one after another.
 """
     
     async def next(self, ) -> typing.Optional[WorkloadEvent]:
         """
-        Waits for the next event; none after the end of the workload, or if it was not started.
+        Waits for the next event; returns none after the end of the workload, or if the workload was not started.
 
-        A subscriber that is more than 256 events behind loses the oldest.
+        A subscriber that is more than 256 events behind loses the oldest events.
 """
         raise NotImplementedError
 
 class Events(EventsProtocol):
     """
-    The events of one workload, which `next` returns.
+    The events of one workload. `next` returns them one after another.
 """
     
     _handle: ctypes.c_uint64
     def __init__(self, ):
         """
-        Creates an object that is passed to the start of one workload.
+        Creates an object to pass to the start of one workload.
 """
         _uniffi_lowered_args = (
         )
@@ -7338,9 +7338,9 @@ class Events(EventsProtocol):
         return inst
     async def next(self, ) -> typing.Optional[WorkloadEvent]:
         """
-        Waits for the next event; none after the end of the workload, or if it was not started.
+        Waits for the next event; returns none after the end of the workload, or if the workload was not started.
 
-        A subscriber that is more than 256 events behind loses the oldest.
+        A subscriber that is more than 256 events behind loses the oldest events.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -7413,18 +7413,18 @@ class _UniffiFfiConverterOptionalTypeLogChunk(_UniffiConverterRustBuffer):
 
 class LogReaderProtocol(typing.Protocol):
     """
-    The output of a server, which `next` returns, oldest first.
+    The output of a server. `next` returns it in parts, oldest first.
 """
     
     async def next(self, ) -> typing.Optional[LogChunk]:
         """
-        Waits for the next part; none at the end.
+        Waits for the next part; returns none at the end of the output.
 """
         raise NotImplementedError
 
 class LogReader(LogReaderProtocol):
     """
-    The output of a server, which `next` returns, oldest first.
+    The output of a server. `next` returns it in parts, oldest first.
 """
     
     _handle: ctypes.c_uint64
@@ -7451,7 +7451,7 @@ class LogReader(LogReaderProtocol):
         return inst
     async def next(self, ) -> typing.Optional[LogChunk]:
         """
-        Waits for the next part; none at the end.
+        Waits for the next part; returns none at the end of the output.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -7515,7 +7515,7 @@ class ProxyProtocol(typing.Protocol):
         """
         Connects to the server from this process, without a port. Requests pass through all layers of the proxy;
         `bearer_token` is the access token of the caller, if the proxy authenticates callers. `transport` is the
-        transport of the server, if its URL does not end in `/sse` although it uses SSE.
+        transport of the server; by default, the server's URL determines the transport: SSE if it ends in `/sse`.
 """
         raise NotImplementedError
     def explain(self, id: str) -> Explanation:
@@ -7635,7 +7635,7 @@ class Proxy(ProxyProtocol):
         """
         Connects to the server from this process, without a port. Requests pass through all layers of the proxy;
         `bearer_token` is the access token of the caller, if the proxy authenticates callers. `transport` is the
-        transport of the server, if its URL does not end in `/sse` although it uses SSE.
+        transport of the server; by default, the server's URL determines the transport: SSE if it ends in `/sse`.
 """
         
         if bearer_token is _DEFAULT:
@@ -7794,40 +7794,42 @@ class UserPrompt():
 
     The methods may block until the user has answered: mcpm calls them on threads of their own, several at a time if it
     needs several answers. If a method raises an error, the operation that needs the answer fails;
-    `McpmError.Interrupted` means that the user has cancelled. A prompt is kept as long as the workload or proxy that
-    was started with it.
+    `McpmError.Interrupted` means that the user has cancelled. A workload or proxy keeps the prompt that was passed to
+    its start as long as it exists.
 """
     
     def ask_secret(self, question: str) -> typing.Optional[Secret]:
         """
-        Prompts for text that is not echoed, for example the password of the secret store; none if the user cannot
-        be prompted, which is the default.
+        Prompts for text that is not echoed, for example the password of the secret store. Returns none if the user
+        cannot be prompted, as the default implementation does.
 """
         raise NotImplementedError
     def ask_text(self, question: str) -> typing.Optional[str]:
         """
-        Prompts for text that may be echoed; none if the user cannot be prompted. The default calls `ask_secret`.
+        Prompts for text that may be echoed. Returns none if the user cannot be prompted. The default implementation
+        calls `ask_secret`.
 """
         raise NotImplementedError
     def approve(self, question: str) -> bool:
         """
         Asks the user to allow access to this machine, such as a mount that a registry entry requests; `question`
-        names the access. The default asks for the text `yes` with `ask_text`; without an answer, the access is denied.
+        names the access. The default implementation asks for the text `yes` with `ask_text`; without an answer, the
+        access is denied.
 """
         raise NotImplementedError
     def show_login(self, login: LoginPrompt) -> None:
         """
-        Asks the user to log in to a remote server, and returns once the user is informed. The implementation opens the
-        browser, in which the login continues. The default fails with `McpmError.LoginRequired`.
+        Asks the user to log in to a remote server, and returns without waiting for the login. The implementation opens
+        the browser, in which the login continues. The default implementation fails with `McpmError.LoginRequired`.
 """
         raise NotImplementedError
     def ask_redirect(self, login: LoginPrompt) -> typing.Optional[str]:
         """
-        Asks for the URL to which a login has redirected, for a browser on another machine; none if the user cannot
-        be asked, which is the default.
+        Asks for the URL to which a login has redirected the browser, in case the browser runs on another machine.
+        Returns none if the user cannot be asked, as the default implementation does.
 
-        It is called after `show_login`, and again if the user entered a URL that does not belong to this login. An
-        answer that comes after the login has ended is ignored; return no later than the login's timeout.
+        mcpm calls this method after `show_login`, and again if the user entered a URL that does not belong to this
+        login. An answer that comes after the login has ended is ignored; return no later than the login's timeout.
 """
         raise NotImplementedError
 
@@ -7838,8 +7840,8 @@ class UserPromptImpl(UserPrompt):
 
     The methods may block until the user has answered: mcpm calls them on threads of their own, several at a time if it
     needs several answers. If a method raises an error, the operation that needs the answer fails;
-    `McpmError.Interrupted` means that the user has cancelled. A prompt is kept as long as the workload or proxy that
-    was started with it.
+    `McpmError.Interrupted` means that the user has cancelled. A workload or proxy keeps the prompt that was passed to
+    its start as long as it exists.
 """
     
     _handle: ctypes.c_uint64
@@ -7866,8 +7868,8 @@ class UserPromptImpl(UserPrompt):
         return inst
     def ask_secret(self, question: str) -> typing.Optional[Secret]:
         """
-        Prompts for text that is not echoed, for example the password of the secret store; none if the user cannot
-        be prompted, which is the default.
+        Prompts for text that is not echoed, for example the password of the secret store. Returns none if the user
+        cannot be prompted, as the default implementation does.
 """
         
         _UniffiFfiConverterString.check_lower(question)
@@ -7885,7 +7887,8 @@ class UserPromptImpl(UserPrompt):
         return _uniffi_lift_return(_uniffi_ffi_result)
     def ask_text(self, question: str) -> typing.Optional[str]:
         """
-        Prompts for text that may be echoed; none if the user cannot be prompted. The default calls `ask_secret`.
+        Prompts for text that may be echoed. Returns none if the user cannot be prompted. The default implementation
+        calls `ask_secret`.
 """
         
         _UniffiFfiConverterString.check_lower(question)
@@ -7904,7 +7907,8 @@ class UserPromptImpl(UserPrompt):
     def approve(self, question: str) -> bool:
         """
         Asks the user to allow access to this machine, such as a mount that a registry entry requests; `question`
-        names the access. The default asks for the text `yes` with `ask_text`; without an answer, the access is denied.
+        names the access. The default implementation asks for the text `yes` with `ask_text`; without an answer, the
+        access is denied.
 """
         
         _UniffiFfiConverterString.check_lower(question)
@@ -7922,8 +7926,8 @@ class UserPromptImpl(UserPrompt):
         return _uniffi_lift_return(_uniffi_ffi_result)
     def show_login(self, login: LoginPrompt) -> None:
         """
-        Asks the user to log in to a remote server, and returns once the user is informed. The implementation opens the
-        browser, in which the login continues. The default fails with `McpmError.LoginRequired`.
+        Asks the user to log in to a remote server, and returns without waiting for the login. The implementation opens
+        the browser, in which the login continues. The default implementation fails with `McpmError.LoginRequired`.
 """
         
         _UniffiFfiConverterTypeLoginPrompt.check_lower(login)
@@ -7941,11 +7945,11 @@ class UserPromptImpl(UserPrompt):
         return _uniffi_lift_return(_uniffi_ffi_result)
     def ask_redirect(self, login: LoginPrompt) -> typing.Optional[str]:
         """
-        Asks for the URL to which a login has redirected, for a browser on another machine; none if the user cannot
-        be asked, which is the default.
+        Asks for the URL to which a login has redirected the browser, in case the browser runs on another machine.
+        Returns none if the user cannot be asked, as the default implementation does.
 
-        It is called after `show_login`, and again if the user entered a URL that does not belong to this login. An
-        answer that comes after the login has ended is ignored; return no later than the login's timeout.
+        mcpm calls this method after `show_login`, and again if the user entered a URL that does not belong to this
+        login. An answer that comes after the login has ended is ignored; return no later than the login's timeout.
 """
         
         _UniffiFfiConverterTypeLoginPrompt.check_lower(login)
@@ -8141,7 +8145,7 @@ class _UniffiFfiConverterTypeUserPrompt:
 
 class WorkloadProtocol(typing.Protocol):
     """
-    A running workload: an MCP server in a container, behind its own proxy.
+    A running workload: an MCP server in a container, or a remote MCP server, behind its own proxy.
 
     It runs as long as this object and this process exist, so keep a reference; at the end of either, the server is
     killed. Call `stop` to let the server exit by itself.
@@ -8182,13 +8186,14 @@ class WorkloadProtocol(typing.Protocol):
         raise NotImplementedError
     async def wait(self, ) -> WorkloadStatus:
         """
-        Waits until the server has exited and is not restarted, or the workload was stopped; returns the status.
+        Waits until the server has exited and will not be restarted, or until the workload was stopped. Returns the
+        status.
 """
         raise NotImplementedError
 
 class Workload(WorkloadProtocol):
     """
-    A running workload: an MCP server in a container, behind its own proxy.
+    A running workload: an MCP server in a container, or a remote MCP server, behind its own proxy.
 
     It runs as long as this object and this process exist, so keep a reference; at the end of either, the server is
     killed. Call `stop` to let the server exit by itself.
@@ -8198,8 +8203,8 @@ class Workload(WorkloadProtocol):
     @classmethod
     async def start(cls, options: WorkloadOptions,events: typing.Union[object, typing.Optional[Events]] = _DEFAULT,prompt: typing.Union[object, typing.Optional[UserPrompt]] = _DEFAULT,in_process_only: bool = False) -> Workload:
         """
-        Starts a workload and returns once clients can connect. Its record and the engine are located by the
-        environment variables of this process, as by the command line.
+        Starts a workload and returns once clients can connect. The environment variables of this process determine
+        where the record is and which engine is used, as for the command line.
 
         `events` receives the events from the beginning of the start, including those of the image pull. A start that is
         cancelled is rolled back; its name is free again after the rollback.
@@ -8365,7 +8370,8 @@ class Workload(WorkloadProtocol):
         return _uniffi_lift_return(_uniffi_ffi_result)
     async def wait(self, ) -> WorkloadStatus:
         """
-        Waits until the server has exited and is not restarted, or the workload was stopped; returns the status.
+        Waits until the server has exited and will not be restarted, or until the workload was stopped. Returns the
+        status.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
@@ -8534,8 +8540,8 @@ class _UniffiFfiConverterOptionalTypeUserPrompt(_UniffiConverterRustBuffer):
 
 class WorkloadsProtocol(typing.Protocol):
     """
-    The recorded workloads of this machine, whichever process runs them. Records are located by the environment
-    variables of this process, as by the command line.
+    The recorded workloads of this machine, whichever process runs them. The environment variables of this process
+    determine where the records are, as for the command line.
 """
     
     def accept_ignore_files(self, folder: PathBuf) -> typing.List[PathBuf]:
@@ -8546,7 +8552,7 @@ class WorkloadsProtocol(typing.Protocol):
         raise NotImplementedError
     def export_to(self, name: str,path: PathBuf) -> None:
         """
-        Writes the options of a workload to a file for `from_config`. Secrets are omitted.
+        Writes the options of a workload to a file for the option `from_config`. Secrets are omitted.
 """
         raise NotImplementedError
     async def info(self, name: str) -> WorkloadInfo:
@@ -8577,8 +8583,8 @@ class WorkloadsProtocol(typing.Protocol):
         mcpm has left the container running, the container is stopped first. Fails with `NameTaken` if the workload is
         running.
 
-        `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves
-        the record as it is.
+        `events`, `prompt` and `in_process_only` have the same meaning as for `Workload.start`. A start that is
+        cancelled does not change the record.
 """
         raise NotImplementedError
     async def stop(self, name: str,grace: Duration) -> None:
@@ -8590,8 +8596,8 @@ class WorkloadsProtocol(typing.Protocol):
 
 class Workloads(WorkloadsProtocol):
     """
-    The recorded workloads of this machine, whichever process runs them. Records are located by the environment
-    variables of this process, as by the command line.
+    The recorded workloads of this machine, whichever process runs them. The environment variables of this process
+    determine where the records are, as for the command line.
 """
     
     _handle: ctypes.c_uint64
@@ -8648,7 +8654,7 @@ class Workloads(WorkloadsProtocol):
         return _uniffi_lift_return(_uniffi_ffi_result)
     def export_to(self, name: str,path: PathBuf) -> None:
         """
-        Writes the options of a workload to a file for `from_config`. Secrets are omitted.
+        Writes the options of a workload to a file for the option `from_config`. Secrets are omitted.
 """
         
         _UniffiFfiConverterString.check_lower(name)
@@ -8763,8 +8769,8 @@ class Workloads(WorkloadsProtocol):
         mcpm has left the container running, the container is stopped first. Fails with `NameTaken` if the workload is
         running.
 
-        `events`, `prompt` and `in_process_only` are those of the start of a workload. A start that is cancelled leaves
-        the record as it is.
+        `events`, `prompt` and `in_process_only` have the same meaning as for `Workload.start`. A start that is
+        cancelled does not change the record.
 """
         
         _UniffiFfiConverterString.check_lower(name)
@@ -8851,7 +8857,7 @@ class _UniffiFfiConverterTypeWorkloads:
 def explain(id: str) -> Explanation:
     """
     Explains a reason, such as `tools.not_listed`, or a recorded denial of a workload or of `mcpm proxy`, by its
-    id. Records are located by the environment variables of this process, as by the command line.
+    id. The environment variables of this process determine where the records are, as for the command line.
 """
     
     _UniffiFfiConverterString.check_lower(id)
