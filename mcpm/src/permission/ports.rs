@@ -29,7 +29,10 @@ impl PortRange {
     /// `InvalidOption` for port 0 and for a range without a port in it.
     pub fn new(first: u16, last: u16) -> Result<Self> {
         if first == 0 || last < first {
-            return Err(invalid("expected ports from 1 to 65535, the lower one first"));
+            let message = format!(
+                "ports `{first}-{last}` are invalid: expected ports from 1 to 65535, the lower one first"
+            );
+            return Err(invalid(message));
         }
         Ok(Self { first, last })
     }

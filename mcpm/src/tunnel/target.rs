@@ -98,7 +98,12 @@ impl TunnelTarget {
         if passed == Passed::NeedsLogin(StatusCode::UNAUTHORIZED) {
             return Ok(());
         }
-        let message = format!("`{}` does not require authentication", self.origin());
+        let message = match passed {
+            Passed::NeedsLogin(status) => {
+                format!("`{}` rejected a request without a token with {status} instead of 401", self.origin())
+            }
+            _ => format!("`{}` does not require authentication", self.origin()),
+        };
         Err(Error::new(ErrorKind::InvalidOption, message).hint(
             "anyone who knows the public URL could use the server: require a login with `oidc_issuer`, or set \
              `allow_unauthenticated`",

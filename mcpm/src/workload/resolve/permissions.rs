@@ -38,14 +38,14 @@ pub(in crate::workload) struct EffectivePermissions {
 fn unusable(reason: String) -> Error {
     Error::new(ErrorKind::Registry, "the permissions of the registry entry cannot be used")
         .source(reason)
-        .hint("set `permission_profile` to a profile of your own, or run in a terminal to confirm them")
+        .hint("set `permission_profile` to a profile of your own")
 }
 
 /// Parses the profile of a registry entry; returns it with the access to this machine that the user has to confirm.
 fn parse_registry_permissions(text: &str, working_dir: &Path) -> Result<(Profile, Vec<String>)> {
     let profile = Profile::from_json(text).map_err(|error| unusable(error.to_string()))?;
     if profile.privileged {
-        return Err(unusable("it requests `privileged`".to_owned()));
+        return Err(unusable("they contain `privileged`".to_owned()));
     }
     let opens_machine = |mode: &&str| !matches!(parse_network(mode), Network::Bridge | Network::None);
     let network = profile.network_mode.as_deref().filter(opens_machine);
@@ -84,10 +84,11 @@ impl EffectivePermissions {
                     Some((permissions, confirmed)) => {
                         match parse_registry_permissions(&permissions.to_string(), working_dir)? {
                             (_, openings) if !confirmed && !openings.is_empty() => {
-                                return Err(unusable(format!(
-                                    "it requests access to {}",
-                                    openings.join(", ")
-                                )));
+                                let requested = format!("they allow access to {}", openings.join(", "));
+                                return Err(unusable(requested).hint(
+                                    "run in a terminal to confirm the access, or set `permission_profile` to a profile of \
+                                     your own",
+                                ));
                             }
                             (profile, _) => (profile, ValueOrigin::Registry),
                         }

@@ -381,7 +381,7 @@ async fn entry_permissions_grant_no_host_access() {
         let error = reach(permissions).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Registry, "{error}");
         let text = error.to_string();
-        assert!(text.contains("it requests ") && text.contains(wanted), "{text}");
+        assert!(text.contains("they ") && text.contains(wanted), "{text}");
         assert!(text.contains("set `permission_profile`"), "{text}");
     }
     for mode in ["bridge", "none", ""] {
