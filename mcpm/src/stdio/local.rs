@@ -60,10 +60,14 @@ impl ProcessControl for LocalControl {
         match self.0.wait().await {
             Ok(status) => {
                 let code = exit_code(status);
-                let exit = Exit { code, out_of_memory: false };
+                let exit = Exit::with_code(code);
                 ProcessExit { exit: Some(exit), reason: format!("exited with code {code}"), transient: false }
             }
-            Err(error) => ProcessExit { exit: None, reason: format!("was lost: {error}"), transient: false },
+            Err(error) => ProcessExit {
+                exit: None,
+                reason: format!("can no longer be observed: {error}"),
+                transient: false,
+            },
         }
     }
 

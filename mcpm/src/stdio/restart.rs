@@ -125,7 +125,7 @@ mod tests {
             (RestartMode::OnFailure, 0, false),
             (RestartMode::Always, 0, true),
         ] {
-            let exit = Some(crate::runtime::Exit { code, out_of_memory: false });
+            let exit = Some(crate::runtime::Exit::with_code(code));
             let ended = ProcessExit { exit, ..ended(false) };
             let next = Backoff::new(RestartPolicy::from(mode)).next(&ended, SECOND * 60);
             assert_eq!(next.is_some(), restarts, "{mode}: {code}");

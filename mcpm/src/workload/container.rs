@@ -274,13 +274,23 @@ pub(super) fn belongs_to(container: &ContainerInfo, spec: &ContainerSpec) -> boo
 fn describe_end(exit: Result<Exit>, words: &str) -> ProcessExit {
     match exit {
         Ok(exit) => {
-            let cause = if exit.out_of_memory { " (out of memory)" } else { "" };
+            let cause = match exit {
+                Exit { out_of_memory: true, .. } => " (out of memory)",
+                Exit { wrote_too_much: true, .. } => {
+                    " (it used too much disk space for files outside of mounts)"
+                }
+                Exit { .. } => "",
+            };
             let reason = format!("exited with code {}{cause}{words}", exit.code);
             ProcessExit { exit: Some(exit), reason, transient: false }
         }
         Err(error) => {
             let passing = error.kind() == ErrorKind::EngineUnavailable;
-            ProcessExit { exit: None, reason: format!("was lost: {error}"), transient: passing }
+            ProcessExit {
+                exit: None,
+                reason: format!("can no longer be observed: {error}"),
+                transient: passing,
+            }
         }
     }
 }

@@ -311,7 +311,7 @@ impl ContainerFolder {
     /// Returns how the last process exited.
     pub(super) fn exit(&self) -> Exit {
         let text = fs::read_to_string(self.file(EXIT_FILE)).unwrap_or_default();
-        parse_exit_record(&text).unwrap_or(Exit { code: KILLED, out_of_memory: false })
+        parse_exit_record(&text).unwrap_or(Exit::with_code(KILLED))
     }
 
     /// Returns what is known of the container; `None` if it was removed meanwhile.
@@ -468,7 +468,7 @@ pub(super) mod tests {
             ("x", KILLED, false),
         ] {
             fs::write(folder.file(EXIT_FILE), text).unwrap();
-            assert_eq!(folder.exit(), Exit { code, out_of_memory }, "{text:?}");
+            assert_eq!(folder.exit(), Exit { out_of_memory, ..Exit::with_code(code) }, "{text:?}");
         }
     }
 }

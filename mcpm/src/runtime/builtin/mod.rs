@@ -32,6 +32,7 @@ use crate::{
 mod build;
 mod container;
 mod control_group;
+mod disk_limit;
 mod hierarchy;
 mod host_image;
 mod plan;
@@ -47,6 +48,7 @@ pub(crate) use support::shares_abstract_sockets;
 
 use container::{ContainerFolder, Containers, Record};
 use control_group::ControlGroups;
+use disk_limit::DiskLimit;
 use hierarchy::Hierarchy;
 use host_image::SystemState;
 use processes::Processes;
@@ -142,24 +144,28 @@ impl Builtin {
         self.containers.create(&record).map(|folder| folder.id())
     }
 
-    /// Returns the folder of a container that does not run, and its sandbox; `None` if it runs.
-    fn plan(&self, id: &ContainerId) -> Result<Option<(ContainerFolder, SandboxPlan)>> {
+    /// Returns the folder of a container that does not run, its sandbox and the limit of its disk space; `None` if it runs.
+    fn plan(&self, id: &ContainerId) -> Result<Option<(ContainerFolder, SandboxPlan, Option<DiskLimit>)>> {
         let folder = self.containers.require(id)?;
         if folder.running_process().is_some() {
             return Ok(None);
         }
         let record = folder.record()?;
-        let plan = plan::of_container(&self.images, &folder, &record, &self.image_of(&record)?)?;
-        Ok(Some((folder, plan)))
+        let image = self.image_of(&record)?;
+        let plan = plan::of_container(&self.images, &folder, &record, &image)?;
+        let disk = plan::disk_limit(&plan, &image.layers);
+        Ok(Some((folder, plan, disk)))
     }
 
     /// Copies the image of a container, and returns the sandbox on that copy.
-    fn plan_with_copy(&self, id: &ContainerId) -> Result<SandboxPlan> {
+    fn plan_with_copy(&self, id: &ContainerId) -> Result<(SandboxPlan, Option<DiskLimit>)> {
         let folder = self.containers.require(id)?;
         let record = folder.record()?;
         let image = self.image_of(&record)?;
         plan::copy_image(&folder, &image)?;
-        plan::of_container(&self.images, &folder, &record, &image)
+        let plan = plan::of_container(&self.images, &folder, &record, &image)?;
+        let disk = plan::disk_limit(&plan, &image.layers);
+        Ok((plan, disk))
     }
 
     fn image_of(&self, record: &Record) -> Result<StoredImage> {
@@ -287,13 +293,13 @@ impl Runtime for Builtin {
                 runtime.plan(&name).map(|planned| (lock, planned))
             })
             .await?;
-        let Some((folder, plan)) = planned else { return Ok(()) };
-        match self.processes.start(&folder, &plan).await {
+        let Some((folder, plan, disk)) = planned else { return Ok(()) };
+        match self.processes.start(&folder, &plan, disk).await {
             Err(error) if sandbox::is_overlay_failure(&error) => {
                 tracing::warn!(%error, container = %id, "overlays cannot be mounted, so the image is copied");
                 let name = id.clone();
-                let plan = self.blocking(move |runtime| runtime.plan_with_copy(&name)).await?;
-                self.processes.start(&folder, &plan).await
+                let (plan, disk) = self.blocking(move |runtime| runtime.plan_with_copy(&name)).await?;
+                self.processes.start(&folder, &plan, disk).await
             }
             outcome => outcome,
         }

@@ -9,6 +9,7 @@ use std::{
 use super::{
     container::{ContainerFolder, Record},
     control_group::{ControlGroups, GroupLimits},
+    disk_limit::DiskLimit,
     host_image,
     sandbox::{
         BindMount, IdMap, MountOperation, SandboxCommand, SandboxLimits, SandboxNetwork, SandboxPlan,
@@ -105,6 +106,20 @@ fn overlay(folder: &ContainerFolder, image: &StoredImage) -> Result<RootOverlay>
     // The root gets the mode of this folder.
     set_mode(&upper, 0o755).map_err(|error| file_error("change", &upper, error))?;
     Ok(RootOverlay { layers: image.layers.clone(), upper, work: folder.subfolder("work")? })
+}
+
+/// Returns the limit of the disk space for changes of the root; `None` if the root is read-only. `layers` are those that
+/// a root without an overlay is a copy of.
+pub(super) fn disk_limit(plan: &SandboxPlan, layers: &[PathBuf]) -> Option<DiskLimit> {
+    let is_writable = plan.writable.iter().any(|path| path == "/");
+    let changes = plan.mounts.iter().find_map(|mount| match mount {
+        MountOperation::Overlay { writable: Some((upper, _)), .. } => Some(upper.clone()),
+        _ => None,
+    });
+    is_writable.then(|| match changes {
+        Some(upper) => DiskLimit::new(upper, Vec::new()),
+        None => DiskLimit::new(plan.root.clone(), layers.to_vec()),
+    })
 }
 
 /// Copies the image of a container. The copy becomes its root, for file systems on which overlays cannot be mounted.

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use super::{
     container::{ContainerFolder, ContainerProcess},
     control_group::ControlGroups,
+    disk_limit::{self, DiskLimit},
     sandbox::{self, SandboxNetwork, SandboxPlan, SandboxStream, SandboxStreams},
     streams,
 };
@@ -44,11 +45,16 @@ impl Processes {
         Ok(attachment)
     }
 
-    /// Starts a container.
+    /// Starts a container, which is killed when it exceeds the limit of its disk space.
     ///
     /// # Errors
     /// `StartFailed` if its program cannot be run; `Unsupported` for options that this machine does not allow.
-    pub(super) async fn start(&self, folder: &ContainerFolder, plan: &SandboxPlan) -> Result<()> {
+    pub(super) async fn start(
+        &self,
+        folder: &ContainerFolder,
+        plan: &SandboxPlan,
+        disk: Option<DiskLimit>,
+    ) -> Result<()> {
         let id = folder.id();
         let attached = lock(&self.attached).remove(&id);
         let is_attached = attached.is_some();
@@ -100,7 +106,9 @@ impl Processes {
         let folder = folder.clone();
         // This task owns the process, which is killed when the task is dropped.
         tokio::spawn(async move {
-            let exit = process.wait().await.unwrap_or_else(|error| {
+            let wrote_too_much = disk_limit::kill_at(disk, &mut process).await;
+            let exit = process.wait().await.map(|exit| Exit { wrote_too_much, ..exit });
+            let exit = exit.unwrap_or_else(|error| {
                 tracing::warn!(%error, container = %folder.id(), "cannot wait for the process of a \
                     container");
                 folder.exit()

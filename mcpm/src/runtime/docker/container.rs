@@ -114,7 +114,10 @@ impl Docker {
         // Only the description of a container says whether it ran out of memory; for a removed container this is
         // unknown.
         let described = self.find_managed(&ours.id).await?;
-        Ok(Exit { code, out_of_memory: described.is_some_and(|ours| ours.ran_out_of_memory()) })
+        Ok(Exit {
+            out_of_memory: described.is_some_and(|ours| ours.ran_out_of_memory()),
+            ..Exit::with_code(code)
+        })
     }
 
     pub(super) async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<()> {

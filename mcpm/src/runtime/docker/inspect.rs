@@ -141,8 +141,8 @@ impl Description {
             "created" | "configured" | "initialized" => Ok(ContainerState::Created),
             // Podman reports `stopped` for an exited container until it has cleaned up.
             "exited" | "stopped" | "dead" | "removing" => Ok(ContainerState::Exited(Exit {
-                code: self.state.exit_code,
                 out_of_memory: self.state.out_of_memory,
+                ..Exit::with_code(self.state.exit_code)
             })),
             // The other states are running, paused, restarting and stopping.
             _ => Ok(ContainerState::Running),

@@ -33,7 +33,7 @@ fn a_container_is_called_by_its_whole_name_or_id() {
 
 #[test]
 fn states_of_every_engine_are_known() {
-    let exited = ContainerState::Exited(Exit { code: 137, out_of_memory: true });
+    let exited = ContainerState::Exited(Exit { out_of_memory: true, ..Exit::with_code(137) });
     let cases = [
         ("created", ContainerState::Created),
         ("initialized", ContainerState::Created),

@@ -22,6 +22,7 @@ use crate::{
         build_log::BuildLog,
         builtin::{
             control_group::{ControlGroups, GroupLimits, RemoveOnDrop},
+            disk_limit,
             plan::{self, RootOverlay},
             sandbox::{
                 self, MountOperation, SandboxCommand, SandboxNetwork, SandboxPlan, SandboxStream,
@@ -80,7 +81,9 @@ pub(super) async fn run(
             if is_copied {
                 copy_root(&folder, &stage)?;
             }
-            sandbox_plan(&images, &folder, &stage)
+            let plan = sandbox_plan(&images, &folder, &stage)?;
+            let disk = plan::disk_limit(&plan, &stage.split_layers()?.lower);
+            Ok((plan, disk))
         })
         .await
     };
@@ -96,16 +99,28 @@ pub(super) async fn run(
         let exit_file = options.open(&exit_path).map_err(|error| file_error("write", &exit_path, error))?;
         sandbox::spawn(&plan, streams, exit_file).await
     };
-    let mut process = match spawn(plan(false).await?).await {
+    let (sandbox, mut disk) = plan(false).await?;
+    let mut process = match spawn(sandbox).await {
         Err(error) if sandbox::is_overlay_failure(&error) => {
             tracing::warn!(%error, "overlays cannot be mounted on this machine, so the layers of the image are copied");
-            spawn(plan(true).await?).await?
+            let sandbox;
+            (sandbox, disk) = plan(true).await?;
+            spawn(sandbox).await?
         }
         spawned => spawned?,
     };
     let mut output = streams::output(process.stdout.take(), process.stderr.take());
-    while let Some(chunk) = output.next().await {
-        log.push(&String::from_utf8_lossy(&chunk?.bytes), progress);
+    let logged = async {
+        while let Some(chunk) = output.next().await {
+            log.push(&String::from_utf8_lossy(&chunk?.bytes), progress);
+        }
+        Ok(())
+    };
+    let limited = async { Ok(disk_limit::kill_at(disk, &mut process).await) };
+    let ((), wrote_too_much) = tokio::try_join!(logged, limited)?;
+    if wrote_too_much {
+        let message = "a step of the build wrote more than 10 GiB, or more than half of the free disk space";
+        return Err(Error::new(ErrorKind::ImageUnavailable, message));
     }
     let exit = process
         .wait()

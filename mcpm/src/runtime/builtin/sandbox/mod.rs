@@ -35,7 +35,7 @@ pub(crate) use {
     plan::{
         BindMount, MountOperation, SandboxCommand, SandboxLimits, SandboxNetwork, SandboxPlan, TmpfsMount,
     },
-    process::{parse_exit_record, spawn},
+    process::{SandboxProcess, parse_exit_record, spawn},
     standard_mounts::standard_mounts,
     start_error::is_overlay_failure,
     streams::{SandboxStream, SandboxStreams},

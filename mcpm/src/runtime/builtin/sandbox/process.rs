@@ -46,7 +46,7 @@ pub(crate) struct SandboxProcess {
     pub(crate) stderr: Option<ChildStderr>,
     monitor: Child,
     /// The monitor ends the sandbox when this is closed.
-    _lifeline: Option<io::PipeWriter>,
+    lifeline: Option<io::PipeWriter>,
     exit_record: File,
     started: StartedSandbox,
 }
@@ -105,7 +105,7 @@ impl SandboxProcess {
         let count = self.exit_record.read_at(&mut record, 0)?;
         let recorded = std::str::from_utf8(record.get(..count).unwrap_or_default()).ok();
         // A monitor that was killed has not recorded an exit code.
-        let without_record = Exit { code: exit_code(status), out_of_memory: false };
+        let without_record = Exit::with_code(exit_code(status));
         Ok(recorded.and_then(parse_exit_record).unwrap_or(without_record))
     }
 
@@ -124,9 +124,8 @@ impl SandboxProcess {
     }
 
     /// Kills everything in the sandbox; its exit code is recorded nevertheless.
-    #[cfg(test)]
     pub(crate) fn kill(&mut self) {
-        self._lifeline = None;
+        self.lifeline = None;
     }
 }
 
@@ -134,7 +133,7 @@ impl SandboxProcess {
 /// memory.
 pub(crate) fn parse_exit_record(record: &str) -> Option<Exit> {
     let (code, out_of_memory) = record.strip_suffix('\n')?.split_once(' ')?;
-    Some(Exit { code: code.parse().ok()?, out_of_memory: out_of_memory == "1" })
+    Some(Exit { out_of_memory: out_of_memory == "1", ..Exit::with_code(code.parse().ok()?) })
 }
 
 fn start_monitor(
@@ -165,7 +164,7 @@ fn start_monitor(
             stdout: stdout_pipe.map(|pipe| ChildStdout::from_std(pipe.into())).transpose()?,
             stderr: stderr_pipe.map(|pipe| ChildStderr::from_std(pipe.into())).transpose()?,
             monitor,
-            _lifeline: Some(lifeline),
+            lifeline: Some(lifeline),
             exit_record: exit_file,
             started: StartedSandbox { process: 0, landlock: 0 },
         };

@@ -171,7 +171,7 @@ async fn exit_codes_and_streams_are_those_of_the_program() {
     let ended = bed.run(&bed.plan(&["sh", "-c", "echo out; echo err >&2; exit 7"])).await;
     assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (7, "out\n", "err\n"));
     assert_eq!(bed.exit_record(), "7 0\n");
-    assert_eq!(parse_exit_record("7 0\n"), Some(Exit { code: 7, out_of_memory: false }));
+    assert_eq!(parse_exit_record("7 0\n"), Some(Exit::with_code(7)));
     let mut process = bed.spawn(&bed.plan(&["cat"])).await.unwrap();
     let mut stdin = process.stdin.take().unwrap();
     stdin.write_all(b"a line\n").await.unwrap();
@@ -354,7 +354,10 @@ async fn control_groups_are_joined_first_and_say_what_lacked_memory() {
     assert_eq!(fs::read_to_string(bed.path("tasks")).unwrap(), "0");
     process.kill();
     let exit = with_timeout(process.wait()).await.unwrap();
-    assert_eq!((exit, bed.exit_record().as_str()), (Exit { code: 137, out_of_memory: true }, "137 1\n"));
+    assert_eq!(
+        (exit, bed.exit_record().as_str()),
+        (Exit { out_of_memory: true, ..Exit::with_code(137) }, "137 1\n")
+    );
     let missing = bed.path("missing");
     for limits in [
         SandboxLimits { cgroup: Some(missing.clone()), ..SandboxLimits::default() },

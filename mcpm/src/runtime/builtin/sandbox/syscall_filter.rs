@@ -2,8 +2,8 @@
 //!
 //! A system call that is on no list fails as on a kernel without that call, so that programs fall back to other calls.
 //! Calls that are useful for attacks on the kernel or on other programs fail with a permission error. Sockets of a
-//! family or protocol that servers do not need fail as unsupported. Programs of another architecture than mcpm's are
-//! killed, since their calls have other numbers.
+//! family or protocol that servers do not need, and reservations of disk space, fail as unsupported. Programs of another
+//! architecture than mcpm's are killed, since their calls have other numbers.
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
@@ -98,6 +98,7 @@ fn build() -> Result<Vec<Vec<u8>>, seccompiler::BackendError> {
         compile(allowed(), errno(libc::ENOSYS), SeccompAction::Allow)?,
         compile(denied()?, SeccompAction::Allow, errno(libc::EPERM))?,
         compile(denied_sockets()?, SeccompAction::Allow, errno(libc::EAFNOSUPPORT))?,
+        compile(denied_allocation(), SeccompAction::Allow, errno(libc::EOPNOTSUPP))?,
     ])
 }
 
@@ -149,6 +150,12 @@ fn denied_sockets() -> Result<Rules, seccompiler::BackendError> {
         ])?,
     ];
     Ok(BTreeMap::from([(libc::SYS_socket, rules)]))
+}
+
+/// Space that is reserved without writing would exceed the limit of the disk space before it is noticed. Programs write
+/// instead if the file system does not support it.
+fn denied_allocation() -> Rules {
+    BTreeMap::from([(libc::SYS_fallocate, Vec::new())])
 }
 
 fn none_of(index: u8, values: &[u64]) -> Result<Vec<SeccompCondition>, seccompiler::BackendError> {
