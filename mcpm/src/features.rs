@@ -1,4 +1,5 @@
-//! The Cargo features of the library, and the error for a function that needs a disabled feature.
+//! Lists the Cargo features of the library, and creates the error for an option or an operation that needs a disabled
+//! feature.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Checks that a server does not see the files that ignore files name.
+//! Checks that a server does not see files that match a pattern in an ignore file.
 
 use std::{
     fs,

@@ -1,4 +1,5 @@
-//! Tests what happens when the identity provider rotates its keys, is slow or unreachable, or changes its metadata.
+//! Tests what happens when the identity provider rotates its keys, is down, does not respond, sends too much, or names
+//! another issuer in its metadata; and which tokens are introspected.
 
 use mcpm::Proxy;
 use mcpm_tests::harness::{

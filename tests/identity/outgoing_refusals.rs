@@ -67,7 +67,7 @@ async fn authorization_servers_that_cannot_be_trusted_are_refused() {
         ("is not a public address", Some("outgoing.url_denied"), |metadata| {
             metadata["registration_endpoint"] = json!("https://169.254.169.254/latest");
         }),
-        ("control characters", Some("outgoing.url_denied"), |metadata| {
+        ("not printable", Some("outgoing.url_denied"), |metadata| {
             metadata["token_endpoint"] = json!("https://id.example/\u{1b}[2J");
         }),
         ("polling interval", Some("outgoing.response_unusable"), |metadata| {

@@ -1,4 +1,4 @@
-// A real identity provider (oidc-provider) that a test can make unavailable or slow, and whose keys it can rotate.
+// A real identity provider (oidc-provider) that a test can make unavailable or silent, and whose keys it can rotate.
 //
 //     provider.mjs [CERTIFICATE KEY]
 //

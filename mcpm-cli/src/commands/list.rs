@@ -29,7 +29,7 @@ const WATCH: &str = "watch";
 const MCP_JSON: &str = "mcp-json";
 /// The displayed status of a removed workload.
 const REMOVED: &str = "removed";
-/// The interval at which the terminal is redrawn, because the list shows how long ago something happened.
+/// How long to wait for a change before the list is redrawn, because it shows how long ago each workload was created.
 const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 /// Moves the cursor to the first row of a terminal and clears the screen.
 const CLEAR: &str = "\x1b[H\x1b[2J";

@@ -172,7 +172,9 @@ impl ClientGuard {
         let url = Url::parse(text).map_err(|error| invalid("it is not a URL").source(error))?;
         // A terminal or a log would interpret them; the parser removes or encodes them.
         if text.chars().any(|c| c != '\'' && c.escape_debug().len() > 1) {
-            return Err(invalid("it contains control characters"));
+            return Err(invalid(
+                "it contains a quotation mark, a backslash, or a character that is not printable",
+            ));
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(invalid("it contains credentials"));

@@ -135,8 +135,8 @@ options! {
         foreground: Option<bool> = "false" [common: true, short: Some('f'), allowed_with_from_config: true];
         /// Load the configuration from a file that `mcpm export` has written
         ///
-        /// Cannot be combined with other options, except `--name`, `--group`, `--proxy-port`, `--foreground` and
-        /// `--debug`, which take precedence over the file.
+        /// Of the options that configure the workload, only `--name`, `--group`, `--proxy-port`, `--foreground` and
+        /// `--debug` can be combined with it. They take precedence over the file.
         from_config: Option<PathBuf> [is_exclusive: true];
         /// Load global ignore patterns from `mcpmignore` in the configuration folder
         ///
@@ -328,7 +328,7 @@ options! {
         remote_auth_client_id: Option<String> [placeholder: Some("ID")];
         /// URL of a client ID metadata document, for authorization servers that support such documents
         remote_auth_client_metadata_url: Option<String> [kind: ValueKind::Url, addition: true];
-        /// OAuth client secret; not needed with dynamic client registration or PKCE
+        /// OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`
         ///
         /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
         /// `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the process list.

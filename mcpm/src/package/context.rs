@@ -42,9 +42,9 @@ impl BuildContext {
     /// Checks that this many bytes can be added.
     fn check_size(&self, added: usize) -> Result<()> {
         if self.0.get_ref().len() + added > MAX_CONTEXT_BYTES {
-            let message = format!("the project is larger than {} MiB", MAX_CONTEXT_BYTES / 1024 / 1024);
+            let message = format!("the files for the build are larger than {} MiB", MAX_CONTEXT_BYTES >> 20);
             return Err(Error::new(ErrorKind::InvalidOption, message)
-                .hint("list files that the build does not need in `.dockerignore`"));
+                .hint("in the `.dockerignore` of the project, list the files that the build does not need"));
         }
         Ok(())
     }

@@ -85,7 +85,7 @@ async fn pages(
         }
     }
     Err(Error::new(ErrorKind::Registry, format!("there is no MCP registry at `{}`", redact_url(base)))
-        .hint("use the base URL, without `/v0.1/servers`"))
+        .hint("check the URL, and omit `/v0.1/servers` at its end"))
 }
 
 /// Returns the candidates for a name.

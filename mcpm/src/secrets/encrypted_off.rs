@@ -1,7 +1,7 @@
-//! Replaces the encrypted file in builds without the Cargo feature `secrets`, with a file that cannot be opened.
+//! Stands in for `encrypted.rs` in builds without the Cargo feature `secrets`: every operation on the encrypted file
+//! fails.
 //!
-//! Since the file is the default store, this is an error only when a workload needs a secret that no environment
-//! variable provides.
+//! The file is the default store, so workloads fail only if they need a secret that no environment variable provides.
 
 use std::{collections::BTreeMap, sync::Arc};
 

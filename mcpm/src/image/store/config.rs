@@ -1,4 +1,5 @@
-//! Parses and creates image configurations, which specify the program of the containers and the layers of the image.
+//! Parses and creates image configurations, which list the layers of an image and specify the command, the variables,
+//! the working folder, the user and the ports of its containers.
 
 use std::collections::BTreeMap;
 

@@ -255,8 +255,10 @@ fn check(key: &str, field: &ConfigField, texts: &[String]) -> Result<()> {
     if texts.is_empty() || texts.iter().any(String::is_empty) {
         return bad("is empty");
     }
-    if texts.len() > if field.multiple { MAX_VALUES } else { 1 } {
-        return bad("was given more than once");
+    let max = if field.multiple { MAX_VALUES } else { 1 };
+    if texts.len() > max {
+        let message = format!("`{key}` has {} values, but the bundle allows at most {max}", texts.len());
+        return Err(Error::new(ErrorKind::InvalidOption, message));
     }
     for text in texts {
         match field.kind {

@@ -86,8 +86,8 @@ impl EffectivePermissions {
                             (_, openings) if !confirmed && !openings.is_empty() => {
                                 let requested = format!("they allow access to {}", openings.join(", "));
                                 return Err(unusable(requested).hint(
-                                    "run in a terminal to confirm the access, or set `permission_profile` to a profile of \
-                                     your own",
+                                    "to allow the access, run in a terminal and confirm it, or set `permission_profile` to a \
+                                     profile of your own",
                                 ));
                             }
                             (profile, _) => (profile, ValueOrigin::Registry),
