@@ -1,7 +1,8 @@
 //! Tests that sandboxes join their control groups.
 
-use std::{fs, io, path::PathBuf, process::Command, thread, time::Duration};
+use std::{env, fs, io, path::PathBuf, process::Command, thread, time::Duration};
 
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use tokio::io::AsyncReadExt as _;
 
 use super::{sandbox_tests::*, *};
@@ -27,7 +28,7 @@ async fn control_groups_are_joined_first_and_say_what_lacked_memory() {
     let missing = bed.path("missing");
     for limits in [
         SandboxLimits { cgroup: Some(missing.clone()), ..SandboxLimits::default() },
-        SandboxLimits { cgroup_tasks: vec![missing.clone()], ..SandboxLimits::default() },
+        SandboxLimits { cgroup_tasks: vec![missing.join("tasks")], ..SandboxLimits::default() },
     ] {
         let error = bed.start_error(&SandboxPlan { limits, ..bed.plan(&["true"]) }).await;
         let expected = format!("cannot add a process to the control group `{}`", missing.display());
@@ -42,6 +43,41 @@ async fn a_sandbox_is_created_in_a_control_group_of_version_2() {
     if let Some(group) = UnifiedGroup::create(&bed) {
         start_in(&group, &bed).await;
     }
+}
+
+#[test]
+fn a_sandbox_joins_a_control_group_of_version_2_without_clone3() {
+    let bed = TestBed::new();
+    let group = UnifiedGroup::create(&bed);
+    let test = async || {
+        // The error is that of the file `cgroup.procs`, and not that of `clone3`, which would reject the folder.
+        let folder = bed.path("root");
+        let limits = SandboxLimits { cgroup: Some(folder.clone()), ..SandboxLimits::default() };
+        let error = bed.start_error(&SandboxPlan { limits, ..bed.plan(&["true"]) }).await;
+        let expected =
+            format!("cannot add a process to the control group `{}`: No such file", folder.display());
+        assert!(error.to_string().starts_with(&expected), "{error}");
+        if let Some(group) = &group {
+            start_in(group, &bed).await;
+        }
+    };
+    // The filter applies to a thread of its own, and to the processes that this thread starts.
+    let run = || {
+        deny_clone3();
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test());
+    };
+    thread::scope(|scope| scope.spawn(run).join()).unwrap();
+    run_as_ordinary_user("control_group_tests::a_sandbox_joins_a_control_group_of_version_2_without_clone3");
+}
+
+/// Makes `clone3` fail for this thread as on a kernel without that call.
+fn deny_clone3() {
+    let rules = [(libc::SYS_clone3, Vec::new())].into();
+    let denied = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    let architecture = env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied, architecture).unwrap();
+    let program: BpfProgram = filter.try_into().unwrap();
+    seccompiler::apply_filter(&program).unwrap();
 }
 
 /// Starts a sandbox in a group, which then contains the processes of the sandbox, and ends it.

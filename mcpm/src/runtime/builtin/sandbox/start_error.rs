@@ -144,9 +144,11 @@ impl FailedStep {
                 "the kernel has no user namespaces (`CONFIG_USER_NS`): use another kernel, or Docker or Podman"
                     .to_owned(),
             ),
-            (_, Errno::NOSYS) => {
-                Some("the kernel is too old: use Linux 5.12 or later, or Docker or Podman".to_owned())
-            }
+            (_, Errno::NOSYS) => Some(
+                "the kernel is older than Linux 5.12, or a filter of system calls around mcpm denies the call: use a \
+                 newer kernel, run mcpm without that filter, or use Docker or Podman"
+                    .to_owned(),
+            ),
             (Step::Mount, Errno::NODEV) => {
                 Some("the kernel has no overlay file systems: run `modprobe overlay` as root".to_owned())
             }
