@@ -122,10 +122,20 @@ fn start(control: &Fd, stdin: &Fd, unused: &[&Fd], plan: &Plan) -> Result<Sandbo
             let folder = folder.strip_suffix(&[0]).unwrap_or(folder);
             fork(None, &[[folder, b"/cgroup.procs\0"].concat()])
         }
+        (Err(error), Some(folder)) if can_create_namespaces(plan) => {
+            return Err(failed(Step::JoinCgroup, folder)(error));
+        }
         (process, _) => process,
     };
     let process = process.map_err(failed(Step::CreateNamespaces, b""))?;
     Ok(Sandbox { process, link, signals })
+}
+
+/// Whether the namespaces of the sandbox can be created outside of its control group, so that the group is the reason
+/// for a failure.
+fn can_create_namespaces(plan: &Plan) -> bool {
+    let process = sys::fork_into_namespaces(!plan.shares_network, None, || 0);
+    process.is_ok_and(|process| sys::wait(process).is_ok())
 }
 
 /// Maps the ids of the sandbox, lets it go on, and watches it until it ends; returns its exit code.

@@ -67,6 +67,7 @@ impl Errno {
             38 => b"not supported by the kernel",
             40 => b"too many levels of symbolic links",
             87 => b"too many users",
+            95 => b"operation not supported",
             _ => b"rejected by the kernel",
         }
     }

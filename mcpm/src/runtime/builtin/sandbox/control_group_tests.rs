@@ -1,6 +1,12 @@
 //! Tests that sandboxes join their control groups.
 
-use std::{env, fs, io, path::PathBuf, process::Command, thread, time::Duration};
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::Duration,
+};
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use tokio::io::AsyncReadExt as _;
@@ -25,14 +31,21 @@ async fn control_groups_are_joined_first_and_say_what_lacked_memory() {
     process.kill();
     let exit = with_timeout(process.wait()).await.unwrap();
     assert_eq!((exit, bed.exit_record().as_str()), (Exit { code: 137, out_of_memory: true }, "137 1\n"));
-    let missing = bed.path("missing");
-    for limits in [
-        SandboxLimits { cgroup: Some(missing.clone()), ..SandboxLimits::default() },
-        SandboxLimits { cgroup_tasks: vec![missing.join("tasks")], ..SandboxLimits::default() },
+    let [missing, other] = ["missing", "root"].map(|name| bed.path(name));
+    let unified =
+        |folder: &PathBuf| SandboxLimits { cgroup: Some(folder.clone()), ..SandboxLimits::default() };
+    let separate = |folder: &PathBuf| SandboxLimits {
+        cgroup_tasks: vec![folder.join("tasks")],
+        ..SandboxLimits::default()
+    };
+    for (limits, folder, cause) in [
+        (unified(&missing), &missing, "No such file"),
+        (separate(&missing), &missing, "No such file"),
+        // A folder that is no control group.
+        (unified(&other), &other, "Bad file descriptor"),
     ] {
         let error = bed.start_error(&SandboxPlan { limits, ..bed.plan(&["true"]) }).await;
-        let expected = format!("cannot add a process to the control group `{}`", missing.display());
-        assert!(error.to_string().starts_with(&expected), "{error}");
+        assert_names(&error, folder, cause);
     }
     run_as_ordinary_user("control_group_tests::control_groups_are_joined_first_and_say_what_lacked_memory");
 }
@@ -45,6 +58,29 @@ async fn a_sandbox_is_created_in_a_control_group_of_version_2() {
     }
 }
 
+/// Checks that an error names a control group and the cause.
+#[track_caller]
+fn assert_names(error: &crate::Error, group: &Path, cause: &str) {
+    let expected = format!("cannot add a process to the control group `{}`: {cause}", group.display());
+    assert!(error.to_string().starts_with(&expected), "{error}");
+}
+
+#[tokio::test]
+async fn a_control_group_that_accepts_no_process_is_named() {
+    let bed = TestBed::new();
+    let Some(group) = UnifiedGroup::create(&bed) else { return };
+    let [threaded, invalid] = ["threaded", "invalid"].map(|name| group.folder.join(name));
+    for folder in [&threaded, &invalid] {
+        fs::create_dir(folder).unwrap();
+    }
+    // The other group beside a threaded one cannot contain processes then.
+    fs::write(threaded.join("cgroup.type"), "threaded").unwrap();
+    let limits = SandboxLimits { cgroup: Some(invalid.clone()), ..SandboxLimits::default() };
+    let error = bed.start_error(&SandboxPlan { limits, ..bed.plan(&["true"]) }).await;
+    assert_names(&error, &invalid, "Operation not supported");
+    assert!(error.next_step().is_some_and(|hint| hint.contains("delegated")), "{error}");
+}
+
 #[test]
 fn a_sandbox_joins_a_control_group_of_version_2_without_clone3() {
     let bed = TestBed::new();
@@ -54,9 +90,7 @@ fn a_sandbox_joins_a_control_group_of_version_2_without_clone3() {
         let folder = bed.path("root");
         let limits = SandboxLimits { cgroup: Some(folder.clone()), ..SandboxLimits::default() };
         let error = bed.start_error(&SandboxPlan { limits, ..bed.plan(&["true"]) }).await;
-        let expected =
-            format!("cannot add a process to the control group `{}`: No such file", folder.display());
-        assert!(error.to_string().starts_with(&expected), "{error}");
+        assert_names(&error, &folder, "No such file");
         if let Some(group) = &group {
             start_in(group, &bed).await;
         }
