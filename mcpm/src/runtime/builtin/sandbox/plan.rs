@@ -64,7 +64,8 @@ pub(crate) struct SandboxLimits {
     pub(crate) open_files: Option<u64>,
     /// Most bytes of a file.
     pub(crate) file_bytes: Option<u64>,
-    /// The folder of the control group of version 2 that the sandbox is created in.
+    /// The folder of the control group of version 2 that the sandbox is created in, or else joins before anything runs
+    /// in it.
     pub(crate) cgroup: Option<PathBuf>,
     /// The files `tasks` of the control groups of version 1 that the sandbox joins before anything runs in it.
     pub(crate) cgroup_tasks: Vec<PathBuf>,
