@@ -46,7 +46,6 @@ pub(crate) use host_image::REFERENCE as HOST_IMAGE;
 pub(crate) use support::shares_abstract_sockets;
 
 use container::{ContainerFolder, Containers, Record};
-use control_group::ControlGroups;
 use hierarchy::Hierarchy;
 use host_image::SystemState;
 use processes::Processes;
@@ -356,7 +355,7 @@ impl Runtime for Builtin {
         self.processes.forget(id);
         let name = id.clone();
         self.blocking(move |runtime| {
-            ControlGroups::remove(folder.path());
+            control_group::remove(folder.path());
             runtime.containers.remove(&name, lock)
         })
         .await

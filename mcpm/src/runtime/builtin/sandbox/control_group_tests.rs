@@ -21,7 +21,7 @@ async fn control_groups_are_joined_first_and_say_what_lacked_memory() {
     fs::write(bed.path("tasks"), "").unwrap();
     fs::write(bed.path("memory.events"), "low 0\noom 1\noom_kill 1\n").unwrap();
     let limits = SandboxLimits {
-        cgroup_tasks: vec![bed.path("tasks")],
+        separate_cgroups: vec![bed.path("")],
         memory_events: Some(bed.path("memory.events")),
         ..SandboxLimits::default()
     };
@@ -35,7 +35,7 @@ async fn control_groups_are_joined_first_and_say_what_lacked_memory() {
     let unified =
         |folder: &PathBuf| SandboxLimits { cgroup: Some(folder.clone()), ..SandboxLimits::default() };
     let separate = |folder: &PathBuf| SandboxLimits {
-        cgroup_tasks: vec![folder.join("tasks")],
+        separate_cgroups: vec![folder.clone()],
         ..SandboxLimits::default()
     };
     for (limits, folder, cause) in [
