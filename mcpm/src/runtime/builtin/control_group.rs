@@ -19,13 +19,13 @@ use super::{
     hierarchy::{Hierarchy, enable_controllers},
     sandbox::SandboxLimits,
 };
-use crate::{Error, ErrorKind, Result, fnv1a::fnv1a, runtime::ContainerSpec, state::file::file_error};
+use crate::{
+    Error, ErrorKind, Result, fnv1a::fnv1a, image::store::CONTROL_GROUPS_FILE, runtime::ContainerSpec,
+    state::file::file_error,
+};
 
 /// The group of all containers.
 const PARENT: &str = "mcpm";
-/// The file that lists the paths of the groups, in the folder of a container or a build whose groups an ordinary user
-/// has created.
-const RECORD: &str = "control-groups";
 /// The period that processor time is measured in, in microseconds.
 const CPU_PERIOD: u64 = 100_000;
 const NANOS_PER_CPU: u64 = 1_000_000_000;
@@ -71,15 +71,12 @@ impl GroupLimits {
 /// # Errors
 /// `Unsupported` for limits that this machine does not let this user set; `Io`.
 pub(super) fn limit(folder: &Path, limits: &GroupLimits, user: u32) -> Result<SandboxLimits> {
-    let is_root = rustix::process::geteuid().is_root();
-    let is_exempt = is_root && is_root_of_machine(user, &uid_map());
+    let is_exempt = rustix::process::geteuid().is_root() && is_root_of_machine(user, &uid_map());
     let created = create(Hierarchy::of_this_user().as_ref(), &name_of(folder), limits, is_exempt)?;
     let folders = created.cgroup.iter().chain(&created.separate_cgroups);
     let record = folders.map(|path| path.to_string_lossy()).collect::<Vec<_>>().join("\n");
-    if !is_root && !record.is_empty() {
-        // The process that removes the groups may be in another group, and could not derive the paths.
-        write(&folder.join(RECORD), &record)?;
-    }
+    // The process that removes the groups may be in another group, and could not derive the paths.
+    write(&folder.join(CONTROL_GROUPS_FILE), &record)?;
     Ok(SandboxLimits { processes: limits.processes, ..created })
 }
 
@@ -130,7 +127,7 @@ pub(super) fn remove(folder: &Path) {
 
 /// Returns the folders of the groups of the container or build with this folder.
 pub(super) fn folders_of(folder: &Path) -> Vec<PathBuf> {
-    match fs::read_to_string(folder.join(RECORD)) {
+    match fs::read_to_string(folder.join(CONTROL_GROUPS_FILE)) {
         Ok(recorded) => recorded.lines().map(PathBuf::from).collect(),
         Err(_) => {
             let group = Hierarchy::of_this_user().map(|found| found.join(&path_of(&name_of(folder))));
