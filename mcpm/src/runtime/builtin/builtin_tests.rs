@@ -103,6 +103,7 @@ async fn a_container_lives_from_its_creation_to_its_removal() {
         assert_eq!(state(runtime).await, ContainerState::Running);
         let info = runtime.inspect("w").await.unwrap().unwrap();
         assert!(fs::metadata(format!("/proc/{}", info.pid.unwrap())).is_ok());
+        assert_eq!(info.lacks_control_groups, Hierarchy::of_this_user().is_none());
         attached.stdin.write_all(b"a line\n").await.unwrap();
         let mut stdout = Vec::new();
         while let Some(chunk) = with_timeout(attached.output.next()).await.transpose().unwrap() {

@@ -125,6 +125,11 @@ pub(super) fn remove(folder: &Path) {
     }
 }
 
+/// Whether the container with this folder was last started without groups.
+pub(super) fn are_missing(folder: &Path) -> bool {
+    fs::read(folder.join(CONTROL_GROUPS_FILE)).is_ok_and(|record| record.is_empty())
+}
+
 /// Returns the folders of the groups of the container or build with this folder.
 pub(super) fn folders_of(folder: &Path) -> Vec<PathBuf> {
     match fs::read_to_string(folder.join(CONTROL_GROUPS_FILE)) {
