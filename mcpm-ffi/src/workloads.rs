@@ -71,6 +71,7 @@ impl From<mcpm::workload::WorkloadInfo> for WorkloadInfo {
             package,
             verified,
             runtime,
+            lacks_control_groups: _,
             remote,
             transport,
             group,

@@ -36,9 +36,10 @@ pub(crate) struct Plan {
     pub(crate) env: Vec<Vec<u8>>,
     /// Limits of resources, by the kernel's numbers.
     pub(crate) limits: Vec<(u32, u64)>,
-    /// The folder of the control group of version 2 that the sandbox's first process is created in.
+    /// The folder of the control group of version 2 that the sandbox's first process is created in, or joins if it
+    /// cannot be created there.
     pub(crate) cgroup: Option<Vec<u8>>,
-    /// The files `tasks` of the control groups of version 1 that this process joins.
+    /// The files `tasks` of the control groups of version 1 that the sandbox's first process joins.
     pub(crate) cgroup_tasks: Vec<Vec<u8>>,
     /// The file in which the kernel counts the processes that it killed for lack of memory.
     pub(crate) memory_events: Option<Vec<u8>>,

@@ -109,13 +109,33 @@ fn start(control: &Fd, stdin: &Fd, unused: &[&Fd], plan: &Plan) -> Result<Sandbo
     let (link, childs) = sys::socket_pair().map_err(failed(Step::Start, b""))?;
     let open_cgroup = |path: &Vec<u8>| sys::open_folder(path).map_err(failed(Step::JoinCgroup, path));
     let cgroup = plan.cgroup.as_ref().map(open_cgroup).transpose()?;
-    let process = sys::fork_into_namespaces(!plan.shares_network, cgroup.as_ref(), || {
-        let unused = unused.iter().copied().chain([&link, &signals]).chain(&cgroup);
-        unused.for_each(|file| drop(sys::take_copy(file)));
-        first_process(sys::take_copy(control), sys::take_copy(stdin), &childs, plan)
-    });
+    let fork = |into: Option<&Fd>, joined: &[Vec<u8>]| {
+        sys::fork_into_namespaces(!plan.shares_network, into, || {
+            let unused = unused.iter().copied().chain([&link, &signals]).chain(&cgroup);
+            unused.for_each(|file| drop(sys::take_copy(file)));
+            first_process(sys::take_copy(control), sys::take_copy(stdin), &childs, plan, joined)
+        })
+    };
+    let process = match (fork(cgroup.as_ref(), &plan.cgroup_tasks), &plan.cgroup) {
+        // A filter of system calls cannot examine the arguments of `clone3`, so it may allow only `clone`.
+        (Err(Errno::NOT_PERMITTED | Errno::NO_SYSTEM_CALL), Some(folder)) => {
+            let folder = folder.strip_suffix(&[0]).unwrap_or(folder);
+            fork(None, &[[folder, b"/cgroup.procs\0"].concat()])
+        }
+        (Err(error), Some(folder)) if can_create_namespaces(plan) => {
+            return Err(failed(Step::JoinCgroup, folder)(error));
+        }
+        (process, _) => process,
+    };
     let process = process.map_err(failed(Step::CreateNamespaces, b""))?;
     Ok(Sandbox { process, link, signals })
+}
+
+/// Whether the namespaces of the sandbox can be created outside of its control group, so that the group is the reason
+/// for a failure.
+fn can_create_namespaces(plan: &Plan) -> bool {
+    let process = sys::fork_into_namespaces(!plan.shares_network, None, || 0);
+    process.is_ok_and(|process| sys::wait(process).is_ok())
 }
 
 /// Maps the ids of the sandbox, lets it go on, and watches it until it ends; returns its exit code.
@@ -231,9 +251,9 @@ fn exit_record(code: i32, out_of_memory: bool) -> Vec<u8> {
     record
 }
 
-/// The sandbox's first process; returns its exit code.
-fn first_process(control: Fd, stdin: Fd, link: &Fd, plan: &Plan) -> i32 {
-    if let Err(failure) = set_up(stdin, link, plan) {
+/// The sandbox's first process, which joins the control groups with the files in `joined`; returns its exit code.
+fn first_process(control: Fd, stdin: Fd, link: &Fd, plan: &Plan, joined: &[Vec<u8>]) -> i32 {
+    if let Err(failure) = set_up(stdin, link, plan, joined) {
         return give_up(&control, &failure);
     }
     let confinement = Confinement::new(&plan.writable, &plan.filters);
@@ -257,10 +277,10 @@ fn first_process(control: Fd, stdin: Fd, link: &Fd, plan: &Plan) -> i32 {
 }
 
 /// The order matters: each step needs the privileges that a later one drops.
-fn set_up(stdin: Fd, link: &Fd, plan: &Plan) -> Result<()> {
+fn set_up(stdin: Fd, link: &Fd, plan: &Plan, joined: &[Vec<u8>]) -> Result<()> {
     sys::set_process_name(c"mcpm-sandbox");
     let groups_allowed = wait_for_monitor(link)?;
-    join_cgroups(&plan.cgroup_tasks)?;
+    join_cgroups(joined)?;
     sys::set_standard_stream(0, &stdin).map_err(failed(Step::Start, b"standard input"))?;
     drop(stdin);
     sys::start_session().map_err(failed(Step::Separate, b"the terminal"))?;
@@ -306,10 +326,14 @@ fn stay_with_monitor(link: &Fd) -> Result<()> {
     Ok(())
 }
 
-/// Moves this process, which has one thread, into control groups of version 1. A thread that moves itself takes no lock;
-/// a move of a process by `cgroup.procs` takes one for which the kernel waits about 10 ms (an RCU grace period).
-fn join_cgroups(tasks: &[Vec<u8>]) -> Result<()> {
-    tasks.iter().try_for_each(|file| write_file(file, b"0").map_err(failed(Step::JoinCgroup, file)))
+/// Moves this process, which has one thread, into control groups by their files: `tasks` in version 1, or
+/// `cgroup.procs`. In both cases, the kernel takes `cgroup_mutex`. For `cgroup.procs`, it also takes
+/// `cgroup_threadgroup_rwsem`, which waits for an RCU grace period (9 to 16 ms).
+fn join_cgroups(files: &[Vec<u8>]) -> Result<()> {
+    files.iter().try_for_each(|file| {
+        let folder = file.rsplitn(2, |byte| *byte == b'/').last().unwrap_or(file);
+        write_file(file, b"0").map_err(failed(Step::JoinCgroup, folder))
+    })
 }
 
 fn set_up_network() -> Result<()> {

@@ -126,7 +126,11 @@ fn a_run_without_an_engine_says_which_runtime_it_took() {
     let listed = run(&["list"]).stdout;
     assert!(listed.contains("RUNTIME") && listed.contains("builtin"), "{listed}");
     assert_eq!(run(&["status", &name, "--output", "json"]).json()["runtime"], "builtin");
-    assert!(run(&["status", &name]).stdout.lines().any(|line| line.starts_with("runtime")));
+    let status = run(&["status", &name]).stdout;
+    assert!(status.lines().any(|line| line.starts_with("runtime")), "{status}");
+    // No control groups are delegated to this user.
+    assert!(status.contains("memory and processor time are not limited"), "{status}");
+    assert_eq!(run(&["status", &name, "--output", "json"]).json()["lacks_control_groups"], true);
     run(&["rm", &name]);
     assert_eq!(containers(&home), 0);
     let found = run(&["doctor", "-o", "json"]).json();
@@ -135,7 +139,7 @@ fn a_run_without_an_engine_says_which_runtime_it_took() {
         one.map(|one| one["severity"].as_str().unwrap().to_owned())
     };
     assert_eq!(severity("runtime.builtin").as_deref(), Some("ok"), "{found}");
-    // The testbed reserves ids for this user, but no control groups are delegated to it.
+    // The testbed reserves ids for this user.
     assert_eq!(severity("runtime.ids").as_deref(), Some("ok"), "{found}");
     assert_eq!(severity("runtime.limits").as_deref(), Some("warning"), "{found}");
 }

@@ -29,6 +29,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
     let exit_code = info.exit_code.map(|code| code.to_string());
     let restarts = (info.restarts > 0).then(|| info.restarts.to_string());
+    let limits = "memory and processor time are not limited, because the container has no control group";
+    let limits = info.lacks_control_groups.then(|| limits.to_owned());
     let transport = info.transport.map(|transport| transport.to_string());
     let rows = [
         ("name", Some(info.name)),
@@ -39,6 +41,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         ("image", info.image),
         ("signed by", info.verified.map(|verified| verified.signer.to_string())),
         ("runtime", info.runtime.map(|runtime| runtime.to_string())),
+        ("limits", limits),
         ("remote", info.remote),
         ("transport", transport),
         ("group", info.group),

@@ -44,6 +44,7 @@ impl Errno {
     pub(crate) const EXISTS: Self = Self(17);
     pub(crate) const NOT_A_FOLDER: Self = Self(20);
     pub(crate) const INVALID: Self = Self(22);
+    pub(crate) const NO_SYSTEM_CALL: Self = Self(38);
     pub(crate) const IN_PROGRESS: Self = Self(115);
 
     /// Returns the usual text of an error, for the errors that the setup of a sandbox can meet.
@@ -66,6 +67,7 @@ impl Errno {
             38 => b"not supported by the kernel",
             40 => b"too many levels of symbolic links",
             87 => b"too many users",
+            95 => b"operation not supported",
             _ => b"rejected by the kernel",
         }
     }

@@ -396,6 +396,9 @@ pub struct ContainerInfo {
     /// The engine's name for its kind of network, such as `host` or `none`; if the container shares the network of
     /// another container, the kind of that network. Always empty in lists.
     pub network_mode: String,
+    /// Whether it runs without control groups, so that nothing limits its memory and processor time. Always `false` with
+    /// an engine, and for a container that does not run.
+    pub lacks_control_groups: bool,
 }
 
 /// The state of a container.

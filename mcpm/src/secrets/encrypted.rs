@@ -57,7 +57,7 @@ impl EncryptedFile {
         let password = self.password.get(&self.paths.file, is_new).await?;
         let paths = Arc::clone(&self.paths);
         let (outcome, password) = run_blocking(move || {
-            let _lock = paths.lock()?;
+            let _lock = paths.lock(LOCK_TIMEOUT)?;
             let mut content = match paths.read_file()? {
                 Some(bytes) => encrypted_format::decrypt(&bytes, &paths.file, &password)?,
                 None => BTreeMap::new(),
@@ -138,11 +138,29 @@ impl StorePaths {
     }
 
     /// Locks the file for a change. The lock is a separate file, because the store is replaced.
-    fn lock(&self) -> Result<FileLock> {
+    fn lock(&self, timeout: Duration) -> Result<FileLock> {
         file::create_folders(&self.folder).map_err(|error| file_error("make", &self.folder, error))?;
-        FileLock::exclusive(&self.lock, LOCK_TIMEOUT)?.ok_or_else(|| {
+        FileLock::exclusive(&self.lock, timeout)?.ok_or_else(|| {
             let message = format!("another process is changing `{}`", self.file.display());
             Error::new(ErrorKind::SecretsUnavailable, message).hint("try again")
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_another_process_changes_for_too_long_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut environment = Environment::from_lookup(|_| None);
+        environment.state_dir = folder.path().to_owned();
+        let paths = EncryptedFile::new(&environment, None).paths;
+        let _changing = paths.lock(LOCK_TIMEOUT).unwrap();
+        let error = paths.lock(Duration::ZERO).unwrap_err();
+        let expected = format!("another process is changing `{}`", paths.file.display());
+        assert_eq!((error.kind(), error.message()), (ErrorKind::SecretsUnavailable, expected.as_str()));
+        assert_eq!(error.next_step(), Some("try again"));
     }
 }

@@ -46,7 +46,7 @@ impl FileLock {
     fn acquire(
         path: &Path,
         timeout: Duration,
-        lock: fn(&File) -> Result<(), TryLockError>,
+        lock: impl Fn(&File) -> Result<(), TryLockError>,
     ) -> Result<Option<Self>> {
         let start = Instant::now();
         loop {
@@ -54,11 +54,12 @@ impl FileLock {
             match lock(&file) {
                 // Its last holder may have removed the file between opening and locking it.
                 Ok(()) if file::is_same_file(path, &file).unwrap_or(false) => return Ok(Some(Self(file))),
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) if start.elapsed() < timeout => thread::sleep(RETRY_DELAY),
-                Err(TryLockError::WouldBlock) => return Ok(None),
+                Ok(()) | Err(TryLockError::WouldBlock) if start.elapsed() < timeout => {}
+                Ok(()) | Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) => return Err(file_error("lock", path, error)),
             }
+            drop(file);
+            thread::sleep(RETRY_DELAY);
         }
     }
 }
@@ -72,6 +73,8 @@ impl Drop for FileLock {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -93,5 +96,19 @@ mod tests {
         let both = [(); 2].map(|()| FileLock::shared(&path, Duration::ZERO).unwrap().unwrap());
         assert!(FileLock::exclusive(&path, Duration::ZERO).unwrap().is_none());
         drop(both);
+    }
+
+    #[test]
+    fn a_file_that_is_removed_before_each_attempt_is_not_locked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let attempts = Cell::new(0);
+        let lock = |_: &File| {
+            attempts.set(attempts.get() + 1);
+            std::fs::remove_file(&path).map_err(TryLockError::Error)
+        };
+        assert!(FileLock::acquire(&path, 3 * RETRY_DELAY, lock).unwrap().is_none());
+        // There is a delay between two attempts.
+        assert!((1..=4).contains(&attempts.get()), "{}", attempts.get());
     }
 }

@@ -363,6 +363,7 @@ mod tests {
                     .collect(),
                 ports: Vec::new(),
                 network_mode: mode.to_owned(),
+                lacks_control_groups: false,
             };
             address_in_network(&Network::Custom("container:x".to_owned()), &info)
         };

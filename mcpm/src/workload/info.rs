@@ -9,7 +9,7 @@ use crate::{
     Error, ErrorKind, Result,
     image::verify::VerifiedImage,
     options::{RestartMode, RuntimeChoice, Transport},
-    runtime::{ContainerInfo, ContainerState, EngineName},
+    runtime::{ContainerInfo, ContainerSpec, ContainerState, EngineName},
     state::{ContainerView, Document, Lock, LoginState, Status, WorkloadState, reconcile},
 };
 
@@ -38,6 +38,10 @@ pub struct WorkloadInfo {
     /// The runtime of its container; `None` for a remote server, and in old records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime: Option<EngineName>,
+    /// Whether its container runs without control groups, so that nothing limits its memory and processor time. Always
+    /// `false` with an engine.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lacks_control_groups: bool,
     /// The URL of a remote server, without its query.
     pub remote: Option<String>,
     /// How the server speaks MCP.
@@ -136,6 +140,11 @@ impl Workloads {
             package: spec.as_ref().and_then(|spec| spec.package.clone()),
             verified: spec.as_ref().and_then(|spec| spec.verified.clone()),
             runtime: spec.as_ref().and_then(|spec| spec.runtime),
+            lacks_control_groups: spec
+                .as_ref()
+                .and_then(WorkloadSpec::container)
+                .and_then(|wanted| find(wanted, containers))
+                .is_some_and(|container| container.lacks_control_groups),
             remote: spec.as_ref().and_then(|spec| match &spec.place {
                 Placement::Remote(remote) => Some(remote.redacted_url()),
                 Placement::Container(_) => None,
@@ -153,18 +162,18 @@ impl Workloads {
 
 fn view(spec: &WorkloadSpec, containers: &EngineContainers) -> ContainerView {
     let Some(wanted) = spec.container() else { return ContainerView::NotUsed };
-    match containers {
-        Err(reason) => ContainerView::Unreachable(reason.clone()),
-        Ok(all) => {
-            match all.iter().find(|container| container.name == wanted.name && belongs_to(container, wanted))
-            {
-                None => ContainerView::Gone,
-                Some(container) => match container.state {
-                    ContainerState::Running => ContainerView::Running,
-                    ContainerState::Created => ContainerView::Exited(None),
-                    ContainerState::Exited(exit) => ContainerView::Exited(Some(exit.code)),
-                },
-            }
-        }
+    if let Err(reason) = containers {
+        return ContainerView::Unreachable(reason.clone());
     }
+    match find(wanted, containers).map(|container| container.state) {
+        None => ContainerView::Gone,
+        Some(ContainerState::Running) => ContainerView::Running,
+        Some(ContainerState::Created) => ContainerView::Exited(None),
+        Some(ContainerState::Exited(exit)) => ContainerView::Exited(Some(exit.code)),
+    }
+}
+
+fn find<'a>(wanted: &ContainerSpec, containers: &'a EngineContainers) -> Option<&'a ContainerInfo> {
+    let all = containers.as_ref().ok()?;
+    all.iter().find(|container| container.name == wanted.name && belongs_to(container, wanted))
 }

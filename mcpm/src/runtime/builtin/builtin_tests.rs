@@ -6,12 +6,13 @@ use futures_util::{
     StreamExt as _,
     future::{join_all, poll_immediate},
 };
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{Access, CWD, FileType, Mode, access, mknodat};
 use tokio::io::AsyncWriteExt as _;
 
 use super::{container::tests::spec, sandbox::sandbox_tests::run_as_ordinary_user, *};
 use crate::{
     runtime::{Confinement, ContainerState, LogStream, Mount, labels},
+    state::ProcessId,
     testing::with_timeout,
 };
 
@@ -103,6 +104,7 @@ async fn a_container_lives_from_its_creation_to_its_removal() {
         assert_eq!(state(runtime).await, ContainerState::Running);
         let info = runtime.inspect("w").await.unwrap().unwrap();
         assert!(fs::metadata(format!("/proc/{}", info.pid.unwrap())).is_ok());
+        assert_eq!(info.lacks_control_groups, Hierarchy::of_this_user().is_none());
         attached.stdin.write_all(b"a line\n").await.unwrap();
         let mut stdout = Vec::new();
         while let Some(chunk) = with_timeout(attached.output.next()).await.transpose().unwrap() {
@@ -124,6 +126,40 @@ async fn a_container_lives_from_its_creation_to_its_removal() {
     runtime.remove(&id).await.unwrap();
     runtime.remove(&id).await.unwrap();
     assert!(runtime.inspect("w").await.unwrap().is_none() && runtime.list().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_container_alone_is_in_its_control_groups_and_sees_them_as_roots() {
+    let can_have_groups =
+        rustix::process::geteuid().is_root() && access("/sys/fs/cgroup", Access::WRITE_OK).is_ok();
+    if !can_have_groups {
+        println!("skipped: only root can create control groups, and only where `/sys/fs/cgroup` is writable");
+        return;
+    }
+    let fixture = Fixture::new();
+    let runtime = &fixture.runtime;
+    let spec = fixture.spec("w", "cat /proc/self/cgroup; echo end; exec sleep 600");
+    let id = runtime.create(&spec).await.unwrap();
+    let mut attached = runtime.attach(&id).await.unwrap();
+    with_timeout(runtime.start(&id)).await.unwrap();
+    let mut text = Vec::new();
+    while !text.ends_with(b"end\n") {
+        text.extend_from_slice(&with_timeout(attached.output.next()).await.unwrap().unwrap().bytes);
+    }
+    let text = String::from_utf8(text).unwrap();
+    let paths: Vec<&str> = text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).collect();
+    assert!(!paths.is_empty() && paths.iter().all(|path| *path == "/"), "{text}");
+    let folder = runtime.containers.require(&id).unwrap();
+    let planned = control_group::folders_of(folder.path());
+    let groups_of = |process: ProcessId| {
+        let text = fs::read_to_string(format!("/proc/{}/cgroup", process.pid)).unwrap();
+        Hierarchy::of_this_user().unwrap().below(&text).unwrap().folders().to_vec()
+    };
+    let process = folder.running_process().unwrap();
+    assert_eq!(groups_of(process.first), planned);
+    let of_monitor = groups_of(process.monitor);
+    assert!(of_monitor.iter().all(|group| !planned.contains(group)), "{of_monitor:?}");
+    runtime.remove(&id).await.unwrap();
 }
 
 #[tokio::test]

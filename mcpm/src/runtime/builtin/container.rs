@@ -18,7 +18,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::sandbox::parse_exit_record;
+use super::{control_group, sandbox::parse_exit_record};
 use crate::{
     Error, ErrorKind, Result,
     random::random_token,
@@ -333,6 +333,7 @@ impl ContainerFolder {
             addresses: Default::default(),
             ports: Vec::new(),
             network_mode: spec.network.to_string(),
+            lacks_control_groups: running.is_some() && control_group::are_missing(&self.0),
         }))
     }
 

@@ -19,13 +19,13 @@ use super::{
     hierarchy::{Hierarchy, enable_controllers},
     sandbox::SandboxLimits,
 };
-use crate::{Error, ErrorKind, Result, fnv1a::fnv1a, runtime::ContainerSpec, state::file::file_error};
+use crate::{
+    Error, ErrorKind, Result, fnv1a::fnv1a, image::store::CONTROL_GROUPS_FILE, runtime::ContainerSpec,
+    state::file::file_error,
+};
 
 /// The group of all containers.
 const PARENT: &str = "mcpm";
-/// The file that lists the paths of the groups, in the folder of a container or a build whose groups an ordinary user
-/// has created.
-const RECORD: &str = "control-groups";
 /// The period that processor time is measured in, in microseconds.
 const CPU_PERIOD: u64 = 100_000;
 const NANOS_PER_CPU: u64 = 1_000_000_000;
@@ -65,106 +65,92 @@ impl GroupLimits {
     }
 }
 
-/// The control groups of a container or a build.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct ControlGroups {
-    pub(super) folders: Vec<PathBuf>,
-    /// The file in which the kernel counts processes that it killed for lack of memory.
-    pub(super) memory_events: Option<PathBuf>,
+/// Creates the groups of the container or build with this private folder, and returns the limits of its sandbox, whose
+/// processes run as `user`.
+///
+/// # Errors
+/// `Unsupported` for limits that this machine does not let this user set; `Io`.
+pub(super) fn limit(folder: &Path, limits: &GroupLimits, user: u32) -> Result<SandboxLimits> {
+    let is_exempt = rustix::process::geteuid().is_root() && is_root_of_machine(user, &uid_map());
+    let created = create(Hierarchy::of_this_user().as_ref(), &name_of(folder), limits, is_exempt)?;
+    let folders = created.cgroup.iter().chain(&created.separate_cgroups);
+    let record = folders.map(|path| path.to_string_lossy()).collect::<Vec<_>>().join("\n");
+    // The process that removes the groups may be in another group, and could not derive the paths.
+    write(&folder.join(CONTROL_GROUPS_FILE), &record)?;
+    Ok(SandboxLimits { processes: limits.processes, ..created })
 }
 
-impl ControlGroups {
-    /// Creates the groups of the container or build with this private folder, and returns the limits of its sandbox,
-    /// whose processes run as `user`.
-    ///
-    /// # Errors
-    /// `Unsupported` for limits that this machine does not let this user set; `Io`.
-    pub(super) fn limit(folder: &Path, limits: &GroupLimits, user: u32) -> Result<SandboxLimits> {
-        let is_root = rustix::process::geteuid().is_root();
-        let hierarchy = Hierarchy::of_this_user();
-        let is_exempt = is_root && is_root_of_machine(user, &uid_map());
-        let groups = Self::create(hierarchy.as_ref(), &name_of(folder), limits, is_exempt)?;
-        if !is_root && !groups.folders.is_empty() {
-            // The process that removes the groups may be in another group, and could not derive the paths.
-            let paths: Vec<_> = groups.folders.iter().map(|path| path.to_string_lossy()).collect();
-            write(&folder.join(RECORD), &paths.join("\n"))?;
-        }
-        let (cgroup, cgroup_tasks) = match &groups.folders[..] {
-            [folder] => (Some(folder.clone()), Vec::new()),
-            folders => (None, folders.iter().map(|folder| folder.join("tasks")).collect()),
-        };
-        Ok(SandboxLimits {
-            processes: limits.processes,
-            cgroup,
-            cgroup_tasks,
-            memory_events: groups.memory_events,
-            ..SandboxLimits::default()
+/// Creates groups, unless that is not possible and not necessary.
+fn create(
+    hierarchy: Option<&Hierarchy>,
+    name: &str,
+    limits: &GroupLimits,
+    is_exempt: bool,
+) -> Result<SandboxLimits> {
+    let problem = match hierarchy.map(|hierarchy| create_in(hierarchy, name, limits)) {
+        Some(Ok(created)) => return Ok(created),
+        Some(Err(error)) => Some(error),
+        None => None,
+    };
+    let group = hierarchy.map(|hierarchy| hierarchy.join(&path_of(name)));
+    for folder in group.iter().flat_map(Hierarchy::folders) {
+        // The group may exist only for some of the controllers.
+        let _ = fs::remove_dir(folder);
+    }
+    let rejected = |error: Error| {
+        Err(match &problem {
+            Some(problem) => error.source(problem.to_string()),
+            None => error,
         })
+    };
+    if limits.are_required {
+        return rejected(no_groups(
+            "the built-in runtime cannot limit memory or processor time: this user cannot create control groups",
+        ));
     }
-
-    fn create(
-        hierarchy: Option<&Hierarchy>,
-        name: &str,
-        limits: &GroupLimits,
-        is_exempt: bool,
-    ) -> Result<Self> {
-        let problem = match hierarchy.map(|hierarchy| create_in(hierarchy, name, limits)) {
-            Some(Ok(groups)) => return Ok(groups),
-            Some(Err(error)) => Some(error),
-            None => None,
-        };
-        for folder in hierarchy.iter().flat_map(|hierarchy| hierarchy.folders(&path_of(name))) {
-            // The group may exist only for some of the controllers.
-            let _ = fs::remove_dir(folder);
-        }
-        let rejected = |error: Error| {
-            Err(match &problem {
-                Some(problem) => error.source(problem.to_string()),
-                None => error,
-            })
-        };
-        if limits.are_required {
-            return rejected(no_groups(
-                "the built-in runtime cannot limit memory or processor time: this user cannot create control groups",
-            ));
-        }
-        if is_exempt {
-            let message = "the built-in runtime cannot limit the processes of root without control groups";
-            return rejected(Error::new(ErrorKind::Unsupported, message).hint(
-                "run mcpm as an ordinary user, make `/sys/fs/cgroup` writable, or use a container engine with `runtime`",
-            ));
-        }
-        tracing::debug!(?problem, "no control group limits memory and processor time");
-        Ok(Self::default())
+    if is_exempt {
+        let message = "the built-in runtime cannot limit the processes of root without control groups";
+        return rejected(Error::new(ErrorKind::Unsupported, message).hint(
+            "run mcpm as an ordinary user, make `/sys/fs/cgroup` writable, or use a container engine with `runtime`",
+        ));
     }
+    tracing::debug!(?problem, "no control group limits memory and processor time");
+    Ok(SandboxLimits::default())
+}
 
-    /// Removes the groups of the exited container or finished build with this folder.
-    pub(super) fn remove(folder: &Path) {
-        if let Err(error) = Self::try_remove(folder) {
-            tracing::warn!(%error, "a control group could not be removed");
+/// Removes the groups of the exited container or finished build with this folder.
+pub(super) fn remove(folder: &Path) {
+    if let Err(error) = try_remove(folder) {
+        tracing::warn!(%error, "a control group could not be removed");
+    }
+}
+
+/// Whether the container with this folder was last started without groups.
+pub(super) fn are_missing(folder: &Path) -> bool {
+    fs::read(folder.join(CONTROL_GROUPS_FILE)).is_ok_and(|record| record.is_empty())
+}
+
+/// Returns the folders of the groups of the container or build with this folder.
+pub(super) fn folders_of(folder: &Path) -> Vec<PathBuf> {
+    match fs::read_to_string(folder.join(CONTROL_GROUPS_FILE)) {
+        Ok(recorded) => recorded.lines().map(PathBuf::from).collect(),
+        Err(_) => {
+            let group = Hierarchy::of_this_user().map(|found| found.join(&path_of(&name_of(folder))));
+            group.map_or(Vec::new(), |group| group.folders().to_vec())
         }
     }
+}
 
-    /// Returns the folders of the groups of the container or build with this folder.
-    pub(super) fn folders_of(folder: &Path) -> Vec<PathBuf> {
-        match fs::read_to_string(folder.join(RECORD)) {
-            Ok(recorded) => recorded.lines().map(PathBuf::from).collect(),
-            Err(_) => Hierarchy::of_this_user()
-                .map_or(Vec::new(), |found| found.folders(&path_of(&name_of(folder)))),
-        }
-    }
-
-    fn try_remove(folder: &Path) -> Result<()> {
-        for group in Self::folders_of(folder) {
-            match fs::remove_dir(&group) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(file_error("remove", &group, error));
-                }
-                _ => {}
+fn try_remove(folder: &Path) -> Result<()> {
+    for group in folders_of(folder) {
+        match fs::remove_dir(&group) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(file_error("remove", &group, error));
             }
+            _ => {}
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Creates the error for limits that need control groups which this user does not have.
@@ -183,13 +169,13 @@ pub(super) struct RemoveOnDrop(pub(super) PathBuf);
 impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         let folder = std::mem::take(&mut self.0);
-        let Err(error) = ControlGroups::try_remove(&folder) else { return };
+        let Err(error) = try_remove(&folder) else { return };
         let Ok(tasks) = Handle::try_current() else { return };
         tasks.spawn(async move {
             let mut error = error;
             for _ in 0..REMOVAL_ATTEMPTS {
                 tokio::time::sleep(REMOVAL_DELAY).await;
-                match ControlGroups::try_remove(&folder) {
+                match try_remove(&folder) {
                     Ok(()) => return,
                     Err(again) => error = again,
                 }
@@ -226,22 +212,22 @@ fn path_of(name: &str) -> PathBuf {
     Path::new(PARENT).join(name)
 }
 
-fn create_in(hierarchy: &Hierarchy, name: &str, limits: &GroupLimits) -> Result<ControlGroups> {
-    let folders = hierarchy.folders(&path_of(name));
+fn create_in(hierarchy: &Hierarchy, name: &str, limits: &GroupLimits) -> Result<SandboxLimits> {
+    let group = hierarchy.join(&path_of(name));
     if let Hierarchy::Unified(root) = hierarchy {
         let parent = root.join(PARENT);
         fs::create_dir_all(&parent).map_err(|error| file_error("create", &parent, error))?;
         enable_controllers(root)?;
         enable_controllers(&parent)?;
     }
-    for folder in &folders {
+    for folder in group.folders() {
         // A group left by a killed process would still have its old limits and counts.
         let _ = fs::remove_dir(folder);
         fs::create_dir_all(folder).map_err(|error| file_error("create", folder, error))?;
     }
     let quota = limits.nano_cpus.map(|nanos| nanos.saturating_mul(CPU_PERIOD) / NANOS_PER_CPU);
-    match &folders[..] {
-        [folder] => {
+    match group {
+        Hierarchy::Unified(folder) => {
             if let Some(processes) = limits.processes {
                 write(&folder.join("pids.max"), &processes.to_string())?;
             }
@@ -253,9 +239,9 @@ fn create_in(hierarchy: &Hierarchy, name: &str, limits: &GroupLimits) -> Result<
                 write(&folder.join("cpu.max"), &format!("{quota} {CPU_PERIOD}"))?;
             }
             let memory_events = Some(folder.join("memory.events"));
-            Ok(ControlGroups { folders, memory_events })
+            Ok(SandboxLimits { cgroup: Some(folder), memory_events, ..SandboxLimits::default() })
         }
-        [memory, pids, cpu] => {
+        Hierarchy::Separate([memory, pids, cpu]) => {
             if let Some(processes) = limits.processes {
                 write(&pids.join("pids.max"), &processes.to_string())?;
             }
@@ -269,9 +255,9 @@ fn create_in(hierarchy: &Hierarchy, name: &str, limits: &GroupLimits) -> Result<
                 write(&cpu.join("cpu.cfs_quota_us"), &quota.to_string())?;
             }
             let memory_events = Some(memory.join("memory.oom_control"));
-            Ok(ControlGroups { folders, memory_events })
+            let separate_cgroups = vec![memory, pids, cpu];
+            Ok(SandboxLimits { separate_cgroups, memory_events, ..SandboxLimits::default() })
         }
-        _ => Err(Error::new(ErrorKind::Internal, "a container has the wrong number of control groups")),
     }
 }
 
@@ -303,14 +289,14 @@ mod tests {
         let folders = ["memory", "pids", "cpu"].map(|name| separate.path().join(name));
         let groups = create_in(&Hierarchy::Separate(folders), "w", &limits()).unwrap();
         let read = |path: &str| fs::read_to_string(separate.path().join(path)).unwrap();
-        assert_eq!(groups.folders.len(), 3);
+        assert_eq!(groups.separate_cgroups.len(), 3);
         assert_eq!(read("memory/mcpm/w/memory.limit_in_bytes"), "67108864");
         assert_eq!(read("pids/mcpm/w/pids.max"), "64");
         assert_eq!(read("cpu/mcpm/w/cpu.cfs_quota_us"), "150000");
         let unified = tempfile::tempdir().unwrap();
         let groups = create_in(&Hierarchy::Unified(unified.path().to_owned()), "w", &limits()).unwrap();
         let read = |path: &str| fs::read_to_string(unified.path().join(path)).unwrap();
-        assert_eq!(groups.folders, [unified.path().join("mcpm/w")]);
+        assert_eq!(groups.cgroup, Some(unified.path().join("mcpm/w")));
         assert_eq!(
             (read("mcpm/w/memory.max"), read("mcpm/w/pids.max")),
             ("67108864".to_owned(), "64".to_owned())
@@ -334,9 +320,9 @@ mod tests {
                 (&limits(), false, Some("memory or processor time")),
                 (&limits(), true, Some("memory or processor time")),
             ] {
-                let outcome = ControlGroups::create(hierarchy, "w", limits, is_exempt);
+                let outcome = create(hierarchy, "w", limits, is_exempt);
                 match (outcome, expected) {
-                    (Ok(groups), None) => assert_eq!(groups, ControlGroups::default()),
+                    (Ok(created), None) => assert_eq!(created, SandboxLimits::default()),
                     (Err(error), Some(expected)) => {
                         assert_eq!(error.kind(), ErrorKind::Unsupported);
                         assert!(error.message().contains(expected), "{error}");

@@ -6,6 +6,7 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    slice,
 };
 
 use rustix::fs::{Access, access, getxattr};
@@ -23,7 +24,7 @@ const MOVE_ATTEMPTS: u32 = 10;
 /// The extended attribute of a group that systemd has delegated.
 const DELEGATED: &str = "user.delegate";
 
-/// The groups of the machine below which this user may create groups.
+/// A group of each controller: the groups below which this user may create others, or those of a container or a build.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Hierarchy {
     /// Version 2: one folder for all controllers.
@@ -92,11 +93,19 @@ impl Hierarchy {
         }
     }
 
-    /// Returns the folders of the group with a path.
-    pub(super) fn folders(&self, path: &Path) -> Vec<PathBuf> {
+    /// Returns the group with a path below these groups.
+    pub(super) fn join(&self, path: &Path) -> Self {
         match self {
-            Self::Unified(folder) => vec![folder.join(path)],
-            Self::Separate(folders) => folders.iter().map(|folder| folder.join(path)).collect(),
+            Self::Unified(folder) => Self::Unified(folder.join(path)),
+            Self::Separate(folders) => Self::Separate(folders.each_ref().map(|folder| folder.join(path))),
+        }
+    }
+
+    /// Returns the folders.
+    pub(super) fn folders(&self) -> &[PathBuf] {
+        match self {
+            Self::Unified(folder) => slice::from_ref(folder),
+            Self::Separate(folders) => folders,
         }
     }
 }

@@ -47,7 +47,6 @@ pub(crate) use host_image::REFERENCE as HOST_IMAGE;
 pub(crate) use support::shares_abstract_sockets;
 
 use container::{ContainerFolder, Containers, Record};
-use control_group::ControlGroups;
 use disk_limit::DiskLimit;
 use hierarchy::Hierarchy;
 use host_image::SystemState;
@@ -362,7 +361,7 @@ impl Runtime for Builtin {
         self.processes.forget(id);
         let name = id.clone();
         self.blocking(move |runtime| {
-            ControlGroups::remove(folder.path());
+            control_group::remove(folder.path());
             runtime.containers.remove(&name, lock)
         })
         .await

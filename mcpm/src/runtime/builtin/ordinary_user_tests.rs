@@ -26,8 +26,8 @@ impl DelegatedGroups {
     fn new() -> Self {
         let all = Hierarchy::all(Path::new("/sys/fs/cgroup")).unwrap();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap();
-        let before = all.below(&own).unwrap().folders(Path::new(""));
-        let folders = all.folders(Path::new(&format!("mcpm-test-{}", std::process::id())));
+        let before = all.below(&own).unwrap().folders().to_vec();
+        let folders = all.join(Path::new(&format!("mcpm-test-{}", std::process::id()))).folders().to_vec();
         let groups = Self { folders, before };
         for folder in &groups.folders {
             let is_unified = folder.parent().unwrap().join("cgroup.controllers").exists();
@@ -107,7 +107,7 @@ async fn a_delegated_control_group_limits_the_containers_of_an_ordinary_user() {
     let exit = run_limited(&fixture, "for i in $(seq 32); do sleep 100 & done").await;
     assert!(exit.code != 0 && !exit.out_of_memory, "{exit:?}");
     assert_eq!(run_limited(&fixture, "true").await.code, 0);
-    for parent in hierarchy.folders(Path::new("mcpm")) {
+    for parent in hierarchy.join(Path::new("mcpm")).folders() {
         let groups = fs::read_dir(parent).unwrap().flatten().filter(|entry| entry.path().is_dir());
         assert_eq!(groups.count(), 0);
     }

@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     container::{ContainerFolder, Record},
-    control_group::{ControlGroups, GroupLimits},
+    control_group::{self, GroupLimits},
     disk_limit::DiskLimit,
     host_image,
     sandbox::{
@@ -67,7 +67,7 @@ pub(super) fn of_container(
         }
         false => vec!["/".to_owned()],
     };
-    let limits = ControlGroups::limit(folder.path(), &GroupLimits::of_container(spec), user.user)?;
+    let limits = control_group::limit(folder.path(), &GroupLimits::of_container(spec), user.user)?;
     Ok(SandboxPlan {
         ids: ids(&user)?,
         network: if spec.network == Network::Host { SandboxNetwork::Host } else { SandboxNetwork::Private },

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::{
     container::{ContainerFolder, ContainerProcess},
-    control_group::ControlGroups,
+    control_group,
     disk_limit::{self, DiskLimit},
     sandbox::{self, SandboxNetwork, SandboxPlan, SandboxStream, SandboxStreams},
     streams,
@@ -113,7 +113,7 @@ impl Processes {
                     container");
                 folder.exit()
             });
-            ControlGroups::remove(folder.path());
+            control_group::remove(folder.path());
             if let Some(drained) = drained {
                 // The exit is reported only after all output is in the log. The wait is limited, since another process
                 // that got the pipe from the server may still hold it.
@@ -164,7 +164,7 @@ pub(super) async fn stop(folder: &ContainerFolder, grace: Duration) -> Result<()
         process.monitor.kill()?;
         process.monitor.wait_exit(KILL_TIMEOUT).await;
     }
-    ControlGroups::remove(folder.path());
+    control_group::remove(folder.path());
     Ok(())
 }
 

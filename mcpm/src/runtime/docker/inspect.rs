@@ -124,6 +124,7 @@ impl Description {
             network_mode: self.host_config.network_mode,
             labels: self.config.labels.unwrap_or_default(),
             id: ContainerId(self.id),
+            lacks_control_groups: false,
         })
     }
 

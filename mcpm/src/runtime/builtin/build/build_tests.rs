@@ -12,8 +12,7 @@ use tokio::{
 };
 
 use super::super::{
-    HOST_IMAGE, control_group::ControlGroups, host_image, sandbox::sandbox_tests::run_as_ordinary_user,
-    tests::Fixture,
+    HOST_IMAGE, control_group, host_image, sandbox::sandbox_tests::run_as_ordinary_user, tests::Fixture,
 };
 use crate::{
     ErrorKind,
@@ -30,7 +29,7 @@ async fn a_build_is_in_a_control_group_that_is_removed_with_it() {
     let on_progress = |step| {
         if matches!(step, BuildProgress::Line(line) if line == "up") {
             let draft = fs::read_dir(&drafts).unwrap().next().unwrap().unwrap().path();
-            let mut groups = ControlGroups::folders_of(&draft);
+            let mut groups = control_group::folders_of(&draft);
             groups.retain(|group| !fs::read(group.join("cgroup.procs")).unwrap_or_default().is_empty());
             tell.send(groups).unwrap();
         }

@@ -21,7 +21,7 @@ use crate::{
         BuildProgress, BuildRequest,
         build_log::BuildLog,
         builtin::{
-            control_group::{ControlGroups, GroupLimits, RemoveOnDrop},
+            control_group::{self, GroupLimits, RemoveOnDrop},
             disk_limit,
             plan::{self, RootOverlay},
             sandbox::{
@@ -162,7 +162,7 @@ fn sandbox_plan(images: &ImageStore, folder: &BuildFolder, stage: &Stage) -> Res
     let link = folder.subfolder(LINK_FOLDER)?;
     let layers = stage.split_layers()?;
     let user = ImageUser::find(&stage.config.user, &layers.lower)?;
-    let limits = ControlGroups::limit(folder.0.path(), &GroupLimits::of_build(), user.user)?;
+    let limits = control_group::limit(folder.0.path(), &GroupLimits::of_build(), user.user)?;
     let (root, overlay) = match is_whole_root(&layers.own) {
         true => (layers.own, None),
         false => {

@@ -73,8 +73,8 @@ pub(super) fn encode(plan: &SandboxPlan) -> Result<Vec<u8>> {
     if let Some(folder) = &limits.cgroup {
         records.put(b'C', machine_path(folder)?)?;
     }
-    for file in &limits.cgroup_tasks {
-        records.put(b'c', machine_path(file)?)?;
+    for folder in &limits.separate_cgroups {
+        records.put(b'c', machine_path(&folder.join("tasks"))?)?;
     }
     if let Some(file) = &limits.memory_events {
         records.put(b'o', machine_path(file)?)?;

@@ -9,6 +9,8 @@
 //! filter of system calls ([`syscall_filter`]), and, if the kernel supports it, under Landlock. The content of the root
 //! folder is untrusted. The plan, and the files and folders that it mounts, are trusted.
 
+#[cfg(test)]
+mod control_group_tests;
 mod encode;
 #[cfg(test)]
 mod escape_tests;

@@ -64,10 +64,11 @@ pub(crate) struct SandboxLimits {
     pub(crate) open_files: Option<u64>,
     /// Most bytes of a file.
     pub(crate) file_bytes: Option<u64>,
-    /// The folder of the control group of version 2 that the sandbox is created in.
+    /// The folder of the control group of version 2 that the sandbox is created in, or else joins before anything runs
+    /// in it.
     pub(crate) cgroup: Option<PathBuf>,
-    /// The files `tasks` of the control groups of version 1 that the sandbox joins before anything runs in it.
-    pub(crate) cgroup_tasks: Vec<PathBuf>,
+    /// The folders of the control groups of version 1 that the sandbox joins before anything runs in it.
+    pub(crate) separate_cgroups: Vec<PathBuf>,
     /// The file in which the kernel counts processes that it killed for lack of memory: `memory.events` of a control
     /// group, or `memory.oom_control` of the first version.
     pub(crate) memory_events: Option<PathBuf>,

@@ -30,7 +30,7 @@ fn plan() -> SandboxPlan {
             open_files: None,
             file_bytes: Some(1 << 40),
             cgroup: Some("/sys/fs/cgroup/a".into()),
-            cgroup_tasks: vec!["/sys/fs/cgroup/pids/a/tasks".into()],
+            separate_cgroups: vec!["/sys/fs/cgroup/pids/a".into()],
             memory_events: Some("/sys/fs/cgroup/a/memory.events".into()),
         },
         writable: vec!["/tmp".to_owned()],

@@ -70,7 +70,7 @@ impl TestBed {
         File::options().read(true).write(true).create(true).truncate(true).open(self.path("exit")).unwrap()
     }
 
-    fn exit_record(&self) -> String {
+    pub(super) fn exit_record(&self) -> String {
         fs::read_to_string(self.path("exit")).unwrap()
     }
 
@@ -336,81 +336,6 @@ async fn a_sandbox_ends_with_its_handle_and_with_its_monitor() {
     // The killed monitor could not record the exit code.
     assert_eq!((with_timeout(process.wait()).await.unwrap().code, other.exit_record().as_str()), (137, ""));
     run_as_ordinary_user("a_sandbox_ends_with_its_handle_and_with_its_monitor");
-}
-
-#[tokio::test]
-async fn control_groups_are_joined_first_and_say_what_lacked_memory() {
-    let bed = TestBed::new();
-    // Files instead of control groups, which an ordinary user may not have.
-    fs::write(bed.path("tasks"), "").unwrap();
-    fs::write(bed.path("memory.events"), "low 0\noom 1\noom_kill 1\n").unwrap();
-    let limits = SandboxLimits {
-        cgroup_tasks: vec![bed.path("tasks")],
-        memory_events: Some(bed.path("memory.events")),
-        ..SandboxLimits::default()
-    };
-    let plan = SandboxPlan { limits, ..bed.plan(&["sleep", "1000"]) };
-    let mut process = bed.spawn(&plan).await.unwrap();
-    assert_eq!(fs::read_to_string(bed.path("tasks")).unwrap(), "0");
-    process.kill();
-    let exit = with_timeout(process.wait()).await.unwrap();
-    assert_eq!(
-        (exit, bed.exit_record().as_str()),
-        (Exit { out_of_memory: true, ..Exit::with_code(137) }, "137 1\n")
-    );
-    let missing = bed.path("missing");
-    for limits in [
-        SandboxLimits { cgroup: Some(missing.clone()), ..SandboxLimits::default() },
-        SandboxLimits { cgroup_tasks: vec![missing.clone()], ..SandboxLimits::default() },
-    ] {
-        let error = bed.start_error(&SandboxPlan { limits, ..bed.plan(&["true"]) }).await;
-        let expected = format!("cannot add a process to the control group `{}`", missing.display());
-        assert!(error.to_string().starts_with(&expected), "{error}");
-    }
-    run_as_ordinary_user("control_groups_are_joined_first_and_say_what_lacked_memory");
-}
-
-#[tokio::test]
-async fn a_sandbox_is_created_in_a_control_group_of_version_2() {
-    // Only root can mount control groups.
-    if !geteuid().is_root() {
-        return;
-    }
-    let bed = TestBed::new();
-    let mounted = MountedCgroups::at(bed.path("cgroups"));
-    let group = mounted.0.join(format!("mcpm-test-{}", std::process::id()));
-    fs::create_dir(&group).unwrap();
-    let limits = SandboxLimits { cgroup: Some(group.clone()), ..SandboxLimits::default() };
-    let plan = SandboxPlan { limits, ..bed.plan(&["sh", "-c", "echo started; exec sleep 1000"]) };
-    let mut process = bed.spawn(&plan).await.unwrap();
-    let mut line = [0; 8];
-    with_timeout(process.stdout.as_mut().unwrap().read_exact(&mut line)).await.unwrap();
-    let members = fs::read_to_string(group.join("cgroup.procs")).unwrap();
-    let members: Vec<&str> = members.lines().collect();
-    assert!(members.contains(&process.pid().to_string().as_str()), "{members:?}");
-    assert_eq!(members.len(), 2, "the sandbox's first process and the server");
-    process.kill();
-    with_timeout(process.wait()).await.unwrap();
-    fs::remove_dir(&group).unwrap();
-}
-
-/// Control groups of version 2, mounted at a path until this is dropped.
-struct MountedCgroups(PathBuf);
-
-impl MountedCgroups {
-    fn at(path: PathBuf) -> Self {
-        fs::create_dir(&path).unwrap();
-        assert!(
-            StdCommand::new("mount").args(["-t", "cgroup2", "none"]).arg(&path).status().unwrap().success()
-        );
-        Self(path)
-    }
-}
-
-impl Drop for MountedCgroups {
-    fn drop(&mut self) {
-        let _ = StdCommand::new("umount").arg(&self.0).status();
-    }
 }
 
 #[tokio::test]

@@ -144,9 +144,21 @@ impl FailedStep {
                 "the kernel has no user namespaces (`CONFIG_USER_NS`): use another kernel, or Docker or Podman"
                     .to_owned(),
             ),
-            (_, Errno::NOSYS) => {
-                Some("the kernel is too old: use Linux 5.12 or later, or Docker or Podman".to_owned())
-            }
+            (Step::JoinCgroup, Errno::AGAIN) => Some(
+                "the control group, or one that contains it, has reached its limit of processes (`pids.max`): stop \
+                 other programs in it, or raise the limit"
+                    .to_owned(),
+            ),
+            (Step::JoinCgroup, _) => Some(
+                "another program may have changed or removed the control group: try again, and if that does not help, \
+                 start mcpm in a control group that is delegated to it"
+                    .to_owned(),
+            ),
+            (_, Errno::NOSYS) => Some(
+                "the kernel is older than Linux 5.12, or a filter of system calls around mcpm denies the call: use a \
+                 newer kernel, run mcpm without that filter, or use Docker or Podman"
+                    .to_owned(),
+            ),
             (Step::Mount, Errno::NODEV) => {
                 Some("the kernel has no overlay file systems: run `modprobe overlay` as root".to_owned())
             }
@@ -200,6 +212,8 @@ mod tests {
                 ("kernel.apparmor_restrict_unprivileged_userns", "1"),
                 "AppArmor",
             ),
+            ((Step::JoinCgroup, "/sys/fs/cgroup/w"), Errno::AGAIN, ("", ""), "pids.max"),
+            ((Step::JoinCgroup, "/sys/fs/cgroup/w"), Errno::ACCESS, ("", ""), "delegated"),
             ((Step::Mount, "/proc"), Errno::PERM, ("", ""), "outside"),
             ((Step::Mount, "/"), Errno::NODEV, ("", ""), "modprobe overlay"),
             ((Step::Protect, "/dev"), Errno::NOSYS, ("", ""), "5.12"),
