@@ -5,10 +5,11 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
     net::TcpListener,
     os::unix::fs::{PermissionsExt as _, chown},
+    path::Path,
     thread,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::support::{Home, Outcome, Session, docker, is_alive, kill, wait_until};
 
@@ -60,6 +61,37 @@ fn a_package_runs_with_the_tools_of_this_machine() {
     home.assert_nothing_left();
 }
 
+/// Installs a package in the sandbox and starts its server, then lists its tools and calls one, as a user does.
+#[track_caller]
+fn assert_package_runs(reference: &str, call: &[&str], answer: &str) {
+    let home = Home::new();
+    let name = home.name("package");
+    let run = ["run", reference, "--runtime", "builtin", "--runtime-image", SYSTEM_BASE, "--name", &name];
+    home.run(&run).succeeded();
+    let tools = home.run(&["tools", &name]).succeeded().stdout;
+    assert!(tools.contains(call[0]), "{tools}");
+    let called = home.run(&[&["call", &name][..], call, &["--output", "json"]].concat()).succeeded().stdout;
+    assert!(called.contains(answer), "{called}");
+    home.run(&["rm", &name]).succeeded();
+    home.assert_nothing_left();
+}
+
+#[test]
+fn a_node_package_runs_with_the_tools_of_this_machine() {
+    let reference = "npx://@modelcontextprotocol/server-everything";
+    assert_package_runs(reference, &["echo", "message=hello"], "Echo: hello");
+}
+
+#[test]
+fn a_go_package_runs_with_the_tools_of_this_machine() {
+    // The testbed may have installed Go in a folder of its own, which is no system folder.
+    if !Path::new("/usr/local/go/bin/go").exists() {
+        return;
+    }
+    let reference = "go://github.com/modelcontextprotocol/go-sdk/examples/server/memory@v1.8.0";
+    assert_package_runs(reference, &["read_graph"], "entities");
+}
+
 #[test]
 fn a_local_script_runs_with_the_tools_of_this_machine() {
     let home = Home::new();
@@ -71,7 +103,7 @@ fn a_local_script_runs_with_the_tools_of_this_machine() {
     let run =
         ["run", "./server.py", "--with", "colorama", "--runtime", "builtin", "--runtime-image", SYSTEM_BASE];
     let url = home.run(&[&run[..], &["--name", &name]].concat()).succeeded().url();
-    assert!(Session::open(&url).call("hello", &serde_json::json!({})).contains("colorama"));
+    assert!(Session::open(&url).call("hello", &json!({})).contains("colorama"));
     home.run(&["rm", &name]).succeeded();
     home.assert_nothing_left();
 }
