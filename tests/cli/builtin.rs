@@ -130,11 +130,11 @@ fn a_package_without_its_base_image_warns_at_each_start() {
     home.assert_nothing_left();
 }
 
-#[test]
-fn a_run_without_an_engine_says_which_runtime_it_took() {
+/// Creates the home of an ordinary user who has no access to an engine, with an image in its store. `None` if the tests
+/// run as an ordinary user, who may have access to an engine.
+fn home_of_user_without_engine() -> Option<Home> {
     if !rustix::process::geteuid().is_root() {
-        // The user who runs the tests may have access to an engine.
-        return;
+        return None;
     }
     let home = Home::new();
     let archive = home.text("image.tar");
@@ -146,11 +146,13 @@ fn a_run_without_an_engine_says_which_runtime_it_took() {
         chown(&folder, Some(65534), Some(65534)).unwrap();
     }
     home.run_unprivileged(&["image", "load", &archive]).succeeded();
-    let run = |args: &[&str]| {
-        let mut command = home.command("setpriv");
-        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(home.path("mcpm")).args(args);
-        Outcome::of(command.output().unwrap()).succeeded()
-    };
+    Some(home)
+}
+
+#[test]
+fn a_run_without_an_engine_says_which_runtime_it_took() {
+    let Some(home) = home_of_user_without_engine() else { return };
+    let run = |args: &[&str]| home.run_unprivileged(args).succeeded();
     let name = home.name("auto");
     let started = run(&["run", STDIO, "--name", &name, "--offline"]);
     assert!(started.stderr.contains("the built-in runtime is used"), "{started:?}");
@@ -170,6 +172,41 @@ fn a_run_without_an_engine_says_which_runtime_it_took() {
     // The testbed reserves ids for this user, but no control groups are delegated to it.
     assert_eq!(severity("runtime.ids").as_deref(), Some("ok"), "{found}");
     assert_eq!(severity("runtime.limits").as_deref(), Some("warning"), "{found}");
+}
+
+#[test]
+fn auto_never_weakens_a_profile() {
+    let Some(home) = home_of_user_without_engine() else { return };
+    let everything = json!({"insecure_allow_all": true});
+    let options = ["--offline", "--permission-profile", "profile.json"];
+    // An engine can run each of these, but the built-in runtime cannot, for this user.
+    for (profile, reason) in [
+        (json!({"privileged": true, "network": {"outbound": everything}}), "no privileged containers"),
+        (json!({"network": {"mode": "other", "outbound": everything}}), "has no network `other`"),
+        (json!({"network": {}, "resources": {"memory": "64m"}}), "cannot limit memory or processor time"),
+        (json!({"network": {}, "resources": {"cpus": 0.5}}), "cannot limit memory or processor time"),
+    ] {
+        home.write("profile.json", &profile.to_string());
+        let run = ["run", STDIO, "--transport", "stdio"];
+        let outcome = home.run_unprivileged(&[&run[..], &options].concat());
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(3), ""), "{profile}: {outcome:?}");
+        assert!(outcome.stderr.contains(reason), "{profile}: {outcome:?}");
+    }
+    assert_eq!(containers(&home), 0);
+    home.assert_nothing_left();
+    // A profile that both can enforce has the same effect, whichever is chosen.
+    let profile = json!({"network": {"outbound": {"allow_host": ["a.example"]}}, "read_only_root": true});
+    home.write("profile.json", &profile.to_string());
+    let plan = [&["run", STDIO, "--plan"][..], &options].concat();
+    let [builtin, engine] = [home.run_unprivileged(&plan), home.run(&plan)].map(|outcome| {
+        let plan = outcome.succeeded().stdout;
+        let lines = plan.lines().filter(|line| {
+            ["network", "outbound", "confinement"].into_iter().any(|row| line.starts_with(row))
+        });
+        lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
+    });
+    assert!(engine.iter().any(|line| line.contains("`a.example`")), "{engine:?}");
+    assert_eq!(builtin, engine);
 }
 
 /// Runs the script that installs uv for a Python without pip, with an index.
