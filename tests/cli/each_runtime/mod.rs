@@ -23,6 +23,7 @@ mcpm_tests::on_each_runtime! {
     files::a_server_reads_and_changes_nothing_that_is_ignored on [engine builtin builtin_as_user];
     isolation::a_server_reaches_what_its_profile_names_and_nothing_else on [engine builtin builtin_as_user];
     isolation::the_none_profile_has_no_network on [engine builtin builtin_as_user];
+    isolation::a_denied_connection_is_explained_and_its_fix_works on [engine builtin builtin_as_user];
     isolation::a_recorded_profile_allows_what_was_used on [engine builtin builtin_as_user];
     isolation::limits_of_a_profile_hold on [engine builtin]
         because "an ordinary user needs control groups that are delegated to it; another test delegates some";
