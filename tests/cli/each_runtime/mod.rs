@@ -13,6 +13,7 @@ mcpm_tests::on_each_runtime! {
     lifecycle::a_killed_server_comes_back_and_its_sessions_go_on on [engine builtin builtin_as_user];
     lifecycle::a_killed_supervisor_is_replaced on [engine builtin builtin_as_user];
     lifecycle::a_supervisor_that_is_told_to_end_stops_its_server on [engine builtin builtin_as_user];
+    lifecycle::workloads_that_ran_respond_on_their_urls_after_a_reboot on [engine builtin builtin_as_user];
     lifecycle::a_foreground_run_passes_the_exit_code_on on [engine builtin builtin_as_user];
     lifecycle::logs_are_shown_cut_and_followed on [engine builtin builtin_as_user];
     lifecycle::an_exported_workload_runs_again on [engine builtin builtin_as_user];
