@@ -166,6 +166,10 @@ pub(super) fn limits_of_a_profile_hold(home: &Home) {
         "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do sleep 2 & done",
     );
     assert!(said.contains("fork"), "{said}");
+    // The control group of a container of the built-in runtime is removed with it.
+    assert_ne!(home.control_groups().is_empty(), home.is_builtin());
+    home.run(&["rm", &name]).succeeded();
+    home.assert_nothing_left();
 }
 
 pub(super) fn limits_without_control_groups_are_rejected(home: &Home) {
