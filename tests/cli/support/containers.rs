@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -14,6 +15,19 @@ use super::{Home, docker, engine_variable, inspect, is_alive, kill};
 impl Home {
     pub(crate) fn is_builtin(&self) -> bool {
         self.runtime != TestRuntime::Engine
+    }
+
+    /// Copies images of the engine to the store of the built-in runtime. On an engine, they are there already.
+    #[track_caller]
+    pub(crate) fn provide_images(&self, images: &[&str]) {
+        if !self.is_builtin() {
+            return;
+        }
+        let archive = self.text("images.tar");
+        docker(&[&["save", "--output", &archive][..], images].concat());
+        fs::set_permissions(&archive, fs::Permissions::from_mode(0o644)).unwrap();
+        self.run(&["image", "load", &archive]).succeeded();
+        fs::remove_file(&archive).unwrap();
     }
 
     /// The containers of this test, whatever their state.
