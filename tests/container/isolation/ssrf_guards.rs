@@ -18,7 +18,7 @@ use super::fixture::{IsolationFixture, NODE, PYTHON, host_name_and_address, star
 
 const PAGE: &str = "a page behind an allowed name";
 /// Makes programs connect directly, without the proxy.
-const WITHOUT_PROXY: &str =
+pub(crate) const WITHOUT_PROXY: &str =
     "unset HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy all_proxy; exec \"$@\"";
 
 /// Starts a website with one page on this machine, and returns its port.
@@ -60,7 +60,7 @@ fn allowed(place: &IsolationFixture, image: &str, port: u16, command: &[&str]) -
 
 /// Calls the tool `fetch` of the fetch server from PyPI, which resolves the name and rejects addresses that are not
 /// public before it connects.
-async fn fetch(place: IsolationFixture, command: &[&str]) {
+pub(crate) async fn fetch(place: IsolationFixture, command: &[&str]) {
     let (name, address) = host_name_and_address();
     let port = website(address);
     let (running, ..) = start_and_collect_denials(allowed(&place, PYTHON, port, command)).await;
