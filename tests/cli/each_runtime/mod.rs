@@ -1,4 +1,13 @@
 //! Tests of workloads on an engine, and on the built-in runtime as root and as an ordinary user.
+//!
+//! Tests of containers that are in none of the lists run on one runtime, or on two, for these reasons:
+//!
+//! - `tests/cli/{container, recovery, secret_delivery, ..}`: they examine the container with the engine, or compare its
+//!   messages. The rules that they test are also in this list.
+//! - `tests/container/isolation`: their servers need images with an interpreter, which take seconds to load, so they
+//!   run with an engine, and with the built-in runtime as root (`builtin_runtime.rs`). Those about an engine at another
+//!   address, containers that its API shows, and containers that outlive their supervisor, run with an engine only.
+//! - `tests/cli/builtin.rs`: host mode, and the choice without an engine, do not exist with an engine.
 
 mod files;
 mod isolation;

@@ -106,7 +106,10 @@ http.get(url, { lookup }, (answer) => {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_in_node_lets_a_direct_connection_to_an_allowed_host_pass() {
-    let place = IsolationFixture::new("guard-node");
+    Box::pin(guard_in_node(IsolationFixture::new("guard-node"))).await;
+}
+
+pub(crate) async fn guard_in_node(place: IsolationFixture) {
     let (name, address) = host_name_and_address();
     let port = website(address);
     std::fs::write(place.path("probe/guard.js"), NODE_GUARD).unwrap();
@@ -153,7 +156,10 @@ func main() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_in_go_lets_a_direct_connection_to_an_allowed_host_pass() {
-    let place = IsolationFixture::new("guard-go");
+    Box::pin(guard_in_go(IsolationFixture::new("guard-go"))).await;
+}
+
+pub(crate) async fn guard_in_go(place: IsolationFixture) {
     let (name, address) = host_name_and_address();
     let port = website(address);
     std::fs::write(place.path("guard.go"), GO_GUARD).unwrap();
