@@ -5,10 +5,11 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
     net::TcpListener,
     os::unix::fs::{PermissionsExt as _, chown},
+    path::Path,
     thread,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::support::{Home, Outcome, Session, docker, is_alive, kill, wait_until};
 
@@ -60,6 +61,37 @@ fn a_package_runs_with_the_tools_of_this_machine() {
     home.assert_nothing_left();
 }
 
+/// Installs a package in the sandbox and starts its server, then lists its tools and calls one, as a user does.
+#[track_caller]
+fn assert_package_runs(reference: &str, call: &[&str], answer: &str) {
+    let home = Home::new();
+    let name = home.name("package");
+    let run = ["run", reference, "--runtime", "builtin", "--runtime-image", SYSTEM_BASE, "--name", &name];
+    home.run(&run).succeeded();
+    let tools = home.run(&["tools", &name]).succeeded().stdout;
+    assert!(tools.contains(call[0]), "{tools}");
+    let called = home.run(&[&["call", &name][..], call, &["--output", "json"]].concat()).succeeded().stdout;
+    assert!(called.contains(answer), "{called}");
+    home.run(&["rm", &name]).succeeded();
+    home.assert_nothing_left();
+}
+
+#[test]
+fn a_node_package_runs_with_the_tools_of_this_machine() {
+    let reference = "npx://@modelcontextprotocol/server-everything";
+    assert_package_runs(reference, &["echo", "message=hello"], "Echo: hello");
+}
+
+#[test]
+fn a_go_package_runs_with_the_tools_of_this_machine() {
+    // The testbed may have installed Go in a folder of its own, which is no system folder.
+    if !Path::new("/usr/local/go/bin/go").exists() {
+        return;
+    }
+    let reference = "go://github.com/modelcontextprotocol/go-sdk/examples/server/memory@v1.8.0";
+    assert_package_runs(reference, &["read_graph"], "entities");
+}
+
 #[test]
 fn a_local_script_runs_with_the_tools_of_this_machine() {
     let home = Home::new();
@@ -71,7 +103,7 @@ fn a_local_script_runs_with_the_tools_of_this_machine() {
     let run =
         ["run", "./server.py", "--with", "colorama", "--runtime", "builtin", "--runtime-image", SYSTEM_BASE];
     let url = home.run(&[&run[..], &["--name", &name]].concat()).succeeded().url();
-    assert!(Session::open(&url).call("hello", &serde_json::json!({})).contains("colorama"));
+    assert!(Session::open(&url).call("hello", &json!({})).contains("colorama"));
     home.run(&["rm", &name]).succeeded();
     home.assert_nothing_left();
 }
@@ -98,11 +130,11 @@ fn a_package_without_its_base_image_warns_at_each_start() {
     home.assert_nothing_left();
 }
 
-#[test]
-fn a_run_without_an_engine_says_which_runtime_it_took() {
+/// Creates the home of an ordinary user who has no access to an engine, with an image in its store. `None` if the tests
+/// run as an ordinary user, who may have access to an engine.
+fn home_of_user_without_engine() -> Option<Home> {
     if !rustix::process::geteuid().is_root() {
-        // The user who runs the tests may have access to an engine.
-        return;
+        return None;
     }
     let home = Home::new();
     let archive = home.text("image.tar");
@@ -114,11 +146,13 @@ fn a_run_without_an_engine_says_which_runtime_it_took() {
         chown(&folder, Some(65534), Some(65534)).unwrap();
     }
     home.run_unprivileged(&["image", "load", &archive]).succeeded();
-    let run = |args: &[&str]| {
-        let mut command = home.command("setpriv");
-        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(home.path("mcpm")).args(args);
-        Outcome::of(command.output().unwrap()).succeeded()
-    };
+    Some(home)
+}
+
+#[test]
+fn a_run_without_an_engine_says_which_runtime_it_took() {
+    let Some(home) = home_of_user_without_engine() else { return };
+    let run = |args: &[&str]| home.run_unprivileged(args).succeeded();
     let name = home.name("auto");
     let started = run(&["run", STDIO, "--name", &name, "--offline"]);
     assert!(started.stderr.contains("the built-in runtime is used"), "{started:?}");
@@ -142,6 +176,41 @@ fn a_run_without_an_engine_says_which_runtime_it_took() {
     // The testbed reserves ids for this user.
     assert_eq!(severity("runtime.ids").as_deref(), Some("ok"), "{found}");
     assert_eq!(severity("runtime.limits").as_deref(), Some("warning"), "{found}");
+}
+
+#[test]
+fn auto_never_weakens_a_profile() {
+    let Some(home) = home_of_user_without_engine() else { return };
+    let everything = json!({"insecure_allow_all": true});
+    let options = ["--offline", "--permission-profile", "profile.json"];
+    // An engine can run each of these, but the built-in runtime cannot, for this user.
+    for (profile, reason) in [
+        (json!({"privileged": true, "network": {"outbound": everything}}), "no privileged containers"),
+        (json!({"network": {"mode": "other", "outbound": everything}}), "has no network `other`"),
+        (json!({"network": {}, "resources": {"memory": "64m"}}), "cannot limit memory or processor time"),
+        (json!({"network": {}, "resources": {"cpus": 0.5}}), "cannot limit memory or processor time"),
+    ] {
+        home.write("profile.json", &profile.to_string());
+        let run = ["run", STDIO, "--transport", "stdio"];
+        let outcome = home.run_unprivileged(&[&run[..], &options].concat());
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(3), ""), "{profile}: {outcome:?}");
+        assert!(outcome.stderr.contains(reason), "{profile}: {outcome:?}");
+    }
+    assert_eq!(containers(&home), 0);
+    home.assert_nothing_left();
+    // A profile that both can enforce has the same effect, whichever is chosen.
+    let profile = json!({"network": {"outbound": {"allow_host": ["a.example"]}}, "read_only_root": true});
+    home.write("profile.json", &profile.to_string());
+    let plan = [&["run", STDIO, "--plan"][..], &options].concat();
+    let [builtin, engine] = [home.run_unprivileged(&plan), home.run(&plan)].map(|outcome| {
+        let plan = outcome.succeeded().stdout;
+        let lines = plan.lines().filter(|line| {
+            ["network", "outbound", "confinement"].into_iter().any(|row| line.starts_with(row))
+        });
+        lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
+    });
+    assert!(engine.iter().any(|line| line.contains("`a.example`")), "{engine:?}");
+    assert_eq!(builtin, engine);
 }
 
 /// Runs the script that installs uv for a Python without pip, with an index.

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::support::Home;
+use super::support::{Home, PseudoTerminal, docker, testbed_variable};
 
 /// The SHA-256 digest of a file.
 fn digest(path: &Path) -> String {
@@ -103,6 +103,35 @@ fn an_image_is_loaded_listed_and_removed() {
     let pruned = home.run(&["image", "prune", "--all", "-o", "json"]).json();
     assert_eq!((&pruned["references"], &pruned["images"][0]), (&json!([name]), &shown[0]["id"]));
     assert!(home.run(&["image", "prune"]).succeeded().stderr.contains("freed 0 B"));
+}
+
+#[test]
+fn an_image_is_pulled_with_a_progress_bar_on_terminals_only() {
+    let home = Home::without_engine();
+    // The engine only fills the registry.
+    let name = format!("{}/{}:1", testbed_variable("MCPM_TEST_REGISTRY"), home.name("pulled"));
+    docker(&["tag", "mcpm-test/everything:1", &name]);
+    docker(&["push", "--quiet", &name]);
+    docker(&["rmi", &name]);
+    let pulled = home.run(&["image", "pull", &name, "--output", "json"]).succeeded();
+    assert_eq!((pulled.json(), pulled.stderr.as_str()), (json!({"name": name}), ""));
+    let listed = home.run(&["image", "list", "--output", "json"]).succeeded().json();
+    assert_eq!(listed[0]["references"], json!([name]), "{listed}");
+    let layer = Path::new(listed[0]["layers"][0].as_str().unwrap());
+    assert!(layer.join("everything-server").is_file(), "{listed}");
+    // Without the image, all layers are downloaded again.
+    home.run(&["image", "rm", &name]).succeeded();
+    let mut script = home.command("script");
+    script.env("TERM", "xterm");
+    let line = format!("{} image pull {name}", home.program());
+    let (code, shown) = PseudoTerminal::spawn(script, &line).wait();
+    assert_eq!(code, Some(0), "{shown:?}");
+    assert!(shown.contains(&format!("pulling {name}")), "{shown:?}");
+    // The bar is removed at the end: only the text after the last erased line stays visible.
+    let stays = shown.rsplit("\u{1b}[2K").next().unwrap();
+    assert!(!stays.contains("pulling") && stays.contains(&name), "{shown:?}");
+    let listed = home.run(&["image", "list", "--output", "json"]).succeeded().json();
+    assert_eq!(listed[0]["references"], json!([name]), "{listed}");
 }
 
 #[test]

@@ -1,38 +1,6 @@
-//! Checks that workloads which ran before a shutdown of the machine run again after the machine has started.
+//! Tests the unit of the service that starts workloads with the machine. `each_runtime/lifecycle.rs` tests what it starts.
 
-use super::support::{Home, Session, docker, kill, wait_until};
-
-#[test]
-fn workloads_that_ran_answer_on_their_urls_after_a_reboot() {
-    let home = Home::new();
-    let run = |what: &str, image: &str| {
-        let name = home.name(what);
-        let url = home.run(&["run", image, "--name", &name]).succeeded().url();
-        (name, url)
-    };
-    let (told, killed) =
-        (run("a-told", "mcpm-test/everything:1"), run("b-killed", "mcpm-test/everything-http:1"));
-    let stopped = run("c-stopped", "mcpm-test/everything:1");
-    home.run(&["stop", &stopped.0]).succeeded();
-
-    // A shutdown asks programs to end, and kills those that have not ended.
-    let (first, second) = (home.supervisor(&told.0), home.supervisor(&killed.0));
-    kill("TERM", first);
-    kill("KILL", second);
-    docker(&["kill", &killed.0]);
-    wait_until("all supervisors have ended", || home.processes().is_empty());
-    assert_eq!(home.status(&told.0)["status"], "stopped");
-
-    let started = home.run(&["start", "--interrupted"]).succeeded();
-    let expected = [&told, &killed].map(|(name, url)| format!("{name}  {url}\n")).concat();
-    assert_eq!(started.stdout, expected);
-    for (_, url) in [&told, &killed] {
-        assert!(!Session::open(url).tools().is_empty(), "{url}");
-    }
-    assert_eq!(home.status(&stopped.0)["status"], "stopped");
-    let again = home.run(&["start", "--interrupted"]).succeeded();
-    assert_eq!((again.stdout.as_str(), again.stderr.as_str()), ("", ""));
-}
+use super::support::Home;
 
 #[test]
 fn the_unit_is_one_that_systemd_accepts() {

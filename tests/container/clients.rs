@@ -1,21 +1,23 @@
-//! Tests published clients and the conformance suite with published servers that `mcpm run` starts.
+//! Tests published clients and the conformance suite with published servers and packages that `mcpm run` starts, on an
+//! engine and on the built-in runtime.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::{
-    collections::BTreeSet,
-    io::{BufRead as _, BufReader, Write as _},
-    net::{TcpListener, TcpStream},
     path::PathBuf,
     process::Command,
+    sync::atomic::{AtomicU32, Ordering},
 };
 
+use mcpm_tests::harness::runtimes::TestRuntime;
 use rmcp::{ServiceExt as _, model::CallToolRequestParams, transport::StreamableHttpClientTransport};
 use serde_json::{Value, json};
-use support::{Home, Program, testbed_variable, wait_until};
+use support::{Home, testbed_variable};
 
+mod conformance;
 mod local;
 mod packages;
 mod registry_entries;
+mod servers;
 #[expect(dead_code, unused_imports, reason = "shared with the tests of the command line")]
 #[path = "../cli/support/mod.rs"]
 mod support;
@@ -128,204 +130,50 @@ async fn call_from_rust(url: &str, tool: Tool<'_>) -> Option<String> {
     Some(version)
 }
 
+/// Runs a test with a home folder on a runtime.
+fn run(runtime: TestRuntime, _test: &str, body: impl FnOnce(&Home)) {
+    body(&Home::on(runtime));
+}
+
+mcpm_tests::on_each_runtime! {
+    crate::run, "Clients";
+    conformance::the_suite_of_2025_11_25_passes_through_run on [engine builtin builtin_as_user];
+    conformance::the_suite_of_2026_07_28_fails_through_run_only_where_it_fails_without
+        on [engine builtin builtin_as_user];
+    servers::clients_of_every_era_use_a_stdio_server_at_the_same_time on [engine builtin builtin_as_user];
+    servers::a_client_of_the_old_sse_transport_uses_a_stdio_server on [engine builtin builtin_as_user];
+    servers::clients_use_a_server_of_the_python_sdk on [engine builtin builtin_as_user];
+    servers::clients_use_a_server_of_the_typescript_sdk_over_every_transport
+        on [engine builtin builtin_as_user];
+    servers::a_client_fetches_a_page_with_a_server_in_the_network_of_the_machine
+        on [engine builtin builtin_as_user];
+    packages::a_server_from_an_image_is_offered_the_certificates on [engine builtin builtin_as_user];
+    packages::a_python_package_runs on [engine]
+        because "it examines the images of the engine; the built-in runtime has a test of its own";
+    packages::a_node_package_runs on [engine]
+        because "it examines the images of the engine; the built-in runtime has a test of its own";
+    packages::a_local_go_project_runs on [engine]
+        because "it examines the images of the engine; the built-in runtime has a test of a Go package";
+    packages::what_cannot_be_built_says_why_and_leaves_nothing on [engine]
+        because "it compares the errors of the engine's builder; the list of containers has a test of failed steps";
+    local::a_python_script_runs_with_the_dependencies_that_it_names on [engine]
+        because "it examines the images of the engine; the built-in runtime has a test of its own";
+    local::a_python_project_runs_its_command on [engine]
+        because "it examines the images of the engine; builds are the same steps on the built-in runtime";
+    local::scripts_and_projects_of_node_run on [engine]
+        because "it examines the images of the engine; builds are the same steps on the built-in runtime";
+    local::bundles_of_each_kind_run on [engine builtin builtin_as_user];
+    local::a_node_bundle_runs_with_the_packages_in_it on [engine builtin builtin_as_user];
+    registry_entries::a_package_of_an_entry_is_built_and_gets_what_the_entry_says on [engine]
+        because "it examines the container with the engine; what an entry says is resolved before a runtime is used";
+    registry_entries::the_permission_profile_of_an_entry_is_enforced on [engine]
+        because "it runs a program with `docker exec`; each runtime enforces a profile in the list of workloads";
+}
+
 /// Starts a server and returns its URL.
 #[track_caller]
 fn run_workload(home: &Home, image: &str, more: &[&str]) -> String {
-    let name = home.name("server");
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = home.name(&format!("server{}", COUNT.fetch_add(1, Ordering::Relaxed)));
     home.run(&[&["run", image, "--name", &name], more].concat()).succeeded().url()
-}
-
-#[test]
-fn clients_of_every_era_use_a_stdio_server_at_the_same_time() {
-    let home = Home::new();
-    let url = run_workload(&home, "mcpm-test/everything:1", &[]);
-    let (legacy, modern) = (Some("2025-11-25".to_owned()), Some("2026-07-28".to_owned()));
-    let clients = [
-        (Client::Python("auto"), &modern),
-        (Client::Python("legacy"), &legacy),
-        (Client::Python("2026-07-28"), &modern),
-        (Client::FastMcp("auto"), &modern),
-        (Client::TypeScript("auto"), &modern),
-        (Client::TypeScript("legacy"), &legacy),
-        (Client::TypeScript("2026-07-28"), &modern),
-        (Client::TypeScript1("streamable"), &legacy),
-        (Client::Inspector("legacy"), &None),
-        (Client::Inspector("modern"), &None),
-        (Client::Rust, &legacy),
-    ];
-    std::thread::scope(|scope| {
-        for (client, version) in clients {
-            let url = &url;
-            scope.spawn(move || assert_eq!(client.call(url, SIMPLE), *version, "{client:?}"));
-        }
-    });
-}
-
-#[test]
-fn a_client_of_the_old_sse_transport_uses_a_stdio_server() {
-    let home = Home::new();
-    let url = run_workload(&home, "mcpm-test/everything:1", &["--proxy-mode", "sse"]);
-    assert_eq!(Client::TypeScript1("sse").call(&url, SIMPLE).as_deref(), Some("2025-11-25"));
-}
-
-#[test]
-fn clients_use_a_server_of_the_python_sdk() {
-    let home = Home::new();
-    let url = run_workload(&home, "mcpm-test/python:1", &["--", "mcp-server-time"]);
-    assert_eq!(Client::Python("auto").call(&url, TIME).as_deref(), Some("2026-07-28"));
-    assert_eq!(Client::TypeScript1("streamable").call(&url, TIME).as_deref(), Some("2025-11-25"));
-}
-
-#[test]
-#[ignore = "nightly: it tries more clients"]
-fn more_clients_use_a_server_of_the_python_sdk() {
-    let home = Home::new();
-    let url = run_workload(&home, "mcpm-test/python:1", &["--", "mcp-server-time"]);
-    assert_eq!(Client::Python("legacy").call(&url, TIME).as_deref(), Some("2025-11-25"));
-    assert_eq!(Client::Python("2026-07-28").call(&url, TIME).as_deref(), Some("2026-07-28"));
-    assert_eq!(Client::FastMcp("auto").call(&url, TIME).as_deref(), Some("2026-07-28"));
-    assert_eq!(Client::TypeScript("auto").call(&url, TIME).as_deref(), Some("2026-07-28"));
-    Client::Inspector("auto").call(&url, TIME);
-}
-
-#[test]
-fn a_client_fetches_a_page_with_a_server_in_the_network_of_the_machine() {
-    let home = Home::new();
-    let pages = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = pages.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for connection in pages.incoming() {
-            let mut connection = connection.unwrap();
-            let mut head = BufReader::new(connection.try_clone().unwrap()).lines();
-            let is_page = head.next().unwrap().unwrap().starts_with("GET /page ");
-            // The whole head is read, because closing a connection with unread data could cut off the response.
-            while head.next().is_some_and(|line| !line.unwrap().is_empty()) {}
-            let (status, body) =
-                if is_page { ("200 OK", "a page of this test") } else { ("404 Not Found", "") };
-            let length = body.len();
-            write!(connection, "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}").unwrap();
-        }
-    });
-    let url = run_workload(
-        &home,
-        "mcpm-test/python:1",
-        &["--network", "host", "--", "mcp-server-fetch", "--allow-private-ips"],
-    );
-    let arguments = format!(r#"{{"url": "http://{address}/page"}}"#);
-    let fetch = Tool { name: "fetch", arguments: &arguments, answer: "a page of this test" };
-    assert!(Client::Python("auto").call(&url, fetch).is_some());
-    assert!(Client::TypeScript("auto").call(&url, fetch).is_some());
-}
-
-/// The transports of `mcpm-test/node:1` that clients use over streamable HTTP, with the server's names for them.
-const TRANSPORTS: [(&str, &str); 2] = [("stdio", "stdio"), ("streamable-http", "streamableHttp")];
-
-#[test]
-fn clients_use_a_server_of_the_typescript_sdk_over_every_transport() {
-    let legacy = Some("2025-11-25");
-    for (transport, mode) in TRANSPORTS {
-        let home = Home::new();
-        let url = run_workload(
-            &home,
-            "mcpm-test/node:1",
-            &["--transport", transport, "--", "mcp-server-everything", mode],
-        );
-        assert_eq!(Client::TypeScript("auto").call(&url, ECHO).as_deref(), legacy, "{transport}");
-        assert_eq!(Client::TypeScript1("streamable").call(&url, ECHO).as_deref(), legacy, "{transport}");
-    }
-    let home = Home::new();
-    let url = run_workload(
-        &home,
-        "mcpm-test/node:1",
-        &["--transport", "sse", "--", "mcp-server-everything", "sse"],
-    );
-    assert_eq!(Client::TypeScript1("sse").call(&url, ECHO).as_deref(), legacy);
-}
-
-#[test]
-#[ignore = "nightly: it tries more clients"]
-fn more_clients_use_a_server_of_the_typescript_sdk() {
-    let legacy = Some("2025-11-25");
-    for (transport, mode) in TRANSPORTS {
-        let home = Home::new();
-        let url = run_workload(
-            &home,
-            "mcpm-test/node:1",
-            &["--transport", transport, "--", "mcp-server-everything", mode],
-        );
-        assert_eq!(Client::Python("auto").call(&url, ECHO).as_deref(), legacy, "{transport}");
-        assert_eq!(Client::Python("legacy").call(&url, ECHO).as_deref(), legacy, "{transport}");
-        assert_eq!(Client::FastMcp("auto").call(&url, ECHO).as_deref(), legacy, "{transport}");
-        Client::Inspector("auto").call(&url, ECHO);
-    }
-}
-
-/// The conformance suite's results for a server.
-#[derive(Debug, PartialEq, Eq)]
-struct Conformance {
-    exit: Option<i32>,
-    /// Scenarios with a failed check, including those that do not count.
-    failing: BTreeSet<String>,
-    /// The total numbers of failed and passed checks.
-    failed: u32,
-    passed: u32,
-}
-
-fn conformance(home: &Home, url: &str, revision: &str) -> Conformance {
-    let output = Command::new(testbed_variable("MCPM_TEST_NODE"))
-        .arg(PathBuf::from(testbed_variable("MCPM_TEST_NODE_MODULES")).join(".bin/conformance"))
-        .args(["server", "--url", url, "--requirements", revision, "-o", &home.text("results")])
-        .env("NO_PROXY", "*")
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    // Lines such as `✓ prompts-get-simple: 2 passed, 0 failed`, and a line with the total.
-    let counts = |line: &str| {
-        let (name, rest) = line.split_once(": ")?;
-        let (passed, rest) = rest.split_once(" passed, ")?;
-        let failed = rest.split_whitespace().next()?;
-        let name = name.trim_start_matches(['✓', '✗', ' ']).to_owned();
-        Some((name, passed.parse::<u32>().ok()?, failed.parse::<u32>().ok()?))
-    };
-    let lines: Vec<_> = text.lines().filter_map(counts).collect();
-    let total =
-        lines.iter().find(|(name, ..)| name == "Total").unwrap_or_else(|| panic!("no total:\n{text}"));
-    let failing = lines.iter().filter(|(name, _, failed)| name != "Total" && *failed > 0);
-    Conformance {
-        exit: output.status.code(),
-        failing: failing.map(|(name, ..)| name.clone()).collect(),
-        failed: total.2,
-        passed: total.1,
-    }
-}
-
-#[test]
-fn the_suite_of_2025_11_25_passes_through_run() {
-    // One more check runs through the bridge, which lets a client resume a stream.
-    for (image, passed) in [("mcpm-test/everything:1", 83), ("mcpm-test/everything-http:1", 82)] {
-        let home = Home::new();
-        let found = conformance(&home, &run_workload(&home, image, &[]), "2025-11-25");
-        assert_eq!((found.exit, found.passed, found.failed), (Some(0), passed, 0), "{image}: {found:?}");
-    }
-}
-
-#[test]
-fn the_suite_of_2026_07_28_fails_through_run_only_where_it_fails_without() {
-    let home = Home::new();
-    let direct = {
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let mut server = home.command(testbed_variable("MCPM_TEST_EVERYTHING_SERVER"));
-        let server = Program::start(server.args(["-http", &address.to_string()]));
-        wait_until("the server listens", || TcpStream::connect(address).is_ok());
-        let found = conformance(&home, &format!("http://{address}/"), "2026-07-28");
-        drop(server);
-        found
-    };
-    assert_eq!((direct.exit, direct.passed, direct.failed), (Some(0), 165, 30), "{direct:?}");
-    let stateless = ["--", "-http", "0.0.0.0:3000"];
-    for (image, more) in [("mcpm-test/everything:1", &[][..]), ("mcpm-test/everything-http:1", &stateless)] {
-        let home = Home::new();
-        let found = conformance(&home, &run_workload(&home, image, more), "2026-07-28");
-        assert_eq!(found, direct, "{image}");
-    }
 }

@@ -27,9 +27,7 @@ const NODE_SERVER: &str = "import { McpServer } from \"@modelcontextprotocol/sdk
     }));\n\
     await server.connect(new StdioServerTransport());\n";
 
-#[test]
-fn a_python_script_runs_with_the_dependencies_that_it_names() {
-    let home = Home::new();
+pub(super) fn a_python_script_runs_with_the_dependencies_that_it_names(home: &Home) {
     // The file name must not reach a shell, and files beside the script must not reach the image.
     let metadata = "# /// script\n# dependencies = [\"mcp==2.3.0\"]\n# ///\nimport os\nimport colorama\n";
     let script =
@@ -38,7 +36,7 @@ fn a_python_script_runs_with_the_dependencies_that_it_names() {
     home.write("secret.txt", "hush");
     let more = ["--with", "colorama>=0.4,<1"];
     let package = Package { reference: "./it's a server.py", base: PYTHON, more: &more };
-    let url = package.start_twice(&home, &[]);
+    let url = package.start_twice(home, &[]);
     assert_eq!(Client::Python("auto").call(&url, HELLO).as_deref(), Some("2026-07-28"));
     let path = fs::canonicalize(home.path("it's a server.py")).unwrap();
     let info = home.status(&home.name("first"));
@@ -50,9 +48,7 @@ fn a_python_script_runs_with_the_dependencies_that_it_names() {
     home.run(&["run", "--from-config", &exported]).succeeded();
 }
 
-#[test]
-fn a_python_project_runs_its_command() {
-    let home = Home::new();
+pub(super) fn a_python_project_runs_its_command(home: &Home) {
     let project = "[build-system]\nrequires = [\"setuptools\"]\nbuild-backend = \"setuptools.build_meta\"\n\n\
                    [project]\nname = \"greeting\"\nversion = \"1.2.3\"\ndependencies = [\"mcp==2.3.0\"]\n\n\
                    [project.scripts]\ngreeting = \"greeting.server:main\"\nother = \"greeting.other:main\"\n";
@@ -64,7 +60,7 @@ fn a_python_project_runs_its_command() {
     );
     home.write("project/.env", "KEY=hush\n");
     let package = Package { reference: "./project", base: PYTHON, more: &[] };
-    let url = package.start_twice(&home, &[]);
+    let url = package.start_twice(home, &[]);
     Client::Python("auto").call(&url, HELLO);
     assert_eq!(home.status(&home.name("first"))["package"]["version"], "1.2.3");
     // A script of the project can use the project's dependencies and modules.
@@ -76,9 +72,7 @@ fn a_python_project_runs_its_command() {
     Client::Python("auto").call(&outcome.succeeded().url(), HELLO);
 }
 
-#[test]
-fn scripts_and_projects_of_node_run() {
-    let home = Home::new();
+pub(super) fn scripts_and_projects_of_node_run(home: &Home) {
     let dependencies = "{\"@modelcontextprotocol/sdk\": \"^1\", \"zod\": \"^3\"}";
     // The build creates the project's command, which Git ignores.
     let project = format!(
@@ -90,7 +84,7 @@ fn scripts_and_projects_of_node_run() {
     home.write("project/.gitignore", "build/\n");
     home.write("project/node_modules/zod/package.json", "no JSON");
     let package = Package { reference: "./project", base: NODE, more: &[] };
-    let url = package.start_twice(&home, &["--transport", "stdio"]);
+    let url = package.start_twice(home, &["--transport", "stdio"]);
     Client::TypeScript("auto").call(&url, HELLO);
     assert_eq!(home.status(&home.name("first"))["package"]["version"], "0.3.0");
     let with = ["--with", "@modelcontextprotocol/sdk@^1", "--with", "zod@^3"];
@@ -152,9 +146,8 @@ fn pack(home: &Home, folder: &str, bundle: &str) {
     assert!(zip.status().unwrap().success());
 }
 
-#[test]
-fn bundles_of_each_kind_run() {
-    let home = Home::new();
+pub(super) fn bundles_of_each_kind_run(home: &Home) {
+    home.provide_images(&[PYTHON]);
     home.write("data/file", "content");
     let config = json!({
         "data": {"type": "directory", "title": "Data", "description": "Data", "required": true},
@@ -188,7 +181,7 @@ fn bundles_of_each_kind_run() {
     let folder = fs::canonicalize(home.path("data")).unwrap();
     for kind in ["python", "binary", "uv"] {
         let bundle = format!("{kind}.mcpb");
-        pack(&home, kind, &bundle);
+        pack(home, kind, &bundle);
         let (path, name, data) =
             (format!("./{bundle}"), home.name(kind), format!("data={}", folder.display()));
         let run = ["run", &path, "--runtime-image", PYTHON, "--ca-cert", CERTIFICATES, "--name", &name];
@@ -207,9 +200,8 @@ fn bundles_of_each_kind_run() {
     }
 }
 
-#[test]
-fn a_node_bundle_runs_with_the_packages_in_it() {
-    let home = Home::new();
+pub(super) fn a_node_bundle_runs_with_the_packages_in_it(home: &Home) {
+    home.provide_images(&[NODE]);
     let launch = json!({"command": "node", "args": ["${__dirname}/server.mjs"]});
     let manifest = json!({"dxt_version": "0.1", "name": "hello", "version": "1.0.0", "server": {
         "type": "node", "entry_point": "server.mjs", "mcp_config": launch}});
@@ -217,7 +209,7 @@ fn a_node_bundle_runs_with_the_packages_in_it() {
     home.write("node/server.mjs", PLAIN_NODE_SERVER);
     home.write("node/node_modules/greet/package.json", "{\"name\": \"greet\", \"main\": \"index.js\"}");
     home.write("node/node_modules/greet/index.js", "exports.greet = (name) => `hello, ${name}`;\n");
-    pack(&home, "node", "hello.dxt");
+    pack(home, "node", "hello.dxt");
     let name = home.name("node");
     let url = home.run(&["run", "./hello.dxt", "--runtime-image", NODE, "--name", &name]).succeeded().url();
     let answer = Session::open(&url).call("hello", &json!({"name": "you"}));

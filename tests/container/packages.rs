@@ -66,18 +66,16 @@ impl Package<'_> {
     }
 }
 
-#[test]
-fn a_python_package_runs() {
-    let home = Home::new();
+pub(super) fn a_python_package_runs(home: &Home) {
     let package = Package { reference: "uvx://mcp-server-time", base: "mcpm-test/python:1", more: &[] };
-    let url = package.start_twice(&home, &[]);
+    let url = package.start_twice(home, &[]);
     assert_eq!(Client::Python("auto").call(&url, TIME).as_deref(), Some("2026-07-28"));
     let info = home.status(&home.name("first"));
     assert_eq!(info["package"]["reference"], "uvx://mcp-server-time");
     let version = info["package"]["version"].as_str().unwrap();
     assert!(version.starts_with(|c: char| c.is_ascii_digit()), "{version}");
     // A plan shows a version that was found once.
-    let plan = package.plan(&home);
+    let plan = package.plan(home);
     assert_eq!(plan["spec"]["package"]["version"], version);
     assert_eq!(plan["image"]["entrypoint"], json!(["/app/venv/bin/mcp-server-time"]));
     let name = home.name("other");
@@ -87,18 +85,14 @@ fn a_python_package_runs() {
     assert_eq!(other.stderr, refusal);
 }
 
-#[test]
-fn a_node_package_runs() {
-    let home = Home::new();
+pub(super) fn a_node_package_runs(home: &Home) {
     let reference = "npx://@modelcontextprotocol/server-everything";
     let package = Package { reference, base: "mcpm-test/node:1", more: &[] };
-    let url = package.start_twice(&home, &[]);
+    let url = package.start_twice(home, &[]);
     assert_eq!(Client::TypeScript("auto").call(&url, ECHO).as_deref(), Some("2025-11-25"));
 }
 
-#[test]
-fn a_local_go_project_runs() {
-    let home = Home::new();
+pub(super) fn a_local_go_project_runs(home: &Home) {
     let server = mcpm_tests::root().join("tests/container/hello.go");
     home.write("project/go.mod", "module example.com/hello\n\ngo 1.25\n");
     home.write("project/cmd/hello/main.go", &fs::read_to_string(server).unwrap());
@@ -110,7 +104,7 @@ fn a_local_go_project_runs() {
     }
     std::os::unix::fs::symlink("/etc/passwd", home.path("project/passwd")).unwrap();
     let package = Package { reference: "go://./project/cmd/hello", base: "mcpm-test/golang:1", more: &[] };
-    let url = package.start_twice(&home, &[]);
+    let url = package.start_twice(home, &[]);
     assert_eq!(Client::Python("legacy").call(&url, HELLO).as_deref(), Some("2025-11-25"));
     // The record does not depend on the folder in which it was created.
     let export = home.text("exported.json");
@@ -121,10 +115,10 @@ fn a_local_go_project_runs() {
     home.run(&["rm", &home.name("first")]).succeeded();
     home.run(&["run", "--from-config", &export]).succeeded();
     // A changed project gets another image.
-    let before = package.plan(&home);
+    let before = package.plan(home);
     assert!(before["image"].is_object(), "{before}");
     home.write("project/cmd/hello/more.go", "package main\n");
-    assert_eq!(package.plan(&home)["image"], Value::Null);
+    assert_eq!(package.plan(home)["image"], Value::Null);
 }
 
 #[test]
@@ -195,9 +189,7 @@ fn packages_of_a_distribution_with_dnf_are_installed() {
     assert!(outcome.stderr.contains("mcpm-no-such-package"), "{outcome:?}");
 }
 
-#[test]
-fn what_cannot_be_built_says_why_and_leaves_nothing() {
-    let home = Home::new();
+pub(super) fn what_cannot_be_built_says_why_and_leaves_nothing(home: &Home) {
     let base = ["--runtime-image", "mcpm-test/python:1", "--ca-cert", CERTIFICATES];
     let refused = |reference: &str, more: &[&str], code: i32, words: &[&str]| {
         let name = home.name("refused");
@@ -257,10 +249,9 @@ impl Website {
     }
 }
 
-#[test]
-fn a_server_from_an_image_is_offered_the_certificates() {
-    let home = Home::new();
-    let site = Website::start(&home);
+pub(super) fn a_server_from_an_image_is_offered_the_certificates(home: &Home) {
+    home.provide_images(&["mcpm-test/python:1"]);
+    let site = Website::start(home);
     let arguments = format!(r#"{{"url": "https://localhost:{}/page.txt", "raw": true}}"#, site.port);
     let fetch = |url: &str, answer: &'static str| {
         let tool = Tool { name: "fetch", arguments: arguments.clone().leak(), answer };

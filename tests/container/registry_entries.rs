@@ -8,9 +8,7 @@ use crate::support::{Home, docker, inspect};
 
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-#[test]
-fn a_package_of_an_entry_is_built_and_gets_what_the_entry_says() {
-    let home = Home::new();
+pub(super) fn a_package_of_an_entry_is_built_and_gets_what_the_entry_says(home: &Home) {
     let package = json!({
         "registryType": "pypi",
         "registryBaseUrl": "https://pypi.org",
@@ -51,9 +49,7 @@ fn a_package_of_an_entry_is_built_and_gets_what_the_entry_says() {
     home.assert_nothing_left();
 }
 
-#[test]
-fn the_permission_profile_of_an_entry_is_enforced() {
-    let home = Home::new();
+pub(super) fn the_permission_profile_of_an_entry_is_enforced(home: &Home) {
     let permissions =
         json!({"network": {"outbound": {"allow_host": ["allowed.example"], "allow_port": [443]}}});
     // ToolHive's layout, whose settings are below a `server.json`.

@@ -6,6 +6,7 @@ use std::{
     thread,
 };
 
+use mcpm_tests::harness::poll::wait_for;
 use serde_json::{Value, json};
 
 use super::server::{says, start};
@@ -101,6 +102,34 @@ pub(super) fn the_none_profile_has_no_network(home: &Home) {
     assert_denied(home, &name, &other, "no-network");
 }
 
+pub(super) fn a_denied_connection_is_explained_and_its_fix_works(home: &Home) {
+    let listener = Listener::start();
+    let name = home.name("e");
+    profile(home, &json!({"network": {"outbound": {"allow_host": ["other.example"]}}}));
+    start(home, &name, &["--permission-profile", "profile.json"]);
+    says(home, &fetch(&listener.host()));
+    let explained = wait_for("the denial is recorded", || {
+        let log = home.run(&["logs", &name, "--proxy"]).succeeded().stdout;
+        let (_, id) = log.lines().find(|line| line.contains("127.0.0.5"))?.split_once("refusal=")?;
+        let id: String = id.trim_start_matches('"').chars().take_while(char::is_ascii_alphanumeric).collect();
+        // The log may be written before the record.
+        let outcome = home.run(&["explain", &id, "--output", "json"]);
+        (outcome.code == Some(0)).then(|| outcome.json())
+    });
+    assert_eq!(explained["layer"], "isolation", "{explained}");
+    let refusal = &explained["refusal"];
+    assert_eq!((&refusal["server"], &refusal["inputs"]["host"]), (&json!(name), &json!("127.0.0.5")));
+    // The fix says "add `HOST:PORT` to `network.outbound.allow_host`".
+    let mut words = refusal["fix"].as_str().unwrap().split('`');
+    let (host, setting) = (words.nth(1).unwrap(), words.nth(1).unwrap());
+    assert_eq!((host, setting), (listener.host().as_str(), "network.outbound.allow_host"));
+    home.run(&["rm", &name]).succeeded();
+    profile(home, &json!({"network": {"outbound": {"allow_host": ["other.example", host]}}}));
+    std::fs::remove_dir_all(home.path("box")).unwrap();
+    start(home, &name, &["--permission-profile", "profile.json"]);
+    assert!(says(home, &fetch(&listener.host())).ends_with("reached\n"));
+}
+
 pub(super) fn a_recorded_profile_allows_what_was_used(home: &Home) {
     let used = Listener::start();
     let name = home.name("l");
@@ -137,6 +166,10 @@ pub(super) fn limits_of_a_profile_hold(home: &Home) {
         "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do sleep 2 & done",
     );
     assert!(said.contains("fork"), "{said}");
+    // The control group of a container of the built-in runtime is removed with it.
+    assert_ne!(home.control_groups().is_empty(), home.is_builtin());
+    home.run(&["rm", &name]).succeeded();
+    home.assert_nothing_left();
 }
 
 pub(super) fn limits_without_control_groups_are_rejected(home: &Home) {

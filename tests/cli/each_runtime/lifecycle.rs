@@ -99,6 +99,35 @@ pub(super) fn the_container_of_a_killed_supervisor_runs_on(home: &Home) {
     home.assert_nothing_left();
 }
 
+/// What the service of `mcpm service install` does after a reboot.
+pub(super) fn workloads_that_ran_respond_on_their_urls_after_a_reboot(home: &Home) {
+    let [told, killed, stopped] = ["a-told", "b-killed", "c-stopped"].map(|what| home.name(what));
+    let [stdio, _] = runs(&told);
+    let [_, http] = runs(&killed);
+    let urls = [stdio, http].map(|run| home.run(&run).succeeded().url());
+    home.run(&runs(&stopped)[0]).succeeded();
+    home.run(&["stop", &stopped]).succeeded();
+
+    // A shutdown asks programs to end, and kills those that have not ended.
+    let (first, second) = (home.supervisor(&told), home.supervisor(&killed));
+    kill("TERM", first);
+    kill("KILL", second);
+    home.kill_server(&killed);
+    wait_until("all supervisors have ended", || home.processes().is_empty());
+    assert_eq!(home.status(&told)["status"], "stopped");
+
+    let started = home.run(&["start", "--interrupted"]).succeeded();
+    assert_eq!(started.stdout, format!("{told}  {}\n{killed}  {}\n", urls[0], urls[1]));
+    for url in &urls {
+        assert!(!Session::open(url).tools().is_empty(), "{url}");
+    }
+    assert_eq!(home.status(&stopped)["status"], "stopped");
+    let again = home.run(&["start", "--interrupted"]).succeeded();
+    assert_eq!((again.stdout.as_str(), again.stderr.as_str()), ("", ""));
+    home.run(&["rm", "--all"]).succeeded();
+    home.assert_nothing_left();
+}
+
 pub(super) fn a_supervisor_that_is_told_to_end_stops_its_server(home: &Home) {
     let name = home.name("t");
     for run in runs(&name) {

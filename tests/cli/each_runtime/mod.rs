@@ -1,4 +1,13 @@
 //! Tests of workloads on an engine, and on the built-in runtime as root and as an ordinary user.
+//!
+//! Tests of containers that are in none of the lists run on one runtime, or on two, for these reasons:
+//!
+//! - `tests/cli/{container, recovery, secret_delivery, ..}`: they examine the container with the engine, or compare its
+//!   messages. The rules that they test are also in this list.
+//! - `tests/container/isolation`: their servers need images with an interpreter, which take seconds to load, so they
+//!   run with an engine, and with the built-in runtime as root (`builtin_runtime.rs`). Those about an engine at another
+//!   address, containers that its API shows, and containers that outlive their supervisor, run with an engine only.
+//! - `tests/cli/builtin.rs`: host mode, and the choice without an engine, do not exist with an engine.
 
 mod files;
 mod isolation;
@@ -13,6 +22,7 @@ mcpm_tests::on_each_runtime! {
     lifecycle::a_killed_server_comes_back_and_its_sessions_go_on on [engine builtin builtin_as_user];
     lifecycle::a_killed_supervisor_is_replaced on [engine builtin builtin_as_user];
     lifecycle::a_supervisor_that_is_told_to_end_stops_its_server on [engine builtin builtin_as_user];
+    lifecycle::workloads_that_ran_respond_on_their_urls_after_a_reboot on [engine builtin builtin_as_user];
     lifecycle::a_foreground_run_passes_the_exit_code_on on [engine builtin builtin_as_user];
     lifecycle::logs_are_shown_cut_and_followed on [engine builtin builtin_as_user];
     lifecycle::an_exported_workload_runs_again on [engine builtin builtin_as_user];
@@ -23,6 +33,7 @@ mcpm_tests::on_each_runtime! {
     files::a_server_reads_and_changes_nothing_that_is_ignored on [engine builtin builtin_as_user];
     isolation::a_server_reaches_what_its_profile_names_and_nothing_else on [engine builtin builtin_as_user];
     isolation::the_none_profile_has_no_network on [engine builtin builtin_as_user];
+    isolation::a_denied_connection_is_explained_and_its_fix_works on [engine builtin builtin_as_user];
     isolation::a_recorded_profile_allows_what_was_used on [engine builtin builtin_as_user];
     isolation::limits_of_a_profile_hold on [engine builtin]
         because "an ordinary user needs control groups that are delegated to it; another test delegates some";

@@ -30,12 +30,7 @@ pub(super) fn run(runtime: TestRuntime, _test: &str, body: impl FnOnce(&Home)) {
     make_image();
     let home = Home::on(runtime);
     home.set("MCPM_SECRETS_PASSWORD", "correct horse");
-    if home.is_builtin() {
-        let archive = home.text("server.tar");
-        docker(&["save", "--output", &archive, IMAGE]);
-        fs::set_permissions(&archive, fs::Permissions::from_mode(0o644)).unwrap();
-        home.run(&["image", "load", &archive]).succeeded();
-    }
+    home.provide_images(&[IMAGE]);
     body(&home);
 }
 

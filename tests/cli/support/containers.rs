@@ -1,6 +1,11 @@
 //! Lists the containers of a home's runtime, and their processes.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use mcpm_tests::harness::runtimes::TestRuntime;
 use serde_json::Value;
@@ -12,6 +17,19 @@ impl Home {
         self.runtime != TestRuntime::Engine
     }
 
+    /// Copies images of the engine to the store of the built-in runtime. On an engine, they are there already.
+    #[track_caller]
+    pub(crate) fn provide_images(&self, images: &[&str]) {
+        if !self.is_builtin() {
+            return;
+        }
+        let archive = self.text("images.tar");
+        docker(&[&["save", "--output", &archive][..], images].concat());
+        fs::set_permissions(&archive, fs::Permissions::from_mode(0o644)).unwrap();
+        self.run(&["image", "load", &archive]).succeeded();
+        fs::remove_file(&archive).unwrap();
+    }
+
     /// The containers of this test, whatever their state.
     pub(crate) fn containers(&self) -> Vec<String> {
         if self.is_builtin() {
@@ -21,6 +39,22 @@ impl Home {
         let listed =
             docker(&["ps", "--all", "--format", "{{.Names}}", "--filter", &format!("name={}", self.prefix)]);
         listed.lines().map(str::to_owned).collect()
+    }
+
+    /// The control groups of containers of this test that the built-in runtime has created. Their names begin with those
+    /// of the containers.
+    pub(crate) fn control_groups(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        find_folders(Path::new("/sys/fs/cgroup"), &format!("{}-", self.prefix), &mut found);
+        found
+    }
+
+    /// The mounts in the folder of this test, in the mount namespace of this machine.
+    pub(super) fn mounts(&self) -> Vec<String> {
+        let folder = fs::canonicalize(self.path("")).unwrap();
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let targets = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+        targets.filter(|target| Path::new(target).starts_with(&folder)).map(str::to_owned).collect()
     }
 
     /// Removes containers that are left in an engine. Containers of the built-in runtime end with their supervisors.
@@ -73,6 +107,19 @@ impl Home {
             kill("KILL", self.first_process(name));
         } else {
             docker(&["kill", name]);
+        }
+    }
+}
+
+/// Finds the folders at any depth whose names begin with a text.
+fn find_folders(folder: &Path, begin: &str, found: &mut Vec<PathBuf>) {
+    // Other tests remove groups meanwhile.
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            if entry.file_name().to_string_lossy().starts_with(begin) {
+                found.push(entry.path());
+            }
+            find_folders(&entry.path(), begin, found);
         }
     }
 }

@@ -367,7 +367,7 @@ impl Home {
         pids.filter(is_ours).collect()
     }
 
-    /// Asserts that no container, no record and no process of this test is left.
+    /// Asserts that no container, record, process, control group and mount of this test is left.
     #[track_caller]
     pub(crate) fn assert_nothing_left(&self) {
         assert_eq!(self.containers(), [""; 0], "containers");
@@ -376,6 +376,8 @@ impl Home {
         let records = fs::read_dir(self.path("state/mcpm/workloads"));
         let records: Vec<_> = records.into_iter().flatten().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(records, [""; 0], "records");
+        assert_eq!(self.control_groups(), Vec::<PathBuf>::new(), "control groups");
+        assert_eq!(self.mounts(), [""; 0], "mounts");
     }
 }
 

@@ -129,8 +129,11 @@ pub(crate) async fn profile_limits(place: IsolationFixture) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn insecure_allow_all_excludes_the_host_and_its_networks() {
+    Box::pin(everything_public(IsolationFixture::new("all"))).await;
+}
+
+pub(crate) async fn everything_public(place: IsolationFixture) {
     let second = OtherWorkload::start().await;
-    let place = IsolationFixture::new("all");
     let (name, address) = host_name_and_address();
     let listener = TcpListener::bind((address, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();

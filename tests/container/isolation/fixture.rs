@@ -12,6 +12,7 @@ use std::{
 
 use mcpm::{
     Environment, RunningWorkload, Workload, WorkloadBuilder,
+    image::store::ImageStore,
     workload::{WorkloadEvent, Workloads},
 };
 use rmcp::{ServiceExt as _, transport::StreamableHttpClientTransport};
@@ -75,6 +76,7 @@ pub(crate) struct IsolationFixture {
     pub(crate) name: String,
     /// The address of the engine, unless it is the default one.
     engine: Option<String>,
+    is_builtin: bool,
 }
 
 impl IsolationFixture {
@@ -85,13 +87,25 @@ impl IsolationFixture {
             std::fs::create_dir(root.path().join(folder)).unwrap();
         }
         let name = format!("iso-{}-{what}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        Self { root, name, engine: None }
+        Self { root, name, engine: None, is_builtin: false }
     }
 
     /// Creates a fixture with the same engine at an address with which no socket can be shared.
     pub(crate) fn with_remote_engine(what: &str) -> Self {
         let mut place = Self::new(what);
         place.engine = Some(super::remote_engine::engine());
+        place
+    }
+
+    /// Creates a fixture with the built-in runtime, and copies an image of the engine to its store.
+    pub(crate) fn with_builtin_runtime(what: &str, image: &str) -> Self {
+        let mut place = Self::new(what);
+        place.is_builtin = true;
+        let archive = place.path("image.tar");
+        docker(&["save", "--output", archive.to_str().unwrap(), image]);
+        let store = ImageStore::open(&place.environment().image_store_dir()).unwrap();
+        store.load(&archive).unwrap();
+        std::fs::remove_file(&archive).unwrap();
         place
     }
 
@@ -104,12 +118,16 @@ impl IsolationFixture {
         if let Some(engine) = &self.engine {
             environment.engine.docker_host = Some(engine.clone());
         }
+        if self.is_builtin {
+            environment.cache_dir = self.path("cache");
+        }
         environment
     }
 
     /// Returns a builder of a workload of this fixture.
     pub(crate) fn workload(&self, image: &str) -> WorkloadBuilder {
-        Workload::builder(image).name(&self.name).environment(self.environment())
+        let builder = Workload::builder(image).name(&self.name).environment(self.environment());
+        if self.is_builtin { builder.set("runtime", "builtin").unwrap() } else { builder }
     }
 
     /// Returns a server that makes `attempts` before it serves.

@@ -60,7 +60,10 @@ pub(crate) async fn variables(place: IsolationFixture) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recorded_profile_allows_exactly_what_was_used() {
-    let place = IsolationFixture::new("learn");
+    Box::pin(recorded_profile(IsolationFixture::new("learn"))).await;
+}
+
+pub(crate) async fn recorded_profile(place: IsolationFixture) {
     let (name, address) = host_name_and_address();
     let listener = TcpListener::bind((address, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -127,7 +130,10 @@ async fn a_test_that_fails_leaves_no_container() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lookup_without_a_connection_is_recorded_and_reported() {
-    let place = IsolationFixture::new("lookup");
+    Box::pin(recorded_lookup(IsolationFixture::new("lookup"))).await;
+}
+
+pub(crate) async fn recorded_lookup(place: IsolationFixture) {
     let learnt = place.path("learnt.json");
     let attempts = json!([["lookup", "a.example"], ["lookup", "b.example"], ["lookup", "a.example"]]);
     let builder = place.probe_workload(&attempts).set("learn", learnt.to_str().unwrap()).unwrap();

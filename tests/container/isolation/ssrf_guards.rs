@@ -18,7 +18,7 @@ use super::fixture::{IsolationFixture, NODE, PYTHON, host_name_and_address, star
 
 const PAGE: &str = "a page behind an allowed name";
 /// Makes programs connect directly, without the proxy.
-const WITHOUT_PROXY: &str =
+pub(crate) const WITHOUT_PROXY: &str =
     "unset HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy all_proxy; exec \"$@\"";
 
 /// Starts a website with one page on this machine, and returns its port.
@@ -60,7 +60,7 @@ fn allowed(place: &IsolationFixture, image: &str, port: u16, command: &[&str]) -
 
 /// Calls the tool `fetch` of the fetch server from PyPI, which resolves the name and rejects addresses that are not
 /// public before it connects.
-async fn fetch(place: IsolationFixture, command: &[&str]) {
+pub(crate) async fn fetch(place: IsolationFixture, command: &[&str]) {
     let (name, address) = host_name_and_address();
     let port = website(address);
     let (running, ..) = start_and_collect_denials(allowed(&place, PYTHON, port, command)).await;
@@ -106,7 +106,10 @@ http.get(url, { lookup }, (answer) => {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_in_node_lets_a_direct_connection_to_an_allowed_host_pass() {
-    let place = IsolationFixture::new("guard-node");
+    Box::pin(guard_in_node(IsolationFixture::new("guard-node"))).await;
+}
+
+pub(crate) async fn guard_in_node(place: IsolationFixture) {
     let (name, address) = host_name_and_address();
     let port = website(address);
     std::fs::write(place.path("probe/guard.js"), NODE_GUARD).unwrap();
@@ -153,7 +156,10 @@ func main() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_in_go_lets_a_direct_connection_to_an_allowed_host_pass() {
-    let place = IsolationFixture::new("guard-go");
+    Box::pin(guard_in_go(IsolationFixture::new("guard-go"))).await;
+}
+
+pub(crate) async fn guard_in_go(place: IsolationFixture) {
     let (name, address) = host_name_and_address();
     let port = website(address);
     std::fs::write(place.path("guard.go"), GO_GUARD).unwrap();

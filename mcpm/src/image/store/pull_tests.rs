@@ -3,6 +3,7 @@
 use std::{fs, sync::Mutex};
 
 use serde_json::{Value, json};
+use tokio::sync::Barrier;
 
 use super::*;
 use crate::{
@@ -102,6 +103,17 @@ async fn an_image_is_pulled_with_all_its_layers() {
     fixture.registry.tag("2", &manifest);
     let again = fixture.pull("team/server:2").await.unwrap();
     assert_eq!((again.references.len(), fixture.registry.blob_ranges().len()), (2, before + 1));
+}
+
+#[tokio::test]
+async fn layers_are_downloaded_at_the_same_time() {
+    let fixture = Fixture::new().await;
+    let (image, sent) = image();
+    fixture.registry.tag("1", &fixture.registry.add_image(&image, &sent));
+    // The registry sends no layer before all of them were requested.
+    let barrier = Arc::new(Barrier::new(sent.len()));
+    fixture.registry.change(|state| state.layer_barrier = Some(barrier));
+    assert_eq!(fixture.pull("server:1").await.unwrap().layers.len(), sent.len());
 }
 
 #[tokio::test]

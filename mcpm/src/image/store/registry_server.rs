@@ -8,6 +8,7 @@ use std::{
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
+    sync::Barrier,
 };
 
 use super::archive_builder::TestImage;
@@ -23,8 +24,20 @@ pub(super) struct RegistryState {
     pub(super) has_no_ranges: bool,
     /// The value of the header `Authorization` that is required.
     pub(super) authorization: Option<String>,
+    /// Where each request for a layer waits for others before it gets a response.
+    pub(super) layer_barrier: Option<Arc<Barrier>>,
     /// The requests: their paths, and the first byte of their ranges.
     pub(super) requests: Vec<(String, Option<usize>)>,
+}
+
+impl RegistryState {
+    /// Returns the barrier at which a request waits.
+    fn barrier_of(&self, head: &str) -> Option<Arc<Barrier>> {
+        let path = path_of(head);
+        let content = self.content.get(name_of(path)).filter(|_| path.contains("/blobs/"));
+        // The other blob of an image, its configuration, is a JSON object.
+        content.filter(|content| !content.starts_with(b"{")).and(self.layer_barrier.clone())
+    }
 }
 
 /// A registry that runs until it is dropped.
@@ -106,17 +119,33 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<RegistryState>>) {
             Err(_) => return,
         }
     }
-    let (response, cut) = respond(&String::from_utf8_lossy(&head), &mut state.lock().unwrap());
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let barrier = state.lock().unwrap().barrier_of(&head);
+    if let Some(barrier) = barrier {
+        barrier.wait().await;
+    }
+    let (response, cut) = respond(&head, &mut state.lock().unwrap());
     // A client that has left does not matter.
     let _ = stream.write_all(&response[..cut.unwrap_or(response.len()).min(response.len())]).await;
     let _ = stream.shutdown().await;
 }
 
+/// The path of a request.
+fn path_of(head: &str) -> &str {
+    head.split(' ').nth(1).unwrap_or_default()
+}
+
+/// The tag or the digest that a path ends with.
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
 /// The response, and after how many bytes of it to break off.
 fn respond(head: &str, state: &mut RegistryState) -> (Vec<u8>, Option<usize>) {
-    let mut lines = head.lines();
-    let path = lines.next().unwrap_or_default().split(' ').nth(1).unwrap_or_default().to_owned();
-    let headers: HashMap<String, String> = lines
+    let path = path_of(head).to_owned();
+    let headers: HashMap<String, String> = head
+        .lines()
+        .skip(1)
         .filter_map(|line| line.split_once(": "))
         .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
         .collect();
@@ -132,8 +161,7 @@ fn respond(head: &str, state: &mut RegistryState) -> (Vec<u8>, Option<usize>) {
     if state.authorization.is_some() && headers.get("authorization") != state.authorization.as_ref() {
         return plain("401 Unauthorized", "WWW-Authenticate: Basic realm=\"test\"\r\n");
     }
-    let name = path.rsplit('/').next().unwrap_or_default();
-    let Some(content) = state.content.get(name) else { return plain("404 Not Found", "") };
+    let Some(content) = state.content.get(name_of(&path)) else { return plain("404 Not Found", "") };
     let range = range.filter(|_| !state.has_no_ranges);
     let body = content.get(range.unwrap_or_default()..).unwrap_or_default();
     let status = match range {

@@ -221,6 +221,29 @@ async fn the_last_lines_are_in_the_log_when_the_exit_is_known() {
 }
 
 #[tokio::test]
+async fn a_flood_of_output_fills_two_bounded_files() {
+    run_as_ordinary_user("runtime::builtin::tests::a_flood_of_output_fills_two_bounded_files");
+    let fixture = Fixture::new();
+    let runtime = &fixture.runtime;
+    let script = "yes | head -c 50000000; yes | head -c 50000000 >&2; echo last >&2";
+    let id = runtime.create(&fixture.spec("w", script)).await.unwrap();
+    with_timeout(runtime.start(&id)).await.unwrap();
+    assert_eq!(with_timeout(runtime.wait(&id)).await.unwrap().code, 0);
+    let folder = fixture.folder.path().join("state/containers/w");
+    let files: Vec<_> = fs::read_dir(&folder).unwrap().map(Result::unwrap).collect();
+    let sizes = files.iter().filter(|entry| entry.file_type().unwrap().is_file());
+    let sizes: Vec<u64> = sizes.map(|entry| entry.metadata().unwrap().len()).collect();
+    // Each file of the log has at most 10 MiB and a frame. Nothing else in the folder has grown.
+    assert!(sizes.iter().all(|size| *size < 11 << 20), "{files:?}: {sizes:?}");
+    assert!((10 << 20..22 << 20).contains(&sizes.iter().sum::<u64>()), "{files:?}: {sizes:?}");
+    let options = LogOptions { follow: false, tail: Some(1) };
+    let tail = with_timeout(runtime.logs(&id, options)).await.unwrap();
+    let tail: Vec<_> = tail.map(|chunk| chunk.unwrap().bytes.to_vec()).collect().await;
+    assert_eq!(tail.concat(), b"last\n");
+    runtime.remove(&id).await.unwrap();
+}
+
+#[tokio::test]
 async fn of_two_processes_that_start_a_container_one_does() {
     run_as_ordinary_user("runtime::builtin::tests::of_two_processes_that_start_a_container_one_does");
     let fixture = Fixture::new();

@@ -1,11 +1,17 @@
 //! Tests of attempts of a server to escape from its sandbox, each of which must fail.
 
 use std::{
-    fs::File,
+    env,
+    fs::{self, File},
     os::{
         linux::net::SocketAddrExt as _,
-        unix::net::{SocketAddr, UnixListener},
+        unix::{
+            fs::PermissionsExt as _,
+            net::{SocketAddr, UnixListener, UnixStream},
+        },
     },
+    path::Path,
+    process::Command,
 };
 
 use super::{sandbox_tests::*, *};
@@ -53,10 +59,12 @@ def terminal(operation, argument):
 def send_signal(process, number):
     os.kill(process, number)
     return 'allowed'
-def connect_abstract(name):
+def connect(address):
     client = socket.socket(socket.AF_UNIX)
-    client.connect('\\0' + name)
+    client.connect(address)
     return 'allowed'
+def connect_abstract(name):
+    return connect('\\0' + name)
 def open_socket(*args):
     socket.socket(*args)
     return 'allowed'
@@ -207,6 +215,19 @@ const SCOPED_ATTEMPTS: &[(&str, &[&str])] =
 /// The first version of Landlock with scopes.
 const SCOPES_VERSION: u32 = 6;
 
+/// Where the system bus of a machine and the session bus of a user listen.
+const BUSES: [&str; 2] = ["/run/dbus/system_bus_socket", "/run/user/1000/bus"];
+/// Attempts to find one of these buses.
+const BUS_ATTEMPTS: &[(&str, &[&str])] = &[
+    ("connect('/run/dbus/system_bus_socket')", &["ENOENT"]),
+    ("connect('/var/run/dbus/system_bus_socket')", &["ENOENT"]),
+    ("connect('/run/user/1000/bus')", &["ENOENT"]),
+    ("connect('/proc/1/root/run/dbus/system_bus_socket')", &["EACCES"]),
+    ("[name for name in os.environ if 'DBUS' in name or 'XDG' in name]", &["[]"]),
+];
+/// Set in a run of a test that has an empty `/run`.
+const HAS_OWN_RUN_FOLDER: &str = "MCPM_TEST_OWN_RUN_FOLDER";
+
 /// Runs attempts in a sandbox, and returns those with other outcomes.
 async fn unexpected(
     plan: &SandboxPlan,
@@ -273,4 +294,61 @@ async fn the_machines_network_does_not_include_its_abstract_sockets() {
     let attempts = [("connect_abstract(HOST_SOCKET)", expected)];
     assert_eq!(unexpected(&plan, &bed, &attempts, &name).await, Vec::<String>::new());
     run_as_ordinary_user("escape_tests::the_machines_network_does_not_include_its_abstract_sockets");
+}
+
+/// Runs a test of this file again as root, with an empty `/run` that no other program sees.
+#[track_caller]
+fn run_with_own_run_folder(test: &str) {
+    let name = format!("{}::{test}", module_path!().split_once("::").unwrap().1);
+    let mut again = Command::new("unshare");
+    again.args(["--mount", "sh", "-c", "mount -t tmpfs none /run && exec \"$@\"", "sh"]);
+    again
+        .arg(env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", &name])
+        .env(HAS_OWN_RUN_FOLDER, "1");
+    let outcome = again.output().unwrap();
+    let passed = String::from_utf8_lossy(&outcome.stdout).contains("1 passed");
+    assert!(outcome.status.success() && passed, "with another `/run`: {outcome:?}");
+}
+
+/// Listens on a socket that any user may connect to.
+fn listen_for_all(path: &str) -> UnixListener {
+    fs::create_dir_all(Path::new(path).parent().unwrap()).unwrap();
+    let listener = UnixListener::bind(path).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
+    listener
+}
+
+#[tokio::test]
+async fn no_bus_of_the_machine_is_reached() {
+    let (is_root, has_own_folder) =
+        (rustix::process::geteuid().is_root(), env::var_os(HAS_OWN_RUN_FOLDER).is_some());
+    if is_root && !has_own_folder {
+        return run_with_own_run_folder("no_bus_of_the_machine_is_reached");
+    }
+    // Root's listeners are also those of the second run.
+    let _listeners = is_root.then(|| BUSES.map(listen_for_all));
+    let name = format!("/tmp/dbus-{}", std::process::id());
+    let abstract_address = SocketAddr::from_abstract_name(&name).unwrap();
+    let _abstract_listener = UnixListener::bind_addr(&abstract_address).unwrap();
+    // Programs outside of the sandbox can connect.
+    UnixStream::connect_addr(&abstract_address).unwrap();
+    for bus in BUSES.into_iter().filter(|_| has_own_folder) {
+        UnixStream::connect(bus).unwrap();
+    }
+    for network in [SandboxNetwork::Private, SandboxNetwork::Host] {
+        let bed = TestBed::new();
+        let plan = SandboxPlan { network, ..bed.plan(&["true"]) };
+        let version = bed.spawn(&plan).await.unwrap().landlock_version();
+        let abstract_outcome: &[&str] = match network {
+            SandboxNetwork::Private => &["ECONNREFUSED"],
+            SandboxNetwork::Host if version >= Some(SCOPES_VERSION) => &["EPERM"],
+            SandboxNetwork::Host => &["allowed"],
+        };
+        let attempts = [BUS_ATTEMPTS, &[("connect_abstract(HOST_SOCKET)", abstract_outcome)]].concat();
+        let bed = TestBed::new();
+        let plan = SandboxPlan { network, ..bed.plan(&["true"]) };
+        assert_eq!(unexpected(&plan, &bed, &attempts, &name).await, Vec::<String>::new(), "{network:?}");
+    }
+    run_as_ordinary_user("escape_tests::no_bus_of_the_machine_is_reached");
 }

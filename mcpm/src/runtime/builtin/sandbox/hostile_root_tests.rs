@@ -1,8 +1,12 @@
-//! Tests with root folders whose links lead elsewhere: no mount and no created file may be outside of the root folder.
+//! Tests with root folders and volumes whose links lead elsewhere: no mount and no created file may be outside of the
+//! root folder.
 
 use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path};
 
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+
 use super::{sandbox_tests::*, *};
+use crate::testing::with_timeout;
 
 /// Returns each file below a folder with its content or what it links to.
 fn snapshot(folder: &Path) -> BTreeMap<String, String> {
@@ -101,6 +105,70 @@ async fn no_link_leads_a_mount_or_a_file_out_of_the_root() {
         }
     }
     run_as_ordinary_user("hostile_root_tests::no_link_leads_a_mount_or_a_file_out_of_the_root");
+}
+
+/// Exchanges a folder of a volume and a link, without end.
+const SWAPPER: &str = "
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+count = 0
+while True:
+    if libc.renameat2(-100, b'/volume/spot', -100, b'/volume/link', 2) != 0:
+        raise OSError(ctypes.get_errno(), 'cannot exchange')
+    count += 1
+    if count == 100:
+        print('swapping', flush=True)
+";
+/// Reads and writes below the folder or the link.
+const READER: &str = "for i in 1 2 3 4 5 6 7 8 9 10; do cat /volume/spot/secret /volume/spot/etc/passwd; \
+                      echo x > /volume/spot/new-of-server; done 2> /dev/null; true";
+
+#[tokio::test]
+async fn a_race_of_links_in_a_volume_leads_no_mount_and_no_server_out_of_the_root() {
+    let bed = TestBed::new();
+    let (machine, volume) = (bed.path("machine"), bed.path("volume"));
+    for (folder, owner) in [(machine.clone(), "of the machine"), (volume.join("spot"), "of the volume")] {
+        fs::create_dir_all(folder.join("etc")).unwrap();
+        fs::write(folder.join("etc/passwd"), owner).unwrap();
+        fs::write(folder.join("secret"), owner).unwrap();
+    }
+    symlink(format!("../../../../../../../..{}", machine.display()), volume.join("link")).unwrap();
+    let before = snapshot(&machine);
+    let plan_of = |bed: &TestBed, command: &[&str]| {
+        let mut plan = bed.plan(command);
+        plan.mounts.insert(1, bind(volume.clone(), "/volume", false));
+        plan.writable.push("/volume".to_owned());
+        plan
+    };
+    // Another server has the same volume.
+    let other = TestBed::new();
+    let mut swapper = other.spawn(&plan_of(&other, &["python3", "-c", SWAPPER])).await.unwrap();
+    let mut lines = BufReader::new(swapper.stdout.take().unwrap()).lines();
+    assert_eq!(with_timeout(lines.next_line()).await.unwrap().as_deref(), Some("swapping"));
+    let paths = ["/volume/spot/secret", "/volume/spot/etc/passwd", "/volume/spot/new/folder"];
+    for path in [paths; 3].concat() {
+        for operation in operations(path) {
+            let mut plan = plan_of(&bed, &["sh", "-c", READER]);
+            // After the volume.
+            plan.mounts.insert(2, operation.clone());
+            let mut said = String::new();
+            // A step that meets the link may fail.
+            if let Ok(mut process) = with_timeout(bed.spawn(&plan)).await {
+                with_timeout(process.stdout.take().unwrap().read_to_string(&mut said)).await.unwrap();
+                with_timeout(process.wait()).await.unwrap();
+            }
+            assert!(!said.contains("of the machine"), "{operation:?}: {said}");
+            assert_eq!(snapshot(&machine), before, "{operation:?}");
+        }
+    }
+    // It would have reported a failed exchange.
+    swapper.kill();
+    let mut problem = String::new();
+    with_timeout(swapper.stderr.take().unwrap().read_to_string(&mut problem)).await.unwrap();
+    assert_eq!(problem, "");
+    run_as_ordinary_user(
+        "hostile_root_tests::a_race_of_links_in_a_volume_leads_no_mount_and_no_server_out_of_the_root",
+    );
 }
 
 #[tokio::test]
