@@ -1,4 +1,4 @@
-//! The conformance suite against servers that `mcpm run` has started.
+//! Runs the conformance suite against servers that `mcpm run` has started.
 
 use std::{
     collections::BTreeSet,

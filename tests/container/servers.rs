@@ -1,4 +1,4 @@
-//! Published servers, used by published clients.
+//! Tests published servers with published clients.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},

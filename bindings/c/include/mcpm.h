@@ -1095,8 +1095,8 @@ void mcpm_workload_builder_foreground(mcpm_workload_builder *builder, bool value
 /**
  * Load the configuration from a file that `mcpm export` has written.
  *
- * Cannot be combined with other options, except `--name`, `--group`, `--proxy-port`, `--foreground`
- * and `--debug`, which take precedence over the file.
+ * Of the options that configure the workload, only `--name`, `--group`, `--proxy-port`, `--foreground`
+ * and `--debug` can be combined with it. They take precedence over the file.
  */
 void mcpm_workload_builder_from_config(mcpm_workload_builder *builder, const char *value);
 
@@ -1444,7 +1444,7 @@ void mcpm_workload_builder_remote_auth_client_id(mcpm_workload_builder *builder,
 void mcpm_workload_builder_remote_auth_client_metadata_url(mcpm_workload_builder *builder, const char *value);
 
 /**
- * OAuth client secret; not needed with dynamic client registration or PKCE.
+ * OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
  *
  * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
  * `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
@@ -1882,7 +1882,7 @@ void mcpm_proxy_builder_remote_auth_client_id(mcpm_proxy_builder *builder, const
 void mcpm_proxy_builder_remote_auth_client_metadata_url(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * OAuth client secret; not needed with dynamic client registration or PKCE.
+ * OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
  *
  * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
  * `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the

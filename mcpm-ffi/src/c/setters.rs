@@ -233,8 +233,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_foreground(builder: *mut Workload
 
 /// Load the configuration from a file that `mcpm export` has written.
 ///
-/// Cannot be combined with other options, except `--name`, `--group`, `--proxy-port`, `--foreground`
-/// and `--debug`, which take precedence over the file.
+/// Of the options that configure the workload, only `--name`, `--group`, `--proxy-port`, `--foreground`
+/// and `--debug` can be combined with it. They take precedence over the file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_from_config(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -678,7 +678,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_metadata_url(b
     unsafe { builder::set_text(builder, "remote_auth_client_metadata_url", value) }
 }
 
-/// OAuth client secret; not needed with dynamic client registration or PKCE.
+/// OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
 ///
 /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
 /// `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
@@ -1242,7 +1242,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_metadata_url(buil
     unsafe { builder::set_text(builder, "remote_auth_client_metadata_url", value) }
 }
 
-/// OAuth client secret; not needed with dynamic client registration or PKCE.
+/// OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
 ///
 /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
 /// `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the

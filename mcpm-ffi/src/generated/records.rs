@@ -139,8 +139,8 @@ pub struct WorkloadOptions {
     pub foreground: Option<bool>,
     /// Load the configuration from a file that `mcpm export` has written.
     ///
-    /// Cannot be combined with other options, except `--name`, `--group`, `--proxy-port`, `--foreground`
-    /// and `--debug`, which take precedence over the file.
+    /// Of the options that configure the workload, only `--name`, `--group`, `--proxy-port`, `--foreground`
+    /// and `--debug` can be combined with it. They take precedence over the file.
     #[uniffi(default)]
     pub from_config: Option<PathBuf>,
     /// Load global ignore patterns from `mcpmignore` in the configuration folder.
@@ -392,7 +392,7 @@ pub struct WorkloadOptions {
     /// URL of a client ID metadata document, for authorization servers that support such documents.
     #[uniffi(default)]
     pub remote_auth_client_metadata_url: Option<String>,
-    /// OAuth client secret; not needed with dynamic client registration or PKCE.
+    /// OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
     ///
     /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
     /// `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
@@ -705,7 +705,7 @@ pub struct ProxyOptions {
     /// URL of a client ID metadata document, for authorization servers that support such documents.
     #[uniffi(default)]
     pub remote_auth_client_metadata_url: Option<String>,
-    /// OAuth client secret; not needed with dynamic client registration or PKCE.
+    /// OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
     ///
     /// Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
     /// `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the

@@ -286,7 +286,7 @@ mod tests {
             (&[], "the arguments `city` (string), `days` (integer) are missing"),
             (&["days=x"], "invalid value `x` for the argument `days`; expected: integer"),
             (&["days=1.5"], "invalid value `1.5` for the argument `days`; expected: integer"),
-            (&["dry=yes"], "the argument `dry` must be boolean, and `yes` is not"),
+            (&["dry=yes"], "invalid value `yes` for the argument `dry`; expected: boolean"),
             (
                 &["units=x"],
                 "invalid value `x` for the argument `units`; expected: one of metric, imperial, 3",
@@ -294,7 +294,7 @@ mod tests {
             (&["tags=1", "tags=x"], "invalid value `x` for the argument `tags`; expected: integer"),
             (&["city=a", "city=b"], "the argument `city` is given more than once, but takes one value"),
             (&["city"], "`city` is not an argument of the form `KEY=VALUE`"),
-            (&["filter=1"], "the argument `filter` must be object, and `1` is not"),
+            (&["filter=1"], "invalid value `1` for the argument `filter`; expected: object"),
         ] {
             assert_eq!(parse(&schema(), pairs).expect_err("it does not fit").message(), message);
         }

@@ -183,7 +183,7 @@ fn an_oversized_file_is_not_read_whole() {
     let file = fs::OpenOptions::new().write(true).open(folder.path("project/large")).unwrap();
     file.set_len(1 << 50).or_else(|_| file.set_len(1 << 40)).unwrap();
     let error = folder.refused();
-    assert!(error.message().contains("more than 256 MiB"), "{error}");
+    assert!(error.message().contains("larger than 256 MiB"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The tests of isolation with the built-in runtime. Those that are missing here examine a container with the engine.
+//! Tests isolation with the built-in runtime. Tests that are missing here examine a container with the engine.
 //! `tests/cli/each_runtime/isolation.rs` tests the same rules as an ordinary user, with a static program.
 
 use super::{

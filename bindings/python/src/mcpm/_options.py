@@ -162,7 +162,7 @@ if TYPE_CHECKING:
         remote_auth_client_metadata_url: str
         """URL of a client ID metadata document, for authorization servers that support such documents."""
         remote_auth_client_secret: Secret | str
-        """OAuth client secret; not needed with dynamic client registration or PKCE."""
+        """OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`."""
         remote_auth_client_secret_file: str | os.PathLike[str]
         """File with the OAuth client secret."""
         remote_auth_bearer_token: Secret | str
@@ -290,7 +290,7 @@ if TYPE_CHECKING:
         remote_auth_client_metadata_url: str
         """URL of a client ID metadata document, for authorization servers that support such documents."""
         remote_auth_client_secret: Secret | str
-        """OAuth client secret; not needed with dynamic client registration or PKCE."""
+        """OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`."""
         remote_auth_client_secret_file: str | os.PathLike[str]
         """File with the OAuth client secret."""
         remote_auth_bearer_token: Secret | str

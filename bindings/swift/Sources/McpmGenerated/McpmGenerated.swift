@@ -3418,7 +3418,7 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var remoteAuthClientMetadataUrl: String?
     /**
-     * OAuth client secret; not needed with dynamic client registration or PKCE.
+     * OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
      *
      * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
      * `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
@@ -3763,7 +3763,7 @@ public struct ProxyOptions: Equatable, Hashable {
          * URL of a client ID metadata document, for authorization servers that support such documents.
          */remoteAuthClientMetadataUrl: String? = nil, 
         /**
-         * OAuth client secret; not needed with dynamic client registration or PKCE.
+         * OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
          *
          * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
          * `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
@@ -4872,8 +4872,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Load the configuration from a file that `mcpm export` has written.
      *
-     * Cannot be combined with other options, except `--name`, `--group`, `--proxy-port`, `--foreground`
-     * and `--debug`, which take precedence over the file.
+     * Of the options that configure the workload, only `--name`, `--group`, `--proxy-port`, `--foreground`
+     * and `--debug` can be combined with it. They take precedence over the file.
      */
     public var fromConfig: PathBuf?
     /**
@@ -5173,7 +5173,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var remoteAuthClientMetadataUrl: String?
     /**
-     * OAuth client secret; not needed with dynamic client registration or PKCE.
+     * OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
      *
      * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
      * `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the
@@ -5504,8 +5504,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Load the configuration from a file that `mcpm export` has written.
          *
-         * Cannot be combined with other options, except `--name`, `--group`, `--proxy-port`, `--foreground`
-         * and `--debug`, which take precedence over the file.
+         * Of the options that configure the workload, only `--name`, `--group`, `--proxy-port`, `--foreground`
+         * and `--debug` can be combined with it. They take precedence over the file.
          */fromConfig: PathBuf? = nil, 
         /**
          * Load global ignore patterns from `mcpmignore` in the configuration folder.
@@ -5757,7 +5757,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * URL of a client ID metadata document, for authorization servers that support such documents.
          */remoteAuthClientMetadataUrl: String? = nil, 
         /**
-         * OAuth client secret; not needed with dynamic client registration or PKCE.
+         * OAuth client secret, if the authorization server has issued one for `--remote-auth-client-id`.
          *
          * Takes precedence over `--remote-auth-client-secret-file`, which takes precedence over the variable
          * `MCPM_REMOTE_OAUTH_CLIENT_SECRET`. Not for production: other users of the machine may see it in the

@@ -191,7 +191,7 @@ async fn a_layer_that_the_configuration_does_not_name_is_rejected() {
     let other = gzip(&layer("a", b"2"));
     fixture.registry.tag("1", &fixture.registry.add_image(&image, &[other]));
     let error = fixture.pull("server:1").await.unwrap_err().to_string();
-    assert!(error.contains("does not match its digest in the configuration"), "{error}");
+    assert!(error.contains("in the image configuration"), "{error}");
     fixture.check_is_empty();
     let bomb = gzip(&ArchiveBuilder::default().file("../escaped", b"x").finish());
     let image = TestImage::new(vec![ArchiveBuilder::default().file("../escaped", b"x").finish()]);

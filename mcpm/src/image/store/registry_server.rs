@@ -1,4 +1,4 @@
-//! A small image registry on loopback for tests, which can break off responses, send wrong content and demand a login.
+//! Serves images on loopback for tests; it can break off responses, send wrong content and require a login.
 
 use std::{
     collections::{HashMap, VecDeque},

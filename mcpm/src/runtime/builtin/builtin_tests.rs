@@ -1,4 +1,4 @@
-//! The runtime with real processes, on the system folders of this machine.
+//! Tests the runtime with real processes, on the system folders of this machine.
 
 use std::{collections::BTreeMap, fs, io::Read as _, os::unix::fs::PermissionsExt as _};
 

@@ -173,7 +173,7 @@ async fn bad_values_are_refused() {
         assert!(error.contains(expected) && !error.contains("hush"), "{option}: {error}");
     }
     let twice = [("config", "level=1"), ("config", "level=2")];
-    assert!(resolved(&home, &twice, &NOBODY).await.unwrap_err().message().contains("more than once"));
+    assert!(resolved(&home, &twice, &NOBODY).await.unwrap_err().message().contains("at most 1"));
 }
 
 #[tokio::test]
