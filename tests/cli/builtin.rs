@@ -185,7 +185,10 @@ fn auto_never_weakens_a_profile() {
     let options = ["--offline", "--permission-profile", "profile.json"];
     // An engine can run each of these, but the built-in runtime cannot, for this user.
     for (profile, reason) in [
-        (json!({"privileged": true, "network": {"outbound": everything}}), "no privileged containers"),
+        (
+            json!({"privileged": true, "network": {"outbound": everything}}),
+            "does not support privileged containers",
+        ),
         (json!({"network": {"mode": "other", "outbound": everything}}), "has no network `other`"),
         (json!({"network": {}, "resources": {"memory": "64m"}}), "cannot limit memory or processor time"),
         (json!({"network": {}, "resources": {"cpus": 0.5}}), "cannot limit memory or processor time"),
@@ -196,6 +199,9 @@ fn auto_never_weakens_a_profile() {
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(3), ""), "{profile}: {outcome:?}");
         assert!(outcome.stderr.contains(reason), "{profile}: {outcome:?}");
     }
+    let outcome = home.run_unprivileged(&["run", STDIO, "--offline", "--network", "other"]);
+    assert_eq!(outcome.code, Some(3), "{outcome:?}");
+    assert!(outcome.stderr.contains("the built-in runtime has no network `other`"), "{outcome:?}");
     assert_eq!(containers(&home), 0);
     home.assert_nothing_left();
     // A profile that both can enforce has the same effect, whichever is chosen.
@@ -211,6 +217,10 @@ fn auto_never_weakens_a_profile() {
     });
     assert!(engine.iter().any(|line| line.contains("`a.example`")), "{engine:?}");
     assert_eq!(builtin, engine);
+    // The built-in runtime enforces a profile even where an engine would need the isolation that is disabled.
+    let plan = [&plan[..], &["--isolate-network=false"]].concat();
+    let not_enforced = |outcome: Outcome| outcome.succeeded().stdout.contains("is not enforced");
+    assert_eq!([not_enforced(home.run_unprivileged(&plan)), not_enforced(home.run(&plan))], [false, true]);
 }
 
 /// Runs the script that installs uv for a Python without pip, with an index.

@@ -7,9 +7,10 @@ use std::{
     process::Command,
 };
 
+use mcpm_tests::harness::{certificate_authority::CertificateAuthority, tls_terminator::TlsTerminator};
 use serde_json::{Value, json};
 
-use super::support::{Home, PseudoTerminal, docker, testbed_variable};
+use super::support::{Home, PseudoTerminal, Session, docker, testbed_variable};
 
 /// The SHA-256 digest of a file.
 fn digest(path: &Path) -> String {
@@ -132,6 +133,24 @@ fn an_image_is_pulled_with_a_progress_bar_on_terminals_only() {
     assert!(!stays.contains("pulling") && stays.contains(&name), "{shown:?}");
     let listed = home.run(&["image", "list", "--output", "json"]).succeeded().json();
     assert_eq!(listed[0]["references"], json!([name]), "{listed}");
+}
+
+#[test]
+fn a_server_runs_from_a_registry_whose_authority_is_in_a_bundle() {
+    let home = Home::without_engine();
+    // The engine only fills the registry.
+    let (registry, repository) = (testbed_variable("MCPM_TEST_REGISTRY"), home.name("private"));
+    let pushed = format!("{registry}/{repository}:1");
+    docker(&["tag", "mcpm-test/everything:1", &pushed]);
+    docker(&["push", "--quiet", &pushed]);
+    docker(&["rmi", &pushed]);
+    let authority = CertificateAuthority::new();
+    let terminator = TlsTerminator::start(&authority, &registry);
+    let run = ["run", &format!("{}/{repository}:1", terminator.address()), "--name", &home.name("w")];
+    let rejected = home.run(&run);
+    assert_eq!(rejected.code, Some(7), "{rejected:?}");
+    let url = home.run(&[&run[..], &["--mcpm-ca-bundle", &authority.certificate]].concat()).succeeded().url();
+    assert!(!Session::open(&url).tools().is_empty());
 }
 
 #[test]

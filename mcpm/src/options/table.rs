@@ -187,8 +187,8 @@ options! {
         ///
         /// Its certificates are trusted in addition to the system's: for remote servers and targets, server
         /// registries, image registries that signatures are read from, identity providers, token exchange and
-        /// telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine uses its
-        /// own, and the built-in runtime uses the system's.
+        /// telemetry. When a container engine pulls an image, it uses its own certificates; the built-in runtime uses
+        /// these.
         mcpm_ca_bundle: Option<PathBuf>;
     }
     section "Workload and container" for (run) {

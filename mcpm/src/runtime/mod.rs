@@ -8,7 +8,8 @@ use std::{
     collections::BTreeMap,
     fmt,
     net::{IpAddr, Ipv4Addr},
-    path::PathBuf,
+    path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -50,6 +51,12 @@ pub trait Runtime: Send + Sync + fmt::Debug {
     /// Returns the information about an image, or `None` if it is not on the machine of the engine.
     async fn image(&self, reference: &ImageReference) -> Result<Option<ImageInfo>>;
 
+    /// Returns this runtime with further certificate authorities for image registries, from a PEM file; `None` if the
+    /// runtime does not pull images itself. A container engine uses its own authorities.
+    fn with_ca_bundle(&self, _path: &Path) -> Option<Arc<dyn Runtime>> {
+        None
+    }
+
     /// Pulls an image, reporting to `progress`.
     ///
     /// # Errors
@@ -80,6 +87,9 @@ pub trait Runtime: Send + Sync + fmt::Debug {
     async fn remove_image(&self, id: &str) -> Result<()>;
 
     /// Whether a network with that name exists.
+    ///
+    /// # Errors
+    /// `Unsupported` if the runtime has no such networks.
     async fn network_exists(&self, name: &str) -> Result<bool>;
 
     /// Returns the addresses by which containers reach the engine's machine.
@@ -318,6 +328,14 @@ pub struct Mount {
     /// SELinux relabelling: `z` (shared) or `Z` (private).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relabel: Option<Relabel>,
+}
+
+/// Creates the error for a network that only an engine may have.
+pub(crate) fn network_of_engines(name: &str) -> crate::Error {
+    use crate::{Error, ErrorKind};
+
+    let message = format!("the built-in runtime has no network `{}`", name.escape_debug());
+    Error::new(ErrorKind::Unsupported, message).hint("select a container engine with `runtime`")
 }
 
 /// Creates the error for a mount whose source does not exist.

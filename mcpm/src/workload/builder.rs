@@ -359,7 +359,10 @@ impl Workload {
     }
 
     async fn runtime(&self) -> Result<Arc<dyn Runtime>> {
-        runtime(&self.environment, self.request.options.runtime).await
+        let options = &self.request.options;
+        let runtime = runtime(&self.environment, options.runtime).await?;
+        let bundle = options.mcpm_ca_bundle.as_ref().map(|path| self.environment.working_dir.join(path));
+        Ok(bundle.and_then(|path| runtime.with_ca_bundle(&path)).unwrap_or(runtime))
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::{
     net::IpAddr,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
@@ -17,6 +18,7 @@ use futures_util::stream::BoxStream;
 use super::{
     Attachment, BuildProgress, BuildRequest, ContainerId, ContainerInfo, ContainerSpec, EngineInfo,
     EngineName, Exit, ImageInfo, LogChunk, LogOptions, PullProgress, Runtime, UntaggedImage,
+    network_of_engines,
     output_log::{self, LogWriter},
 };
 use crate::{
@@ -64,6 +66,8 @@ struct Builtin {
     images: ImageStore,
     system: SystemState,
     credentials: CredentialStore,
+    /// A file with further certificate authorities for image registries.
+    ca_bundle: Option<PathBuf>,
     processes: Processes,
 }
 
@@ -104,6 +108,7 @@ impl Builtin {
             images: ImageStore::open(&environment.image_store_dir())?,
             system: SystemState::default(),
             credentials: CredentialStore::new(&environment.engine),
+            ca_bundle: None,
             processes: Processes::default(),
         })
     }
@@ -204,6 +209,10 @@ impl Runtime for Builtin {
         Ok(found.map(|image| image_info(reference, &image)))
     }
 
+    fn with_ca_bundle(&self, path: &Path) -> Option<Arc<dyn Runtime>> {
+        Some(Arc::new(Self { ca_bundle: Some(path.to_owned()), ..self.clone() }))
+    }
+
     async fn pull(
         &self,
         reference: &ImageReference,
@@ -214,7 +223,8 @@ impl Runtime for Builtin {
         if let Some(image) = self.blocking(move |runtime| runtime.find_host_image(&name)).await? {
             return Ok(image_info(reference, &image));
         }
-        let image = self.images.pull(reference, &self.credentials, None, progress).await?;
+        let image =
+            self.images.pull(reference, &self.credentials, self.ca_bundle.as_deref(), progress).await?;
         Ok(image_info(reference, &image))
     }
 
@@ -250,8 +260,8 @@ impl Runtime for Builtin {
         }
     }
 
-    async fn network_exists(&self, _name: &str) -> Result<bool> {
-        Ok(false)
+    async fn network_exists(&self, name: &str) -> Result<bool> {
+        Err(network_of_engines(name))
     }
 
     async fn gateways(&self) -> Result<Vec<IpAddr>> {

@@ -14,7 +14,9 @@ use crate::{
     isolation::{self, IsolationSpec, MOUNT_POINT, SHIM_FILE_NAME},
     options::{PermissionProfile, VolumeSpec, WorkloadOptions},
     permission::{Bytes, DEFAULT_PIDS, MountRule, Outbound, Profile, Resources, Tmpfs},
-    runtime::{Confinement, ContainerSpec, EngineInfo, EntrypointOverride, Mount, Network},
+    runtime::{
+        Confinement, ContainerSpec, EngineInfo, EntrypointOverride, Mount, Network, network_of_engines,
+    },
     workload::ValueOrigin,
 };
 
@@ -32,6 +34,8 @@ pub(in crate::workload) struct EffectivePermissions {
     pub(in crate::workload) outbound: Option<Outbound>,
     pub(in crate::workload) isolation_origin: ValueOrigin,
     pub(in crate::workload) warnings: Vec<String>,
+    /// Warnings about a container that is not isolated.
+    warnings_without_isolation: Vec<String>,
 }
 
 /// Returns the error for permissions of a registry entry that cannot be used.
@@ -143,9 +147,9 @@ impl EffectivePermissions {
             });
         }
         let held = requested == Some(true) || implied || outbound.is_nothing();
-        let mut warnings = Vec::new();
+        let (mut warnings, mut warnings_without_isolation) = (Vec::new(), Vec::new());
         if limited && !held {
-            warnings.push(
+            warnings_without_isolation.push(
                 "the permission profile restricts connections, but is not enforced without `isolate_network`"
                     .to_owned(),
             );
@@ -154,7 +158,7 @@ impl EffectivePermissions {
             warnings.push("the permission profile has `privileged`: the server is not confined".to_owned());
         }
         if options.allow_runtime_gateway == Some(true) && !held {
-            warnings.push(
+            warnings_without_isolation.push(
                 "`allow_runtime_gateway` has no effect without isolation; set `isolate_network` to isolate the container"
                     .to_owned(),
             );
@@ -182,6 +186,7 @@ impl EffectivePermissions {
             outbound: held.then_some(outbound),
             isolation_origin,
             warnings,
+            warnings_without_isolation,
         })
     }
 
@@ -195,6 +200,9 @@ impl EffectivePermissions {
         options: &WorkloadOptions,
         engine: &EngineInfo,
     ) -> Result<Self> {
+        if !engine.connects_through_mcpm || self.network == Network::Host {
+            self.warnings.append(&mut self.warnings_without_isolation);
+        }
         if !engine.connects_through_mcpm {
             return Ok(self);
         }
@@ -206,7 +214,7 @@ impl EffectivePermissions {
         }
         match &self.network {
             Network::Custom(mode) => {
-                return refused(format!("the built-in runtime has no network `{}`", mode.escape_debug()));
+                return Err(network_of_engines(mode));
             }
             Network::Bridge => {
                 reject_host_ports(options, "a container of the built-in runtime")?;
