@@ -169,7 +169,7 @@ impl Import<'_> {
         }
     }
 
-    /// Stores secrets, unless there are other secrets with these names.
+    /// Stores the secrets; if one of the names is taken already or cannot be stored, stores none and returns an error.
     async fn store(&self, secrets: &BTreeMap<String, Secret>) -> Result<()> {
         if secrets.is_empty() {
             return Ok(());
@@ -180,8 +180,11 @@ impl Import<'_> {
             return Err(Error::new(ErrorKind::NameTaken, format!("a secret named `{taken}` exists already"))
                 .hint(format!("remove it with `mcpm secret rm {taken}`")));
         }
-        for (name, value) in secrets {
-            store.set(name, value).await?;
+        for (number, (name, value)) in secrets.iter().enumerate() {
+            if let Err(error) = store.set(name, value).await {
+                self.discard(secrets.keys().take(number)).await;
+                return Err(error);
+            }
         }
         Ok(())
     }

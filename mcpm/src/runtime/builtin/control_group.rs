@@ -109,7 +109,8 @@ fn create(
         ));
     }
     if is_exempt {
-        let message = "the built-in runtime cannot limit the processes of root without control groups";
+        let message =
+            "without control groups, the built-in runtime cannot limit the number of processes of root";
         return rejected(Error::new(ErrorKind::Unsupported, message).hint(
             "run mcpm as an ordinary user, make `/sys/fs/cgroup` writable, or use a container engine with `runtime`",
         ));
