@@ -8,8 +8,8 @@
 //! `looked-up NAME` (an allowed name was looked up) or `refused ...` (an attempt that bypassed the proxy). Only mcpm
 //! decides what is allowed, because any program in the container can use the socket itself.
 //!
-//! The shim has one thread, needs no C library and no other file, and does not touch the server's standard streams: the
-//! server inherits them from the container.
+//! The shim has one thread, and needs no C library and no other file. The server inherits the standard streams of the
+//! container; the shim writes only its own errors to standard error.
 
 #![no_std]
 #![no_main]

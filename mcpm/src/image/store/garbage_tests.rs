@@ -1,4 +1,4 @@
-//! Tests of removing images, and of images that were built.
+//! Tests of removing images and abandoned drafts, of tagging images, and of images that are built from layers.
 
 use std::{collections::BTreeMap, fs, os::fd::AsFd as _, path::Path};
 

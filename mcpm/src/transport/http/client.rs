@@ -126,18 +126,18 @@ impl Http1Client {
                 Err(SendError::Unsent(_, error)) => return Err(self.connect_error(error)),
                 Err(SendError::NoResponse(error)) => {
                     if is_new {
-                        return Err(self.interrupted_error(error));
+                        return Err(self.exchange_error(error));
                     }
                     // The server closes idle connections without notice, so no idle connection is known to be open.
                     self.pool.close();
                     if !is_repeatable {
-                        return Err(self.interrupted_error(error));
+                        return Err(self.exchange_error(error));
                     }
                     // The server may have received the request, but an idempotent request may be sent twice (RFC 9110
                     // section 9.2.2).
                     body = UnsentBody::Full(Bytes::new());
                 }
-                Err(SendError::Interrupted(error)) => return Err(self.interrupted_error(error)),
+                Err(SendError::Interrupted(error)) => return Err(self.exchange_error(error)),
             }
         }
     }
@@ -198,12 +198,20 @@ impl Http1Client {
             .source(error)
     }
 
-    fn interrupted_error(&self, error: ConnectionError) -> Error {
-        Error::new(
-            ErrorKind::Upstream,
-            format!("the connection to the server at `{}` was interrupted", self.address),
-        )
-        .source(error)
+    fn exchange_error(&self, error: ConnectionError) -> Error {
+        let address = &self.address;
+        let message = match error {
+            ConnectionError::Io(_) | ConnectionError::Closed => {
+                format!("the connection to the server at `{address}` was interrupted")
+            }
+            ConnectionError::Malformed(_) => {
+                format!("the response of the server at `{address}` is not valid HTTP")
+            }
+            ConnectionError::RequestBody(_) => {
+                format!("the request to the server at `{address}` could not be sent completely")
+            }
+        };
+        Error::new(ErrorKind::Upstream, message).source(error)
     }
 }
 
