@@ -44,6 +44,9 @@ pub struct WorkloadInfo {
     pub signer: Option<String>,
     /// The runtime of the container, `docker`, `podman` or `builtin`; none for a remote server.
     pub runtime: Option<String>,
+    /// Whether the container runs without control groups, so that nothing limits its memory and processor time. Always
+    /// false with an engine.
+    pub lacks_control_groups: bool,
     /// The URL of a remote server, without its query.
     pub remote: Option<String>,
     /// The transport of the server.
@@ -71,7 +74,7 @@ impl From<mcpm::workload::WorkloadInfo> for WorkloadInfo {
             package,
             verified,
             runtime,
-            lacks_control_groups: _,
+            lacks_control_groups,
             remote,
             transport,
             group,
@@ -92,6 +95,7 @@ impl From<mcpm::workload::WorkloadInfo> for WorkloadInfo {
             package,
             signer,
             runtime: runtime.map(|runtime| runtime.to_string()),
+            lacks_control_groups,
             remote,
             transport,
             group,

@@ -71,7 +71,19 @@ fn monitor(control: Fd) -> i32 {
     let out_of_memory = code == KILLED && killed_for_memory(&plan);
     // mcpm learns the code from this process, too; the record is for others.
     let _ = sys::write_all(&exit_code, &exit_record(code, out_of_memory));
+    remove_cgroups(&plan);
     code
+}
+
+/// Removes the control groups of a sandbox that has ended, because mcpm may have been killed.
+fn remove_cgroups(plan: &Plan) {
+    let separate = plan.cgroup_tasks.iter().map(|tasks| [folder_of(tasks), b"\0"].concat());
+    plan.cgroup.iter().cloned().chain(separate).for_each(|folder| drop(sys::remove_folder(&folder)));
+}
+
+/// Returns the folder of a file, given its path.
+fn folder_of(file: &[u8]) -> &[u8] {
+    file.rsplitn(2, |byte| *byte == b'/').last().unwrap_or(file)
 }
 
 /// Prints and reports a failed step; returns the exit code for that.
@@ -330,10 +342,9 @@ fn stay_with_monitor(link: &Fd) -> Result<()> {
 /// `cgroup.procs`. In both cases, the kernel takes `cgroup_mutex`. For `cgroup.procs`, it also takes
 /// `cgroup_threadgroup_rwsem`, which waits for an RCU grace period (9 to 16 ms).
 fn join_cgroups(files: &[Vec<u8>]) -> Result<()> {
-    files.iter().try_for_each(|file| {
-        let folder = file.rsplitn(2, |byte| *byte == b'/').last().unwrap_or(file);
-        write_file(file, b"0").map_err(failed(Step::JoinCgroup, folder))
-    })
+    files
+        .iter()
+        .try_for_each(|file| write_file(file, b"0").map_err(failed(Step::JoinCgroup, folder_of(file))))
 }
 
 fn set_up_network() -> Result<()> {

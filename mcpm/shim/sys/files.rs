@@ -115,6 +115,13 @@ pub(crate) fn remove_file(folder: &Fd, name: &[u8]) -> Result<()> {
     unsafe { call(number::UNLINKAT, [folder.arg(), terminated(name)?, 0, 0, 0, 0]) }.map(drop)
 }
 
+/// Removes an empty folder.
+pub(crate) fn remove_folder(path: &[u8]) -> Result<()> {
+    const REMOVE_FOLDER: usize = 0x200;
+    // SAFETY: the kernel reads a path there, which ends with a zero byte.
+    unsafe { call(number::UNLINKAT, [HERE, terminated(path)?, REMOVE_FOLDER, 0, 0, 0]) }.map(drop)
+}
+
 /// Sets the mode of an open file.
 pub(crate) fn set_mode(file: &Fd, mode: u32) -> Result<()> {
     // SAFETY: the call takes no pointer.

@@ -437,15 +437,15 @@ pub struct Exit {
     pub code: i64,
     /// Whether the kernel killed it for lack of memory.
     pub out_of_memory: bool,
-    /// Whether it was killed because it used too much disk space. Only the process that started it knows that.
+    /// Whether mcpm killed it because it used too much disk space. Only the process that started it knows that.
     #[serde(default)]
-    pub wrote_too_much: bool,
+    pub exceeded_disk_limit: bool,
 }
 
 impl Exit {
     /// An exit with an exit code, and no other known cause.
     pub(crate) fn with_code(code: i64) -> Self {
-        Self { code, out_of_memory: false, wrote_too_much: false }
+        Self { code, out_of_memory: false, exceeded_disk_limit: false }
     }
 }
 

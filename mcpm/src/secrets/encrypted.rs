@@ -139,7 +139,7 @@ impl StorePaths {
 
     /// Locks the file for a change. The lock is a separate file, because the store is replaced.
     fn lock(&self, timeout: Duration) -> Result<FileLock> {
-        file::create_folders(&self.folder).map_err(|error| file_error("make", &self.folder, error))?;
+        file::create_folders(&self.folder).map_err(|error| file_error("create", &self.folder, error))?;
         FileLock::exclusive(&self.lock, timeout)?.ok_or_else(|| {
             let message = format!("another process is changing `{}`", self.file.display());
             Error::new(ErrorKind::SecretsUnavailable, message).hint("try again")

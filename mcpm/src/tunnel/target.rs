@@ -98,16 +98,19 @@ impl TunnelTarget {
         if passed == Passed::NeedsLogin(StatusCode::UNAUTHORIZED) {
             return Ok(());
         }
-        let message = match passed {
-            Passed::NeedsLogin(status) => {
-                format!("`{}` rejected a request without a token with {status} instead of 401", self.origin())
-            }
-            _ => format!("`{}` does not require authentication", self.origin()),
+        let origin = self.origin();
+        let (message, why) = match passed {
+            Passed::NeedsLogin(status) => (
+                format!("`{origin}` rejected a request without a token with {status} instead of 401"),
+                "it is not known to require authentication",
+            ),
+            _ => (
+                format!("`{origin}` does not require authentication"),
+                "anyone who knows the public URL could use the server",
+            ),
         };
-        Err(Error::new(ErrorKind::InvalidOption, message).hint(
-            "anyone who knows the public URL could use the server: require a login with `oidc_issuer`, or set \
-             `allow_unauthenticated`",
-        ))
+        let hint = format!("{why}: require a login with `oidc_issuer`, or set `allow_unauthenticated`");
+        Err(Error::new(ErrorKind::InvalidOption, message).hint(hint))
     }
 
     /// Whether an MCP server responds, or requires a login.

@@ -276,8 +276,8 @@ fn describe_end(exit: Result<Exit>, words: &str) -> ProcessExit {
         Ok(exit) => {
             let cause = match exit {
                 Exit { out_of_memory: true, .. } => " (out of memory)",
-                Exit { wrote_too_much: true, .. } => {
-                    " (it used too much disk space for files outside of mounts)"
+                Exit { exceeded_disk_limit: true, .. } => {
+                    " (its container uses more disk space than allowed; `mcpm rm` deletes the container)"
                 }
                 Exit { .. } => "",
             };

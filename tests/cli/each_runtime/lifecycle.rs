@@ -68,6 +68,9 @@ pub(super) fn a_killed_supervisor_is_replaced(home: &Home) {
         let url = home.run(&run).succeeded().url();
         for command in ["restart", "start"] {
             kill_supervisor(home, &name);
+            if home.is_builtin() {
+                wait_until("the control groups are removed", || home.control_groups().is_empty());
+            }
             let status = home.status(&name)["status"].clone();
             // Podman closes the standard input of a server when the connection closes, so the server exits.
             let may_have_exited = home.is_builtin() || run.contains(&"stdio");

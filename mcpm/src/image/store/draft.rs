@@ -20,10 +20,6 @@ use crate::{
 /// The age at which a draft counts as abandoned.
 const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// The file that lists the paths of control groups, in the folder of a container or of a draft for a build. It is empty
-/// if there are none.
-pub(crate) const CONTROL_GROUPS_FILE: &str = "control-groups";
-
 /// A private folder on the file system of a store, removed when it is dropped. As long as a draft exists, the garbage
 /// collector removes no layers and no blobs.
 #[derive(Debug)]
@@ -54,9 +50,9 @@ impl Drop for Draft {
     }
 }
 
-/// Removes drafts whose process was killed, once they are a day old, with the control groups of their builds. A draft
-/// that cannot be removed is reported, and does not stop the removal of the others. The caller holds the lock that
-/// prevents other processes from creating drafts.
+/// Removes drafts whose process was killed, once they are a day old. A draft that cannot be removed is reported, and
+/// does not stop the removal of the others. The caller holds the lock that prevents other processes from creating
+/// drafts.
 pub(super) fn remove_abandoned(drafts: &Path, at_most: usize) {
     let is_abandoned = |entry: &DirEntry| {
         let changed = entry.metadata().and_then(|found| found.modified()).ok();
@@ -68,22 +64,9 @@ pub(super) fn remove_abandoned(drafts: &Path, at_most: usize) {
         Err(error) => return warn_of(drafts, &error),
     };
     let removed = entries.filter(is_abandoned).filter(|entry| {
-        remove_control_groups(&entry.path());
         remove_tree(&entry.path()).inspect_err(|error| warn_of(&entry.path(), error)).is_ok()
     });
     removed.take(at_most).for_each(drop);
-}
-
-fn remove_control_groups(draft: &Path) {
-    let groups = fs::read_to_string(draft.join(CONTROL_GROUPS_FILE)).unwrap_or_default();
-    for group in groups.lines() {
-        match fs::remove_dir(group) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(%error, group, "cannot remove the control group of a build that was killed");
-            }
-            _ => {}
-        }
-    }
 }
 
 fn warn_of(folder: &Path, error: &io::Error) {

@@ -1,12 +1,11 @@
 //! Tests of removing images and abandoned drafts, of tagging images, and of images that are built from layers.
 
-use std::{collections::BTreeMap, fs, os::fd::AsFd as _, path::Path};
+use std::{collections::BTreeMap, fs, os::fd::AsFd as _};
 
 use tempfile::TempDir;
 
 use super::*;
 use crate::image::store::{
-    CONTROL_GROUPS_FILE,
     archive_builder::{ArchiveBuilder, TestImage},
     beneath,
     stored_image::{ImageConfig, StoredImage},
@@ -121,12 +120,8 @@ fn abandoned_files_are_removed_and_drafts_in_use_are_not() {
 fn make_draft(store: &ImageStore, name: &str, age: u64) {
     let draft = store.folder().join("drafts").join(name);
     fs::create_dir(&draft).unwrap();
-    set_age(&draft, age);
-}
-
-fn set_age(draft: &Path, hours: u64) {
-    let time = std::time::SystemTime::now() - std::time::Duration::from_secs(hours * 3600);
-    fs::File::open(draft).unwrap().set_modified(time).unwrap();
+    let time = std::time::SystemTime::now() - std::time::Duration::from_secs(age * 3600);
+    fs::File::open(&draft).unwrap().set_modified(time).unwrap();
 }
 
 fn drafts(store: &ImageStore) -> Vec<String> {
@@ -148,25 +143,6 @@ fn a_new_draft_sweeps_abandoned_ones_while_none_is_in_use() {
     make_draft(store, "new", 1);
     drop(store.draft().unwrap());
     assert_eq!(drafts(store), ["new"]);
-}
-
-#[test]
-fn an_abandoned_draft_is_removed_with_the_control_groups_of_its_build() {
-    let fixture = Fixture::new();
-    let store = &fixture.store;
-    // Folders instead of control groups, which not every user has. A group is removed only if it is empty.
-    let groups = tempfile::tempdir().unwrap();
-    let [missing, used, empty] = ["missing", "used", "empty"].map(|name| groups.path().join(name));
-    fs::create_dir_all(used.join("group")).unwrap();
-    fs::create_dir(&empty).unwrap();
-    let draft = store.folder().join("drafts/old");
-    fs::create_dir(&draft).unwrap();
-    let record = [missing, used.clone(), empty.clone()].map(|path| path.display().to_string()).join("\n");
-    fs::write(draft.join(CONTROL_GROUPS_FILE), record).unwrap();
-    set_age(&draft, 25);
-    drop(store.draft().unwrap());
-    assert!(used.exists() && !empty.exists());
-    assert!(drafts(store).is_empty());
 }
 
 #[test]

@@ -45,7 +45,6 @@ mod tar_reader;
 mod unpack;
 
 pub(crate) use commit::{ArchiveFile, add_to_layer};
-pub(crate) use draft::CONTROL_GROUPS_FILE;
 pub use draft::Draft;
 pub use flatten::flatten;
 pub(crate) use flatten::{flatten_into_layer, is_whole_root};

@@ -19,13 +19,12 @@ use super::{
     hierarchy::{Hierarchy, enable_controllers},
     sandbox::SandboxLimits,
 };
-use crate::{
-    Error, ErrorKind, Result, fnv1a::fnv1a, image::store::CONTROL_GROUPS_FILE, runtime::ContainerSpec,
-    state::file::file_error,
-};
+use crate::{Error, ErrorKind, Result, fnv1a::fnv1a, runtime::ContainerSpec, state::file::file_error};
 
 /// The group of all containers.
 const PARENT: &str = "mcpm";
+/// The file that lists the paths of the groups, in the folder of a container or a build. It is empty if there are none.
+const RECORD: &str = "control-groups";
 /// The period that processor time is measured in, in microseconds.
 const CPU_PERIOD: u64 = 100_000;
 const NANOS_PER_CPU: u64 = 1_000_000_000;
@@ -76,7 +75,7 @@ pub(super) fn limit(folder: &Path, limits: &GroupLimits, user: u32) -> Result<Sa
     let folders = created.cgroup.iter().chain(&created.separate_cgroups);
     let record = folders.map(|path| path.to_string_lossy()).collect::<Vec<_>>().join("\n");
     // The process that removes the groups may be in another group, and could not derive the paths.
-    write(&folder.join(CONTROL_GROUPS_FILE), &record)?;
+    write(&folder.join(RECORD), &record)?;
     Ok(SandboxLimits { processes: limits.processes, ..created })
 }
 
@@ -128,12 +127,12 @@ pub(super) fn remove(folder: &Path) {
 
 /// Whether the container with this folder was last started without groups.
 pub(super) fn are_missing(folder: &Path) -> bool {
-    fs::read(folder.join(CONTROL_GROUPS_FILE)).is_ok_and(|record| record.is_empty())
+    fs::read(folder.join(RECORD)).is_ok_and(|record| record.is_empty())
 }
 
 /// Returns the folders of the groups of the container or build with this folder.
 pub(super) fn folders_of(folder: &Path) -> Vec<PathBuf> {
-    match fs::read_to_string(folder.join(CONTROL_GROUPS_FILE)) {
+    match fs::read_to_string(folder.join(RECORD)) {
         Ok(recorded) => recorded.lines().map(PathBuf::from).collect(),
         Err(_) => {
             let group = Hierarchy::of_this_user().map(|found| found.join(&path_of(&name_of(folder))));

@@ -1,26 +1,31 @@
 //! Limits the disk space for the files that a sandbox changes in its root.
 //!
-//! Ordinary users cannot set quotas. Therefore the process that started the sandbox observes the free space of the file
-//! system, which takes one system call, and examines the files only when the free space has shrunk by as much as the
-//! sandbox may still use.
+//! Ordinary users cannot set quotas. Therefore the process that started the sandbox monitors the free space of the file
+//! system, which takes one system call, and counts the files only when the free space has shrunk by as much as the
+//! sandbox may still use. It finds servers that write too much, but not a hostile server that fills files without names:
+//! only a read-only root excludes those.
 
 use std::{
-    fs::{self, ReadDir},
     io,
-    os::unix::fs::MetadataExt as _,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use super::sandbox::SandboxProcess;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat, statvfs};
 
-/// The most bytes that changed files may use.
+use super::sandbox::SandboxProcess;
+use crate::state::ProcessId;
+
+/// The most bytes that the changed files of a container may use.
 const MAX_BYTES: u64 = 10 << 30;
+/// The most bytes that a stage of a build may use, as for a whole image.
+const MAX_BUILD_BYTES: u64 = 32 << 30;
 /// The most files and folders that may be created or changed.
 const MAX_FILES: u64 = 1_000_000;
 /// Interval of the checks of the free space.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// The deepest folder whose files are examined. Each level keeps a folder open.
+/// The deepest folder whose files are counted. Each level keeps a folder open.
 const MAX_DEPTH: usize = 128;
 
 /// The limit of one sandbox.
@@ -35,69 +40,75 @@ pub(super) struct DiskLimit {
 }
 
 impl DiskLimit {
-    /// The limit for a folder that contains changes, and copies of all files in the folders `copied`.
+    /// The limit of a container for a folder that contains changes, and copies of all files in the folders `copied`.
     pub(super) fn new(root: PathBuf, copied: Vec<PathBuf>) -> Self {
-        Self { root, copied, max: Usage { bytes: MAX_BYTES, files: MAX_FILES }, interval: CHECK_INTERVAL }
+        let max = Usage { bytes: MAX_BYTES, files: MAX_FILES };
+        Self { root, copied, max, interval: CHECK_INTERVAL }
     }
 
-    #[cfg(test)]
-    pub(super) fn with_max_bytes(mut self, bytes: u64) -> Self {
-        self.max.bytes = bytes;
+    /// The limit of a build.
+    pub(super) fn of_build(mut self) -> Self {
+        self.max.bytes = MAX_BUILD_BYTES;
         self
     }
 
-    /// Returns when the sandbox uses more than the limit: 10 GiB or a million files, or half of what was free when it
-    /// was started, if that is less.
-    pub(super) async fn exceeded(self) {
+    #[cfg(test)]
+    pub(super) fn for_test(self, bytes: u64) -> Self {
+        Self { max: Usage { bytes, ..self.max }, interval: Duration::from_millis(5), ..self }
+    }
+
+    /// Returns when the sandbox uses more than the limit, or has grown to more than half of the space that it uses or
+    /// that was free one interval after its start.
+    async fn exceeded(self) {
         // A start is not delayed.
         tokio::time::sleep(self.interval).await;
         let mut free = Usage::free(&self.root).unwrap_or(Usage::UNLIMITED);
-        let mut used = self.used().await.unwrap_or_default();
-        let limit = self.max.least(used.plus(free.half()));
-        // After a restart, a sandbox may have used its share of a full disk already.
+        let mut used = self.used().await;
+        // What it has used before is not taken away when the disk has become full.
+        let limit = self.max.min(used.add(free).half().max(used));
         while used.fits(limit) {
-            // Near the limit, files are not examined at each check.
-            let room = limit.minus(used).most(limit.sixteenth());
-            let shrunk = loop {
+            // Near the limit, files are not counted at each check.
+            let room = limit.subtract(used).max(limit.sixteenth());
+            loop {
                 tokio::time::sleep(self.interval).await;
                 // A file system whose space cannot be found out may have space again later.
                 let Ok(now) = Usage::free(&self.root) else { continue };
-                let shrunk = free.minus(now);
-                if !shrunk.fits(room) {
+                if !free.subtract(now).fits(room) {
                     free = now;
-                    break shrunk;
+                    break;
                 }
-            };
-            // Files that cannot be examined may be those that fill the disk.
-            used = self.used().await.unwrap_or(used.plus(shrunk));
+                free = free.max(now);
+            }
+            used = self.used().await;
         }
     }
 
-    /// Returns what the changes use; `None` if some files cannot be examined.
-    async fn used(&self) -> Option<Usage> {
+    /// Returns what the changes use.
+    async fn used(&self) -> Usage {
         let (root, copied, max) = (self.root.clone(), self.copied.clone(), self.max);
-        let used = tokio::task::spawn_blocking(move || {
-            let mut image = Usage::default();
-            for layer in &copied {
-                image = image.plus(Usage::of_folder(layer, Usage::UNLIMITED)?);
-            }
-            Usage::of_folder(&root, max.plus(image)).map(|used| used.minus(image))
+        let counting = tokio::task::spawn_blocking(move || {
+            let layers = copied.iter().map(|layer| Usage::of_folder(layer, Usage::UNLIMITED));
+            let image = layers.fold(Usage::default(), Usage::add);
+            Usage::of_folder(&root, max.add(image)).subtract(image)
         });
-        used.await.ok()?.ok()
+        counting.await.unwrap_or_default()
     }
 }
 
-/// Waits until a sandbox ends or exceeds its limit, and kills it then; returns whether it was killed.
-pub(super) async fn kill_at(limit: Option<DiskLimit>, sandbox: &mut SandboxProcess) -> bool {
+/// Waits until a sandbox has ended, or kills it when it exceeds its limit; returns whether it was killed.
+pub(super) async fn enforce(limit: Option<DiskLimit>, sandbox: &mut SandboxProcess) -> bool {
     let Some(limit) = limit else { return false };
-    let is_exceeded = tokio::select! {
-        _ = sandbox.wait() => false,
-        () = limit.exceeded() => true,
-    };
-    if is_exceeded {
-        sandbox.kill();
+    let first = ProcessId::of(sandbox.pid());
+    tokio::select! {
+        biased;
+        _ = sandbox.wait() => return false,
+        () = limit.exceeded() => {}
     }
-    is_exceeded
+    sandbox.kill();
+    if let Err(error) = first.kill() {
+        tracing::warn!(%error, "a sandbox that uses too much disk space cannot be killed directly");
+    }
+    true
 }
 
 /// Space on a file system.
@@ -112,62 +123,69 @@ impl Usage {
 
     /// What is free for ordinary users.
     fn free(path: &Path) -> io::Result<Self> {
-        let status = rustix::fs::statvfs(path)?;
+        let status = statvfs(path)?;
         // Some file systems do not limit the number of files.
         let files = if status.f_files == 0 { u64::MAX } else { status.f_favail };
         Ok(Self { bytes: status.f_bavail.saturating_mul(status.f_frsize), files })
     }
 
-    /// What the files in a folder use, counted until `limit` is exceeded. A file with several names counts once for each.
-    fn of_folder(folder: &Path, limit: Self) -> io::Result<Self> {
+    /// What the files in a folder use, counted until `limit` is exceeded. Folders that cannot be read are skipped, and no
+    /// link is followed.
+    fn of_folder(folder: &Path, limit: Self) -> Self {
+        let open = |parent: &OwnedFd, name: &std::ffi::CStr| {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            openat(parent, name, flags, Mode::empty())
+        };
+        let enter = |folder: OwnedFd| Dir::read_from(&folder).map(|entries| (folder, entries));
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut levels: Vec<(OwnedFd, Dir)> =
+            openat(CWD, folder, flags, Mode::empty()).and_then(enter).into_iter().collect();
         let mut used = Self::default();
-        let mut open: Vec<ReadDir> = vec![fs::read_dir(folder)?];
-        while let Some(entries) = open.last_mut() {
-            let Some(entry) = entries.next() else {
-                open.pop();
+        while used.fits(limit)
+            && let Some((folder, entries)) = levels.last_mut()
+        {
+            let Some(Ok(entry)) = entries.next() else {
+                levels.pop();
                 continue;
             };
-            let entry = entry?;
-            let metadata = match entry.metadata() {
-                Ok(metadata) => metadata,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error),
-            };
-            used = used.plus(Self { bytes: metadata.blocks().saturating_mul(512), files: 1 });
-            if !used.fits(limit) {
-                break;
+            let name = entry.file_name();
+            if [c".", c".."].contains(&name) {
+                continue;
             }
-            if metadata.is_dir() {
-                if open.len() == MAX_DEPTH {
-                    return Err(io::ErrorKind::Unsupported.into());
-                }
-                match fs::read_dir(entry.path()) {
-                    Ok(entries) => open.push(entries),
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    Err(error) => return Err(error),
-                }
+            let Ok(status) = statat(&*folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let is_folder = FileType::from_raw_mode(status.st_mode) == FileType::Directory;
+            // Each name of a file counts for its part.
+            let names = if is_folder { 1 } else { u64::from(status.st_nlink).max(1) };
+            let bytes = u64::try_from(status.st_blocks).unwrap_or_default().saturating_mul(512) / names;
+            used = used.add(Self { bytes, files: 1 });
+            if is_folder
+                && levels.len() < MAX_DEPTH
+                && let Some((folder, _)) = levels.last()
+                && let Ok(level) = open(folder, name).and_then(enter)
+            {
+                levels.push(level);
             }
         }
-        Ok(used)
+        used
     }
 
     fn fits(self, limit: Self) -> bool {
         self.bytes <= limit.bytes && self.files <= limit.files
     }
 
-    fn plus(self, other: Self) -> Self {
+    fn add(self, other: Self) -> Self {
         self.combine(other, u64::saturating_add)
     }
 
-    fn minus(self, other: Self) -> Self {
+    fn subtract(self, other: Self) -> Self {
         self.combine(other, u64::saturating_sub)
     }
 
-    fn least(self, other: Self) -> Self {
+    fn min(self, other: Self) -> Self {
         self.combine(other, u64::min)
     }
 
-    fn most(self, other: Self) -> Self {
+    fn max(self, other: Self) -> Self {
         self.combine(other, u64::max)
     }
 
@@ -186,39 +204,56 @@ impl Usage {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use futures_util::future::poll_immediate;
+
     use super::*;
     use crate::testing::with_timeout;
 
     fn limit(root: &Path, max: Usage) -> DiskLimit {
-        DiskLimit { max, interval: Duration::from_millis(5), ..DiskLimit::new(root.to_owned(), Vec::new()) }
+        DiskLimit { max, ..DiskLimit::new(root.to_owned(), Vec::new()).for_test(0) }
     }
 
     #[tokio::test]
     async fn changes_are_limited_in_size_and_number() {
-        const MIB: usize = 1 << 20;
         for (max, size) in
-            [(Usage { bytes: 16 << 20, files: 1000 }, MIB), (Usage { bytes: 1 << 30, files: 64 }, 1)]
+            [(Usage { bytes: 16 << 20, files: 1000 }, 1 << 20), (Usage { bytes: 1 << 30, files: 64 }, 1)]
         {
             let folder = tempfile::tempdir().unwrap();
             let root = folder.path().join("root");
             fs::create_dir_all(root.join("a/b")).unwrap();
-            if max.files < 1000 && Usage::free(&root).unwrap().files == u64::MAX {
+            if size == 1 && Usage::free(&root).unwrap().files == u64::MAX {
                 println!("skipped: this file system does not limit the number of files");
                 continue;
             }
             let mut exceeded = std::pin::pin!(limit(&root, max).exceeded());
-            let mut number = 0_usize;
-            // The files of other programs on the same file system do not count.
+            let mut number = 0_u64;
             with_timeout(async {
-                while futures_util::future::poll_immediate(&mut exceeded).await.is_none() {
+                while poll_immediate(&mut exceeded).await.is_none() {
+                    // A file of another program does not count.
+                    fs::write(folder.path().join("other"), vec![1; size]).unwrap();
                     fs::write(root.join(format!("a/b/{number}")), vec![1; size]).unwrap();
                     number += 1;
                     tokio::task::yield_now().await;
                 }
             })
             .await;
-            assert!(number > 10, "{number}");
+            assert!(number >= max.files.min(max.bytes / size as u64) / 2, "{number}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_restarted_sandbox_gets_no_further_share() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("file"), vec![1; 1 << 20]).unwrap();
+        // More than the limit was used before the restart.
+        with_timeout(limit(folder.path(), Usage { bytes: 1 << 19, files: 1000 }).exceeded()).await;
+        with_timeout(limit(folder.path(), Usage { bytes: 1 << 30, files: 0 }).exceeded()).await;
+        // The files of an image that was copied do not count.
+        let copied = vec![folder.path().to_owned()];
+        let copy = DiskLimit { copied, ..limit(folder.path(), Usage { bytes: 0, files: 0 }) };
+        assert_eq!(copy.used().await, Usage::default());
     }
 
     #[test]
@@ -226,14 +261,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         fs::create_dir_all(root.join("a/b")).unwrap();
-        fs::write(root.join("a/b/file"), vec![1; 5000]).unwrap();
+        fs::write(root.join("a/b/file"), vec![1; 1 << 20]).unwrap();
         std::os::unix::fs::symlink("/", root.join("link")).unwrap();
-        let used = Usage::of_folder(root, Usage::UNLIMITED).unwrap();
-        assert!(used.files == 4 && used.bytes >= 5000, "{used:?}");
-        let stopped = Usage::of_folder(root, Usage { files: 1, ..Usage::UNLIMITED }).unwrap();
+        let used = Usage::of_folder(root, Usage::UNLIMITED);
+        assert!(used.files == 4 && used.bytes >= 1 << 20, "{used:?}");
+        // A second name takes no space.
+        fs::hard_link(root.join("a/b/file"), root.join("name")).unwrap();
+        let with_name = Usage::of_folder(root, Usage::UNLIMITED);
+        assert!(with_name.files == 5 && with_name.bytes < used.bytes + (1 << 19), "{with_name:?}");
+        let stopped = Usage::of_folder(root, Usage { files: 1, ..Usage::UNLIMITED });
         assert_eq!(stopped.files, 2);
-        let deep: PathBuf = std::iter::repeat_n("d", MAX_DEPTH).collect();
+        let deep: PathBuf = std::iter::repeat_n("d", 2 * MAX_DEPTH).collect();
         fs::create_dir_all(root.join(deep)).unwrap();
-        Usage::of_folder(root, Usage::UNLIMITED).unwrap_err();
+        assert_eq!(Usage::of_folder(root, Usage::UNLIMITED).files, 5 + MAX_DEPTH as u64);
+        assert_eq!(Usage::of_folder(&root.join("missing"), Usage::UNLIMITED), Usage::default());
     }
 }

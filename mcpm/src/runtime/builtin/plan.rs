@@ -108,8 +108,8 @@ fn overlay(folder: &ContainerFolder, image: &StoredImage) -> Result<RootOverlay>
     Ok(RootOverlay { layers: image.layers.clone(), upper, work: folder.subfolder("work")? })
 }
 
-/// Returns the limit of the disk space for changes of the root; `None` if the root is read-only. `layers` are those that
-/// a root without an overlay is a copy of.
+/// Returns the limit of the disk space for changes of the root; `None` if the root is read-only. A root without an
+/// overlay is a copy of `layers`.
 pub(super) fn disk_limit(plan: &SandboxPlan, layers: &[PathBuf]) -> Option<DiskLimit> {
     let is_writable = plan.writable.iter().any(|path| path == "/");
     let changes = plan.mounts.iter().find_map(|mount| match mount {

@@ -106,8 +106,8 @@ impl Processes {
         let folder = folder.clone();
         // This task owns the process, which is killed when the task is dropped.
         tokio::spawn(async move {
-            let wrote_too_much = disk_limit::kill_at(disk, &mut process).await;
-            let exit = process.wait().await.map(|exit| Exit { wrote_too_much, ..exit });
+            let exceeded_disk_limit = disk_limit::enforce(disk, &mut process).await;
+            let exit = process.wait().await.map(|exit| Exit { exceeded_disk_limit, ..exit });
             let exit = exit.unwrap_or_else(|error| {
                 tracing::warn!(%error, container = %folder.id(), "cannot wait for the process of a \
                     container");

@@ -22,7 +22,7 @@ use crate::{
         build_log::BuildLog,
         builtin::{
             control_group::{self, GroupLimits, RemoveOnDrop},
-            disk_limit,
+            disk_limit::{self, DiskLimit},
             plan::{self, RootOverlay},
             sandbox::{
                 self, MountOperation, SandboxCommand, SandboxNetwork, SandboxPlan, SandboxStream,
@@ -82,7 +82,7 @@ pub(super) async fn run(
                 copy_root(&folder, &stage)?;
             }
             let plan = sandbox_plan(&images, &folder, &stage)?;
-            let disk = plan::disk_limit(&plan, &stage.split_layers()?.lower);
+            let disk = plan::disk_limit(&plan, &stage.split_layers()?.lower).map(DiskLimit::of_build);
             Ok((plan, disk))
         })
         .await
@@ -116,16 +116,17 @@ pub(super) async fn run(
         }
         Ok(())
     };
-    let limited = async { Ok(disk_limit::kill_at(disk, &mut process).await) };
-    let ((), wrote_too_much) = tokio::try_join!(logged, limited)?;
-    if wrote_too_much {
-        let message = "a step of the build wrote more than 10 GiB, or more than half of the free disk space";
-        return Err(Error::new(ErrorKind::ImageUnavailable, message));
-    }
+    let limited = async { Ok(disk_limit::enforce(disk, &mut process).await) };
+    let ((), exceeded_disk_limit) = tokio::try_join!(logged, limited)?;
     let exit = process
         .wait()
         .await
         .map_err(|error| Error::new(ErrorKind::Io, "cannot wait for a step of the build").source(error))?;
+    if exceeded_disk_limit {
+        let message = "the build uses more than 32 GiB, a million files, or half of the free disk space";
+        return Err(Error::new(ErrorKind::ImageUnavailable, message)
+            .hint("free disk space, or use a smaller package"));
+    }
     if exit.code == 0 {
         return Ok(());
     }

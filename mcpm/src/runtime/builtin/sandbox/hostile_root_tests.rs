@@ -146,6 +146,7 @@ async fn a_race_of_links_in_a_volume_leads_no_mount_and_no_server_out_of_the_roo
     let mut lines = BufReader::new(swapper.stdout.take().unwrap()).lines();
     assert_eq!(with_timeout(lines.next_line()).await.unwrap().as_deref(), Some("swapping"));
     let paths = ["/volume/spot/secret", "/volume/spot/etc/passwd", "/volume/spot/new/folder"];
+    let mut started = 0;
     for path in [paths; 3].concat() {
         for operation in operations(path) {
             let mut plan = plan_of(&bed, &["sh", "-c", READER]);
@@ -156,11 +157,13 @@ async fn a_race_of_links_in_a_volume_leads_no_mount_and_no_server_out_of_the_roo
             if let Ok(mut process) = with_timeout(bed.spawn(&plan)).await {
                 with_timeout(process.stdout.take().unwrap().read_to_string(&mut said)).await.unwrap();
                 with_timeout(process.wait()).await.unwrap();
+                started += 1;
             }
             assert!(!said.contains("of the machine"), "{operation:?}: {said}");
             assert_eq!(snapshot(&machine), before, "{operation:?}");
         }
     }
+    assert!(started > 0, "no server has raced with the other one");
     // It would have reported a failed exchange.
     swapper.kill();
     let mut problem = String::new();

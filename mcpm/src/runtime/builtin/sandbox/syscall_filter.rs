@@ -71,6 +71,8 @@ const NAMESPACE_FLAGS: [i32; 7] = [
 ];
 /// Terminal operations that type into another program's terminal.
 const TERMINAL_OPERATIONS: [u64; 2] = [0x5412, 0x541c];
+/// File operations that reserve space as `fallocate` does: `FS_IOC_RESVSP`, `FS_IOC_RESVSP64` and `FS_IOC_ZERO_RANGE`.
+const RESERVATIONS: [u64; 3] = [0x4030_5828, 0x4030_582a, 0x4030_5839];
 /// Usual values of `personality`: Linux, with 32-bit addresses or an old version, and the query.
 const PERSONALITIES: [u64; 5] = [0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 /// The socket families that servers need; of the last family, only the protocol for interfaces and routes.
@@ -98,7 +100,7 @@ fn build() -> Result<Vec<Vec<u8>>, seccompiler::BackendError> {
         compile(allowed(), errno(libc::ENOSYS), SeccompAction::Allow)?,
         compile(denied()?, SeccompAction::Allow, errno(libc::EPERM))?,
         compile(denied_sockets()?, SeccompAction::Allow, errno(libc::EAFNOSUPPORT))?,
-        compile(denied_allocation(), SeccompAction::Allow, errno(libc::EOPNOTSUPP))?,
+        compile(denied_reservations()?, SeccompAction::Allow, errno(libc::EOPNOTSUPP))?,
     ])
 }
 
@@ -154,8 +156,15 @@ fn denied_sockets() -> Result<Rules, seccompiler::BackendError> {
 
 /// Space that is reserved without writing would exceed the limit of the disk space before it is noticed. Programs write
 /// instead if the file system does not support it.
-fn denied_allocation() -> Rules {
-    BTreeMap::from([(libc::SYS_fallocate, Vec::new())])
+fn denied_reservations() -> Result<Rules, seccompiler::BackendError> {
+    let punch_hole = u64::from(libc::FALLOC_FL_PUNCH_HOLE.unsigned_abs());
+    let reserves = vec![argument(1, SeccompCmpOp::MaskedEq(punch_hole), 0)?];
+    let operation = |operation| SeccompRule::new(vec![argument(1, SeccompCmpOp::Eq, operation)?]);
+    let operations = RESERVATIONS.into_iter().map(operation).collect::<Result<_, _>>()?;
+    Ok(BTreeMap::from([
+        (libc::SYS_fallocate, vec![SeccompRule::new(reserves)?]),
+        (libc::SYS_ioctl, operations),
+    ]))
 }
 
 fn none_of(index: u8, values: &[u64]) -> Result<Vec<SeccompCondition>, seccompiler::BackendError> {
