@@ -78,7 +78,9 @@ fn monitor(control: Fd) -> i32 {
 /// Removes the control groups of a sandbox that has ended, because mcpm may have been killed.
 fn remove_cgroups(plan: &Plan) {
     let separate = plan.cgroup_tasks.iter().map(|tasks| [folder_of(tasks), b"\0"].concat());
-    plan.cgroup.iter().cloned().chain(separate).for_each(|folder| drop(sys::remove_folder(&folder)));
+    for folder in plan.cgroup.iter().cloned().chain(separate) {
+        let _ = sys::remove_folder(&folder);
+    }
 }
 
 /// Returns the folder of a file, given its path.

@@ -1173,8 +1173,8 @@ void mcpm_workload_builder_ca_cert(mcpm_workload_builder *builder, const char *v
  *
  * Its certificates are trusted in addition to the system's: for remote servers and targets, server
  * registries, image registries that signatures are read from, identity providers, token exchange and
- * telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
- * uses its own, and the built-in runtime uses the system's.
+ * telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
+ * runtime uses these.
  */
 void mcpm_workload_builder_mcpm_ca_bundle(mcpm_workload_builder *builder, const char *value);
 
@@ -1707,8 +1707,8 @@ void mcpm_proxy_builder_debug(mcpm_proxy_builder *builder, bool value);
  *
  * Its certificates are trusted in addition to the system's: for remote servers and targets, server
  * registries, image registries that signatures are read from, identity providers, token exchange and
- * telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
- * uses its own, and the built-in runtime uses the system's.
+ * telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
+ * runtime uses these.
  */
 void mcpm_proxy_builder_mcpm_ca_bundle(mcpm_proxy_builder *builder, const char *value);
 

@@ -329,8 +329,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_ca_cert(builder: *mut WorkloadBui
 ///
 /// Its certificates are trusted in addition to the system's: for remote servers and targets, server
 /// registries, image registries that signatures are read from, identity providers, token exchange and
-/// telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
-/// uses its own, and the built-in runtime uses the system's.
+/// telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
+/// runtime uses these.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_mcpm_ca_bundle(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1015,8 +1015,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_debug(builder: *mut ProxyBuilder, va
 ///
 /// Its certificates are trusted in addition to the system's: for remote servers and targets, server
 /// registries, image registries that signatures are read from, identity providers, token exchange and
-/// telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
-/// uses its own, and the built-in runtime uses the system's.
+/// telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
+/// runtime uses these.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_mcpm_ca_bundle(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.

@@ -199,8 +199,8 @@ pub struct WorkloadOptions {
     ///
     /// Its certificates are trusted in addition to the system's: for remote servers and targets, server
     /// registries, image registries that signatures are read from, identity providers, token exchange and
-    /// telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
-    /// uses its own, and the built-in runtime uses the system's.
+    /// telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
+    /// runtime uses these.
     #[uniffi(default)]
     pub mcpm_ca_bundle: Option<PathBuf>,
     /// Base image for packages (`uvx://`, `npx://`, `go://`).
@@ -582,8 +582,8 @@ pub struct ProxyOptions {
     ///
     /// Its certificates are trusted in addition to the system's: for remote servers and targets, server
     /// registries, image registries that signatures are read from, identity providers, token exchange and
-    /// telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
-    /// uses its own, and the built-in runtime uses the system's.
+    /// telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
+    /// runtime uses these.
     #[uniffi(default)]
     pub mcpm_ca_bundle: Option<PathBuf>,
     /// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.

@@ -3269,8 +3269,8 @@ public struct ProxyOptions: Equatable, Hashable {
      *
      * Its certificates are trusted in addition to the system's: for remote servers and targets, server
      * registries, image registries that signatures are read from, identity providers, token exchange and
-     * telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
-     * uses its own, and the built-in runtime uses the system's.
+     * telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
+     * runtime uses these.
      */
     public var mcpmCaBundle: PathBuf?
     /**
@@ -3640,8 +3640,8 @@ public struct ProxyOptions: Equatable, Hashable {
          *
          * Its certificates are trusted in addition to the system's: for remote servers and targets, server
          * registries, image registries that signatures are read from, identity providers, token exchange and
-         * telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
-         * uses its own, and the built-in runtime uses the system's.
+         * telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
+         * runtime uses these.
          */mcpmCaBundle: PathBuf? = nil, 
         /**
          * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
@@ -4546,6 +4546,11 @@ public struct WorkloadInfo: Equatable, Hashable {
      */
     public var runtime: String?
     /**
+     * Whether the container runs without control groups, so that nothing limits its memory and processor time. Always
+     * false with an engine.
+     */
+    public var lacksControlGroups: Bool
+    /**
      * The URL of a remote server, without its query.
      */
     public var remote: String?
@@ -4602,6 +4607,10 @@ public struct WorkloadInfo: Equatable, Hashable {
          * The runtime of the container, `docker`, `podman` or `builtin`; none for a remote server.
          */runtime: String?, 
         /**
+         * Whether the container runs without control groups, so that nothing limits its memory and processor time. Always
+         * false with an engine.
+         */lacksControlGroups: Bool, 
+        /**
          * The URL of a remote server, without its query.
          */remote: String?, 
         /**
@@ -4630,6 +4639,7 @@ public struct WorkloadInfo: Equatable, Hashable {
         self.package = package
         self.signer = signer
         self.runtime = runtime
+        self.lacksControlGroups = lacksControlGroups
         self.remote = remote
         self.transport = transport
         self.group = group
@@ -4663,6 +4673,7 @@ public struct FfiConverterTypeWorkloadInfo: FfiConverterRustBuffer {
                 package: FfiConverterOptionString.read(from: &buf), 
                 signer: FfiConverterOptionString.read(from: &buf), 
                 runtime: FfiConverterOptionString.read(from: &buf), 
+                lacksControlGroups: FfiConverterBool.read(from: &buf), 
                 remote: FfiConverterOptionString.read(from: &buf), 
                 transport: FfiConverterOptionTypeTransport.read(from: &buf), 
                 group: FfiConverterOptionString.read(from: &buf), 
@@ -4682,6 +4693,7 @@ public struct FfiConverterTypeWorkloadInfo: FfiConverterRustBuffer {
         FfiConverterOptionString.write(value.package, into: &buf)
         FfiConverterOptionString.write(value.signer, into: &buf)
         FfiConverterOptionString.write(value.runtime, into: &buf)
+        FfiConverterBool.write(value.lacksControlGroups, into: &buf)
         FfiConverterOptionString.write(value.remote, into: &buf)
         FfiConverterOptionTypeTransport.write(value.transport, into: &buf)
         FfiConverterOptionString.write(value.group, into: &buf)
@@ -4941,8 +4953,8 @@ public struct WorkloadOptions: Equatable, Hashable {
      *
      * Its certificates are trusted in addition to the system's: for remote servers and targets, server
      * registries, image registries that signatures are read from, identity providers, token exchange and
-     * telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
-     * uses its own, and the built-in runtime uses the system's.
+     * telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
+     * runtime uses these.
      */
     public var mcpmCaBundle: PathBuf?
     /**
@@ -5564,8 +5576,8 @@ public struct WorkloadOptions: Equatable, Hashable {
          *
          * Its certificates are trusted in addition to the system's: for remote servers and targets, server
          * registries, image registries that signatures are read from, identity providers, token exchange and
-         * telemetry. When `mcpm run` pulls an image, these certificates are not used: the container engine
-         * uses its own, and the built-in runtime uses the system's.
+         * telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
+         * runtime uses these.
          */mcpmCaBundle: PathBuf? = nil, 
         /**
          * Base image for packages (`uvx://`, `npx://`, `go://`).

@@ -155,6 +155,10 @@ impl Usage {
             let Ok(status) = statat(&*folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let is_folder = FileType::from_raw_mode(status.st_mode) == FileType::Directory;
             // Each name of a file counts for its part.
+            #[cfg_attr(
+                target_arch = "x86_64",
+                expect(clippy::useless_conversion, reason = "other architectures have a smaller type")
+            )]
             let names = if is_folder { 1 } else { u64::from(status.st_nlink).max(1) };
             let bytes = u64::try_from(status.st_blocks).unwrap_or_default().saturating_mul(512) / names;
             used = used.add(Self { bytes, files: 1 });

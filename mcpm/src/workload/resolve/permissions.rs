@@ -409,6 +409,7 @@ mod tests {
             outbound: Some(Outbound::default()),
             isolation_origin: ValueOrigin::Given,
             warnings: Vec::new(),
+            warnings_without_isolation: Vec::new(),
         };
         let record = Path::new("/state/workloads/w");
         let own = |folder: &str, target: &str| Mount {

@@ -3743,7 +3743,7 @@ class WorkloadInfo:
     """
     The status of a recorded workload.
 """
-    def __init__(self, *, name:str, status:WorkloadState, reason:typing.Optional[str], url:typing.Optional[str], image:typing.Optional[str], package:typing.Optional[str], signer:typing.Optional[str], runtime:typing.Optional[str], remote:typing.Optional[str], transport:typing.Optional[Transport], group:typing.Optional[str], restarts:int, login:typing.Optional[LoginState], exit_code:typing.Optional[int], created_at:typing.Optional[str]):
+    def __init__(self, *, name:str, status:WorkloadState, reason:typing.Optional[str], url:typing.Optional[str], image:typing.Optional[str], package:typing.Optional[str], signer:typing.Optional[str], runtime:typing.Optional[str], lacks_control_groups:bool, remote:typing.Optional[str], transport:typing.Optional[Transport], group:typing.Optional[str], restarts:int, login:typing.Optional[LoginState], exit_code:typing.Optional[int], created_at:typing.Optional[str]):
         self.name = name
         self.status = status
         self.reason = reason
@@ -3752,6 +3752,7 @@ class WorkloadInfo:
         self.package = package
         self.signer = signer
         self.runtime = runtime
+        self.lacks_control_groups = lacks_control_groups
         self.remote = remote
         self.transport = transport
         self.group = group
@@ -3764,7 +3765,7 @@ class WorkloadInfo:
 
     
     def __str__(self):
-        return "WorkloadInfo(name={}, status={}, reason={}, url={}, image={}, package={}, signer={}, runtime={}, remote={}, transport={}, group={}, restarts={}, login={}, exit_code={}, created_at={})".format(self.name, self.status, self.reason, self.url, self.image, self.package, self.signer, self.runtime, self.remote, self.transport, self.group, self.restarts, self.login, self.exit_code, self.created_at)
+        return "WorkloadInfo(name={}, status={}, reason={}, url={}, image={}, package={}, signer={}, runtime={}, lacks_control_groups={}, remote={}, transport={}, group={}, restarts={}, login={}, exit_code={}, created_at={})".format(self.name, self.status, self.reason, self.url, self.image, self.package, self.signer, self.runtime, self.lacks_control_groups, self.remote, self.transport, self.group, self.restarts, self.login, self.exit_code, self.created_at)
     def __eq__(self, other):
         if self.name != other.name:
             return False
@@ -3781,6 +3782,8 @@ class WorkloadInfo:
         if self.signer != other.signer:
             return False
         if self.runtime != other.runtime:
+            return False
+        if self.lacks_control_groups != other.lacks_control_groups:
             return False
         if self.remote != other.remote:
             return False
@@ -3810,6 +3813,7 @@ class _UniffiFfiConverterTypeWorkloadInfo(_UniffiConverterRustBuffer):
             package=_UniffiFfiConverterOptionalString.read(buf),
             signer=_UniffiFfiConverterOptionalString.read(buf),
             runtime=_UniffiFfiConverterOptionalString.read(buf),
+            lacks_control_groups=_UniffiFfiConverterBoolean.read(buf),
             remote=_UniffiFfiConverterOptionalString.read(buf),
             transport=_UniffiFfiConverterOptionalTypeTransport.read(buf),
             group=_UniffiFfiConverterOptionalString.read(buf),
@@ -3829,6 +3833,7 @@ class _UniffiFfiConverterTypeWorkloadInfo(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalString.check_lower(value.package)
         _UniffiFfiConverterOptionalString.check_lower(value.signer)
         _UniffiFfiConverterOptionalString.check_lower(value.runtime)
+        _UniffiFfiConverterBoolean.check_lower(value.lacks_control_groups)
         _UniffiFfiConverterOptionalString.check_lower(value.remote)
         _UniffiFfiConverterOptionalTypeTransport.check_lower(value.transport)
         _UniffiFfiConverterOptionalString.check_lower(value.group)
@@ -3847,6 +3852,7 @@ class _UniffiFfiConverterTypeWorkloadInfo(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalString.write(value.package, buf)
         _UniffiFfiConverterOptionalString.write(value.signer, buf)
         _UniffiFfiConverterOptionalString.write(value.runtime, buf)
+        _UniffiFfiConverterBoolean.write(value.lacks_control_groups, buf)
         _UniffiFfiConverterOptionalString.write(value.remote, buf)
         _UniffiFfiConverterOptionalTypeTransport.write(value.transport, buf)
         _UniffiFfiConverterOptionalString.write(value.group, buf)

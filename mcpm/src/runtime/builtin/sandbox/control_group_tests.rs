@@ -90,7 +90,8 @@ fn a_sandbox_joins_a_control_group_of_version_2_without_clone3() {
     let group = UnifiedGroup::create(&bed);
     let test = async || {
         // The error is that of the file `cgroup.procs`, and not that of `clone3`, which would reject the folder.
-        let folder = bed.path("root");
+        let folder = bed.path("group");
+        fs::create_dir(&folder).unwrap();
         let limits = SandboxLimits { cgroup: Some(folder.clone()), ..SandboxLimits::default() };
         let error = bed.start_error(&SandboxPlan { limits, ..bed.plan(&["true"]) }).await;
         assert_names(&error, &folder, "No such file");
@@ -130,6 +131,7 @@ async fn start_in(group: &UnifiedGroup, bed: &TestBed) {
     assert_eq!(members.len(), 2, "the sandbox's first process and the server");
     process.kill();
     with_timeout(process.wait()).await.unwrap();
+    assert!(!group.folder.exists(), "the monitor removes the group");
 }
 
 /// A new control group of version 2, removed when this is dropped.
