@@ -146,11 +146,14 @@ fn a_server_runs_from_a_registry_whose_authority_is_in_a_bundle() {
     docker(&["rmi", &pushed]);
     let authority = CertificateAuthority::new();
     let terminator = TlsTerminator::start(&authority, &registry);
-    let run = ["run", &format!("{}/{repository}:1", terminator.address()), "--name", &home.name("w")];
+    let image = format!("{}/{repository}:1", terminator.address());
+    let name = home.name("w");
+    let run = ["run", &image, "--runtime", "builtin", "--name", &name];
     let rejected = home.run(&run);
     assert_eq!(rejected.code, Some(7), "{rejected:?}");
     let url = home.run(&[&run[..], &["--mcpm-ca-bundle", &authority.certificate]].concat()).succeeded().url();
     assert!(!Session::open(&url).tools().is_empty());
+    home.run(&["rm", &name]).succeeded();
 }
 
 #[test]
