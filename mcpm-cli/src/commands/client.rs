@@ -68,7 +68,7 @@ pub(crate) fn project_arg() -> Arg {
         .help("Use the client configuration in this project folder, instead of the user's")
 }
 
-/// The arguments for a client, and for workloads in its configuration.
+/// Adds the arguments that `add` and `remove` share: the client, the workloads, the project and the output format.
 fn selection(command: Command) -> Command {
     let usage = format!("mcpm client {} [OPTIONS] CLIENT <NAME...|--group GROUP>", command.get_name());
     command

@@ -1,4 +1,4 @@
-//! A stream of messages to one client, with a buffer for clients that reconnect.
+//! A stream of messages to one client. A client that reconnects can resume it, if it is replayable.
 //!
 //! The writer never waits for a slow reader: the stream is charged to an [`Account`], and ends when the account has no
 //! room for another message. A replayable stream also keeps the last messages that were read, and the response, so that

@@ -62,7 +62,8 @@ pub(super) fn current(settings: &EngineSettings) -> Result<Option<DockerContext>
     }
     let unusable = |why: &str| {
         Error::new(ErrorKind::EngineUnavailable, format!("cannot use the Docker context `{name}`: {why}"))
-            .hint("list the contexts with `docker context ls`, and choose one with `docker context use`")
+            .with("set by", &set_by)
+            .hint("list the contexts with `docker context ls`, and choose another one")
     };
     let Some((folder, meta)) = find(dir, &name)? else { return Err(unusable("it does not exist")) };
     let address = meta.endpoints.get("docker").map(|endpoint| endpoint.host.clone()).unwrap_or_default();
@@ -74,7 +75,8 @@ pub(super) fn current(settings: &EngineSettings) -> Result<Option<DockerContext>
             ErrorKind::Unsupported,
             format!("cannot reach the Docker context `{name}`: TLS is not supported yet"),
         )
-        .hint("choose another context with `docker context use`"));
+        .with("set by", &set_by)
+        .hint("list the contexts with `docker context ls`, and choose another one"));
     }
     Ok(Some(DockerContext { set_by, address }))
 }

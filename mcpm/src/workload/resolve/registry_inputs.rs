@@ -104,7 +104,8 @@ pub(in crate::workload) async fn explain_missing_image(
     };
     match similar {
         Some(similar) => explained.hint(format!("did you mean the server `{similar}`?")),
-        None => explained.hint("`mcpm registry list` shows the servers"),
+        None => explained
+            .hint("list the servers with `mcpm registry list`, with the same `registry` if you have set it"),
     }
 }
 
