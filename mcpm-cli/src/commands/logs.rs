@@ -202,7 +202,7 @@ impl Printer for TextPrinter {
 /// Prints a JSON document for each line.
 #[derive(Default)]
 struct JsonPrinter {
-    /// The incomplete lines of standard output and of everything else.
+    /// The incomplete lines: of standard error or the proxy's log, and of standard output.
     lines: [JsonLine; 2],
 }
 

@@ -186,14 +186,20 @@ impl AuditSpec {
             (Some(SinkName::Stderr), None) => AuditSink::Stderr,
             (Some(SinkName::Log), None) => AuditSink::Log,
         };
-        if document.fail_closed == Some(true) && sink == AuditSink::Log {
+        let is_fail_closed = document.fail_closed == Some(true);
+        let instead = match (of, is_fail_closed) {
+            (AuditOwner::Workload, true) => "set `logFile`",
+            (AuditOwner::Workload, false) => "set `logFile`, or use the sink `log`",
+            (AuditOwner::Proxy, _) => "set `logFile`, or use the sink `stdout`",
+        };
+        if is_fail_closed && sink == AuditSink::Log {
             let message = "`failClosed` cannot be used with `sink: log`, which does not confirm that events are written";
-            return Err(invalid(message.to_owned()).hint("set `logFile`, or use the sink `stdout`"));
+            return Err(invalid(message.to_owned()).hint(instead));
         }
         if of == AuditOwner::Workload && matches!(sink, AuditSink::Stdout | AuditSink::Stderr) {
             // The process of a workload may have no standard streams.
             let message = "the audit log of a workload cannot be written to standard output or error";
-            return Err(invalid(message.to_owned()).hint("set `logFile`, or use the sink `log`"));
+            return Err(invalid(message.to_owned()).hint(instead));
         }
         let rotates = document.rotate_size.is_some() || document.rotate_count.is_some();
         let is_file = match sink {

@@ -1,4 +1,5 @@
-//! Tests imports: the options that entries are converted into, and how entries are replaced and restored.
+//! Tests the import of servers from the configurations of clients: the options that a client's entries are converted
+//! into, and how entries are replaced and restored.
 
 use std::fs;
 

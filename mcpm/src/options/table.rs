@@ -185,8 +185,8 @@ options! {
     section "Workload and container" | "Proxy" for (run, proxy as addition) {
         /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.)
         ///
-        /// Its certificates are trusted in addition to the system's: for remote servers and targets, server
-        /// registries, image registries that signatures are read from, identity providers, token exchange and
+        /// Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm proxy`,
+        /// server registries, image registries that signatures are read from, identity providers, token exchange and
         /// telemetry. When a container engine pulls an image, it uses its own certificates; the built-in runtime uses
         /// these.
         mcpm_ca_bundle: Option<PathBuf>;

@@ -1,10 +1,10 @@
 //! Multiplexes one stdio server process among the clients that share it.
 //!
 //! Each client gets only its own responses: every request is sent to the server with a fresh numeric id and progress
-//! token, and the response is delivered with the client's own id, with its JSON type. A message that the server
-//! initiates is delivered to the only session that it can concern; if several sessions are possible, a request is
-//! rejected and a notification is dropped. In a process that has served several owners, every such message is
-//! ambiguous. The multiplexer opens no socket: [`shared_handshake`] admits clients, [`from_client`] handles client
+//! token, and the response is delivered with the client's own id, with its JSON type. A message of the server that
+//! names no recipient is delivered to the only session that it can concern; if several are possible, or the process has
+//! served several owners, a request is rejected and a notification is dropped. Progress and resource updates go to the
+//! clients that asked for them, and changes of lists to all sessions. The multiplexer opens no socket: [`shared_handshake`] admits clients, [`from_client`] handles client
 //! messages, [`from_server`] handles server messages, [`subscriptions`] merges the subscriptions of the stateless era,
 //! and [`lifecycle`] handles the start, restart and end of the process while its clients stay connected.
 

@@ -253,7 +253,8 @@ impl EffectivePermissions {
                 found => drop(found?),
             }
             if gateway {
-                let message = "the runtime gateway leads to the engine's machine, which is not this one";
+                let message = "`allow_runtime_gateway` needs an engine that runs directly on this machine and is reached through a \
+                               Unix socket";
                 return Err(Error::new(ErrorKind::Unsupported, message)
                     .hint("leave out `allow_runtime_gateway`; to let the server connect to a machine, add the machine's IP \
                      address to `network.outbound.allow_host` of the permission profile"));
