@@ -75,12 +75,26 @@ fn monitor(control: Fd) -> i32 {
     code
 }
 
+/// Attempts to remove a control group, and the milliseconds between them.
+const REMOVAL_ATTEMPTS: usize = 100;
+const REMOVAL_DELAY_MS: u64 = 10;
+
 /// Removes the control groups of a sandbox that has ended, because mcpm may have been killed.
 fn remove_cgroups(plan: &Plan) {
     let separate = plan.cgroup_tasks.iter().map(|tasks| [folder_of(tasks), b"\0"].concat());
     for folder in plan.cgroup.iter().cloned().chain(separate) {
-        let _ = sys::remove_folder(&folder);
+        // A process may leave its group a moment after its end, of which no event tells.
+        for _ in 0..REMOVAL_ATTEMPTS {
+            match sys::remove_folder(&folder) {
+                Err(Errno::BUSY) => pause(REMOVAL_DELAY_MS),
+                _ => break,
+            }
+        }
     }
+}
+
+fn pause(milliseconds: u64) {
+    let _ = Epoll::new().and_then(|epoll| epoll.wait_for(&mut [Event::NONE], Some(milliseconds)));
 }
 
 /// Returns the folder of a file, given its path.

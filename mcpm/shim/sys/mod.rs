@@ -41,6 +41,7 @@ impl Errno {
     pub(crate) const INTERRUPTED: Self = Self(4);
     pub(crate) const AGAIN: Self = Self(11);
     pub(crate) const ACCESS: Self = Self(13);
+    pub(crate) const BUSY: Self = Self(16);
     pub(crate) const EXISTS: Self = Self(17);
     pub(crate) const NOT_A_FOLDER: Self = Self(20);
     pub(crate) const INVALID: Self = Self(22);

@@ -2,20 +2,23 @@
 //!
 //! Ordinary users cannot set quotas. Therefore the process that started the sandbox monitors the free space of the file
 //! system, which takes one system call, and counts the files only when the free space has shrunk by as much as the
-//! sandbox may still use. It finds servers that write too much, but not a hostile server that fills files without names:
-//! only a read-only root excludes those.
+//! sandbox may still use. This stops programs that write too much by mistake. Hostile programs can hide files, for example
+//! by deleting files that they still use: only a read-only root prevents that.
 
 use std::{
-    io,
+    fs, io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat, statvfs};
+use rustix::{
+    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat, statvfs},
+    process::geteuid,
+};
 
 use super::sandbox::SandboxProcess;
-use crate::state::ProcessId;
+use crate::{image::store::is_whole_root, state::ProcessId};
 
 /// The most bytes that the changed files of a container may use.
 const MAX_BYTES: u64 = 10 << 30;
@@ -27,6 +30,7 @@ const MAX_FILES: u64 = 1_000_000;
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The deepest folder whose files are counted. Each level keeps a folder open.
 const MAX_DEPTH: usize = 128;
+const RECORD: &str = "disk-limit";
 
 /// The limit of one sandbox.
 #[derive(Debug)]
@@ -35,6 +39,8 @@ pub(super) struct DiskLimit {
     root: PathBuf,
     /// The layers of the image, if the folder has a copy of it.
     copied: Vec<PathBuf>,
+    /// The file with the limit that the first process of a container got; `None` for a build.
+    record: Option<PathBuf>,
     max: Usage,
     interval: Duration,
 }
@@ -43,12 +49,14 @@ impl DiskLimit {
     /// The limit of a container for a folder that contains changes, and copies of all files in the folders `copied`.
     pub(super) fn new(root: PathBuf, copied: Vec<PathBuf>) -> Self {
         let max = Usage { bytes: MAX_BYTES, files: MAX_FILES };
-        Self { root, copied, max, interval: CHECK_INTERVAL }
+        let record = root.parent().map(|folder| folder.join(RECORD));
+        Self { root, copied, record, max, interval: CHECK_INTERVAL }
     }
 
     /// The limit of a build.
     pub(super) fn of_build(mut self) -> Self {
         self.max.bytes = MAX_BUILD_BYTES;
+        self.record = None;
         self
     }
 
@@ -57,15 +65,13 @@ impl DiskLimit {
         Self { max: Usage { bytes, ..self.max }, interval: Duration::from_millis(5), ..self }
     }
 
-    /// Returns when the sandbox uses more than the limit, or has grown to more than half of the space that it uses or
-    /// that was free one interval after its start.
+    /// Returns when the sandbox uses more than the limit.
     async fn exceeded(self) {
         // A start is not delayed.
         tokio::time::sleep(self.interval).await;
         let mut free = Usage::free(&self.root).unwrap_or(Usage::UNLIMITED);
-        let mut used = self.used().await;
-        // What it has used before is not taken away when the disk has become full.
-        let limit = self.max.min(used.add(free).half().max(used));
+        let mut used = self.used().await.unwrap_or_default();
+        let limit = self.limit(used, free);
         while used.fits(limit) {
             // Near the limit, files are not counted at each check.
             let room = limit.subtract(used).max(limit.sixteenth());
@@ -79,19 +85,42 @@ impl DiskLimit {
                 }
                 free = free.max(now);
             }
-            used = self.used().await;
+            used = self.used().await.unwrap_or(used);
         }
     }
 
-    /// Returns what the changes use.
-    async fn used(&self) -> Usage {
+    /// Returns the limit, which is at most half of what was free when the container was first started, so that a restart
+    /// gives it no further share.
+    fn limit(&self, used: Usage, free: Usage) -> Usage {
+        let recorded = self.record.as_ref().and_then(|record| fs::read_to_string(record).ok());
+        let recorded = recorded.and_then(|text| {
+            let (bytes, files) = text.split_once(' ')?;
+            Some(Usage { bytes: bytes.parse().ok()?, files: files.parse().ok()? })
+        });
+        let half = recorded.unwrap_or_else(|| {
+            let half = used.add(free).half();
+            if let Some(record) = &self.record
+                && let Err(error) = fs::write(record, format!("{} {}", half.bytes, half.files))
+            {
+                tracing::warn!(%error, path = %record.display(), "a limit of disk space cannot be recorded");
+            }
+            half
+        });
+        self.max.min(half)
+    }
+
+    /// Returns what the changes use; `None` if a folder cannot be opened.
+    async fn used(&self) -> Option<Usage> {
         let (root, copied, max) = (self.root.clone(), self.copied.clone(), self.max);
         let counting = tokio::task::spawn_blocking(move || {
-            let layers = copied.iter().map(|layer| Usage::of_folder(layer, Usage::UNLIMITED));
-            let image = layers.fold(Usage::default(), Usage::add);
-            Usage::of_folder(&root, max.add(image)).subtract(image)
+            let first = copied.iter().rposition(|layer| is_whole_root(layer)).unwrap_or_default();
+            let mut image = Usage::default();
+            for layer in &copied[first..] {
+                image = image.add(Usage::of_folder(layer, Usage::UNLIMITED)?);
+            }
+            Usage::of_folder(&root, max.add(image)).map(|used| used.subtract(image))
         });
-        counting.await.unwrap_or_default()
+        counting.await.ok()?.ok()
     }
 }
 
@@ -105,7 +134,10 @@ pub(super) async fn enforce(limit: Option<DiskLimit>, sandbox: &mut SandboxProce
         () = limit.exceeded() => {}
     }
     sandbox.kill();
-    if let Err(error) = first.kill() {
+    // A process that had ended when it was examined has no start time, and its id may belong to another one by now.
+    if first.start_time.is_some()
+        && let Err(error) = first.kill()
+    {
         tracing::warn!(%error, "a sandbox that uses too much disk space cannot be killed directly");
     }
     true
@@ -121,30 +153,26 @@ struct Usage {
 impl Usage {
     const UNLIMITED: Self = Self { bytes: u64::MAX, files: u64::MAX };
 
-    /// What is free for ordinary users.
+    /// What is free for this user. Root can also use what is reserved for it.
     fn free(path: &Path) -> io::Result<Self> {
         let status = statvfs(path)?;
         // Some file systems do not limit the number of files.
         let files = if status.f_files == 0 { u64::MAX } else { status.f_favail };
-        Ok(Self { bytes: status.f_bavail.saturating_mul(status.f_frsize), files })
+        let blocks = if geteuid().is_root() { status.f_bfree } else { status.f_bavail };
+        Ok(Self { bytes: blocks.saturating_mul(status.f_frsize), files })
     }
 
-    /// What the files in a folder use, counted until `limit` is exceeded. Folders that cannot be read are skipped, and no
-    /// link is followed.
-    fn of_folder(folder: &Path, limit: Self) -> Self {
-        let open = |parent: &OwnedFd, name: &std::ffi::CStr| {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            openat(parent, name, flags, Mode::empty())
-        };
-        let enter = |folder: OwnedFd| Dir::read_from(&folder).map(|entries| (folder, entries));
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut levels: Vec<(OwnedFd, Dir)> =
-            openat(CWD, folder, flags, Mode::empty()).and_then(enter).into_iter().collect();
+    /// What the files in a folder use, counted until `limit` is exceeded. Folders in it that cannot be read are skipped,
+    /// and no link is followed.
+    fn of_folder(folder: &Path, limit: Self) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let top: OwnedFd = openat(CWD, folder, flags, Mode::empty())?;
+        let mut levels = vec![Dir::new(top)?];
         let mut used = Self::default();
         while used.fits(limit)
-            && let Some((folder, entries)) = levels.last_mut()
+            && let Some(folder) = levels.last_mut()
         {
-            let Some(Ok(entry)) = entries.next() else {
+            let Some(Ok(entry)) = folder.next() else {
                 levels.pop();
                 continue;
             };
@@ -152,7 +180,10 @@ impl Usage {
             if [c".", c".."].contains(&name) {
                 continue;
             }
-            let Ok(status) = statat(&*folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let Ok(status) = folder.fd().and_then(|folder| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW))
+            else {
+                continue;
+            };
             let is_folder = FileType::from_raw_mode(status.st_mode) == FileType::Directory;
             // Each name of a file counts for its part.
             #[cfg_attr(
@@ -162,15 +193,15 @@ impl Usage {
             let names = if is_folder { 1 } else { u64::from(status.st_nlink).max(1) };
             let bytes = u64::try_from(status.st_blocks).unwrap_or_default().saturating_mul(512) / names;
             used = used.add(Self { bytes, files: 1 });
-            if is_folder
-                && levels.len() < MAX_DEPTH
-                && let Some((folder, _)) = levels.last()
-                && let Ok(level) = open(folder, name).and_then(enter)
-            {
-                levels.push(level);
+            if is_folder && levels.len() < MAX_DEPTH {
+                let below = levels.last().and_then(|folder| {
+                    let opened = openat(folder.fd().ok()?, name, flags, Mode::empty()).ok()?;
+                    Dir::new(opened).ok()
+                });
+                levels.extend(below);
             }
         }
-        used
+        Ok(used)
     }
 
     fn fits(self, limit: Self) -> bool {
@@ -250,14 +281,29 @@ mod tests {
     #[tokio::test]
     async fn a_restarted_sandbox_gets_no_further_share() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("file"), vec![1; 1 << 20]).unwrap();
+        fs::create_dir(folder.path().join("root")).unwrap();
+        fs::write(folder.path().join("root/file"), vec![1; 1 << 20]).unwrap();
         // More than the limit was used before the restart.
-        with_timeout(limit(folder.path(), Usage { bytes: 1 << 19, files: 1000 }).exceeded()).await;
-        with_timeout(limit(folder.path(), Usage { bytes: 1 << 30, files: 0 }).exceeded()).await;
+        let root = folder.path().join("root");
+        with_timeout(limit(&root, Usage { bytes: 1 << 19, files: 1000 }).exceeded()).await;
+        with_timeout(limit(&root, Usage { bytes: 1 << 30, files: 0 }).exceeded()).await;
+        // Half of what was free at the first start, also when less is free later.
+        let second = folder.path().join("second/root");
+        fs::create_dir_all(&second).unwrap();
+        let of = |free| {
+            limit(&second, Usage::UNLIMITED).limit(Usage::default(), Usage { bytes: free, files: free })
+        };
+        assert_eq!([of(100), of(50)], [Usage { bytes: 50, files: 50 }; 2]);
+        let build = DiskLimit::new(second.clone(), Vec::new()).of_build();
+        assert_eq!(
+            build.limit(Usage::default(), Usage { bytes: 20, files: 20 }),
+            Usage { bytes: 10, files: 10 }
+        );
         // The files of an image that was copied do not count.
-        let copied = vec![folder.path().to_owned()];
-        let copy = DiskLimit { copied, ..limit(folder.path(), Usage { bytes: 0, files: 0 }) };
-        assert_eq!(copy.used().await, Usage::default());
+        let copied = vec![root.clone()];
+        let copy = DiskLimit { copied, ..limit(&root, Usage { bytes: 0, files: 0 }) };
+        assert_eq!(copy.used().await, Some(Usage::default()));
+        assert_eq!(limit(&folder.path().join("missing"), Usage::UNLIMITED).used().await, None);
     }
 
     #[test]
@@ -267,17 +313,16 @@ mod tests {
         fs::create_dir_all(root.join("a/b")).unwrap();
         fs::write(root.join("a/b/file"), vec![1; 1 << 20]).unwrap();
         std::os::unix::fs::symlink("/", root.join("link")).unwrap();
-        let used = Usage::of_folder(root, Usage::UNLIMITED);
+        let used = Usage::of_folder(root, Usage::UNLIMITED).unwrap();
         assert!(used.files == 4 && used.bytes >= 1 << 20, "{used:?}");
         // A second name takes no space.
         fs::hard_link(root.join("a/b/file"), root.join("name")).unwrap();
-        let with_name = Usage::of_folder(root, Usage::UNLIMITED);
+        let with_name = Usage::of_folder(root, Usage::UNLIMITED).unwrap();
         assert!(with_name.files == 5 && with_name.bytes < used.bytes + (1 << 19), "{with_name:?}");
-        let stopped = Usage::of_folder(root, Usage { files: 1, ..Usage::UNLIMITED });
+        let stopped = Usage::of_folder(root, Usage { files: 1, ..Usage::UNLIMITED }).unwrap();
         assert_eq!(stopped.files, 2);
         let deep: PathBuf = std::iter::repeat_n("d", 2 * MAX_DEPTH).collect();
         fs::create_dir_all(root.join(deep)).unwrap();
-        assert_eq!(Usage::of_folder(root, Usage::UNLIMITED).files, 5 + MAX_DEPTH as u64);
-        assert_eq!(Usage::of_folder(&root.join("missing"), Usage::UNLIMITED), Usage::default());
+        assert_eq!(Usage::of_folder(root, Usage::UNLIMITED).unwrap().files, 5 + MAX_DEPTH as u64);
     }
 }

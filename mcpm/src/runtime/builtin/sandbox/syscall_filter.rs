@@ -71,8 +71,9 @@ const NAMESPACE_FLAGS: [i32; 7] = [
 ];
 /// Terminal operations that type into another program's terminal.
 const TERMINAL_OPERATIONS: [u64; 2] = [0x5412, 0x541c];
-/// File operations that reserve space as `fallocate` does: `FS_IOC_RESVSP`, `FS_IOC_RESVSP64` and `FS_IOC_ZERO_RANGE`.
-const RESERVATIONS: [u64; 3] = [0x4030_5828, 0x4030_582a, 0x4030_5839];
+/// File operations that reserve space as `fallocate` does: `FS_IOC_RESVSP`, `FS_IOC_RESVSP64` and `FS_IOC_ZERO_RANGE`,
+/// and `XFS_IOC_ALLOCSP` and `XFS_IOC_ALLOCSP64` before Linux 5.17.
+const RESERVATIONS: [u64; 5] = [0x4030_5828, 0x4030_582a, 0x4030_5839, 0x4030_580a, 0x4030_5824];
 /// Usual values of `personality`: Linux, with 32-bit addresses or an old version, and the query.
 const PERSONALITIES: [u64; 5] = [0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 /// The socket families that servers need; of the last family, only the protocol for interfaces and routes.
