@@ -200,7 +200,7 @@ options! {
         endpoint_prefix: Option<String> [placeholder: Some("PREFIX")];
     }
     section "Workload and container" | "Proxy" for (run, proxy as addition) {
-        /// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies
+        /// Trust `X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies
         trust_proxy_headers: Option<bool> = "false";
         /// Tools to expose to clients; all others are hidden
         ///
@@ -344,7 +344,7 @@ options! {
         remote_auth_bearer_token_file: Option<PathBuf>;
         /// Scopes to request
         remote_auth_scopes: List<String> [
-            placeholder: Some("SCOPE,..."), computed_default: Some("the scopes that the server asks for, or `openid,profile,email` with OIDC"),
+            placeholder: Some("SCOPE,..."), computed_default: Some("the scopes that the server asks for, otherwise `openid,profile,email` if `--remote-auth-issuer` supports OIDC"),
         ];
         /// OAuth 2.0 resource indicator (RFC 8707)
         remote_auth_resource: Option<String> [kind: ValueKind::Url];

@@ -115,20 +115,27 @@ impl Profile {
 }
 
 fn parse(text: &str) -> Result<Profile> {
+    use serde_json::Value;
+
     let refusal = |error: serde_json::Error| {
         Error::new(ErrorKind::InvalidOption, "the permission profile is not valid")
             .source(suggest_field(&error.to_string()))
     };
-    let file: ProfileDocument = serde_json::from_str(text).map_err(refusal)?;
-    // serde would accept a list as the values of an object.
-    let value: serde_json::Value = serde_json::from_str(text).map_err(refusal)?;
+    let value: Value = serde_json::from_str(text).map_err(refusal)?;
     for object in ["", "/network", "/network/outbound", "/network/inbound", "/resources"] {
-        if value.pointer(object).is_some_and(serde_json::Value::is_array) {
-            return Err(invalid(format!(
-                "the permission profile is not valid: expected an object at `{object}/`, found a list"
-            )));
-        }
+        let found = match value.pointer(object) {
+            None | Some(Value::Object(_) | Value::Null) => continue,
+            // serde would accept a list as the values of an object.
+            Some(Value::Array(_)) => "a list",
+            Some(Value::String(_)) => "a string",
+            Some(Value::Number(_)) => "a number",
+            Some(Value::Bool(_)) => "a boolean",
+        };
+        return Err(invalid(format!(
+            "the permission profile is not valid: expected an object at `{object}/`, found {found}"
+        )));
     }
+    let file: ProfileDocument = serde_json::from_str(text).map_err(refusal)?;
     let network = file.network.unwrap_or_default();
     let read = file.read.iter().map(|text| MountRule::parse(text, true));
     let write = file.write.iter().map(|text| MountRule::parse(text, false));

@@ -331,10 +331,11 @@ impl ImageRepository {
         let response = self.send(&url, method, headers, body).await?;
         let (parts, body) = response.into_parts();
         if parts.status != StatusCode::OK {
-            let hint = format!("log in again with `docker login {}`", self.registry);
-            return Err(self
-                .failed(format!("its token endpoint responded with {}", parts.status))
-                .hint(hint));
+            let why = format!("its token endpoint responded with {}", parts.status);
+            return Err(match parts.status {
+                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => self.denied(why),
+                _ => self.failed(why),
+            });
         }
         let body =
             Limited::new(body, MAX_MANIFEST_BYTES).collect().await.map_err(|error| self.failed(error))?;

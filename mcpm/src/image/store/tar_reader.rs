@@ -74,7 +74,7 @@ impl<R: Read> TarReader<R> {
             self.skip_data()?;
             let Some(block) = self.read_header()? else { return Ok(None) };
             let header = Header::from_byte_slice(&block);
-            let size = header.entry_size().map_err(|_| invalid("a header has an invalid size"))?;
+            let size = header.entry_size().map_err(|_| invalid("the size in a header is invalid"))?;
             match header.entry_type() {
                 EntryType::GNULongName => extensions.path = Some(until_nul(self.read_extension(size)?)),
                 EntryType::GNULongLink => extensions.link = Some(until_nul(self.read_extension(size)?)),
@@ -180,7 +180,7 @@ impl<R: Read> TarReader<R> {
     fn begin_data(&mut self, size: u64) -> io::Result<()> {
         // The last block of the archive must be addressable, too.
         let blocks = size.checked_next_multiple_of(BLOCK_BYTES as u64);
-        let end = blocks.ok_or_else(|| invalid("a header has an invalid size"))?;
+        let end = blocks.ok_or_else(|| invalid("the size in a header is invalid"))?;
         (self.remaining, self.padding) = (size, end - size);
         Ok(())
     }

@@ -121,12 +121,12 @@ fn what_is_wrong_with_a_configuration_is_said_with_its_place() {
         (
             r#"{"version":"1.0","type":"cedarv1","cedar":{"policies":["permit(principal, action, resource);","permit(principal,\n  action resource);"]}}"#,
             ErrorKind::InvalidOption,
-            "policy 1 cannot be parsed at line 2, column 10",
+            "`policies[1]` cannot be parsed at line 2, column 10",
         ),
         (
             r#"{"version":"1.0","type":"cedarv1","cedar":{"policies":["permit(principal == ?principal, action, resource);"]}}"#,
             ErrorKind::InvalidOption,
-            "policy 0 cannot be parsed",
+            "`policies[0]` cannot be parsed",
         ),
         (
             &format!(r#"{{"version":"1.0","type":"cedarv1","cedar":{{{permit},"entities_json":"[{{]"}}}}"#),
@@ -164,12 +164,12 @@ fn policies_that_name_what_no_request_has_are_refused() {
     for (policy, says) in [
         (
             r#"permit(principal, action == Action::"calltool", resource);"#.to_owned(),
-            "policy 1 can never apply: no request has the action `calltool`; did you mean `call_tool`?",
+            "`policies[1]` can never apply: no request has the action `calltool`; did you mean `call_tool`?",
         ),
         (
             r#"@id("no x") forbid(principal, action in [Action::"call_tool", Action::"list_tools"], resource);"#
                 .to_owned(),
-            "policy 1 (no x) can never apply: no request has the action `list_tools`; \
+            "`policies[1]` (no x) can never apply: no request has the action `list_tools`; \
              known names: call_tool, get_prompt, read_resource, use",
         ),
         (

@@ -76,7 +76,9 @@ impl Authorization {
         for (number, text) in spec.policies.iter().enumerate() {
             let policy = Policy::parse(Some(PolicyId::new(format!("policy{number}"))), text)
                 .map_err(|error| bad_policy(number, text, &error))?;
-            policies.add(policy).map_err(|error| invalid(format!("policy {number} is invalid: {error}")))?;
+            policies
+                .add(policy)
+                .map_err(|error| invalid(format!("`policies[{number}]` is invalid: {error}")))?;
         }
         if spec.policies.is_empty() {
             return Err(invalid("the authorization configuration has no policies".to_owned()));
@@ -95,7 +97,9 @@ impl Authorization {
             if let Some(Err((what, hint))) = policies.policy(&id).map(|policy| names.check(policy)) {
                 let named = policies.annotation(&id, "id").map(|name| format!(" ({name})"));
                 let named = named.unwrap_or_default();
-                return Err(invalid(format!("policy {number}{named} can never apply: {what}")).hint(hint));
+                return Err(
+                    invalid(format!("`policies[{number}]`{named} can never apply: {what}")).hint(hint)
+                );
             }
         }
         let uses_annotations =
@@ -307,7 +311,7 @@ fn bad_policy(number: usize, text: &str, error: &cedar_policy::ParseErrors) -> E
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
         format!(" at line {line}, column {column}")
     });
-    invalid(format!("policy {number} cannot be parsed{place}: {}", chain(error)))
+    invalid(format!("`policies[{number}]` cannot be parsed{place}: {}", chain(error)))
 }
 
 #[cfg(test)]
