@@ -51,8 +51,10 @@ fn generated_swift() -> String {
 /// Checks that a program exited successfully, and returns its output.
 fn printed(output: &Output) -> String {
     assert!(output.status.success(), "{}: {}", output.status, text(output));
-    assert!(output.stderr.is_empty(), "{}", text(output));
-    text(output)
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    // Valgrind notes each system call that it does not know, such as `pidfd_open`, in lines that begin like this.
+    assert!(stderr.lines().all(|line| line.starts_with("--")), "{}", text(output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// The Go everything-server on a port of its own.

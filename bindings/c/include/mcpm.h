@@ -1171,10 +1171,10 @@ void mcpm_workload_builder_ca_cert(mcpm_workload_builder *builder, const char *v
 /**
  * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
  *
- * Its certificates are trusted in addition to the system's: for remote servers and targets, server
- * registries, image registries that signatures are read from, identity providers, token exchange and
- * telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
- * runtime uses these.
+ * Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
+ * proxy`, server registries, image registries that signatures are read from, identity providers, token
+ * exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
+ * built-in runtime uses these.
  */
 void mcpm_workload_builder_mcpm_ca_bundle(mcpm_workload_builder *builder, const char *value);
 
@@ -1194,7 +1194,7 @@ void mcpm_workload_builder_runtime_add_package(mcpm_workload_builder *builder, c
 void mcpm_workload_builder_endpoint_prefix(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+ * Trust `X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
  *
  * Default: `false`.
  */
@@ -1474,7 +1474,8 @@ void mcpm_workload_builder_remote_auth_bearer_token_file(mcpm_workload_builder *
 /**
  * Scopes to request.
  *
- * Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
+ * Default: the scopes that the server asks for, otherwise `openid,profile,email` if
+ * `--remote-auth-issuer` supports OIDC.
  */
 void mcpm_workload_builder_remote_auth_scopes(mcpm_workload_builder *builder, const char *value);
 
@@ -1705,15 +1706,15 @@ void mcpm_proxy_builder_debug(mcpm_proxy_builder *builder, bool value);
 /**
  * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
  *
- * Its certificates are trusted in addition to the system's: for remote servers and targets, server
- * registries, image registries that signatures are read from, identity providers, token exchange and
- * telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
- * runtime uses these.
+ * Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
+ * proxy`, server registries, image registries that signatures are read from, identity providers, token
+ * exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
+ * built-in runtime uses these.
  */
 void mcpm_proxy_builder_mcpm_ca_bundle(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+ * Trust `X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
  *
  * Default: `false`.
  */
@@ -1912,7 +1913,8 @@ void mcpm_proxy_builder_remote_auth_bearer_token_file(mcpm_proxy_builder *builde
 /**
  * Scopes to request.
  *
- * Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
+ * Default: the scopes that the server asks for, otherwise `openid,profile,email` if
+ * `--remote-auth-issuer` supports OIDC.
  */
 void mcpm_proxy_builder_remote_auth_scopes(mcpm_proxy_builder *builder, const char *value);
 

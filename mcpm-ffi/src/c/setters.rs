@@ -327,10 +327,10 @@ pub unsafe extern "C" fn mcpm_workload_builder_ca_cert(builder: *mut WorkloadBui
 
 /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
 ///
-/// Its certificates are trusted in addition to the system's: for remote servers and targets, server
-/// registries, image registries that signatures are read from, identity providers, token exchange and
-/// telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
-/// runtime uses these.
+/// Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
+/// proxy`, server registries, image registries that signatures are read from, identity providers, token
+/// exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
+/// built-in runtime uses these.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_mcpm_ca_bundle(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -358,7 +358,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_endpoint_prefix(builder: *mut Wor
     unsafe { builder::set_text(builder, "endpoint_prefix", value) }
 }
 
-/// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+/// Trust `X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -716,7 +716,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_bearer_token_file(bui
 
 /// Scopes to request.
 ///
-/// Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
+/// Default: the scopes that the server asks for, otherwise `openid,profile,email` if
+/// `--remote-auth-issuer` supports OIDC.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_scopes(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1013,17 +1014,17 @@ pub unsafe extern "C" fn mcpm_proxy_builder_debug(builder: *mut ProxyBuilder, va
 
 /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
 ///
-/// Its certificates are trusted in addition to the system's: for remote servers and targets, server
-/// registries, image registries that signatures are read from, identity providers, token exchange and
-/// telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
-/// runtime uses these.
+/// Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
+/// proxy`, server registries, image registries that signatures are read from, identity providers, token
+/// exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
+/// built-in runtime uses these.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_mcpm_ca_bundle(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "mcpm_ca_bundle", value) }
 }
 
-/// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+/// Trust `X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -1280,7 +1281,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_bearer_token_file(builde
 
 /// Scopes to request.
 ///
-/// Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
+/// Default: the scopes that the server asks for, otherwise `openid,profile,email` if
+/// `--remote-auth-issuer` supports OIDC.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_scopes(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.

@@ -197,10 +197,10 @@ pub struct WorkloadOptions {
     pub ca_cert: Option<PathBuf>,
     /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
     ///
-    /// Its certificates are trusted in addition to the system's: for remote servers and targets, server
-    /// registries, image registries that signatures are read from, identity providers, token exchange and
-    /// telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
-    /// runtime uses these.
+    /// Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
+    /// proxy`, server registries, image registries that signatures are read from, identity providers, token
+    /// exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
+    /// built-in runtime uses these.
     #[uniffi(default)]
     pub mcpm_ca_bundle: Option<PathBuf>,
     /// Base image for packages (`uvx://`, `npx://`, `go://`).
@@ -212,7 +212,7 @@ pub struct WorkloadOptions {
     /// Path prefix prepended to SSE endpoint URLs.
     #[uniffi(default)]
     pub endpoint_prefix: Option<String>,
-    /// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+    /// Trust `X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -414,7 +414,8 @@ pub struct WorkloadOptions {
     pub remote_auth_bearer_token_file: Option<PathBuf>,
     /// Scopes to request.
     ///
-    /// Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
+    /// Default: the scopes that the server asks for, otherwise `openid,profile,email` if
+    /// `--remote-auth-issuer` supports OIDC.
     #[uniffi(default)]
     pub remote_auth_scopes: Vec<String>,
     /// OAuth 2.0 resource indicator (RFC 8707).
@@ -580,13 +581,13 @@ pub struct ProxyOptions {
     pub debug: Option<bool>,
     /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
     ///
-    /// Its certificates are trusted in addition to the system's: for remote servers and targets, server
-    /// registries, image registries that signatures are read from, identity providers, token exchange and
-    /// telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
-    /// runtime uses these.
+    /// Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
+    /// proxy`, server registries, image registries that signatures are read from, identity providers, token
+    /// exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
+    /// built-in runtime uses these.
     #[uniffi(default)]
     pub mcpm_ca_bundle: Option<PathBuf>,
-    /// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+    /// Trust `X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -727,7 +728,8 @@ pub struct ProxyOptions {
     pub remote_auth_bearer_token_file: Option<PathBuf>,
     /// Scopes to request.
     ///
-    /// Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
+    /// Default: the scopes that the server asks for, otherwise `openid,profile,email` if
+    /// `--remote-auth-issuer` supports OIDC.
     #[uniffi(default)]
     pub remote_auth_scopes: Vec<String>,
     /// OAuth 2.0 resource indicator (RFC 8707).

@@ -92,7 +92,7 @@ if TYPE_CHECKING:
         endpoint_prefix: str
         """Path prefix prepended to SSE endpoint URLs."""
         trust_proxy_headers: bool
-        """Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies."""
+        """Trust `X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies."""
         tools: Iterable[str]
         """Tools to expose to clients; all others are hidden."""
         tools_override: str | os.PathLike[str]
@@ -240,7 +240,7 @@ if TYPE_CHECKING:
         mcpm_ca_bundle: str | os.PathLike[str]
         """CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.)."""
         trust_proxy_headers: bool
-        """Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies."""
+        """Trust `X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies."""
         tools: Iterable[str]
         """Tools to expose to clients; all others are hidden."""
         tools_override: str | os.PathLike[str]

@@ -3267,14 +3267,14 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
      *
-     * Its certificates are trusted in addition to the system's: for remote servers and targets, server
-     * registries, image registries that signatures are read from, identity providers, token exchange and
-     * telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
-     * runtime uses these.
+     * Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
+     * proxy`, server registries, image registries that signatures are read from, identity providers, token
+     * exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
+     * built-in runtime uses these.
      */
     public var mcpmCaBundle: PathBuf?
     /**
-     * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+     * Trust `X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
      *
      * Default: `false`.
      */
@@ -3444,7 +3444,8 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Scopes to request.
      *
-     * Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
+     * Default: the scopes that the server asks for, otherwise `openid,profile,email` if
+     * `--remote-auth-issuer` supports OIDC.
      */
     public var remoteAuthScopes: [String]
     /**
@@ -3638,13 +3639,13 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
          *
-         * Its certificates are trusted in addition to the system's: for remote servers and targets, server
-         * registries, image registries that signatures are read from, identity providers, token exchange and
-         * telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
-         * runtime uses these.
+         * Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
+         * proxy`, server registries, image registries that signatures are read from, identity providers, token
+         * exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
+         * built-in runtime uses these.
          */mcpmCaBundle: PathBuf? = nil, 
         /**
-         * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+         * Trust `X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
          *
          * Default: `false`.
          */trustProxyHeaders: Bool? = nil, 
@@ -3785,7 +3786,8 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Scopes to request.
          *
-         * Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
+         * Default: the scopes that the server asks for, otherwise `openid,profile,email` if
+         * `--remote-auth-issuer` supports OIDC.
          */remoteAuthScopes: [String] = [], 
         /**
          * OAuth 2.0 resource indicator (RFC 8707).
@@ -4951,10 +4953,10 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
      *
-     * Its certificates are trusted in addition to the system's: for remote servers and targets, server
-     * registries, image registries that signatures are read from, identity providers, token exchange and
-     * telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
-     * runtime uses these.
+     * Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
+     * proxy`, server registries, image registries that signatures are read from, identity providers, token
+     * exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
+     * built-in runtime uses these.
      */
     public var mcpmCaBundle: PathBuf?
     /**
@@ -4970,7 +4972,7 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var endpointPrefix: String?
     /**
-     * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+     * Trust `X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
      *
      * Default: `false`.
      */
@@ -5211,7 +5213,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Scopes to request.
      *
-     * Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
+     * Default: the scopes that the server asks for, otherwise `openid,profile,email` if
+     * `--remote-auth-issuer` supports OIDC.
      */
     public var remoteAuthScopes: [String]
     /**
@@ -5574,10 +5577,10 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
          *
-         * Its certificates are trusted in addition to the system's: for remote servers and targets, server
-         * registries, image registries that signatures are read from, identity providers, token exchange and
-         * telemetry. When a container engine pulls an image, it uses its own certificates; the built-in
-         * runtime uses these.
+         * Its certificates are trusted in addition to the system's: for remote servers, the target of `mcpm
+         * proxy`, server registries, image registries that signatures are read from, identity providers, token
+         * exchange and telemetry. When a container engine pulls an image, it uses its own certificates; the
+         * built-in runtime uses these.
          */mcpmCaBundle: PathBuf? = nil, 
         /**
          * Base image for packages (`uvx://`, `npx://`, `go://`).
@@ -5589,7 +5592,7 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Path prefix prepended to SSE endpoint URLs.
          */endpointPrefix: String? = nil, 
         /**
-         * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+         * Trust `X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
          *
          * Default: `false`.
          */trustProxyHeaders: Bool? = nil, 
@@ -5791,7 +5794,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Scopes to request.
          *
-         * Default: the scopes that the server asks for, or `openid,profile,email` with OIDC.
+         * Default: the scopes that the server asks for, otherwise `openid,profile,email` if
+         * `--remote-auth-issuer` supports OIDC.
          */remoteAuthScopes: [String] = [], 
         /**
          * OAuth 2.0 resource indicator (RFC 8707).
