@@ -226,7 +226,7 @@ fn the_settings_select_the_registry() {
             Err("it must be `https`, except on this machine"),
         ),
         (r#"{"version": 1, "registry_url": "https://u:p4ss@d.example.com"}"#, Err("contains credentials")),
-        ("{", Err("cannot be used")),
+        ("{", Err("are not valid")),
     ] {
         asking.write("config/config.json", settings);
         match (source(), expected) {

@@ -46,7 +46,7 @@ async fn an_unavailable_registry_falls_back_to_the_cache() {
     drop(server);
     assert_eq!(asking.list(&url).await.unwrap().len(), 4);
     let [notice] = &asking.notices()[..] else { panic!("one notice") };
-    assert!(notice.contains("cannot fetch") && notice.contains("is used"), "{notice}");
+    assert!(notice.contains("cannot fetch") && notice.contains("using the copy"), "{notice}");
     // Another home has no copy.
     let error = RegistryFixture::new().list(&url).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Registry);

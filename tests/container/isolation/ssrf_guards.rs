@@ -225,6 +225,6 @@ async fn a_program_that_protects_its_memory_is_reported_once() {
     let chunks = tokio::time::timeout(Duration::from_secs(60), logs.try_collect::<Vec<_>>()).await.unwrap();
     let log: Vec<u8> = chunks.unwrap().iter().flat_map(|chunk| chunk.bytes.to_vec()).collect();
     let log = String::from_utf8_lossy(&log);
-    assert_eq!(log.matches("protects its memory").count(), 1, "{log}");
+    assert_eq!(log.matches("denies access to its memory").count(), 1, "{log}");
     place.remove().await;
 }
