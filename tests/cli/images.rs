@@ -106,14 +106,19 @@ fn an_image_is_loaded_listed_and_removed() {
     assert!(home.run(&["image", "prune"]).succeeded().stderr.contains("freed 0 B"));
 }
 
+/// Pushes the image of a server to the registry that its new name begins with.
+fn push_server(name: &str) {
+    docker(&["tag", "mcpm-test/everything:1", name]);
+    docker(&["push", "--quiet", name]);
+    docker(&["rmi", name]);
+}
+
 #[test]
 fn an_image_is_pulled_with_a_progress_bar_on_terminals_only() {
     let home = Home::without_engine();
     // The engine only fills the registry.
     let name = format!("{}/{}:1", testbed_variable("MCPM_TEST_REGISTRY"), home.name("pulled"));
-    docker(&["tag", "mcpm-test/everything:1", &name]);
-    docker(&["push", "--quiet", &name]);
-    docker(&["rmi", &name]);
+    push_server(&name);
     let pulled = home.run(&["image", "pull", &name, "--output", "json"]).succeeded();
     assert_eq!((pulled.json(), pulled.stderr.as_str()), (json!({"name": name}), ""));
     let listed = home.run(&["image", "list", "--output", "json"]).succeeded().json();
@@ -140,10 +145,7 @@ fn a_server_runs_from_a_registry_whose_authority_is_in_a_bundle() {
     let home = Home::without_engine();
     // The engine only fills the registry.
     let (registry, repository) = (testbed_variable("MCPM_TEST_REGISTRY"), home.name("private"));
-    let pushed = format!("{registry}/{repository}:1");
-    docker(&["tag", "mcpm-test/everything:1", &pushed]);
-    docker(&["push", "--quiet", &pushed]);
-    docker(&["rmi", &pushed]);
+    push_server(&format!("{registry}/{repository}:1"));
     let authority = CertificateAuthority::new();
     let terminator = TlsTerminator::start(&authority, &registry);
     let image = format!("{}/{repository}:1", terminator.address());

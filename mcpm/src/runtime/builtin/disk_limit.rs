@@ -77,7 +77,7 @@ impl DiskLimit {
             let room = limit.subtract(used).max(limit.sixteenth());
             loop {
                 tokio::time::sleep(self.interval).await;
-                // A file system whose space cannot be found out may have space again later.
+                // If the free space cannot be read, the next check tries again.
                 let Ok(now) = Usage::free(&self.root) else { continue };
                 if !free.subtract(now).fits(room) {
                     free = now;
