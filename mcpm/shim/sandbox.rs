@@ -309,6 +309,8 @@ fn set_up(stdin: Fd, link: &Fd, plan: &Plan, joined: &[Vec<u8>]) -> Result<()> {
     sys::set_process_name(c"mcpm-sandbox");
     let groups_allowed = wait_for_monitor(link)?;
     join_cgroups(joined)?;
+    // When memory runs out, servers are killed before other programs. mcpm may have a higher score, which stays.
+    let _ = write_file(b"/proc/self/oom_score_adj\0", b"500");
     sys::set_standard_stream(0, &stdin).map_err(failed(Step::Start, b"standard input"))?;
     drop(stdin);
     sys::start_session().map_err(failed(Step::Separate, b"the terminal"))?;

@@ -343,6 +343,7 @@ async fn a_container_has_its_mounts_its_limits_and_nothing_else() {
         ("cat /proc/1/environ", false, false, Err(())),
         ("grep CapEff /proc/self/status", false, false, Ok("CapEff:\t0000000000000000\n")),
         ("ls /proc/self/fd | wc -l", false, false, Ok("4\n")),
+        ("cat /proc/self/oom_score_adj", false, true, Ok("500\n")),
         ("ls /sys /root/.ssh", false, false, Err(())),
     ] {
         let (code, text) = test(script, read_only, read_only_root).await;

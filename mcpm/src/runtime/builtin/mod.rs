@@ -156,8 +156,7 @@ impl Builtin {
         }
         let record = folder.record()?;
         let image = self.image_of(&record)?;
-        let plan = plan::of_container(&self.images, &folder, &record, &image)?;
-        let disk = plan::disk_limit(&plan, &image.layers);
+        let (plan, disk) = plan::of_container(&self.images, &folder, &record, &image)?;
         Ok(Some((folder, plan, disk)))
     }
 
@@ -167,9 +166,7 @@ impl Builtin {
         let record = folder.record()?;
         let image = self.image_of(&record)?;
         plan::copy_image(&folder, &image)?;
-        let plan = plan::of_container(&self.images, &folder, &record, &image)?;
-        let disk = plan::disk_limit(&plan, &image.layers);
-        Ok((plan, disk))
+        plan::of_container(&self.images, &folder, &record, &image)
     }
 
     fn image_of(&self, record: &Record) -> Result<StoredImage> {

@@ -37,7 +37,7 @@ const COPY_FOLDER: &str = "copy";
 const MAX_HOST_NAME_LENGTH: usize = 64;
 const HOSTS: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
 
-/// Returns the sandbox of a container.
+/// Returns the sandbox of a container and the limit of its disk space.
 ///
 /// # Errors
 /// `ImageUnavailable` if the image names a user that it does not have; `InvalidOption` if there is nothing to run;
@@ -47,7 +47,7 @@ pub(super) fn of_container(
     folder: &ContainerFolder,
     record: &Record,
     image: &StoredImage,
-) -> Result<SandboxPlan> {
+) -> Result<(SandboxPlan, Option<DiskLimit>)> {
     let spec = &record.spec;
     let user = ImageUser::find(&image.config.user, &image.layers)?;
     let copy = folder.file(COPY_FOLDER);
@@ -68,7 +68,7 @@ pub(super) fn of_container(
         false => vec!["/".to_owned()],
     };
     let limits = control_group::limit(folder.path(), &GroupLimits::of_container(spec), user.user)?;
-    Ok(SandboxPlan {
+    let plan = SandboxPlan {
         ids: ids(&user)?,
         network: if spec.network == Network::Host { SandboxNetwork::Host } else { SandboxNetwork::Private },
         hostname: host_name(spec).to_owned(),
@@ -83,7 +83,9 @@ pub(super) fn of_container(
         limits: SandboxLimits { open_files: Some(MAX_OPEN_FILES), ..limits },
         writable,
         program_folder: folder.path().to_owned(),
-    })
+    };
+    let disk = disk_limit(&plan, &image.layers);
+    Ok((plan, disk))
 }
 
 /// Returns the mounts of folders in memory and of volumes, and the mounts that hide parts of them. A folder comes
