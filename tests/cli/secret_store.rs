@@ -113,6 +113,7 @@ fn values_come_from_a_configured_program() {
     home.run_and_record(&["secret", "get", "github"]);
     let outcome = home.run_with_stdin("x", &mut home.mcpm(&["secret", "set", "github"]));
     home.append_to_transcript("mcpm secret set github < VALUE", &outcome);
+    home.run_and_record(&["secret", "provider", "encrypted"]);
     home.assert_transcript("secret_store/program");
 }
 

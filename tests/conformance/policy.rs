@@ -1,4 +1,5 @@
-//! Tests tool filters and policies with a real client, for a stdio server and an HTTP server, in each era.
+//! Tests tool filters with a real client, for a stdio server and an HTTP server, in each era; for the HTTP server, also
+//! a policy.
 
 use std::{collections::BTreeMap, path::Path};
 

@@ -154,7 +154,13 @@ fn choose(matches: &ArgMatches) -> Result<()> {
         ..StoreConfig::default()
     };
     choice.save(&environment)?;
-    show(matches, choice.provider, &environment)
+    let used = StoreConfig::load(&environment)?.provider;
+    if used != choice.provider {
+        output::warning(&format!(
+            "`MCPM_SECRETS_PROVIDER` selects `{used}`; unset it to use the chosen store"
+        ));
+    }
+    show(matches, used, &environment)
 }
 
 /// Shows the secret store, and where it stores values.

@@ -178,8 +178,8 @@ options! {
         ];
         /// Custom CA certificate file used for container builds
         ///
-        /// The build of a package and the package's server trust its certificates. A server from an image gets the
-        /// file in its container, and environment variables with the path of the file.
+        /// The build of a package and the package's server trust the certificates in the file. A server from an image
+        /// gets the file in its container, and environment variables with the path of the file.
         ca_cert: Option<PathBuf>;
     }
     section "Workload and container" | "Proxy" for (run, proxy as addition) {

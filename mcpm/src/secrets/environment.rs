@@ -44,7 +44,8 @@ impl SecretStore for EnvironmentStore {
     }
 
     async fn set(&self, _name: &str, _value: &Secret) -> Result<()> {
-        Err(read_only(LOCATION, "changed").hint("select a store with `mcpm secret provider encrypted`"))
+        let hint = "select another store with `mcpm secret provider encrypted`, or with `MCPM_SECRETS_PROVIDER` if it is set";
+        Err(read_only(LOCATION, "changed").hint(hint))
     }
 
     /// Returns no names: [`Secrets`](super::Secrets) lists the values from the environment, whatever the store is.

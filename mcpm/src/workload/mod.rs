@@ -2,8 +2,8 @@
 //!
 //! [`Workload::builder`] collects the options, [`Workload::plan`] returns what would be started, and
 //! [`Workload::start`] starts it. `resolve` turns options ([`WorkloadOptions`](crate::options::WorkloadOptions)) into a
-//! [`WorkloadSpec`], `launch` starts the spec and keeps the server running, and [`Workloads`] manages the recorded
-//! workloads.
+//! [`WorkloadSpec`], `launch` starts the workload that the spec describes, and [`Workloads`] manages the
+//! recorded workloads.
 
 mod builder;
 mod ca_certs;
