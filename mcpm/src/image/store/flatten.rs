@@ -1,7 +1,7 @@
 //! Copies the layers of an image into one folder, for machines on which ordinary users cannot mount overlays.
 //!
-//! The layers are copied over each other, lowest first. File systems that share data between files do so, and holes of
-//! sparse files stay holes.
+//! The layers are copied over each other, lowest first. On a file system that can share data between files (reflinks), a
+//! copied file shares the data of the file in its layer. Holes of sparse files stay holes.
 
 use std::{
     collections::HashMap,
