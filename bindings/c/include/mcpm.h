@@ -1163,8 +1163,8 @@ void mcpm_workload_builder_sigstore_trusted_root(mcpm_workload_builder *builder,
 /**
  * Custom CA certificate file used for container builds.
  *
- * The build of a package and the package's server trust its certificates. A server from an image gets
- * the file in its container, and environment variables with the path of the file.
+ * The build of a package and the package's server trust the certificates in the file. A server from an
+ * image gets the file in its container, and environment variables with the path of the file.
  */
 void mcpm_workload_builder_ca_cert(mcpm_workload_builder *builder, const char *value);
 

@@ -317,8 +317,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_sigstore_trusted_root(builder: *m
 
 /// Custom CA certificate file used for container builds.
 ///
-/// The build of a package and the package's server trust its certificates. A server from an image gets
-/// the file in its container, and environment variables with the path of the file.
+/// The build of a package and the package's server trust the certificates in the file. A server from an
+/// image gets the file in its container, and environment variables with the path of the file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_ca_cert(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.

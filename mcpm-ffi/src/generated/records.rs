@@ -191,8 +191,8 @@ pub struct WorkloadOptions {
     pub sigstore_trusted_root: Option<PathBuf>,
     /// Custom CA certificate file used for container builds.
     ///
-    /// The build of a package and the package's server trust its certificates. A server from an image gets
-    /// the file in its container, and environment variables with the path of the file.
+    /// The build of a package and the package's server trust the certificates in the file. A server from an
+    /// image gets the file in its container, and environment variables with the path of the file.
     #[uniffi(default)]
     pub ca_cert: Option<PathBuf>,
     /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).

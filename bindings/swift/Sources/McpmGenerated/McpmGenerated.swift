@@ -4946,8 +4946,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Custom CA certificate file used for container builds.
      *
-     * The build of a package and the package's server trust its certificates. A server from an image gets
-     * the file in its container, and environment variables with the path of the file.
+     * The build of a package and the package's server trust the certificates in the file. A server from an
+     * image gets the file in its container, and environment variables with the path of the file.
      */
     public var caCert: PathBuf?
     /**
@@ -5571,8 +5571,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Custom CA certificate file used for container builds.
          *
-         * The build of a package and the package's server trust its certificates. A server from an image gets
-         * the file in its container, and environment variables with the path of the file.
+         * The build of a package and the package's server trust the certificates in the file. A server from an
+         * image gets the file in its container, and environment variables with the path of the file.
          */caCert: PathBuf? = nil, 
         /**
          * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
