@@ -136,7 +136,7 @@ const ONLY_IN_RUST: &[(&str, &str)] = &[
     ("Launch::log_in", "for processes that cannot ask the user"),
     ("Launch::renew_login", "`mcpm login`"),
     ("Launch::log_out", "`mcpm logout`"),
-    ("Workloads::images", "for programs that manage an image store, which only Rust programs can"),
+    ("Workloads::images_in_use", "for programs that manage an image store, which only Rust programs can"),
 ];
 
 /// Items that only Python and Swift have, because their programs fetch events instead of receiving callbacks.

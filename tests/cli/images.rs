@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 
 use super::support::{Home, PseudoTerminal, Session, docker, testbed_variable};
 
+const STDIO: &str = "mcpm-test/everything:1";
+
 /// The SHA-256 digest of a file.
 fn digest(path: &Path) -> String {
     let hashed = Command::new("sha256sum").arg(path).output().unwrap();
@@ -193,6 +195,29 @@ fn an_image_of_a_recorded_workload_stays() {
     // It is unknown which image the workload uses.
     assert_eq!(home.run(&["image", "prune", "--all"]).code, Some(1));
     assert!(home.run(&["image", "list"]).succeeded().stdout.contains(name.trim()));
+}
+
+#[test]
+fn an_image_with_a_container_stays_when_its_name_moves() {
+    let home = Home::new();
+    let archive = home.text("image.tar");
+    docker(&["save", "--output", &archive, STDIO]);
+    home.run(&["image", "load", &archive]).succeeded();
+    let images = || home.run(&["image", "list", "--output", "json"]).json();
+    let old = images()[0]["id"].as_str().unwrap().to_owned();
+    let name = home.name("moved");
+    let run = ["run", STDIO, "--runtime", "builtin", "--offline", "--name", &name];
+    let url = home.run(&run).succeeded().url();
+    let newer = Layout::write(&home, STDIO, &[&["server"]]);
+    home.run(&["image", "load", newer.path()]).succeeded();
+    home.run(&["image", "prune"]).succeeded();
+    home.run(&["image", "prune", "--all"]).succeeded();
+    assert_eq!(home.run(&["image", "rm", &old]).code, Some(5));
+    assert!(!Session::open(&url).tools().is_empty());
+    home.run(&["rm", &name]).succeeded();
+    let removed = home.run(&["image", "prune"]).succeeded().stdout;
+    assert!(removed.contains(&old), "{removed}");
+    home.assert_nothing_left();
 }
 
 #[test]

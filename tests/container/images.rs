@@ -12,6 +12,7 @@ use mcpm::{
         ImageReference,
         credentials::CredentialStore,
         pull::{self, PulledImage},
+        store::ImagesInUse,
     },
     runtime::{
         Runtime,
@@ -64,7 +65,7 @@ impl<'a> Puller<'a> {
 
     fn remove(&self, name: &str) {
         if self.engine.is_builtin() {
-            image_store_in(self.folder.path()).remove(name, &|_| false).unwrap();
+            image_store_in(self.folder.path()).remove(name, || Ok(ImagesInUse::default())).unwrap();
         } else {
             docker(&["rmi", name]);
         }

@@ -110,9 +110,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             }
         }
         Some(("rm", matches)) => {
-            let used = Workloads::new(environment).images()?;
+            let workloads = Workloads::new(environment);
             let remove = async |name: String| {
-                let removed = store.remove(&name, &|name| is_one_of(&used, name))?;
+                let removed = store.remove(&name, || workloads.images_in_use())?;
                 match removed.references.as_slice() {
                     [] => output::name(matches, &name),
                     references => {
@@ -124,7 +124,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
                 Ok(workload_args::for_each_workload(names(matches), remove).await)
             });
         }
-        Some(("prune", matches)) => prune(&store, &Workloads::new(environment).images()?, matches)?,
+        Some(("prune", matches)) => prune(&store, &Workloads::new(environment), matches)?,
         _ => {
             return Err(Error::new(
                 ErrorKind::InvalidOption,
@@ -175,9 +175,9 @@ async fn pull(
     pulled.map(drop)
 }
 
-fn prune(store: &ImageStore, used: &[ImageReference], matches: &ArgMatches) -> Result<()> {
+fn prune(store: &ImageStore, workloads: &Workloads, matches: &ArgMatches) -> Result<()> {
     let scope = if matches.get_flag(ALL) { PruneScope::Unused } else { PruneScope::Unnamed };
-    let removed = store.prune(scope, &|name| is_one_of(used, name))?;
+    let removed = store.prune(scope, || workloads.images_in_use())?;
     if output::format(matches) == JSON {
         return output::json(&removed);
     }
@@ -186,16 +186,6 @@ fn prune(store: &ImageStore, used: &[ImageReference], matches: &ArgMatches) -> R
     }
     let _ = writeln!(io::stderr(), "freed {}", DecimalBytes(removed.freed));
     Ok(())
-}
-
-/// Returns whether the record of a workload names this image. References with the same repository and digest name the
-/// same image.
-fn is_one_of(used: &[ImageReference], name: &str) -> bool {
-    let is_same = |used: &ImageReference, name: &ImageReference| {
-        used == name
-            || used.digest().is_some() && used.digest() == name.digest() && used.same_repository(name)
-    };
-    ImageReference::parse(name).is_ok_and(|name| used.iter().any(|used| is_same(used, &name)))
 }
 
 /// Returns the names of an image, or its id if it has none.

@@ -16,9 +16,9 @@ use super::{
 use crate::{
     Environment, Error, ErrorKind, Result,
     clients::{ClientTarget, Clients},
-    image::ImageReference,
+    image::{ImageReference, store::ImagesInUse},
     options::{ProxyMode, Transport},
-    runtime::{ContainerState, Runtime, labels},
+    runtime::{ContainerState, Runtime, builtin, labels},
     secrets::SecretValues,
     state::{Document, Groups, Phase, ProcessId, Status, Store, WorkloadState, replace_file},
     stdio_bridge::{StdioBridge, StdioBridgeBuilder},
@@ -57,19 +57,20 @@ impl Workloads {
         self.store.load(&self.find(name)?, Document::Spec)
     }
 
-    /// Returns the images of all recorded workloads, running or not. An image store must not remove these images.
+    /// Returns the images of all recorded workloads, running or not, and of the containers of the built-in runtime. An
+    /// image store must not remove these images.
     ///
     /// # Errors
     /// `Io`; `CorruptState` when a record is damaged, since the workload's image is then unknown.
-    pub fn images(&self) -> Result<Vec<ImageReference>> {
-        let mut images = Vec::new();
+    pub fn images_in_use(&self) -> Result<ImagesInUse> {
+        let mut references = Vec::new();
         for name in self.store.names()? {
             let spec: WorkloadSpec = self.store.load(&name, Document::Spec)?;
             if let Some(container) = spec.container() {
-                images.push(ImageReference::parse(&container.image)?);
+                references.push(ImageReference::parse(&container.image)?);
             }
         }
-        Ok(images)
+        Ok(ImagesInUse { references, ids: builtin::images_in_use(&self.environment)? })
     }
 
     /// Reads the values of a workload's secrets for its next start. Prompts for those that the user typed at its first

@@ -1,10 +1,8 @@
 //! Removes images, and the layers and blobs that no image needs any more.
 //!
-//! The callback `in_use` decides what is not removed: it is called with the id of an image, with each of its names and
-//! with its names by digest. It runs while the store is locked against new images and against new containers: a runtime
-//! holds the shared lock of the store from its last look-up of an image until the container is recorded, and `in_use`
-//! reads the records of containers. An image that was removed before that look-up is not found, and the container is
-//! not created.
+//! The callback `in_use` reads the records of workloads and containers while the store is locked against new images and
+//! against new containers: a runtime holds the shared lock of the store from its last look-up of an image until the
+//! container is recorded. An image that was removed before that look-up is not found, and the container is not created.
 
 use std::{collections::BTreeSet, fs};
 
@@ -14,7 +12,7 @@ use super::{
     image_store::ImageStore,
     layers::chain_ids,
     store_lock,
-    stored_image::{PruneScope, RemovedImages},
+    stored_image::{ImagesInUse, PruneScope, RemovedImages},
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -28,9 +26,10 @@ impl ImageStore {
     ///
     /// # Errors
     /// `NotFound`; `NameTaken` for an image that is in use; `InvalidOption` for digits with which the ids of several
-    /// images begin; `Io`.
-    pub fn remove(&self, name: &str, in_use: &dyn Fn(&str) -> bool) -> Result<RemovedImages> {
+    /// images begin; `Io`; those of `in_use`.
+    pub fn remove(&self, name: &str, in_use: impl FnOnce() -> Result<ImagesInUse>) -> Result<RemovedImages> {
         let draft = self.lock_out_others()?;
+        let in_use = in_use()?;
         let mut removed = RemovedImages::default();
         Catalog::change(&self.catalog_path(), |catalog| {
             let (id, reference) = resolve(catalog, name)?;
@@ -45,8 +44,8 @@ impl ImageStore {
             let is_last = references.len() == image.references.len();
             // If the image has other names, only this name is removed, so only the name must not be in use.
             let used = match is_last {
-                true => is_used(image, in_use),
-                false => references.iter().any(|reference| in_use(&reference.to_string())),
+                true => is_used(image, &in_use),
+                false => references.iter().any(|reference| in_use.references.contains(reference)),
             };
             if used {
                 return Err(Error::new(
@@ -70,13 +69,18 @@ impl ImageStore {
     /// Removes images that are not in use, layers and blobs that no image has, and abandoned drafts.
     ///
     /// # Errors
-    /// `Io`; `NameTaken` while another process pulls an image.
-    pub fn prune(&self, scope: PruneScope, in_use: &dyn Fn(&str) -> bool) -> Result<RemovedImages> {
+    /// `Io`; `NameTaken` while another process pulls an image; those of `in_use`.
+    pub fn prune(
+        &self,
+        scope: PruneScope,
+        in_use: impl FnOnce() -> Result<ImagesInUse>,
+    ) -> Result<RemovedImages> {
         let draft = self.lock_out_others()?;
+        let in_use = in_use()?;
         let mut removed = RemovedImages::default();
         Catalog::change(&self.catalog_path(), |catalog| {
             let is_kept = |image: &ImageRecord| {
-                is_used(image, in_use) || scope == PruneScope::Unnamed && !image.references.is_empty()
+                is_used(image, &in_use) || scope == PruneScope::Unnamed && !image.references.is_empty()
             };
             let (kept, garbage) = std::mem::take(&mut catalog.images).into_iter().partition(is_kept);
             catalog.images = kept;
@@ -140,13 +144,14 @@ fn resolve(catalog: &Catalog, name: &str) -> Result<(Digest, Option<ImageReferen
     Ok((image.ok_or_else(|| unknown(name))?.id.clone(), Some(reference)))
 }
 
-fn is_used(image: &ImageRecord, in_use: &dyn Fn(&str) -> bool) -> bool {
-    let by_digest = image.references.iter().flat_map(|reference| {
-        image.digests.iter().map(|digest| format!("{}@{digest}", reference.familiar_name()))
-    });
-    in_use(&image.id.to_string())
-        || image.references.iter().any(|reference| in_use(&reference.to_string()))
-        || by_digest.into_iter().any(|name| in_use(&name))
+/// A reference with a digest names the images of its repository that have the digest.
+fn is_used(image: &ImageRecord, in_use: &ImagesInUse) -> bool {
+    let names = |used: &ImageReference| {
+        let has_digest = || image.digests.iter().any(|digest| used.digest() == Some(&digest.to_string()));
+        image.references.contains(used)
+            || has_digest() && image.references.iter().any(|reference| reference.same_repository(used))
+    };
+    in_use.ids.contains(&image.id) || in_use.references.iter().any(names)
 }
 
 fn unknown(name: &str) -> Error {

@@ -51,7 +51,10 @@ fn reference(text: &str) -> ImageReference {
     ImageReference::parse(text).unwrap()
 }
 
-const NONE_IN_USE: &dyn Fn(&str) -> bool = &|_| false;
+#[expect(clippy::unnecessary_wraps, reason = "reading the records of workloads may fail")]
+fn none_in_use() -> Result<ImagesInUse> {
+    Ok(ImagesInUse::default())
+}
 
 #[test]
 fn layers_stay_as_long_as_an_image_has_them() {
@@ -59,17 +62,17 @@ fn layers_stay_as_long_as_an_image_has_them() {
     let first = fixture.load("one", &["one:1", "also:1"]);
     fixture.load("second", &["two:1"]);
     assert_eq!(fixture.count(), (3, 2));
-    let removed = fixture.store.remove("docker.io/library/one:1", NONE_IN_USE).unwrap();
+    let removed = fixture.store.remove("docker.io/library/one:1", none_in_use).unwrap();
     assert_eq!((removed.references, removed.images, removed.freed), (vec![reference("one:1")], vec![], 0));
-    let removed = fixture.store.remove("also:1", NONE_IN_USE).unwrap();
+    let removed = fixture.store.remove("also:1", none_in_use).unwrap();
     assert_eq!((removed.images, fixture.count()), (vec![first.id], (2, 1)));
     assert!(removed.freed >= 3);
     let second = fixture.store.find(&reference("two:1")).unwrap().unwrap();
-    let removed = fixture.store.remove(&second.id.hex()[..12], NONE_IN_USE).unwrap();
+    let removed = fixture.store.remove(&second.id.hex()[..12], none_in_use).unwrap();
     assert_eq!((removed.references, fixture.count()), (vec![reference("two:1")], (0, 0)));
     assert!(removed.freed > 1000);
     for name in ["two:1", "0123456789ab", "!"] {
-        assert_eq!(fixture.store.remove(name, NONE_IN_USE).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(fixture.store.remove(name, none_in_use).unwrap_err().kind(), ErrorKind::NotFound);
     }
 }
 
@@ -78,20 +81,20 @@ fn what_is_in_use_stays() {
     let fixture = Fixture::new();
     let used = fixture.load("used", &["used:1", "alias:1"]);
     fixture.load("unused", &["unused:1"]);
-    let by_name: &dyn Fn(&str) -> bool = &|name| name == "used:1";
+    let by_name = || Ok(ImagesInUse { references: vec![reference("used:1")], ..ImagesInUse::default() });
     let id = used.id.to_string();
-    let by_id: &dyn Fn(&str) -> bool = &|name| name == id;
+    let by_id = || Ok(ImagesInUse { ids: [used.id.clone()].into(), ..ImagesInUse::default() });
     assert_eq!(fixture.store.remove("used:1", by_name).unwrap_err().kind(), ErrorKind::NameTaken);
     assert_eq!(fixture.store.remove(&id, by_name).unwrap_err().kind(), ErrorKind::NameTaken);
     fixture.store.remove("alias:1", by_name).unwrap();
     assert_eq!(fixture.store.remove("used:1", by_id).unwrap_err().kind(), ErrorKind::NameTaken);
-    assert!(fixture.store.prune(PruneScope::Unnamed, NONE_IN_USE).unwrap().images.is_empty());
+    assert!(fixture.store.prune(PruneScope::Unnamed, none_in_use).unwrap().images.is_empty());
     assert_eq!(fixture.store.prune(PruneScope::Unused, by_name).unwrap().images.len(), 1);
     // The name moves to a new image while a container still uses the old image.
     fixture.load("newer", &["used:1"]);
     assert!(fixture.store.prune(PruneScope::Unnamed, by_id).unwrap().images.is_empty());
     assert!(used.layers.iter().all(|layer| layer.is_dir()));
-    assert_eq!(fixture.store.prune(PruneScope::Unnamed, NONE_IN_USE).unwrap().images, [used.id]);
+    assert_eq!(fixture.store.prune(PruneScope::Unnamed, none_in_use).unwrap().images, [used.id]);
     assert_eq!(fixture.store.list().unwrap().len(), 1);
 }
 
@@ -105,7 +108,7 @@ fn abandoned_files_are_removed_and_drafts_in_use_are_not() {
     fs::write(folder.join("blobs/sha256/0123"), "x").unwrap();
     make_draft(&fixture.store, "old", 25);
     make_draft(&fixture.store, "new", 1);
-    fixture.store.prune(PruneScope::Unnamed, NONE_IN_USE).unwrap();
+    fixture.store.prune(PruneScope::Unnamed, none_in_use).unwrap();
     assert_eq!(fixture.count(), before);
     assert_eq!(drafts(&fixture.store), ["new"]);
     // An image whose layer is gone is not offered.
@@ -156,7 +159,7 @@ fn a_draft_that_cannot_be_removed_does_not_keep_others() {
         let file = fs::File::create(folder.join(format!("file-{number}"))).unwrap();
         file.set_modified(time).unwrap();
     }
-    fixture.store.prune(PruneScope::Unnamed, NONE_IN_USE).unwrap();
+    fixture.store.prune(PruneScope::Unnamed, none_in_use).unwrap();
     let left = drafts(&fixture.store);
     assert!(left.len() == 20 && left.iter().all(|name| name.starts_with("file-")), "{left:?}");
 }
@@ -196,7 +199,7 @@ fn built_layers_are_added_to_a_base() {
     );
     assert_eq!(fixture.store.find(&name).unwrap(), Some(built.clone()));
     // The base can be removed; its layers stay.
-    fixture.store.remove("base:1", NONE_IN_USE).unwrap();
+    fixture.store.remove("base:1", none_in_use).unwrap();
     assert!(built.layers.iter().all(|layer| layer.is_dir()));
     let gone = fixture.store.commit(Some(&base), vec![], &config, None);
     assert_eq!(gone.unwrap_err().kind(), ErrorKind::NotFound);

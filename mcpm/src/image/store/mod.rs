@@ -49,4 +49,4 @@ pub use draft::Draft;
 pub use flatten::flatten;
 pub(crate) use flatten::{flatten_into_layer, is_whole_root};
 pub use image_store::ImageStore;
-pub use stored_image::{ImageConfig, PruneScope, RemovedImages, StoredImage};
+pub use stored_image::{ImageConfig, ImagesInUse, PruneScope, RemovedImages, StoredImage};

@@ -9,7 +9,7 @@ use std::{
 
 mod stored_image;
 
-pub use stored_image::{ImageConfig, PruneScope, RemovedImages, StoredImage};
+pub use stored_image::{ImageConfig, ImagesInUse, PruneScope, RemovedImages, StoredImage};
 
 use super::{Digest, ImageReference, credentials::CredentialStore};
 use crate::{Error, ErrorKind, Feature, Result, runtime::PullProgress};
@@ -131,7 +131,11 @@ impl ImageStore {
     ///
     /// # Errors
     /// None.
-    pub fn remove(&self, _name: &str, _in_use: &dyn Fn(&str) -> bool) -> Result<RemovedImages> {
+    pub fn remove(
+        &self,
+        _name: &str,
+        _in_use: impl FnOnce() -> Result<ImagesInUse>,
+    ) -> Result<RemovedImages> {
         match self.0 {}
     }
 
@@ -139,7 +143,11 @@ impl ImageStore {
     ///
     /// # Errors
     /// None.
-    pub fn prune(&self, _scope: PruneScope, _in_use: &dyn Fn(&str) -> bool) -> Result<RemovedImages> {
+    pub fn prune(
+        &self,
+        _scope: PruneScope,
+        _in_use: impl FnOnce() -> Result<ImagesInUse>,
+    ) -> Result<RemovedImages> {
         match self.0 {}
     }
 }

@@ -1,6 +1,9 @@
 //! The types that describe images in a store, and the result of removing images.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +60,15 @@ pub struct RemovedImages {
     pub images: Vec<Digest>,
     /// The size of the files that were removed, in bytes.
     pub freed: u64,
+}
+
+/// The images that a store must not remove.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImagesInUse {
+    /// The images that workloads name.
+    pub references: Vec<ImageReference>,
+    /// The ids of the images on which containers are based. Their names may have moved to newer images.
+    pub ids: BTreeSet<Digest>,
 }
 
 /// Which images the garbage collector removes.

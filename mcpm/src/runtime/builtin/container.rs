@@ -10,6 +10,7 @@
 //! ```
 
 use std::{
+    collections::BTreeSet,
     fs::{self, DirEntry, File},
     io,
     path::{Path, PathBuf},
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::{control_group, sandbox::parse_exit_record};
 use crate::{
     Error, ErrorKind, Result,
+    image::Digest,
     random::random_token,
     runtime::{
         ContainerId, ContainerInfo, ContainerSpec, ContainerState, Exit, missing_source, output_log::LogFile,
@@ -104,6 +106,16 @@ impl Containers {
     pub(super) fn require(&self, id: &ContainerId) -> Result<ContainerFolder> {
         let missing = || Error::new(ErrorKind::NotFound, format!("there is no container `{id}`"));
         self.find(&id.0).ok_or_else(missing)
+    }
+
+    /// Returns the ids of the images on which the containers are based.
+    ///
+    /// # Errors
+    /// `Io`; `CorruptState` for a container whose record is damaged, since its image is then unknown.
+    pub(super) fn images(&self) -> Result<BTreeSet<Digest>> {
+        let records = self.all()?.into_iter().map(|folder| folder.find_record());
+        let records: Vec<Option<Record>> = records.collect::<Result<_>>()?;
+        Ok(records.into_iter().flatten().filter_map(|record| Digest::parse(&record.image)).collect())
     }
 
     /// Returns all containers in the order of their names.

@@ -6,6 +6,7 @@
 //! image that consists of the system folders of this machine. A container ends when the process that started it ends.
 
 use std::{
+    collections::BTreeSet,
     net::IpAddr,
     path::{Path, PathBuf},
     sync::Arc,
@@ -27,7 +28,7 @@ use crate::{
     image::{
         Digest, ImageReference,
         credentials::CredentialStore,
-        store::{ImageStore, StoredImage},
+        store::{ImageStore, ImagesInUse, StoredImage},
     },
 };
 
@@ -78,6 +79,14 @@ struct Builtin {
 pub fn open(environment: &Environment) -> Result<Arc<dyn Runtime>> {
     support::check()?;
     Ok(Arc::new(Builtin::new(environment)?))
+}
+
+/// Returns the ids of the images on which containers of an environment's user are based.
+///
+/// # Errors
+/// `Io`; `CorruptState` for a container whose record is damaged.
+pub(crate) fn images_in_use(environment: &Environment) -> Result<BTreeSet<Digest>> {
+    Containers::new(&environment.state_dir).images()
 }
 
 /// Checks which optional features containers of this user can have. Each result has the name of its check; an error
@@ -176,13 +185,6 @@ impl Builtin {
         };
         Digest::parse(&record.image).map_or(Ok(None), |id| self.images.get(&id))?.ok_or_else(gone)
     }
-
-    /// Whether a container is based on an image. A container whose record cannot be read may be.
-    fn uses_image(&self, id: &str) -> bool {
-        let Ok(all) = self.containers.all() else { return true };
-        let is_user = |record: Option<Record>| record.is_some_and(|record| record.image == id);
-        all.iter().any(|folder| folder.find_record().map_or(true, is_user))
-    }
 }
 
 #[async_trait]
@@ -249,10 +251,20 @@ impl Runtime for Builtin {
 
     async fn remove_image(&self, id: &str) -> Result<()> {
         let id = id.to_owned();
-        let remove = move |runtime: &Self| runtime.images.remove(&id, &|name| runtime.uses_image(name));
+        let remove = move |runtime: &Self| {
+            let in_use = || Ok(ImagesInUse { ids: runtime.containers.images()?, ..ImagesInUse::default() });
+            runtime.images.remove(&id, in_use)
+        };
         match self.blocking(remove).await {
-            // An image that is gone or in use is left as it is.
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NameTaken) => Ok(()),
+            // An image that is gone or in use is left as it is. With a damaged record, it may be in use.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::NotFound | ErrorKind::NameTaken | ErrorKind::CorruptState
+                ) =>
+            {
+                Ok(())
+            }
             removed => removed.map(drop),
         }
     }

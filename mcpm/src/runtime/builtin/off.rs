@@ -1,9 +1,9 @@
 //! Stub for operating systems other than Linux, and for builds without the Cargo feature `builtin`.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::Runtime;
-use crate::{Environment, Error, ErrorKind, Feature, Result};
+use crate::{Environment, Error, ErrorKind, Feature, Result, image::Digest};
 
 /// The address of the built-in runtime in records.
 pub(crate) const ENDPOINT: &str = "builtin:";
@@ -18,6 +18,11 @@ pub(crate) fn shares_abstract_sockets() -> bool {
 /// Returns no checks: there are no containers.
 pub(crate) fn features() -> [(&'static str, Result<&'static str>); 0] {
     []
+}
+
+/// Returns no ids: there are no containers.
+pub(crate) fn images_in_use(_environment: &Environment) -> Result<BTreeSet<Digest>> {
+    Ok(BTreeSet::new())
 }
 
 /// Opens no runtime: the built-in one needs Linux, and the Cargo feature `builtin`.
