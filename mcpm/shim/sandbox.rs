@@ -217,6 +217,12 @@ fn admit(plan: &Plan, process: i32) -> Result<u8> {
     let map = |name: &[u8], content: &[u8]| write_file(&[&folder, name, b"\0"].concat(), content);
     let step = |map: &[u8]| failed(Step::MapIds, map);
     digits.push(0);
+    if oom_score().is_some_and(|score| score < OOM_SCORE) {
+        let mut score = Vec::new();
+        decimal(&mut score, OOM_SCORE as u32);
+        // If root writes it, the sandbox cannot set a lower one.
+        map(b"oom_score_adj", &score).map_err(failed(Step::Limit, b"the OOM score"))?;
+    }
     if !is_mapped_by(&plan.uid_mapper, &digits) {
         map(b"uid_map", &plan.uid_map).map_err(step(&plan.uid_map))?;
     }
@@ -233,6 +239,16 @@ fn admit(plan: &Plan, process: i32) -> Result<u8> {
         }
         Err(error) => Err(step(&plan.gid_map)(error)),
     }
+}
+
+/// When memory runs out, servers are killed before other programs, as with an engine.
+const OOM_SCORE: i32 = 500;
+
+/// The OOM score of this process, which the sandbox inherits.
+fn oom_score() -> Option<i32> {
+    let text =
+        sys::open_to_read(b"/proc/self/oom_score_adj\0").and_then(|file| sys::read_to_end(&file, 16)).ok()?;
+    core::str::from_utf8(&text).ok()?.trim().parse().ok()
 }
 
 /// Seconds that a program may take to set a map of ids.
@@ -309,8 +325,6 @@ fn set_up(stdin: Fd, link: &Fd, plan: &Plan, joined: &[Vec<u8>]) -> Result<()> {
     sys::set_process_name(c"mcpm-sandbox");
     let groups_allowed = wait_for_monitor(link)?;
     join_cgroups(joined)?;
-    // When memory runs out, servers are killed before other programs. mcpm may have a higher score, which stays.
-    let _ = write_file(b"/proc/self/oom_score_adj\0", b"500");
     sys::set_standard_stream(0, &stdin).map_err(failed(Step::Start, b"standard input"))?;
     drop(stdin);
     sys::start_session().map_err(failed(Step::Separate, b"the terminal"))?;

@@ -11,6 +11,7 @@ use tokio::io::AsyncWriteExt as _;
 
 use super::{container::tests::spec, sandbox::sandbox_tests::run_as_ordinary_user, *};
 use crate::{
+    image::store::ImageConfig,
     runtime::{Confinement, ContainerState, LogStream, Mount, labels},
     state::ProcessId,
     testing::with_timeout,
@@ -278,11 +279,15 @@ async fn a_container_that_cannot_be_read_keeps_every_image() {
     let fixture = Fixture::new();
     let runtime = &fixture.runtime;
     let id = runtime.create(&fixture.spec("w", "")).await.unwrap();
-    assert!(!runtime.uses_image("sha256:0"));
+    let unused = ImageConfig { command: vec!["unused".to_owned()], ..ImageConfig::default() };
+    let used = runtime.images.list().unwrap().remove(0);
+    let unused = runtime.images.commit(Some(&used), Vec::new(), &unused, None).unwrap().id;
     fs::write(fixture.folder.path().join("state/containers/w/container.json"), "{").unwrap();
-    assert!(runtime.uses_image("sha256:0"));
+    runtime.remove_image(&unused.to_string()).await.unwrap();
+    assert!(runtime.images.get(&unused).unwrap().is_some());
     runtime.remove(&id).await.unwrap();
-    assert!(!runtime.uses_image("sha256:0"));
+    runtime.remove_image(&unused.to_string()).await.unwrap();
+    assert!(runtime.images.get(&unused).unwrap().is_none());
 }
 
 #[tokio::test]
@@ -344,6 +349,13 @@ async fn a_container_has_its_mounts_its_limits_and_nothing_else() {
         ("grep CapEff /proc/self/status", false, false, Ok("CapEff:\t0000000000000000\n")),
         ("ls /proc/self/fd | wc -l", false, false, Ok("4\n")),
         ("cat /proc/self/oom_score_adj", false, true, Ok("500\n")),
+        // Only root can prevent this.
+        (
+            "echo 0 > /proc/self/oom_score_adj; cat /proc/self/oom_score_adj",
+            false,
+            false,
+            Ok(if rustix::process::geteuid().is_root() { "500\n" } else { "0\n" }),
+        ),
         ("ls /sys /root/.ssh", false, false, Err(())),
     ] {
         let (code, text) = test(script, read_only, read_only_root).await;

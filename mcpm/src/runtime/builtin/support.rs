@@ -4,6 +4,8 @@ use std::fs;
 
 use crate::{Error, ErrorKind, Result};
 
+const APPARMOR: &str = "kernel/apparmor";
+
 /// Settings of the kernel that can forbid containers of ordinary users: the name, the value that forbids them, and how
 /// to change it.
 const FORBIDDING: [(&str, &str, &str); 3] = [
@@ -32,13 +34,22 @@ const FORBIDDING: [(&str, &str, &str); 3] = [
 pub(super) fn check() -> Result<()> {
     let is_root = rustix::process::geteuid().is_root();
     let value = |name: &str| fs::read_to_string(format!("/proc/sys/{name}")).unwrap_or_default();
-    decide(is_root, value)
+    decide(is_root, has_apparmor_profile(), value)
 }
 
-fn decide(is_root: bool, value: impl Fn(&str) -> String) -> Result<()> {
+/// Whether AppArmor has a profile for this program, which decides instead of the setting for all others.
+fn has_apparmor_profile() -> bool {
+    let profile = ["/proc/self/attr/apparmor/current", "/proc/self/attr/current"]
+        .iter()
+        .find_map(|path| fs::read_to_string(path).ok());
+    profile.is_some_and(|name| !matches!(name.trim_matches(['\0', '\n']), "" | "unconfined"))
+}
+
+fn decide(is_root: bool, has_profile: bool, value: impl Fn(&str) -> String) -> Result<()> {
     for (name, forbidding, hint) in FORBIDDING {
         // For root, only the limit on user namespaces matters.
-        if is_root && name.starts_with("kernel/") || value(name).trim() != forbidding {
+        let is_exempt = is_root && name.starts_with("kernel/") || has_profile && name.starts_with(APPARMOR);
+        if is_exempt || value(name).trim() != forbidding {
             continue;
         }
         let message = "the built-in runtime cannot be used: this machine does not allow user namespaces";
@@ -85,18 +96,20 @@ mod tests {
 
     #[test]
     fn each_setting_that_forbids_containers_is_named() {
-        for (is_root, set, allowed) in [
-            (false, "", true),
-            (false, "kernel/unprivileged_userns_clone=0", false),
-            (true, "kernel/unprivileged_userns_clone=0", true),
-            (false, "kernel/unprivileged_userns_clone=1", true),
-            (false, "user/max_user_namespaces=0", false),
-            (true, "user/max_user_namespaces=0", false),
-            (false, "user/max_user_namespaces=96365", true),
-            (false, "kernel/apparmor_restrict_unprivileged_userns=1", false),
-            (true, "kernel/apparmor_restrict_unprivileged_userns=1", true),
+        for (is_root, has_profile, set, allowed) in [
+            (false, false, "", true),
+            (false, false, "kernel/unprivileged_userns_clone=0", false),
+            (true, false, "kernel/unprivileged_userns_clone=0", true),
+            (false, false, "kernel/unprivileged_userns_clone=1", true),
+            (false, false, "user/max_user_namespaces=0", false),
+            (true, false, "user/max_user_namespaces=0", false),
+            (false, false, "user/max_user_namespaces=96365", true),
+            (false, false, "kernel/apparmor_restrict_unprivileged_userns=1", false),
+            (true, false, "kernel/apparmor_restrict_unprivileged_userns=1", true),
+            (false, true, "kernel/apparmor_restrict_unprivileged_userns=1", true),
+            (false, true, "user/max_user_namespaces=0", false),
         ] {
-            let outcome = decide(is_root, |name| {
+            let outcome = decide(is_root, has_profile, |name| {
                 set.strip_prefix(name)
                     .and_then(|rest| rest.strip_prefix('='))
                     .map(|v| format!("{v}\n"))
