@@ -4,6 +4,7 @@
 //! text`, which calls a tool and expects a text in the result. `$IMAGE` is the image of the everything-server,
 //! `$SILENT` the image of a server that never responds, `$PREFIX` the beginning of the names of workloads, `$FOLDER` an
 //! empty folder, `$REGISTRY` the registry beside the cases, and `$REMOTE` a remote server that requires a login.
+//! `$SERVER` is the URL of the everything-server, and `$TOKEN` a token of the issuer `$ISSUER` for the audience `guarded`.
 //! One program per language runs the cases: `cases/rust.rs`, `cases/case.c`, `cases/case.py` and, with the tests of the
 //! Swift package, `bindings/swift/Tests/McpmTests/CaseTests.swift`. A program that waits for an event skips events of
 //! other kinds.
@@ -136,7 +137,7 @@ fn every_case_is_run() {
     let names = files.map(|name| name.into_string().unwrap());
     let kept: BTreeSet<String> =
         names.filter_map(|name| Some(name.strip_suffix(".case")?.to_owned())).collect();
-    // The identity tests run this case, because it needs a server that requires a login.
-    let run = CASES.iter().copied().chain(["login"]).map(str::to_owned).collect();
+    // The identity tests run these cases, because they need an identity provider.
+    let run = CASES.iter().copied().chain(["auth", "login"]).map(str::to_owned).collect();
     assert_eq!(kept, run);
 }
