@@ -14,7 +14,7 @@ use mcpm::{
     stdio::LocalProcess,
 };
 use mcpm_tests::{
-    harness::{http::Http, testbed, with_timeout},
+    harness::{http::Http, runtimes::copy_images, testbed, with_timeout},
     root,
 };
 use serde_json::json;
@@ -252,9 +252,16 @@ async fn the_swift_package_passes_its_tests() {
     let variables = auth.variables.clone().into_iter();
     let variables = variables.map(|(name, value)| (format!("MCPM_TEST_{name}"), value));
     let check = || {
+        let images = tempfile::tempdir().unwrap();
+        copy_images(&["mcpm-test/everything:1", "mcpm-test/silent:1"], images.path());
         let library = PathBuf::from(mcpm_tests::library());
         let mut check = std::process::Command::new(root().join("tests/bindings/swift/check"));
-        check.arg(library.parent().unwrap()).envs(variables).output().unwrap()
+        check
+            .arg(library.parent().unwrap())
+            .envs(variables)
+            .env("MCPM_TEST_IMAGES", images.path())
+            .output()
+            .unwrap()
     };
     let output = spawn_blocking(check).await.unwrap();
     let said = text(&output);

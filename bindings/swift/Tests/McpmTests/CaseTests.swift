@@ -22,10 +22,14 @@ private func emptyFolder() throws -> String {
     return path
 }
 
-/// All cases; without an identity provider, all but those that need one.
-private func cases() throws -> [String] {
-    try FileManager.default.contentsOfDirectory(atPath: folder)
+/// All cases and their runtimes; without an identity provider, all but those that need one, and without images for the
+/// built-in runtime, all but those with it.
+private func cases() throws -> [(String, String)] {
+    let files = try FileManager.default.contentsOfDirectory(atPath: folder)
         .filter { $0.hasSuffix(".case") && (!identityCases.contains($0) || !identity.isEmpty) }.sorted()
+    let hasImages = ProcessInfo.processInfo.environment["MCPM_TEST_IMAGES"] != nil
+    let builtin = hasImages ? ["cancel.case", "use.case"] : []
+    return files.map { ($0, "auto") } + builtin.map { ($0, "builtin") }
 }
 
 /// A user who follows logins or cancels them, and who allows access to this machine or denies it.
@@ -50,7 +54,7 @@ private final class User: UserPrompt {
     }
 }
 
-@Test(.timeLimit(.minutes(1)), arguments: try cases()) func caseHolds(file: String) async throws {
+@Test(.timeLimit(.minutes(1)), arguments: try cases()) func caseHolds(file: String, runtime: String) async throws {
     let run = CaseRun()
     let empty = try emptyFolder()
     defer { try? FileManager.default.removeItem(atPath: empty) }
@@ -59,7 +63,7 @@ private final class User: UserPrompt {
         var expanded = String(line)
         let variables = [
             "IMAGE": everything, "SILENT": silent, "PREFIX": "\(prefix)-case",
-            "REGISTRY": "\(folder)/registry.json", "FOLDER": empty,
+            "REGISTRY": "\(folder)/registry.json", "FOLDER": empty, "RUNTIME": runtime,
         ]
         for (name, value) in variables.merging(identity, uniquingKeysWith: { first, _ in first }) {
             expanded = expanded.replacingOccurrences(of: "$\(name)", with: value)
@@ -186,6 +190,7 @@ private actor CaseRun {
             case "volume":
                 let paths = value.split(separator: ":").map(String.init)
                 workload.volume = [VolumeSpec(hostPath: paths[0], containerPath: paths[1])]
+            case "runtime": workload.runtime = value == "builtin" ? .builtin : .auto
             case "oidc_issuer": workload.oidcIssuer = value
             case "oidc_audience": workload.oidcAudience = value
             case "jwks_allow_private_ip": workload.jwksAllowPrivateIp = value == "true"
