@@ -234,20 +234,32 @@ static char *exchange(const char *method, const char *params)
     }
 }
 
-static void connect_to_server(const char *kind, const char *text)
+/* Connects as the caller with a token, which may be null. */
+static void connect_as(const char *token, const char *kind, const char *text)
 {
     mcpm_error *error = NULL;
-    mcpm_status status = workload != NULL ? mcpm_workload_connect(workload, NULL, &connection, &error)
-                                          : mcpm_proxy_connect(proxy, NULL, NULL, &connection, &error);
+    mcpm_connection_free(connection);
+    connection = NULL;
+    mcpm_status status = workload != NULL ? mcpm_workload_connect(workload, token, &connection, &error)
+                                          : mcpm_proxy_connect(proxy, token, NULL, &connection, &error);
     expect_status(status, &error, kind, text);
-    if (kind != NULL) {
-        return;
-    }
+}
+
+/* Sends `initialize`, and checks that the response contains a text. */
+static void initialize(const char *expected)
+{
     char *response = exchange("initialize", "{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{},"
                                             "\"clientInfo\":{\"name\":\"case\",\"version\":\"1\"}}");
-    expect(strstr(response, "\"protocolVersion\"") != NULL, "the handshake has failed");
+    expect(strstr(response, expected) != NULL, response);
     mcpm_string_free(response);
-    status = mcpm_connection_send(connection, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}", &error);
+}
+
+static void shake_hands(void)
+{
+    mcpm_error *error = NULL;
+    initialize("\"protocolVersion\"");
+    mcpm_status status = mcpm_connection_send(
+        connection, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}", &error);
     expect_status(status, &error, NULL, NULL);
 }
 
@@ -391,7 +403,18 @@ static void carry_out(const char *verb, char *rest)
         expect((*mcpm_workload_url(workload) != '\0') == (strcmp(rest, "present") == 0), "another URL was expected");
     } else if (strcmp(verb, "connect") == 0) {
         fails(&rest, &kind, &message);
-        connect_to_server(kind, message);
+        connect_as(NULL, kind, message);
+        if (kind == NULL) {
+            shake_hands();
+        }
+    } else if (strcmp(verb, "connect-with") == 0) {
+        connect_as(rest, NULL, NULL);
+        shake_hands();
+    } else if (strcmp(verb, "connect-denied") == 0) {
+        char reason[64];
+        snprintf(reason, sizeof reason, "\"reason\":\"%s\"", rest);
+        connect_as(NULL, NULL, NULL);
+        initialize(reason);
     } else if (strcmp(verb, "tool") == 0) {
         char wanted[128];
         snprintf(wanted, sizeof wanted, "\"name\":\"%s\"", word(&rest));
@@ -467,7 +490,8 @@ int main(int count, char **arguments)
     file = arguments[1];
     FILE *lines = fopen(file, "r");
     CHECK(lines != NULL);
-    char line[512], expanded[1024];
+    /* A token is longer than a line of a case. */
+    char line[512], expanded[4096];
     while (fgets(line, sizeof line, lines) != NULL) {
         line_number++;
         if (line[0] == '#' || line[0] == '\n') {

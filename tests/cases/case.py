@@ -107,6 +107,13 @@ class Case:
                 self.connection = await expect(self.running.connect(), rest)
                 if self.connection:
                     await self.shake_hands()
+            case "connect-with":
+                self.connection = await self.running.connect(bearer_token=rest)
+                await self.shake_hands()
+            case "connect-denied":
+                self.connection = await self.running.connect()
+                response = await self.initialize()
+                assert response["error"]["data"]["reason"] == rest, response
             case "tool":
                 tools = (await self.request("tools/list", {}))["result"]["tools"]
                 assert any(tool["name"] == first for tool in tools) == (tail == "listed"), tools
@@ -165,10 +172,13 @@ class Case:
         while name in [workload.name for workload in await mcpm.Workloads().list()]:
             pass
 
-    async def shake_hands(self) -> None:
+    async def initialize(self) -> dict[str, Any]:
         client = {"name": "case", "version": "1"}
         params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
-        assert (await self.request("initialize", params))["result"]["protocolVersion"]
+        return await self.request("initialize", params)
+
+    async def shake_hands(self) -> None:
+        assert (await self.initialize())["result"]["protocolVersion"]
         await self.connection.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     async def call(self, tool: str) -> dict[str, Any]:

@@ -13,7 +13,8 @@ use std::{
 
 use async_trait::async_trait;
 use mcpm::{
-    Environment, Error, ErrorKind, ProxyBuilder, Result, RunningProxy, RunningWorkload, WorkloadBuilder,
+    ConnectOptions, Environment, Error, ErrorKind, ProxyBuilder, Result, RunningProxy, RunningWorkload,
+    WorkloadBuilder,
     explain::Explanation,
     options::Secret,
     stdio_bridge::Connection,
@@ -155,15 +156,21 @@ impl Case {
             "phase" => assert_eq!(self.phase(), rest),
             "url" => assert_eq!(!self.workload.as_ref().unwrap().url().is_empty(), rest == "present"),
             "connect" => {
-                let connected = match (&self.workload, &self.proxy) {
-                    (Some(workload), _) => workload.connect(),
-                    (None, Some(proxy)) => proxy.connect(),
-                    (None, None) => Err(stopped("it")),
-                };
-                if let Some(connection) = expect(connected, rest) {
+                if let Some(connection) = expect(self.connect(None), rest) {
                     self.connection = Some((BufReader::new(connection), 0));
                     self.shake_hands().await;
                 }
+            }
+            "connect-with" => {
+                let connection = self.connect(Some(rest)).unwrap();
+                self.connection = Some((BufReader::new(connection), 0));
+                self.shake_hands().await;
+            }
+            "connect-denied" => {
+                let connection = self.connect(None).unwrap();
+                self.connection = Some((BufReader::new(connection), 0));
+                let response = self.initialize().await;
+                assert_eq!(response["error"]["data"]["reason"], rest, "{response}");
             }
             "tool" => {
                 let tools = self.request("tools/list", json!({})).await["result"]["tools"].clone();
@@ -293,10 +300,24 @@ impl Case {
         }
     }
 
-    async fn shake_hands(&mut self) {
+    /// Connects as the caller with this token.
+    fn connect(&self, token: Option<&str>) -> Result<Connection> {
+        let options = ConnectOptions { bearer_token: token.map(Secret::from), ..ConnectOptions::default() };
+        match (&self.workload, &self.proxy) {
+            (Some(workload), _) => workload.connect_with(options),
+            (None, Some(proxy)) => proxy.connect_with(options),
+            (None, None) => Err(stopped("it")),
+        }
+    }
+
+    async fn initialize(&mut self) -> Value {
         let client = json!({ "name": "case", "version": "1" });
         let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
-        assert!(self.request("initialize", params).await["result"]["protocolVersion"].is_string());
+        self.request("initialize", params).await
+    }
+
+    async fn shake_hands(&mut self) {
+        assert!(self.initialize().await["result"]["protocolVersion"].is_string());
         self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
     }
 

@@ -5,8 +5,11 @@ use std::{
     fmt::Write as _,
     fs,
     os::unix::{fs::MetadataExt as _, process::CommandExt as _},
+    path::Path,
     process::Command,
 };
+
+use mcpm::image::store::ImageStore;
 
 use crate::root;
 
@@ -44,6 +47,20 @@ impl TestRuntime {
     pub fn changes_user(self) -> bool {
         self == Self::BuiltinAsUser && fs::metadata("/proc/self").unwrap().uid() == 0
     }
+}
+
+/// Copies images of the engine to a store of the built-in runtime.
+///
+/// # Panics
+/// If it fails.
+#[track_caller]
+pub fn copy_images(images: &[&str], store: &Path) {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("images.tar");
+    let saved =
+        Command::new("docker").args(["save", "--output"]).arg(&archive).args(images).output().unwrap();
+    assert!(saved.status.success(), "{}", String::from_utf8_lossy(&saved.stderr));
+    ImageStore::open(store).unwrap().load(&archive).unwrap();
 }
 
 /// A test in a list.

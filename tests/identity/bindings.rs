@@ -1,14 +1,20 @@
 //! Tests programs in C, Python and Swift that prompt for a login through their bindings.
 
 use std::{
+    collections::HashMap,
     net::SocketAddr,
     path::{Path, PathBuf},
     process::Stdio,
     sync::{Arc, Mutex},
+    time::SystemTime,
 };
 
+use mcpm::{
+    proxy::{RunningStdioProxy, StdioProxy},
+    stdio::LocalProcess,
+};
 use mcpm_tests::{
-    harness::{http::Http, with_timeout},
+    harness::{http::Http, runtimes::copy_images, testbed, with_timeout},
     root,
 };
 use serde_json::json;
@@ -21,6 +27,7 @@ use tokio::{
 use crate::{
     outgoing::{Issuer, issuer, list},
     programs::{MEMORY_CHECKS, MemoryCheck, c_program, python, python_path, text},
+    provider::IdentityProvider,
 };
 
 /// A server whose users can only log in on another device.
@@ -133,11 +140,40 @@ async fn prompt_for_logins_in_c(check: MemoryCheck) {
     assert_eq!((issuer.lock().unwrap().issued, device_issuer.lock().unwrap().issued), (2, 1));
 }
 
-/// Runs the case of a login with a program.
-async fn run_login_case(language: &str, mut program: std::process::Command) {
-    let (url, issuer) = issuer(|_| {}).await;
+/// The variables of a case.
+type Variables = HashMap<&'static str, String>;
+
+/// A server, and an identity provider, whose tokens a case requires in front of that server.
+struct AuthCase {
+    variables: Variables,
+    _provider: IdentityProvider,
+    _server: RunningStdioProxy,
+}
+
+impl AuthCase {
+    async fn start() -> Self {
+        let provider = IdentityProvider::start().await;
+        let program = testbed::path("MCPM_TEST_EVERYTHING_SERVER");
+        let server = StdioProxy::new("everything", LocalProcess::new(program, [""; 0]));
+        let server = with_timeout("the server", server.start(drop)).await.unwrap();
+        // The Swift package may have to be compiled before the token is used.
+        let expires = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() + 86_400;
+        let claims = json!({ "iss": provider.issuer, "sub": "ann", "aud": "guarded", "exp": expires });
+        let token = provider.mint(json!({ "alg": "RS256", "kid": "RS256-1" }), claims, "").await;
+        let variables = HashMap::from([
+            ("SERVER", server.proxy().url().to_owned()),
+            ("ISSUER", provider.issuer.clone()),
+            ("TOKEN", token),
+            ("PREFIX", "case".to_owned()),
+        ]);
+        Self { variables, _provider: provider, _server: server }
+    }
+}
+
+/// Runs a case with a program.
+async fn run_case(case: &str, variables: &Variables, mut program: std::process::Command) {
     let home = tempfile::tempdir().unwrap();
-    program.arg(root().join("tests/data/cases/login.case")).env("REMOTE", url);
+    program.arg(root().join(format!("tests/data/cases/{case}.case"))).envs(variables);
     for (name, folder) in
         [("XDG_STATE_HOME", "state"), ("XDG_CONFIG_HOME", "config"), ("XDG_CACHE_HOME", "cache")]
     {
@@ -145,18 +181,41 @@ async fn run_login_case(language: &str, mut program: std::process::Command) {
     }
     program.env("MCPM_SECRETS_PASSWORD", "a password").env_remove("DBUS_SESSION_BUS_ADDRESS");
     let output = spawn_blocking(move || program.output()).await.unwrap().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "passed\n", "{language}: {output:?}");
-    assert_eq!(issuer.lock().unwrap().issued, 1, "{language}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "passed\n", "{output:?}");
 }
 
-async fn run_login_case_in_c(check: MemoryCheck) {
-    let program = spawn_blocking(move || c_program("tests/cases/case.c", check)).await.unwrap();
-    run_login_case("c", program).await;
+/// Runs a case in Rust.
+async fn run_case_in_rust(case: &str, variables: &Variables) {
+    let home = tempfile::tempdir().unwrap();
+    let mut environment = mcpm::Environment::from_lookup(|_| None);
+    environment.state_dir = home.path().join("state");
+    environment.config_dir = home.path().join("config");
+    environment.cache_dir = home.path().join("cache");
+    environment.secrets.password = Some(mcpm::options::Secret::from("a password"));
+    let file = root().join(format!("tests/data/cases/{case}.case"));
+    crate::rust_case::run(&file, variables, environment).await;
+}
+
+/// Runs the case of a login with a program.
+async fn run_login_case(program: std::process::Command) {
+    let (url, issuer) = issuer(|_| {}).await;
+    run_case("login", &HashMap::from([("REMOTE", url)]), program).await;
+    assert_eq!(issuer.lock().unwrap().issued, 1);
+}
+
+async fn case_program_in_c(check: MemoryCheck) -> std::process::Command {
+    spawn_blocking(move || c_program("tests/cases/case.c", check)).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_case_of_a_login_passes_in_c() {
-    run_login_case_in_c(MemoryCheck::None).await;
+    run_login_case(case_program_in_c(MemoryCheck::None).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_case_of_incoming_authentication_passes_in_c() {
+    let auth = AuthCase::start().await;
+    run_case("auth", &auth.variables, case_program_in_c(MemoryCheck::None).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -165,24 +224,44 @@ async fn the_memory_of_logins_is_checked_in_c() {
     for check in MEMORY_CHECKS {
         eprintln!("{check:?}");
         prompt_for_logins_in_c(check).await;
-        run_login_case_in_c(check).await;
+        run_login_case(case_program_in_c(check).await).await;
+        let auth = AuthCase::start().await;
+        run_case("auth", &auth.variables, case_program_in_c(check).await).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_case_of_a_login_passes_in_python() {
     let path = spawn_blocking(python_path).await.unwrap();
-    run_login_case("python", python("../cases/case.py", &path)).await;
+    run_login_case(python("../cases/case.py", &path)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_case_of_incoming_authentication_passes_in_python() {
+    let path = spawn_blocking(python_path).await.unwrap();
+    let auth = AuthCase::start().await;
+    run_case("auth", &auth.variables, python("../cases/case.py", &path)).await;
 }
 
 /// Compiles the package in the Swift 6 language mode, and runs its tests, including the common cases.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_swift_package_passes_its_tests() {
     let (url, issuer) = issuer(|_| {}).await;
+    let mut auth = AuthCase::start().await;
+    auth.variables.insert("REMOTE", url);
+    let variables = auth.variables.clone().into_iter();
+    let variables = variables.map(|(name, value)| (format!("MCPM_TEST_{name}"), value));
     let check = || {
+        let images = tempfile::tempdir().unwrap();
+        copy_images(&["mcpm-test/everything:1", "mcpm-test/silent:1"], images.path());
         let library = PathBuf::from(mcpm_tests::library());
         let mut check = std::process::Command::new(root().join("tests/bindings/swift/check"));
-        check.arg(library.parent().unwrap()).env("MCPM_TEST_REMOTE", url).output().unwrap()
+        check
+            .arg(library.parent().unwrap())
+            .envs(variables)
+            .env("MCPM_TEST_IMAGES", images.path())
+            .output()
+            .unwrap()
     };
     let output = spawn_blocking(check).await.unwrap();
     let said = text(&output);
@@ -194,12 +273,12 @@ async fn the_swift_package_passes_its_tests() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_case_of_a_login_passes_in_rust() {
     let (url, issuer) = issuer(|_| {}).await;
-    let home = tempfile::tempdir().unwrap();
-    let mut environment = mcpm::Environment::from_lookup(|_| None);
-    environment.state_dir = home.path().join("state");
-    environment.config_dir = home.path().join("config");
-    environment.secrets.password = Some(mcpm::options::Secret::from("a password"));
-    let variables = std::collections::HashMap::from([("REMOTE", url)]);
-    crate::rust_case::run(&root().join("tests/data/cases/login.case"), &variables, environment).await;
+    run_case_in_rust("login", &HashMap::from([("REMOTE", url)])).await;
     assert_eq!(issuer.lock().unwrap().issued, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_case_of_incoming_authentication_passes_in_rust() {
+    let auth = AuthCase::start().await;
+    run_case_in_rust("auth", &auth.variables).await;
 }

@@ -8,8 +8,11 @@ import FoundationNetworking
 /// The cases that a program in every language runs; `tests/cases.rs` describes their lines.
 private let folder = ProcessInfo.processInfo.environment["MCPM_TEST_CASES"] ?? "../../tests/data/cases"
 
-/// A remote server that requires a login.
-private let remote = ProcessInfo.processInfo.environment["MCPM_TEST_REMOTE"] ?? ""
+/// The variables of the cases that need an identity provider.
+private let identity: [String: String] = ["REMOTE", "SERVER", "ISSUER", "TOKEN"].reduce(into: [:]) { variables, name in
+    variables[name] = ProcessInfo.processInfo.environment["MCPM_TEST_\(name)"]
+}
+private let identityCases = ["auth.case", "login.case"]
 
 /// An empty folder that the engine can mount: the path of the home folder is the same for it.
 private func emptyFolder() throws -> String {
@@ -19,10 +22,14 @@ private func emptyFolder() throws -> String {
     return path
 }
 
-/// All cases; without a remote server, all but the one that needs it.
-private func cases() throws -> [String] {
-    try FileManager.default.contentsOfDirectory(atPath: folder)
-        .filter { $0.hasSuffix(".case") && ($0 != "login.case" || !remote.isEmpty) }.sorted()
+/// All cases and their runtimes; without an identity provider, all but those that need one, and without images for the
+/// built-in runtime, all but those with it.
+private func cases() throws -> [(String, String)] {
+    let files = try FileManager.default.contentsOfDirectory(atPath: folder)
+        .filter { $0.hasSuffix(".case") && (!identityCases.contains($0) || !identity.isEmpty) }.sorted()
+    let hasImages = ProcessInfo.processInfo.environment["MCPM_TEST_IMAGES"] != nil
+    let builtin = hasImages ? ["cancel.case", "use.case"] : []
+    return files.map { ($0, "auto") } + builtin.map { ($0, "builtin") }
 }
 
 /// A user who follows logins or cancels them, and who allows access to this machine or denies it.
@@ -47,7 +54,7 @@ private final class User: UserPrompt {
     }
 }
 
-@Test(.timeLimit(.minutes(1)), arguments: try cases()) func caseHolds(file: String) async throws {
+@Test(.timeLimit(.minutes(1)), arguments: try cases()) func caseHolds(file: String, runtime: String) async throws {
     let run = CaseRun()
     let empty = try emptyFolder()
     defer { try? FileManager.default.removeItem(atPath: empty) }
@@ -55,10 +62,10 @@ private final class User: UserPrompt {
         guard !line.hasPrefix("#") else { continue }
         var expanded = String(line)
         let variables = [
-            "IMAGE": everything, "SILENT": silent, "PREFIX": "\(prefix)-case", "REMOTE": remote,
-            "REGISTRY": "\(folder)/registry.json", "FOLDER": empty,
+            "IMAGE": everything, "SILENT": silent, "PREFIX": "\(prefix)-case",
+            "REGISTRY": "\(folder)/registry.json", "FOLDER": empty, "RUNTIME": runtime,
         ]
-        for (name, value) in variables {
+        for (name, value) in variables.merging(identity, uniquingKeysWith: { first, _ in first }) {
             expanded = expanded.replacingOccurrences(of: "$\(name)", with: value)
         }
         let words = expanded.split(separator: " ", maxSplits: 1).map(String.init)
@@ -101,11 +108,14 @@ private actor CaseRun {
         case "phase": #expect((workload?.status.phase ?? proxy?.status).map { "\($0)" } == rest)
         case "url": #expect((workload?.url != nil) == (rest == "present"))
         case "connect":
-            let (workload, proxy) = (workload, proxy)
-            let connection = await expect(rest) {
-                if let workload { try await workload.connect() } else { try await #require(proxy).connect() }
+            if let connection = await expect(rest, { try await self.connect() }) {
+                client = try await Client(connection)
             }
-            if let connection { client = try await Client(connection) }
+        case "connect-with": client = try await Client(connect(bearerToken: Secret(rest)))
+        case "connect-denied":
+            let uninitialized = Client(uninitialized: try await connect())
+            let response = try await uninitialized.initialize()
+            #expect(response["error"]?["data"]?["reason"]?.string == rest)
         case "tool":
             let tools = try await #require(client).tools()
             #expect(tools.contains(first) == (tail == "listed"))
@@ -163,6 +173,11 @@ private actor CaseRun {
         return nil
     }
 
+    private func connect(bearerToken: Secret? = nil) async throws -> Connection {
+        if let workload { return try await workload.connect(bearerToken: bearerToken) }
+        return try await #require(proxy).connect(bearerToken: bearerToken)
+    }
+
     private func startWorkload() async throws -> Workload {
         var workload = WorkloadOptions()
         var inProcessOnly = false
@@ -175,6 +190,10 @@ private actor CaseRun {
             case "volume":
                 let paths = value.split(separator: ":").map(String.init)
                 workload.volume = [VolumeSpec(hostPath: paths[0], containerPath: paths[1])]
+            case "runtime": workload.runtime = value == "builtin" ? .builtin : .auto
+            case "oidc_issuer": workload.oidcIssuer = value
+            case "oidc_audience": workload.oidcAudience = value
+            case "jwks_allow_private_ip": workload.jwksAllowPrivateIp = value == "true"
             case "in_process_only": inProcessOnly = value == "true"
             default: Issue.record("unknown option `\(name)`")
             }
@@ -191,6 +210,9 @@ private actor CaseRun {
             switch name {
             case "server_name": proxy.serverName = value
             case "target_uri": proxy.targetUri = value
+            case "oidc_issuer": proxy.oidcIssuer = value
+            case "oidc_audience": proxy.oidcAudience = value
+            case "jwks_allow_private_ip": proxy.jwksAllowPrivateIp = value == "true"
             case "remote_auth": proxy.remoteAuth = value == "true"
             case "remote_auth_callback_port": proxy.remoteAuthCallbackPort = UInt16(value)
             default: Issue.record("unknown option `\(name)`")

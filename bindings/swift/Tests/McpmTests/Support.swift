@@ -157,13 +157,21 @@ struct Client {
 
     /// Initializes a session.
     init(_ connection: Connection) async throws {
+        self.init(uninitialized: connection)
+        let response = try await initialize()
+        #expect(response["result"]?["serverInfo"]?["name"]?.string == "mcp-conformance-test-server")
+        try await connection.send(#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#)
+    }
+
+    init(uninitialized connection: Connection) {
         self.connection = connection
+    }
+
+    func initialize() async throws -> JSON {
         let parameters = """
             {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
             """
-        let response = try await request(1, "initialize", parameters)
-        #expect(response["result"]?["serverInfo"]?["name"]?.string == "mcp-conformance-test-server")
-        try await connection.send(#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#)
+        return try await request(1, "initialize", parameters)
     }
 
     /// Sends a request and returns its response.
