@@ -107,7 +107,10 @@ async fn clients_of_the_port_and_of_the_process_use_the_same_proxy() {
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_of_the_deprecated_transport_need_no_port() {
     let script = script().await;
-    let proxy = StdioProxy::new("scripted", script.process(&[])).mode(ProxyMode::Sse).in_process_only();
+    // The prefix is for clients of a reverse proxy.
+    let prefix = Some("/team".to_owned());
+    let spec = ProxySpec { mode: ProxyMode::Sse, endpoint_prefix: prefix, ..ProxySpec::default() };
+    let proxy = StdioProxy::new("scripted", script.process(&[])).spec(spec).in_process_only();
     let running = with_timeout("the proxy to start", proxy.start(|_| ())).await.unwrap();
     assert_eq!(running.proxy().address(), None);
     for mode in [None, Some(ProxyMode::Sse)] {
