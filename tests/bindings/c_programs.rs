@@ -17,6 +17,7 @@ fn run_proxies(check: MemoryCheck) {
     let target = format!("http://127.0.0.1:{}/mcp", server.port);
     let output = c_program("tests/bindings/proxy.c", check).arg(target).output().unwrap();
     let lines = "\
+1 `transport` is `pigeon`; expected `streamable-http` or `sse`
 2 `ftp://nowhere` is not a valid target URI: the scheme is neither `http` nor `https`; use `http://HOST[:PORT][/PATH]` or `https://…`
 1 `builder` was used before; create a new one
 2 invalid value `many` for `port`: expected a port from 0 to 65535

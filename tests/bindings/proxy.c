@@ -107,6 +107,33 @@ static void operations_call_back(void)
     mcpm_proxy_free(proxy);
 }
 
+static void the_program_connects_in_process(void)
+{
+    mcpm_proxy *proxy = start();
+    const char *transports[] = {NULL, "streamable-http"};
+    for (size_t at = 0; at < sizeof transports / sizeof *transports; at++) {
+        mcpm_connection *connection = NULL;
+        DONE(mcpm_proxy_connect(proxy, NULL, transports[at], &connection, &error));
+        DONE(mcpm_connection_send(connection,
+                                  "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{"
+                                  "\"protocolVersion\":\"2025-06-18\",\"capabilities\":{},"
+                                  "\"clientInfo\":{\"name\":\"c\",\"version\":\"1\"}}}",
+                                  &error));
+        char *message = NULL;
+        DONE(mcpm_connection_receive(connection, &message, &error));
+        CHECK(message != NULL && strstr(message, "mcp-conformance-test-server") != NULL);
+        mcpm_string_free(message);
+        DONE(mcpm_connection_close(connection, &error));
+        DONE(mcpm_connection_receive(connection, &message, &error));
+        CHECK(message == NULL);
+        mcpm_connection_free(connection);
+    }
+    mcpm_connection *none = NULL;
+    REFUSED(mcpm_proxy_connect(proxy, NULL, "pigeon", &none, &error), MCPM_STATUS_BAD_ARGUMENT);
+    CHECK(none == NULL);
+    mcpm_proxy_free(proxy);
+}
+
 static void mistakes_are_told(void)
 {
     mcpm_proxy *proxy = NULL;
@@ -212,6 +239,7 @@ int main(int count, char **arguments)
     a_proxy_is_used_and_stopped();
     warnings_and_a_check_are_told();
     operations_call_back();
+    the_program_connects_in_process();
     mistakes_are_told();
     a_refusal_is_explained();
     a_shutdown_ends_proxies_and_a_start_begins_anew();

@@ -5,13 +5,15 @@ use std::{
     path::Path,
     process::Stdio,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use async_trait::async_trait;
 use mcpm::{
-    Environment, ErrorKind, Proxy, ProxyBuilder, Result,
+    Environment, ErrorKind, Proxy, ProxyBuilder, Result, Workload,
     options::Secret,
     user_prompt::{LoginPrompt, UserPrompt},
+    workload::{WorkloadEvent, Workloads},
 };
 use mcpm_tests::{
     harness::{
@@ -89,6 +91,21 @@ impl UserPrompt for Approved {
     }
 }
 
+/// A prompt with a defect.
+#[derive(Debug)]
+struct Defective;
+
+#[async_trait]
+impl UserPrompt for Defective {
+    async fn ask_secret(&self, _: &str) -> Result<Option<Secret>> {
+        Ok(None)
+    }
+
+    async fn show_login(&self, _: &LoginPrompt) -> Result<()> {
+        panic!("a defect")
+    }
+}
+
 /// A store for logins, and its user.
 fn environment(folder: &Path, user: Option<Arc<dyn UserPrompt>>) -> Environment {
     let mut environment = Environment::from_lookup(|_| None);
@@ -118,7 +135,7 @@ async fn a_login_on_the_pages_of_a_provider_outlives_the_proxy() {
     .await;
     let home = tempfile::tempdir().unwrap();
     let starting = proxy(server.proxy.url(), home.path(), Some(Arc::new(Browser::Here)))
-        .remote_auth_timeout(std::time::Duration::from_secs(120))
+        .remote_auth_timeout(Duration::from_secs(120))
         .build()
         .unwrap()
         .start();
@@ -155,7 +172,7 @@ async fn a_client_is_known_by_its_metadata_document() {
     let home = tempfile::tempdir().unwrap();
     let starting = proxy(server.proxy.url(), home.path(), Some(Arc::new(Browser::Here)))
         .remote_auth_client_metadata_url("https://mcpm.example/client.json")
-        .remote_auth_timeout(std::time::Duration::from_secs(120))
+        .remote_auth_timeout(Duration::from_secs(120))
         .build()
         .unwrap()
         .start();
@@ -316,6 +333,26 @@ pub(crate) async fn issuer(change: impl FnOnce(&mut Value)) -> (String, Arc<Mute
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_that_panics_undoes_the_start() {
+    let (url, issuer) = issuer(|_| {}).await;
+    let home = tempfile::tempdir().unwrap();
+    let workload = |user: Arc<dyn UserPrompt>| {
+        let builder = Workload::builder(&url).name("remote").remote_auth_callback_port(0_u16);
+        builder.environment(environment(home.path(), Some(user))).in_process_only().build().unwrap()
+    };
+    let defective = workload(Arc::new(Defective));
+    let mut events = defective.events();
+    let panicked = tokio::spawn(defective.start()).await.unwrap_err().into_panic();
+    assert_eq!(panicked.downcast_ref::<&str>(), Some(&"a defect"));
+    // The workload was on record when the prompt was called.
+    while !matches!(events.next().await.unwrap(), WorkloadEvent::Starting { .. }) {}
+    assert_eq!(Workloads::new(environment(home.path(), None)).list().await.unwrap().len(), 0);
+    let running = workload(Arc::new(Approved)).start().await.unwrap();
+    assert_eq!(issuer.lock().unwrap().issued, 1);
+    running.stop(Duration::ZERO).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn requests_and_proxies_share_one_renewal() {
     let (url, issuer) = issuer(|_| {}).await;
     let home = tempfile::tempdir().unwrap();
@@ -376,7 +413,7 @@ async fn a_user_logs_in_on_another_device() {
     .await;
     let home = tempfile::tempdir().unwrap();
     let starting = proxy(server.proxy.url(), home.path(), Some(Arc::new(Browser::Elsewhere)))
-        .remote_auth_timeout(std::time::Duration::from_secs(120))
+        .remote_auth_timeout(Duration::from_secs(120))
         .build()
         .unwrap()
         .start();

@@ -339,7 +339,10 @@ async fn the_proxy_says_who_issues_its_tokens() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_in_the_process_needs_a_token_too() {
     let provider = IdentityProvider::start().await;
-    let served = protected_proxy(&provider, |asks| asks).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (log, config) = (folder.path().join("audit.jsonl"), folder.path().join("audit.json"));
+    std::fs::write(&config, json!({ "logFile": log }).to_string()).unwrap();
+    let served = protected_proxy(&provider, |proxy| proxy.audit_config(config)).await;
     let token = provider.token("robot", served.resource()).await;
     for (bearer_token, allowed) in [(None, false), (Some(token.into()), true)] {
         let options = mcpm::ConnectOptions { bearer_token, ..mcpm::ConnectOptions::default() };
@@ -351,4 +354,12 @@ async fn a_client_in_the_process_needs_a_token_too() {
         let response: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(response["error"].is_null(), allowed, "{response}");
     }
+    with_timeout("the proxy to stop", served.proxy.stop()).await;
+    let text = std::fs::read_to_string(log).unwrap();
+    let mut events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let ping = events.find(|event| event["type"] == "mcp_ping").unwrap();
+    assert_eq!(
+        (&ping["subjects"]["user_id"], &ping["source"]["type"]),
+        (&json!("robot"), &json!("in_process"))
+    );
 }

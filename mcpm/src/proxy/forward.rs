@@ -24,7 +24,7 @@ use super::{
     last_seen::{LastExchange, LastSeen},
     layer::{Endpoint, ResponseFuture},
     messages::is_encoded,
-    observe::Exchange,
+    observe::{Exchange, Peer},
     recoverable_sessions::{MCP_SESSION_ID, RecoverableSessions, SavedInitialize, SessionLookup},
     respond::{self, Request, Response, is_event_stream},
     server_check::{CHECK_TIMEOUT, ExpectedServer},
@@ -74,7 +74,7 @@ impl Forward {
     async fn forward(&self, request: Request) -> Response {
         let reached = self.target.instance();
         let is_get = request.method() == Method::GET;
-        let public = is_get.then(|| self.publicity.resolve(request.headers()));
+        let public = is_get.then(|| Peer::external_url(&self.publicity, &request));
         let observers = is_get.then(|| EndpointObservers::from_request(&request));
         let (mut parts, body, asked) = match self.prepare(request).await {
             Ok(prepared) => prepared,

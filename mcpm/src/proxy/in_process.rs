@@ -81,9 +81,7 @@ impl InProcessConnection {
     pub(crate) async fn handle(&self, mut request: Request) -> Result<Response> {
         let stopped = || Error::new(ErrorKind::Upstream, "the proxy has stopped");
         let stack = self.stack.upgrade().ok_or_else(stopped)?;
-        if stack.needs_peer() {
-            request.extensions_mut().insert(Peer::InProcess);
-        }
+        request.extensions_mut().insert(Peer::InProcess);
         // Boxed, because the future is large, and callers also contain that of the other way to a server.
         Ok(Box::pin(stack.handle(request)).await)
     }

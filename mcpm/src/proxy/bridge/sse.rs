@@ -18,7 +18,7 @@ use crate::{
     },
     proxy::{
         external_url::ExternalUrlConfig,
-        observe::{Exchange, mark_sent},
+        observe::{Exchange, Peer, mark_sent},
         respond::{self, Request, Response},
         session_owners::EndpointRegistrar,
     },
@@ -41,7 +41,7 @@ pub(super) fn open(router: &Arc<Router>, publicity: &ExternalUrlConfig, request:
     if let Some(exchange) = Exchange::of(request.extensions()) {
         exchange.announce_endpoint(&path, "/sse");
     }
-    let endpoint = sse::endpoint(&publicity.resolve(request.headers()).url(&path));
+    let endpoint = sse::endpoint(&Peer::external_url(publicity, request).url(&path));
     let closing = Arc::clone(router);
     SseBody::new(reader, None, Numbering::None)
         .with_first_event(endpoint)

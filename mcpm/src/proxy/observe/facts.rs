@@ -10,14 +10,17 @@ use http_body::Body as _;
 use memchr::memmem;
 
 use crate::{
-    proxy::{external_url::ExternalUrlConfig, respond::Request},
+    proxy::{
+        external_url::{ExternalUrl, ExternalUrlConfig},
+        respond::Request,
+    },
     telemetry::{TraceContext, cut},
 };
 
 pub(super) const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
-/// The peer of a connection, in the extensions of observed requests.
+/// The peer of a connection, in the extensions of observed requests and of requests from this process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Peer {
     Address(SocketAddr),
@@ -30,6 +33,15 @@ impl Peer {
         match self {
             Self::Address(address) => Some(address),
             Self::InProcess => None,
+        }
+    }
+
+    /// The external URL of the proxy for the sender of a request. No reverse proxy is in front of a client in this
+    /// process.
+    pub(crate) fn external_url(config: &ExternalUrlConfig, request: &Request) -> ExternalUrl {
+        match request.extensions().get::<Self>() {
+            Some(Self::InProcess) => ExternalUrl::default(),
+            _ => config.resolve(request.headers()),
         }
     }
 }
