@@ -9,7 +9,7 @@ fn the_rust_api_is_the_kept_one() {
     let target = root.join("target/api");
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     mcpm_tests::without_package_variables(&mut cargo)
-        .args(["rustdoc", "--quiet", "--package", "mcpm", "--lib", "--target-dir"])
+        .args(["rustdoc", "--quiet", "--package", "mcpm", "--all-features", "--lib", "--target-dir"])
         .arg(&target)
         .args(["--", "-Z", "unstable-options", "--output-format", "json"])
         // Only nightly rustdoc writes JSON, unless this variable is set.

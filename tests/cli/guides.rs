@@ -47,6 +47,7 @@ fn pages() -> Vec<PathBuf> {
         "docs/guides",
         "docs/reference",
         "docs/decisions",
+        "bindings",
         "bindings/c",
         "bindings/python",
         "bindings/swift",
