@@ -7,13 +7,14 @@ import sys
 import threading
 import urllib.parse
 import urllib.request
+from collections.abc import Awaitable
 
 import mcpm
 
 TARGET, DEVICE_TARGET = sys.argv[1:]
 
 
-async def refused(kind: type, start, show: bool = True) -> None:
+async def refused(kind: type[mcpm.McpmError], start: Awaitable[mcpm.Proxy], show: bool = True) -> None:
     """Checks that a start fails with this error."""
     try:
         await start
@@ -25,7 +26,7 @@ async def refused(kind: type, start, show: bool = True) -> None:
         raise AssertionError("it was not refused")
 
 
-def start(prompt=None, target: str = TARGET) -> mcpm.Starting[mcpm.Proxy]:
+def start(prompt: mcpm.UserPrompt | None = None, target: str = TARGET) -> mcpm.Starting[mcpm.Proxy]:
     return mcpm.Proxy.start("remote", target, prompt=prompt, remote_auth=True, remote_auth_callback_port=0)
 
 

@@ -48,7 +48,17 @@ fn the_python_package_is_formatted_and_typed() {
     let path = python_path();
     run(python_tool("ruff", &path).args(["check", "--no-cache", "."]));
     run(python_tool("ruff", &path).args(["format", "--no-cache", "--check", "."]));
-    run(python_tool("mypy", &path).arg("--cache-dir").arg(path.path().join("mypy")));
+    let cache = path.path().join("mypy");
+    run(python_tool("mypy", &path).arg("--cache-dir").arg(&cache));
+
+    // Programs of other tests, which run on the testbed's version of Python alone.
+    let folders = ["../../tests/bindings", "../../tests/cases", "../../tests/clients"];
+    let config = ["--no-cache", "--config", "pyproject.toml", "--target-version", "py311"];
+    run(python_tool("ruff", &path).arg("check").args(config).args(folders));
+    run(python_tool("ruff", &path).args(["format", "--check"]).args(config).args(folders));
+    // In a run of its own, since an example is named `login`, too.
+    let typed = ["../../tests/bindings/login.py", "../../tests/cases/case.py"];
+    run(python_tool("mypy", &path).arg("--cache-dir").arg(&cache).args(typed));
 }
 
 #[test]

@@ -186,9 +186,8 @@ class Case:
 
     async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self.last_id += 1
-        await self.connection.send(
-            {"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params}
-        )
+        await self.connection.send({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params})
+        message: dict[str, Any]
         async for message in self.connection:
             if message.get("id") == self.last_id:
                 return message
@@ -198,8 +197,8 @@ class Case:
 async def main() -> None:
     case = Case()
     with open(sys.argv[1]) as lines:
-        for number, line in enumerate(lines, 1):
-            line = re.sub(r"\$([A-Z]+)", lambda found: os.environ[found[1]], line.rstrip("\n"))
+        for number, text in enumerate(lines, 1):
+            line = re.sub(r"\$([A-Z]+)", lambda found: os.environ[found[1]], text.rstrip("\n"))
             if not line or line.startswith("#"):
                 continue
             verb, _, rest = line.partition(" ")

@@ -2,10 +2,13 @@
 
 import asyncio
 import ctypes
+import os
+import signal
 import sys
 
 import mcpm
-from support import Events, awaited, failure
+from mcpm import sync
+from support import Events, awaited, containers, failure, poll
 
 IMAGE, NAME, MODE = sys.argv[1:]
 # Without a reference, the task would be garbage-collected.
@@ -34,5 +37,25 @@ async def main() -> None:
             assert proxy.status == mcpm.Phase.RUNNING
 
 
-asyncio.run(main())
+def interrupted() -> bool:
+    """Starts without an event loop, and gets the signal of Ctrl-C once the container runs."""
+
+    def interrupt(event: mcpm.WorkloadEvent) -> None:
+        if isinstance(event, mcpm.WorkloadEvent.STARTING):
+            asyncio.run(poll("the container runs", lambda: containers(NAME) == ["running"]))
+            os.kill(os.getpid(), signal.SIGINT)
+
+    # A shell ignores the signal for programs that it starts in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        sync.Workload.start(IMAGE, name=NAME, on_event=interrupt)
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+if MODE == "interrupted":
+    assert interrupted()
+else:
+    asyncio.run(main())
 print(MODE)

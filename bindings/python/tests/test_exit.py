@@ -17,6 +17,7 @@ from support import EVERYTHING, SILENT, containers
         (EVERYTHING, "running", ["exited"]),
         (EVERYTHING, "shutdown", ["exited"]),
         (SILENT, "starting", []),
+        (SILENT, "interrupted", []),
         (EVERYTHING, "refused", []),
     ],
 )

@@ -8,22 +8,29 @@ import mcpm
 from support import EVERYTHING, Client, Events
 
 
-async def use(name: str, limit: asyncio.Semaphore) -> None:
+async def start(name: str, limit: asyncio.Semaphore) -> tuple[mcpm.Workload, Events]:
     async with limit:
         events = Events()
-        async with (
-            mcpm.Workload.start(EVERYTHING, name=name, on_event=events) as workload,
-            workload.connect() as connection,
-        ):
+        workload = await mcpm.Workload.start(EVERYTHING, name=name, on_event=events)
+        async with workload.connect() as connection:
             client = await Client.initialized(connection)
             assert "result" in await client.call("test_simple_text")
+        return workload, events
+
+
+async def end(workload: mcpm.Workload, events: Events, limit: asyncio.Semaphore) -> None:
+    async with limit:
+        await workload.stop()
         await events.until(mcpm.WorkloadEvent.ENDED)
-        await mcpm.Workloads().remove(name, 0)
+        await mcpm.Workloads().remove(workload.name, 0)
 
 
 async def use_many(name: str, count: int) -> None:
+    """Uses workloads that run at the same time; at most 8 of them are started or stopped at once."""
     limit = asyncio.Semaphore(8)
-    await asyncio.gather(*(use(f"{name}{index}", limit) for index in range(count)))
+    started = await asyncio.gather(*(start(f"{name}{index}", limit) for index in range(count)))
+    assert all(workload.status.phase == mcpm.Phase.RUNNING for workload, _ in started)
+    await asyncio.gather(*(end(workload, events, limit) for workload, events in started))
 
 
 async def test_many_workloads_leak_nothing(name: str) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import _connection, _options, _proxy, _workload, _workloads
+from . import _connection, _continuations, _options, _proxy, _workload, _workloads
 from ._native import mcpm as _native
 from ._user_prompt import adapt
 from ._workload import GRACE
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from ._options import ProxyKeywords, WorkloadKeywords
     from ._secret import Secret
     from ._user_prompt import AnyPrompt
+
+_continuations.install()
 
 T = TypeVar("T")
 

@@ -11,34 +11,66 @@ private func resources() throws -> (threads: Int, files: Int) {
     )
 }
 
-private func useWorkload(_ index: Int) async throws {
-    try await withName("load\(index)") { name in
-        let seen = Recorder<String>()
-        let options = WorkloadOptions(server: everything, name: name)
-        try await withWorkload(options, onEvent: { seen.add($0.kind) }) { workload in
-            let client = try await Client(try await workload.connect())
-            #expect(try await client.call("test_simple_text")["result"] != nil)
-            try await client.connection.close()
+/// Calls `body` for each element, for at most 8 of them at the same time.
+private func eightAtOnce<Element: Sendable, Value: Sendable>(
+    _ elements: [Element], _ body: @escaping @Sendable (Element) async throws -> Value
+) async throws -> [Value] {
+    try await withThrowingTaskGroup(of: Value.self, returning: [Value].self) { group in
+        var values: [Value] = []
+        for (number, element) in elements.enumerated() {
+            if number >= 8, let value = try await group.next() { values.append(value) }
+            group.addTask { try await body(element) }
         }
-        #expect(seen.all.last == "ended")
+        for try await value in group { values.append(value) }
+        return values
+    }
+}
+
+private struct UsedWorkload: Sendable {
+    let suffix: String
+    let workload: Workload
+    let seen: Recorder<String>
+
+    /// Starts a workload and calls a tool.
+    init(_ suffix: String) async throws {
+        let seen = Recorder<String>()
+        let workload = try await Workload.start(
+            everything, name: "\(prefix)-\(suffix)", onEvent: { seen.add($0.kind) })
+        let client = try await Client(try await workload.connect())
+        #expect(try await client.call("test_simple_text")["result"] != nil)
+        try await client.connection.close()
+        self.suffix = suffix
+        self.workload = workload
+        self.seen = seen
+    }
+
+    func end() async throws {
+        try await withName(suffix) { _ in
+            try await workload.stop()
+            #expect(seen.all.last == "ended")
+        }
+    }
+}
+
+/// Uses workloads that run at the same time.
+private func useWorkloads(_ indices: Range<Int>) async throws {
+    let suffixes = indices.map { "load\($0)" }
+    do {
+        let used = try await eightAtOnce(suffixes) { try await UsedWorkload($0) }
+        #expect(used.allSatisfy { $0.workload.status.phase == .running })
+        _ = try await eightAtOnce(used) { try await $0.end() }
+    } catch {
+        for suffix in suffixes { try? await withName(suffix) { _ in } }
+        throw error
     }
 }
 
 @Test(.timeLimit(.minutes(10))) func manyWorkloadsLeakNothing() async throws {
     // The threads exist after the first round.
-    func round(_ indices: Range<Int>) async throws {
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for index in indices {
-                if index >= indices.lowerBound + 8 { try await group.next() }
-                group.addTask { try await useWorkload(index) }
-            }
-            try await group.waitForAll()
-        }
-    }
-    try await round(100..<108)
+    try await useWorkloads(100..<108)
     let before = try resources()
     let begin = ContinuousClock.now
-    try await round(0..<50)
+    try await useWorkloads(0..<50)
     let took = ContinuousClock.now - begin
     let after = try resources()
     print("50 workloads in \(took): \(before) before, \(after) after")
