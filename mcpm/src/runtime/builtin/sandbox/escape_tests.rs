@@ -15,6 +15,7 @@ use std::{
 };
 
 use super::{sandbox_tests::*, *};
+use crate::runtime::{ContainerSpec, builtin::tests::Fixture};
 
 /// Names and helpers for the attempts.
 const PRELUDE: &str = "
@@ -184,9 +185,9 @@ const ATTEMPTS: &[(&str, &[&str])] = &[
     ("read('/proc/keys')", &["empty", "ENOENT"]),
     ("read('/proc/timer_list')", &["empty", "ENOENT"]),
     ("read('/dev/mem')", &["ENOENT"]),
-    ("os.listdir('/sys')", &["ENOENT"]),
-    ("os.listdir('/run')", &["ENOENT"]),
-    ("os.mknod('/tmp/memory', stat.S_IFCHR | 0o666, os.makedev(1, 1))", &["EPERM"]),
+    ("os.listdir('/sys')", &["ENOENT", "[]"]),
+    ("os.listdir('/run')", &["ENOENT", "[]"]),
+    ("os.mknod('/tmp/memory', stat.S_IFCHR | 0o666, os.makedev(1, 1))", &["EPERM", "EROFS"]),
     ("os.mknod('/dev/shm/disk', stat.S_IFBLK | 0o666, os.makedev(8, 0))", &["EPERM"]),
     ("create('/dev/a')", &["EROFS", "EACCES"]),
     // Terminals.
@@ -195,20 +196,21 @@ const ATTEMPTS: &[(&str, &[&str])] = &[
     ("terminal(0x100005412, b'x')", &["EPERM", "OverflowError('unsigned int is greater than maximum')"]),
     // Files of the machine, and those that mcpm has open.
     ("create('/usr/bin/mcpm-test')", &["EROFS", "EACCES"]),
-    ("create('/a')", &["EROFS", "EACCES"]),
     ("os.unlink('/bin/sh')", &["EROFS", "EACCES", "EXDEV"]),
     ("bool(os.statvfs('/usr').f_flag & os.ST_NOSUID)", &["True"]),
     ("OPEN_FILES", &["[]"]),
     // Privileges.
     ("os.setuid(12345)", &["EPERM", "EINVAL"]),
     ("os.setgroups([0])", &["EPERM"]),
-    ("os.chown('/tmp', 12345, 12345)", &["EPERM", "EINVAL"]),
+    ("os.chown('/tmp', 12345, 12345)", &["EPERM", "EINVAL", "EROFS"]),
     (
         "resource.setrlimit(resource.RLIMIT_CORE, (1, 1))",
         &["ValueError('not allowed to raise maximum limit')"],
     ),
 ];
 
+/// Attempts that a read-only root defeats.
+const READ_ONLY_ROOT_ATTEMPTS: &[(&str, &[&str])] = &[("create('/a')", &["EROFS", "EACCES"])];
 /// Attempts that Landlock's scopes defeat.
 const SCOPED_ATTEMPTS: &[(&str, &[&str])] =
     &[("send_signal(1, 9)", &["EPERM"]), ("send_signal(1, 0)", &["EPERM"])];
@@ -228,6 +230,25 @@ const BUS_ATTEMPTS: &[(&str, &[&str])] = &[
 /// Set in a run of a test that has an empty `/run`.
 const HAS_OWN_RUN_FOLDER: &str = "MCPM_TEST_OWN_RUN_FOLDER";
 
+/// Returns the Python program that makes attempts and prints their outcomes.
+fn script(attempts: &[(&str, &[&str])], host_socket: &str) -> String {
+    let calls = attempts.iter().enumerate();
+    let calls: String = calls.map(|(number, (code, _))| format!("attempt({number}, {code:?})\n")).collect();
+    let process = std::process::id();
+    format!("HOST_PROCESS = {process}\nHOST_SOCKET = {host_socket:?}\n{PRELUDE}\n{calls}")
+}
+
+/// Returns the attempts with other outcomes than the expected ones.
+#[track_caller]
+fn unexpected_outcomes(attempts: &[(&str, &[&str])], output: &str) -> Vec<String> {
+    let outcomes: Vec<&str> =
+        output.lines().filter_map(|line| line.split_once(' ')).map(|(_, outcome)| outcome).collect();
+    assert_eq!(outcomes.len(), attempts.len(), "{output}");
+    let rows = attempts.iter().zip(outcomes);
+    let wrong = rows.filter(|((_, expected), outcome)| !expected.contains(outcome));
+    wrong.map(|((code, expected), outcome)| format!("{code}: {outcome} instead of {expected:?}")).collect()
+}
+
 /// Runs attempts in a sandbox, and returns those with other outcomes.
 async fn unexpected(
     plan: &SandboxPlan,
@@ -235,41 +256,66 @@ async fn unexpected(
     attempts: &[(&str, &[&str])],
     host_socket: &str,
 ) -> Vec<String> {
-    let calls = attempts.iter().enumerate();
-    let calls: String = calls.map(|(number, (code, _))| format!("attempt({number}, {code:?})\n")).collect();
-    let host_process = std::process::id();
-    let script = format!("HOST_PROCESS = {host_process}\nHOST_SOCKET = {host_socket:?}\n{PRELUDE}\n{calls}");
-    let output =
-        bed.run(&SandboxPlan { command: program(&["python3", "-c", &script]), ..plan.clone() }).await;
-    let outcomes: Vec<&str> =
-        output.stdout.lines().filter_map(|line| line.split_once(' ')).map(|(_, outcome)| outcome).collect();
-    assert_eq!(outcomes.len(), attempts.len(), "{output:?}");
-    let rows = attempts.iter().zip(outcomes);
-    let wrong = rows.filter(|((_, expected), outcome)| !expected.contains(outcome));
-    wrong.map(|((code, expected), outcome)| format!("{code}: {outcome} instead of {expected:?}")).collect()
+    let command = program(&["python3", "-c", &script(attempts, host_socket)]);
+    let ended = bed.run(&SandboxPlan { command, ..plan.clone() }).await;
+    unexpected_outcomes(attempts, &ended.output())
 }
 
 /// Listens on an abstract socket of this machine, and returns its name.
-fn abstract_socket(bed: &TestBed) -> (String, UnixListener) {
-    let name = bed.path("socket").display().to_string();
+fn abstract_socket(path: &Path) -> (String, UnixListener) {
+    let name = path.display().to_string();
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     (name, UnixListener::bind_addr(&address).unwrap())
+}
+
+/// Opens a file that a careless program leaves to its children.
+fn inherited_file() -> File {
+    let file = File::open("/dev/null").unwrap();
+    rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
+    file
+}
+
+/// Returns the attempts that Landlock's scopes defeat, if this machine's kernel has them.
+async fn scoped_attempts(
+    plan: &SandboxPlan,
+    bed: &TestBed,
+) -> &'static [(&'static str, &'static [&'static str])] {
+    let version = bed.spawn(plan).await.unwrap().landlock_version();
+    if version >= Some(SCOPES_VERSION) { SCOPED_ATTEMPTS } else { &[] }
 }
 
 #[tokio::test]
 async fn no_attempt_leads_out_of_a_sandbox() {
     let bed = TestBed::new();
     let plan = bed.plan(&["true"]);
-    let (name, _listener) = abstract_socket(&bed);
-    // A file that a careless program leaves to its children.
-    let inherited = File::open("/dev/null").unwrap();
-    rustix::io::fcntl_setfd(&inherited, rustix::io::FdFlags::empty()).unwrap();
-    let version = bed.spawn(&plan).await.unwrap().landlock_version();
-    let scoped = if version >= Some(SCOPES_VERSION) { SCOPED_ATTEMPTS } else { &[] };
-    let attempts = [ATTEMPTS, scoped].concat();
+    let (name, _listener) = abstract_socket(&bed.path("socket"));
+    let _inherited = inherited_file();
+    let attempts = [ATTEMPTS, READ_ONLY_ROOT_ATTEMPTS, scoped_attempts(&plan, &bed).await].concat();
     let wrong = unexpected(&plan, &bed, &attempts, &name).await;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     run_as_ordinary_user("escape_tests::no_attempt_leads_out_of_a_sandbox");
+}
+
+#[tokio::test]
+async fn no_attempt_leads_out_of_a_container() {
+    let (fixture, bed) = (Fixture::new(), TestBed::new());
+    let (name, _listener) = abstract_socket(fixture.folder.path());
+    let _inherited = inherited_file();
+    let scoped = scoped_attempts(&bed.plan(&["true"]), &bed).await;
+    for read_only_root in [false, true] {
+        let of_root = if read_only_root { READ_ONLY_ROOT_ATTEMPTS } else { &[] };
+        let attempts = [ATTEMPTS, of_root, scoped].concat();
+        let script = script(&attempts, &name);
+        let change = |spec: &mut ContainerSpec| {
+            spec.args = ["python3", "-c", &script].map(str::to_owned).to_vec();
+            spec.confinement.read_only_root = read_only_root;
+        };
+        let (code, output) = fixture.run("", change).await;
+        assert_eq!(code, 0, "{output}");
+        let wrong = unexpected_outcomes(&attempts, &output);
+        assert!(wrong.is_empty(), "read-only root: {read_only_root}\n{}", wrong.join("\n"));
+    }
+    run_as_ordinary_user("escape_tests::no_attempt_leads_out_of_a_container");
 }
 
 #[tokio::test]
@@ -278,9 +324,10 @@ async fn another_user_of_a_sandbox_has_no_more_ways_out() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let (name, _listener) = abstract_socket(&bed);
+    let (name, _listener) = abstract_socket(&bed.path("socket"));
     let plan = SandboxPlan { user: 1000, group: 1000, ..bed.plan(&["true"]) };
-    let wrong = unexpected(&plan, &bed, ATTEMPTS, &name).await;
+    let attempts = [ATTEMPTS, READ_ONLY_ROOT_ATTEMPTS].concat();
+    let wrong = unexpected(&plan, &bed, &attempts, &name).await;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -288,7 +335,7 @@ async fn another_user_of_a_sandbox_has_no_more_ways_out() {
 async fn the_machines_network_does_not_include_its_abstract_sockets() {
     let bed = TestBed::new();
     let plan = SandboxPlan { network: SandboxNetwork::Host, ..bed.plan(&["true"]) };
-    let (name, _listener) = abstract_socket(&bed);
+    let (name, _listener) = abstract_socket(&bed.path("socket"));
     let version = bed.spawn(&plan).await.unwrap().landlock_version();
     let expected: &[&str] = if version >= Some(SCOPES_VERSION) { &["EPERM"] } else { &["allowed"] };
     let attempts = [("connect_abstract(HOST_SOCKET)", expected)];
