@@ -29,6 +29,12 @@ const MIB: u64 = 1024 * 1024;
 /// root only, but this process's own program is not.
 #[track_caller]
 pub(crate) fn run_as_ordinary_user(test: &str) {
+    run_as_ordinary_user_with(test, None);
+}
+
+/// Runs this test again as an ordinary user, with a variable that names a path.
+#[track_caller]
+fn run_as_ordinary_user_with(test: &str, variable: Option<(&str, &Path)>) {
     if !geteuid().is_root() {
         return;
     }
@@ -41,6 +47,7 @@ pub(crate) fn run_as_ordinary_user(test: &str) {
     };
     let mut again = StdCommand::new("/proc/self/exe");
     again.args(["--exact", "--nocapture", &name]).uid(ORDINARY_USER).gid(ORDINARY_USER).current_dir("/");
+    again.envs(variable);
     let outcome = again.output().unwrap();
     let (stdout, stderr) =
         (String::from_utf8_lossy(&outcome.stdout), String::from_utf8_lossy(&outcome.stderr));
@@ -405,16 +412,31 @@ async fn without_the_privileges_for_a_map_a_single_id_is_mapped() {
     }
 }
 
+/// Set in the second run of the test below to the folder with root's program.
+const SET_USER_ID_FOLDER: &str = "MCPM_TEST_SET_USER_ID_FOLDER";
+
 #[tokio::test]
 async fn set_user_id_programs_give_no_privileges() {
-    // Only root can create a program for the attempt.
-    if !geteuid().is_root() {
-        return;
-    }
     let bed = TestBed::new();
-    fs::copy("/usr/bin/id", bed.path("id")).unwrap();
-    fs::set_permissions(bed.path("id"), fs::Permissions::from_mode(0o6755)).unwrap();
-    let mut plan = SandboxPlan { user: 1000, group: 1000, ..bed.plan(&["/volume/id", "-u"]) };
-    plan.mounts.insert(1, bind(bed.folder.path(), "/volume", false));
-    assert_eq!(bed.run(&plan).await.output(), "1000\n");
+    let folder = match env::var_os(SET_USER_ID_FOLDER) {
+        Some(folder) => PathBuf::from(folder),
+        // Only root can create a program for the attempt.
+        None if !geteuid().is_root() => return,
+        None => {
+            fs::set_permissions(bed.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+            fs::create_dir(bed.path("programs")).unwrap();
+            fs::copy("/usr/bin/id", bed.path("programs/id")).unwrap();
+            fs::set_permissions(bed.path("programs/id"), fs::Permissions::from_mode(0o6755)).unwrap();
+            bed.path("programs")
+        }
+    };
+    // Outside of a sandbox, the program runs as root.
+    let outside = StdCommand::new(folder.join("id")).arg("-u").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&outside.stdout), "0\n", "{outside:?}");
+    let (user, group) = if geteuid().is_root() { (1000, 1000) } else { (0, 0) };
+    let mut plan = SandboxPlan { user, group, ..bed.plan(&["/volume/id", "-u"]) };
+    plan.mounts.insert(1, bind(&folder, "/volume", false));
+    assert_eq!(bed.run(&plan).await.output(), format!("{user}\n"));
+    let variable = (SET_USER_ID_FOLDER, folder.as_path());
+    run_as_ordinary_user_with("set_user_id_programs_give_no_privileges", Some(variable));
 }

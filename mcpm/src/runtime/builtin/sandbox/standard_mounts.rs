@@ -18,7 +18,8 @@ const HIDDEN: [&str; 10] = [
     "/proc/timer_stats",
 ];
 /// Settings of the machine, which root could change in files that it owns.
-const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+const READ_ONLY: [&str; 6] =
+    ["/proc/bus", "/proc/dynamic_debug", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 /// Bytes of `/dev`, which only contains links and places of mounts.
 const DEVICES_BYTES: u64 = 64 * 1024;
 /// Bytes of shared memory, as in containers of engines.
