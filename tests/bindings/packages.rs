@@ -7,6 +7,7 @@ use std::{
 };
 
 use mcpm_tests::harness::testbed;
+use serde_json::Value;
 
 use super::run;
 
@@ -77,11 +78,19 @@ fn the_wheel_of_the_static_program_is_for_glibc_and_musl() {
 fn the_archives_for_c_and_swift_can_be_used() {
     let folder = tempfile::tempdir().unwrap();
     build_packages(folder.path(), &["c", "swift"]);
-    let archive = files(folder.path()).into_iter().find(|name| name.starts_with("mcpm-c-")).unwrap();
+    let built = files(folder.path());
+    let archive = built.iter().find(|name| name.starts_with("mcpm-c-") && name.ends_with(".tar.gz")).unwrap();
     for archive in [archive.as_str(), "mcpm-swift.tar.gz"] {
         run(Command::new("tar").arg("-xzf").arg(archive).current_dir(folder.path()));
     }
-    let prefix = folder.path().join(archive.strip_suffix(".tar.gz").unwrap());
+    let name = archive.strip_suffix(".tar.gz").unwrap();
+    let sbom = fs::read_to_string(folder.path().join(format!("{name}.cdx.json"))).unwrap();
+    assert!(!sbom.contains(mcpm_tests::root().to_str().unwrap()), "{sbom}");
+    let sbom: Value = serde_json::from_str(&sbom).unwrap();
+    assert_eq!(sbom["metadata"]["component"]["name"], "mcpm-ffi");
+    let components = sbom["components"].as_array().unwrap();
+    assert!(components.iter().any(|component| component["name"] == "uniffi"), "{sbom}");
+    let prefix = folder.path().join(name);
     let mut version = Command::new("pkg-config");
     version.args(["--modversion", "mcpm"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
     assert_eq!(run(&mut version).trim_end(), env!("CARGO_PKG_VERSION"));
