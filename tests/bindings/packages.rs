@@ -7,6 +7,7 @@ use std::{
 };
 
 use mcpm_tests::harness::testbed;
+use serde_json::Value;
 
 use super::run;
 
@@ -15,9 +16,10 @@ pub(crate) fn bindings() -> PathBuf {
     mcpm_tests::root().join("bindings")
 }
 
-/// Builds these packages for this machine, and checks their checksums.
-pub(crate) fn build_packages(out: &Path, parts: &[&str]) {
+/// Runs `bindings/build` with these arguments, and checks that each file has its checksum.
+pub(crate) fn build_packages(out: &Path, arguments: &[&str]) {
     let tools = testbed::path("MCPM_TEST_PYTHON").parent().unwrap().to_owned();
+    let zig = testbed::path("MCPM_TESTBED").join("zig/bin");
     let mut build = Command::new(bindings().join("build"));
     mcpm_tests::without_package_variables(&mut build);
     // With the environment variables for lints, cargo would compile with other settings than a release.
@@ -27,12 +29,14 @@ pub(crate) fn build_packages(out: &Path, parts: &[&str]) {
     build
         .arg(out)
         .args(["--profile", "dev"])
-        .args(parts)
-        .env("PATH", format!("{}:{}", tools.display(), env::var("PATH").unwrap()))
+        .args(arguments)
+        .env("PATH", format!("{}:{}:{}", zig.display(), tools.display(), env::var("PATH").unwrap()))
         .env("CARGO_TARGET_DIR", mcpm_tests::root().join("target/packages-dev"));
     run(&mut build);
-    let sums: Vec<_> = files(out).into_iter().filter(|name| name.ends_with(".sha256")).collect();
-    assert_eq!(sums.len(), parts.len(), "{sums:?}");
+    let names = files(out).into_iter().filter(|name| out.join(name).is_file());
+    let (sums, built): (Vec<_>, Vec<_>) = names.partition(|name| name.ends_with(".sha256"));
+    let expected: Vec<_> = built.iter().map(|name| format!("{name}.sha256")).collect();
+    assert_eq!(sums, expected);
     run(Command::new("sha256sum").args(["--check", "--strict"]).args(sums).current_dir(out));
 }
 
@@ -45,16 +49,48 @@ pub(crate) fn files(folder: &Path) -> Vec<String> {
     names
 }
 
+/// Installs a package in a fresh virtual environment of the system's Python, which uses glibc, from the wheels in a
+/// folder. Then runs the command `mcpm` of this environment.
+pub(crate) fn install_with_pip(environment: &Path, wheels: &Path, package: &str) {
+    run(Command::new("python3").args(["-m", "venv"]).arg(environment));
+    let mut pip = Command::new(environment.join("bin/python"));
+    run(pip.args(["-m", "pip", "install", "--no-index", "--find-links"]).arg(wheels).arg(package));
+    let version = run(Command::new(environment.join("bin/mcpm")).arg("--version"));
+    assert_eq!(version.trim_end(), concat!("mcpm ", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+#[ignore = "nightly: compiles the program for another target"]
+fn the_wheel_of_the_static_program_is_for_glibc_and_musl() {
+    let folder = tempfile::tempdir().unwrap();
+    let wheels = folder.path().join("wheels");
+    let architecture = env::consts::ARCH;
+    build_packages(&wheels, &["--target", &format!("{architecture}-unknown-linux-musl"), "cli"]);
+    let wheel = files(&wheels).into_iter().find(|name| name.ends_with(".whl")).unwrap();
+    for system in ["manylinux_2_17", "musllinux_1_2"] {
+        assert!(wheel.contains(&format!("{system}_{architecture}")), "{wheel}");
+    }
+    install_with_pip(&folder.path().join("environment"), &wheels, "mcpm-cli");
+}
+
 #[test]
 #[ignore = "nightly: compiles the library again"]
 fn the_archives_for_c_and_swift_can_be_used() {
     let folder = tempfile::tempdir().unwrap();
     build_packages(folder.path(), &["c", "swift"]);
-    let archive = files(folder.path()).into_iter().find(|name| name.starts_with("mcpm-c-")).unwrap();
+    let built = files(folder.path());
+    let archive = built.iter().find(|name| name.starts_with("mcpm-c-") && name.ends_with(".tar.gz")).unwrap();
     for archive in [archive.as_str(), "mcpm-swift.tar.gz"] {
         run(Command::new("tar").arg("-xzf").arg(archive).current_dir(folder.path()));
     }
-    let prefix = folder.path().join(archive.strip_suffix(".tar.gz").unwrap());
+    let name = archive.strip_suffix(".tar.gz").unwrap();
+    let sbom = fs::read_to_string(folder.path().join(format!("{name}.cdx.json"))).unwrap();
+    assert!(!sbom.contains(mcpm_tests::root().to_str().unwrap()), "{sbom}");
+    let sbom: Value = serde_json::from_str(&sbom).unwrap();
+    assert_eq!(sbom["metadata"]["component"]["name"], "mcpm-ffi");
+    let components = sbom["components"].as_array().unwrap();
+    assert!(components.iter().any(|component| component["name"] == "uniffi"), "{sbom}");
+    let prefix = folder.path().join(name);
     let mut version = Command::new("pkg-config");
     version.args(["--modversion", "mcpm"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
     assert_eq!(run(&mut version).trim_end(), env!("CARGO_PKG_VERSION"));

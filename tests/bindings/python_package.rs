@@ -12,7 +12,7 @@ use mcpm_tests::harness::testbed;
 
 use super::{
     EVERYTHING, Home,
-    packages::build_packages,
+    packages::{build_packages, install_with_pip},
     printed,
     programs::{python, python_path},
     run,
@@ -109,13 +109,8 @@ fn the_python_wheel_is_installed_and_used() {
     assert!(wheel.starts_with("mcpm_sdk-") && wheel.contains("-py3-none-"), "{wheel}");
     assert!(sources.starts_with("mcpm_sdk-") && sources.ends_with(".tar.gz"), "{sources}");
     let environment = folder.path().join("environment");
-    run(Command::new("python3").args(["-m", "venv"]).arg(&environment));
+    install_with_pip(&environment, &built, "mcpm-sdk[cli]");
     let python = environment.join("bin/python");
-    let mut pip = Command::new(&python);
-    pip.args(["-m", "pip", "install", "--no-index", "--find-links"]).arg(&built).arg("mcpm-sdk[cli]");
-    run(&mut pip);
-    let version = run(Command::new(environment.join("bin/mcpm")).arg("--version"));
-    assert_eq!(version.trim_end(), concat!("mcpm ", env!("CARGO_PKG_VERSION")));
 
     let home = Home::new("python-wheel");
     let output = Command::new(&python)

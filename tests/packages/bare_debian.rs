@@ -38,6 +38,11 @@ fn architecture() -> &'static str {
 
 /// Builds the packages for this machine, and returns their folder and their files.
 pub(super) fn build() -> (PathBuf, Vec<PathBuf>) {
+    build_for(&target())
+}
+
+/// Builds the packages for a target, and returns their folder and their files.
+fn build_for(target: &str) -> (PathBuf, Vec<PathBuf>) {
     let mut command = Command::new(packaging().join("build"));
     // With the environment variables for lints, cargo would compile the program with other settings than a release.
     mcpm_tests::without_package_variables(&mut command);
@@ -46,7 +51,7 @@ pub(super) fn build() -> (PathBuf, Vec<PathBuf>) {
     }
     let zig = testbed::path("MCPM_TESTBED").join("zig/bin");
     command.env("PATH", format!("{}:{}", zig.display(), env::var("PATH").unwrap()));
-    let printed = run(command.args([&target(), "quick"]));
+    let printed = run(command.args([target, "quick"]));
     let files: Vec<PathBuf> = printed.lines().map(PathBuf::from).filter(|path| path.is_absolute()).collect();
     (files[0].parent().unwrap().to_owned(), files)
 }
@@ -76,8 +81,8 @@ fn checksums_match(folder: &Path, files: &[PathBuf]) {
     }
 }
 
-fn sbom_lists_what_is_linked(folder: &Path) {
-    let text = fs::read_to_string(folder.join(format!("mcpm-{}.cdx.json", target()))).unwrap();
+fn sbom_lists_what_is_linked(folder: &Path, target: &str) {
+    let text = fs::read_to_string(folder.join(format!("mcpm-{target}.cdx.json"))).unwrap();
     let sbom: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(sbom["bomFormat"], "CycloneDX");
     assert_eq!(sbom["metadata"]["component"]["version"], env!("CARGO_PKG_VERSION"));
@@ -89,11 +94,16 @@ fn sbom_lists_what_is_linked(folder: &Path) {
     assert!(!text.contains(mcpm_tests::root().to_str().unwrap()), "{text}");
 }
 
-fn program_does_not_name_the_machine_that_built_it(folder: &Path) {
+/// The program in the archive for a target.
+fn archived_program(folder: &Path, target: &str) -> Vec<u8> {
     let unpacked = tempfile::tempdir().unwrap();
-    let archive = folder.join(format!("mcpm-{}.tar.gz", target()));
+    let archive = folder.join(format!("mcpm-{target}.tar.gz"));
     run(Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(unpacked.path()));
-    let program = fs::read(unpacked.path().join(format!("mcpm-{}/bin/mcpm", target()))).unwrap();
+    fs::read(unpacked.path().join(format!("mcpm-{target}/bin/mcpm"))).unwrap()
+}
+
+fn program_does_not_name_the_machine_that_built_it(folder: &Path) {
+    let program = archived_program(folder, &target());
     let root = mcpm_tests::root().display().to_string();
     assert!(!program.windows(root.len()).any(|part| part == root.as_bytes()));
 }
@@ -157,7 +167,7 @@ fn packages_give_a_working_program_on_a_bare_debian() {
     let (archive, deb) = (format!("mcpm-{}.tar.gz", target()), format!("mcpm_{}.deb", architecture()));
     assert_eq!(names, [&archive, &deb, &format!("mcpm-{}.cdx.json", target())]);
     checksums_match(&folder, &files);
-    sbom_lists_what_is_linked(&folder);
+    sbom_lists_what_is_linked(&folder, &target());
     program_does_not_name_the_machine_that_built_it(&folder);
 
     // A release has archives for all targets. The archives of other targets are not used here.
@@ -173,4 +183,26 @@ fn packages_give_a_working_program_on_a_bare_debian() {
     installer_gives_a_working_program(&server);
     debian_package_gives_a_working_program(&server);
     image_contains_a_working_program(&folder);
+}
+
+#[test]
+#[ignore = "nightly: compiles the program for arm64"]
+fn packages_for_arm64_contain_a_program_for_arm64() {
+    let target = "aarch64-unknown-linux-musl";
+    let (folder, files) = build_for(target);
+    let names: Vec<_> = files.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
+    let (archive, sbom) = (format!("mcpm-{target}.tar.gz"), format!("mcpm-{target}.cdx.json"));
+    assert_eq!(names, [archive.as_str(), "mcpm_arm64.deb", sbom.as_str()]);
+    checksums_match(&folder, &files);
+    sbom_lists_what_is_linked(&folder, target);
+    let program = archived_program(&folder, target);
+    // The field e_machine of the ELF header: EM_AARCH64.
+    assert_eq!(program[18..20], 183_u16.to_le_bytes());
+
+    let deb = folder.join("mcpm_arm64.deb");
+    let field = run(Command::new("dpkg-deb").arg("--field").arg(&deb).arg("Architecture"));
+    assert_eq!(field, "arm64\n");
+    let unpacked = tempfile::tempdir().unwrap();
+    run(Command::new("dpkg-deb").arg("--extract").arg(&deb).arg(unpacked.path()));
+    assert!(fs::read(unpacked.path().join("usr/bin/mcpm")).unwrap() == program, "not the archived program");
 }

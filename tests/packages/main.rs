@@ -86,4 +86,7 @@ fn installer_and_formula_name_the_release_and_its_checksums() {
         assert!(formula.contains(&source), "{formula}");
     }
     assert!(!formula.contains('@'), "{formula}");
+    run(Command::new("ruby").arg("-c").arg(folder.path().join("mcpm.rb")));
+    let sums = ["install.sh.sha256", "mcpm.rb.sha256"];
+    run(Command::new("sha256sum").args(["--check", "--strict"]).args(sums).current_dir(folder.path()));
 }
