@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     fs,
     io::Write as _,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -126,6 +126,11 @@ fn the_python_wheel_is_installed_and_used() {
     let find = "import mcpm, pathlib; print(pathlib.Path(mcpm.__file__).parent.parent)";
     let installed = run(Command::new(&python).args(["-c", find]).current_dir(folder.path()));
     assert!(Path::new(installed.trim_end()).starts_with(&environment), "{installed}");
+    for package in ["mcpm_sdk", "mcpm_cli"] {
+        let bill = bill_of_materials(Path::new(installed.trim_end()), package);
+        assert!(bill.contains(r#""bomFormat": "CycloneDX""#), "{package}");
+        assert!(!bill.contains(mcpm_tests::root().to_str().unwrap()), "{package}");
+    }
     let home = Home::new("python-wheel-tests");
     let mut pytest = Command::new(testbed::path("MCPM_TEST_PYTHON"));
     pytest.args(["-m", "pytest", "-p", "no:cacheprovider"]);
@@ -147,6 +152,17 @@ fn the_python_wheel_is_installed_and_used() {
         mypy.arg(mcpm_tests::root().join(format!("bindings/python/examples/{example}.py")));
     }
     run(&mut mypy);
+}
+
+/// The software bill of materials of an installed wheel.
+fn bill_of_materials(packages: &Path, package: &str) -> String {
+    let mut entries = fs::read_dir(packages).unwrap().map(|entry| entry.unwrap().path());
+    let is_info = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name.starts_with(&format!("{package}-")) && name.ends_with(".dist-info")
+    };
+    let bills = fs::read_dir(entries.find(is_info).unwrap().join("sboms")).unwrap();
+    bills.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap()).collect()
 }
 
 #[test]
