@@ -220,7 +220,7 @@ fn admit(plan: &Plan, process: i32) -> Result<u8> {
     if oom_score().is_some_and(|score| score < OOM_SCORE) {
         let mut score = Vec::new();
         decimal(&mut score, OOM_SCORE as u32);
-        // If root writes it, the sandbox cannot set a lower one.
+        // With `CAP_SYS_RESOURCE`, this is also the lowest score that the sandbox can set.
         map(b"oom_score_adj", &score).map_err(failed(Step::Limit, b"the OOM score"))?;
     }
     if !is_mapped_by(&plan.uid_mapper, &digits) {

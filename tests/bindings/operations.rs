@@ -1,6 +1,9 @@
 //! Checks that every operation and every option exists in every language.
 
-use std::{collections::BTreeSet, fs};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
 
 use mcpm::options::{OptionSet as _, OptionSpec, ProxyOptions, WorkloadOptions};
 
@@ -139,6 +142,24 @@ const ONLY_IN_RUST: &[(&str, &str)] = &[
     ("Workloads::images_in_use", "for programs that manage an image store, which only Rust programs can"),
 ];
 
+/// Types with asynchronous functions that only Rust has, and why. The type without a name has the functions of modules.
+const TYPES_ONLY_IN_RUST: &[(&str, &str)] = &[
+    ("", "parts of a start, and `mcpm doctor`"),
+    ("CredentialStore", "part of a pull"),
+    ("Docker", "part of a start"),
+    ("EventStream", "the events of a workload, which other languages fetch or get by callbacks"),
+    ("ImageStore", "images are managed by the command line"),
+    ("McpClient", "programs in other languages have the MCP client of their language"),
+    ("ProcessId", "for the command line's supervisor"),
+    ("ProviderConfig", "tunnels are opened by the command line"),
+    ("Registry", "registries are searched by the command line"),
+    ("RunningStdioProxy", "a stdio server is a workload in other languages"),
+    ("Secrets", "secrets are stored by the command line"),
+    ("StdioBridge", "for programs that serve a workload on their standard input and output"),
+    ("StdioProxy", "a stdio server is a workload in other languages"),
+    ("Tunnel", "tunnels are opened by the command line"),
+];
+
 /// Items that only Python and Swift have, because their programs fetch events instead of receiving callbacks.
 const PULLED: &[&str] =
     &["constructor_events_new", "method_events_next", "method_logreader_next", "constructor_workloads_new"];
@@ -147,16 +168,27 @@ fn read(path: &str) -> String {
     fs::read_to_string(mcpm_tests::root().join(path)).unwrap()
 }
 
-/// The public functions of a type, whose lines are indented by one level.
-fn functions_of(kind: &str, path: &str) -> BTreeSet<String> {
-    let source = read(path);
-    let (_, body) = source.split_once(&format!("\nimpl {kind} {{\n")).unwrap();
-    let (body, _) = body.split_once("\n}\n").unwrap();
-    let heads = body.lines().filter_map(|line| {
-        let head = line.strip_prefix("    pub ")?;
-        head.strip_prefix("async fn ").or_else(|| head.strip_prefix("fn "))
-    });
-    heads.map(|head| format!("{kind}::{}", head.split('(').next().unwrap())).collect()
+/// The functions of each type of the library, and whether one of them is asynchronous. Functions that are not methods
+/// belong to the type with an empty name.
+fn functions_by_type() -> BTreeMap<String, (bool, BTreeSet<String>)> {
+    let (mut types, mut is_of_trait) = (BTreeMap::<String, (bool, BTreeSet<String>)>::new(), false);
+    for line in read("mcpm/api.txt").lines() {
+        if line.starts_with("impl") {
+            is_of_trait = line.contains(" for ");
+        } else if let Some((qualifiers, rest)) = line.split_once("fn ")
+            && qualifiers.starts_with("pub ")
+            && !is_of_trait
+        {
+            let path = rest.split(['(', '<']).next().unwrap();
+            let (kind, name) = path.rsplit_once("::").unwrap();
+            let kind = kind.rsplit("::").next().unwrap();
+            let kind = if kind.starts_with(char::is_uppercase) { kind } else { "" };
+            let (is_async, names) = types.entry(kind.to_owned()).or_default();
+            *is_async |= qualifiers.contains("async ");
+            names.insert(name.to_owned());
+        }
+    }
+    types
 }
 
 #[test]
@@ -167,22 +199,27 @@ fn every_operation_of_rust_is_in_every_language() {
         .chain(START_PARAMETERS.iter().flat_map(|row| row.0).copied())
         .chain(ONLY_IN_RUST.iter().map(|row| row.0))
         .collect();
-    for (kind, path) in [
-        ("WorkloadBuilder", "mcpm/src/workload/builder.rs"),
-        ("Workload", "mcpm/src/workload/builder.rs"),
-        ("Launch", "mcpm/src/workload/launch.rs"),
-        ("ProxyBuilder", "mcpm/src/proxy/builder.rs"),
-        ("Proxy", "mcpm/src/proxy/builder.rs"),
-        ("RunningWorkload", "mcpm/src/workload/running.rs"),
-        ("RunningProxy", "mcpm/src/proxy/running.rs"),
-        ("RunningProxy", "mcpm/src/stdio_bridge/connection.rs"),
-        ("Workloads", "mcpm/src/workload/manage.rs"),
-        ("Workloads", "mcpm/src/workload/restart.rs"),
-        ("Workloads", "mcpm/src/workload/supervision.rs"),
-    ] {
-        let missing: Vec<_> =
-            functions_of(kind, path).into_iter().filter(|name| !known.contains(name.as_str())).collect();
-        assert!(missing.is_empty(), "{missing:?} of {path}: add them to the bindings and to the table here");
+    let is_option = |name: &str| {
+        [WorkloadOptions::SPECS, ProxyOptions::SPECS].concat().iter().any(|option| option.name == name)
+    };
+    let types = functions_by_type();
+    for (kind, _) in TYPES_ONLY_IN_RUST {
+        assert!(types.contains_key(*kind), "`{kind}` has no functions");
+    }
+    for (kind, (is_async, names)) in types {
+        let is_checked = is_async || ["WorkloadBuilder", "ProxyBuilder"].contains(&kind.as_str());
+        if !is_checked || TYPES_ONLY_IN_RUST.iter().any(|(only, _)| *only == kind) {
+            continue;
+        }
+        let is_missing = |name: &&String| {
+            !known.contains(format!("{kind}::{name}").as_str())
+                && !(kind.ends_with("Builder") && is_option(name))
+        };
+        let missing: Vec<_> = names.iter().filter(is_missing).collect();
+        assert!(
+            missing.is_empty(),
+            "{missing:?} of `{kind}`: add them to the bindings and to the tables here"
+        );
     }
 }
 
