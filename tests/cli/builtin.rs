@@ -276,9 +276,7 @@ fn uv_with_another_hash_than_that_of_the_index_is_not_installed() {
 #[test]
 fn what_needs_an_engine_is_refused() {
     let home = Home::new();
-    let archive = home.text("image.tar");
-    docker(&["save", "--output", &archive, STDIO]);
-    home.run(&["image", "load", &archive]).succeeded();
+    home.copy_images(&[STDIO]);
     for (code, options, reason) in [
         (2, &["--publish", "8080:80"][..], "publishes no ports"),
         (2, &["--target-host", "127.0.0.1", "--transport", "streamable-http"], "cannot be used with"),

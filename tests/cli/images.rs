@@ -200,9 +200,7 @@ fn an_image_of_a_recorded_workload_stays() {
 #[test]
 fn an_image_with_a_container_stays_when_its_name_moves() {
     let home = Home::new();
-    let archive = home.text("image.tar");
-    docker(&["save", "--output", &archive, STDIO]);
-    home.run(&["image", "load", &archive]).succeeded();
+    home.copy_images(&[STDIO]);
     let images = || home.run(&["image", "list", "--output", "json"]).json();
     let old = images()[0]["id"].as_str().unwrap().to_owned();
     let name = home.name("moved");

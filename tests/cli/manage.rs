@@ -224,9 +224,7 @@ fn the_log_of_a_stdio_server_goes_on_over_restarts_and_has_no_messages() {
         let home = Home::new();
         let name = home.name("s");
         if runtime == "builtin" {
-            let archive = home.text("images.tar");
-            docker(&["save", "--output", &archive, "mcpm-test/python:1"]);
-            home.run(&["image", "load", &archive]).succeeded();
+            home.copy_images(&["mcpm-test/python:1"]);
         }
         let script = "echo up >&2; exec mcp-server-fetch";
         let run = [

@@ -17,12 +17,17 @@ impl Home {
         self.runtime != TestRuntime::Engine
     }
 
-    /// Copies images of the engine to the store of the built-in runtime. On an engine, they are there already.
+    /// Provides images for workloads. An engine has them already.
     #[track_caller]
     pub(crate) fn provide_images(&self, images: &[&str]) {
-        if !self.is_builtin() {
-            return;
+        if self.is_builtin() {
+            self.copy_images(images);
         }
+    }
+
+    /// Copies images of the engine to the store of the built-in runtime.
+    #[track_caller]
+    pub(crate) fn copy_images(&self, images: &[&str]) {
         let archive = self.text("images.tar");
         docker(&[&["save", "--output", &archive][..], images].concat());
         fs::set_permissions(&archive, fs::Permissions::from_mode(0o644)).unwrap();

@@ -279,9 +279,9 @@ async fn a_container_that_cannot_be_read_keeps_every_image() {
     let fixture = Fixture::new();
     let runtime = &fixture.runtime;
     let id = runtime.create(&fixture.spec("w", "")).await.unwrap();
-    let unused = ImageConfig { command: vec!["unused".to_owned()], ..ImageConfig::default() };
+    let config = ImageConfig { command: vec!["unused".to_owned()], ..ImageConfig::default() };
     let used = runtime.images.list().unwrap().remove(0);
-    let unused = runtime.images.commit(Some(&used), Vec::new(), &unused, None).unwrap().id;
+    let unused = runtime.images.commit(Some(&used), Vec::new(), &config, None).unwrap().id;
     fs::write(fixture.folder.path().join("state/containers/w/container.json"), "{").unwrap();
     runtime.remove_image(&unused.to_string()).await.unwrap();
     assert!(runtime.images.get(&unused).unwrap().is_some());

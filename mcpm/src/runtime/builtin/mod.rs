@@ -255,16 +255,10 @@ impl Runtime for Builtin {
             let in_use = || Ok(ImagesInUse { ids: runtime.containers.images()?, ..ImagesInUse::default() });
             runtime.images.remove(&id, in_use)
         };
+        // An image that is gone or in use is left as it is. With a damaged record, it may be in use.
+        let left = [ErrorKind::NotFound, ErrorKind::NameTaken, ErrorKind::CorruptState];
         match self.blocking(remove).await {
-            // An image that is gone or in use is left as it is. With a damaged record, it may be in use.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::NotFound | ErrorKind::NameTaken | ErrorKind::CorruptState
-                ) =>
-            {
-                Ok(())
-            }
+            Err(error) if left.contains(&error.kind()) => Ok(()),
             removed => removed.map(drop),
         }
     }
