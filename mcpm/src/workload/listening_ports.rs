@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::container::Containers;
-use crate::runtime::ContainerId;
+use crate::runtime::{ContainerId, Network};
 
 /// State of a listening socket in `/proc/PID/net/tcp`.
 const TCP_LISTEN_STATE: &str = "0A";
@@ -19,15 +19,15 @@ pub(super) struct ListeningPort {
     pub(super) loopback_only: bool,
 }
 
-/// Returns the ports that a container's server listens on, ascending; none if it shares the machine's network, where
-/// other programs listen too.
+/// Returns the ports that a container's server listens on, ascending; none if it uses the network of the machine or of
+/// another container, where other programs listen too.
 pub(super) async fn listening_ports(containers: &Containers, id: &ContainerId) -> Vec<ListeningPort> {
-    let Ok(Some(info)) = containers.runtime.inspect(&id.0).await else { return Vec::new() };
-    let Some(pid) = info.pid else { return Vec::new() };
-    let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
-    if network(&pid.to_string()) == network("self") {
+    let network = &containers.spec.network;
+    if *network == Network::Host || network.is_of_container() {
         return Vec::new();
     }
+    let Ok(Some(info)) = containers.runtime.inspect(&id.0).await else { return Vec::new() };
+    let Some(pid) = info.pid else { return Vec::new() };
     let mut found: Vec<ListeningPort> = ["tcp", "tcp6"]
         .iter()
         .filter_map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).ok())

@@ -11,10 +11,6 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 
 /// Completes with an error once the server listens on a port; called as long as the server is silent.
 pub(super) async fn detect_http_server(containers: &Containers) -> Error {
-    if containers.spec.network.is_of_container() {
-        // Ports in the network of another container may not be this server's.
-        return std::future::pending().await;
-    }
     loop {
         tokio::time::sleep(CHECK_INTERVAL).await;
         let Ok(Some(info)) = containers.first().await else { continue };

@@ -1,5 +1,7 @@
 //! Tests how a workload starts and stops, and what happens if one of its processes is killed.
 
+use std::net::TcpListener;
+
 use super::server::{HTTP, HTTP_SERVER, IMAGE};
 use crate::support::{Home, Program, Session, is_alive, kill, wait_until};
 
@@ -179,6 +181,16 @@ pub(super) fn logs_are_shown_cut_and_followed(home: &Home) {
     let tail = home.run(&["logs", &name, "--tail", "1"]).succeeded();
     assert_eq!((tail.stdout.lines().count(), tail.stderr.as_str()), (1, ""), "{tail:?}");
     home.run(&["rm", &name]).succeeded();
+}
+
+pub(super) fn ports_of_the_machine_are_not_taken_for_those_of_a_server(home: &Home) {
+    let _listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let name = home.name("silent");
+    // Ports are looked at after three seconds.
+    let run = ["run", IMAGE, "--name", &name, "--network", "host", "--start-timeout", "4s"];
+    let outcome = home.run(&[&run[..], &["--", "read -r request; read -r more"]].concat());
+    assert!(outcome.stderr.contains("within 4 s"), "{outcome:?}");
+    home.assert_nothing_left();
 }
 
 pub(super) fn an_exported_workload_runs_again(home: &Home) {

@@ -25,6 +25,7 @@ mcpm_tests::on_each_runtime! {
     lifecycle::workloads_that_ran_respond_on_their_urls_after_a_reboot on [engine builtin builtin_as_user];
     lifecycle::a_foreground_run_passes_the_exit_code_on on [engine builtin builtin_as_user];
     lifecycle::logs_are_shown_cut_and_followed on [engine builtin builtin_as_user];
+    lifecycle::ports_of_the_machine_are_not_taken_for_those_of_a_server on [engine builtin builtin_as_user];
     lifecycle::an_exported_workload_runs_again on [engine builtin builtin_as_user];
     lifecycle::the_container_of_a_killed_supervisor_runs_on on [engine]
         because "containers of the built-in runtime end with their supervisor; `mcpm restart` starts them again";
