@@ -4,10 +4,12 @@
 //! only assertion is that every response is correct. `docs/reference/performance.md` explains the tables.
 //!
 //! - no argument: times, processor time per call and memory, as a Markdown table
-//! - `--soak`: 256 sessions for a minute in front of each kind of server; any error ends the run
+//! - `--soak`: calls by 256 sessions for a minute through the proxy to an HTTP server, then to a stdio server; any error
+//!   ends the run
 //! - `--against PROGRAM`: comparison with another build of this benchmark, so that the effect of a code change can be
 //!   distinguished from variations of the machine
-//! - `--stack`: the added cost of each layer that protects and observes a server, and of all layers together
+//! - `--stack`: the added cost of authentication, tool filter, Cedar, audit log, telemetry, Prometheus and the login to
+//!   the server, each alone, and of all of them together except for the login
 //! - `--embedded`: calls through a proxy in the program's own process, with and without a port
 //! - `--instructions [PART]`: the number of instructions per call under callgrind, which hardly depends on the load of
 //!   the machine; with PART, only for ways whose names contain it

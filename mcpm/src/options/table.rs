@@ -108,7 +108,7 @@ options! {
         ///
         /// `NAME` is the name used with `mcpm secret set`, and `TARGET` is the name of the variable. With the target
         /// `file:PATH`, the server gets the secret as a file at this absolute path in its container instead. With
-        /// `header:NAME`, the proxy adds the secret as this header to each request to a remote server.
+        /// `header:HEADER`, the proxy adds the header `HEADER` with the secret to each request to a remote server.
         secret: Vec<SecretRef> [common: true];
         /// Mount a host file or folder into the container
         ///
@@ -313,7 +313,10 @@ options! {
         jwks_auth_token_file: Option<PathBuf>;
     }
     section "Outgoing authentication" for (run, proxy) needs Login {
-        /// Enable OAuth/OIDC authentication to the remote server
+        /// Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it
+        ///
+        /// Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option of
+        /// outgoing authentication forwards the credentials of its clients.
         remote_auth: Option<bool> = "false";
         /// OAuth/OIDC issuer URL
         remote_auth_issuer: Option<String> [

@@ -44,7 +44,7 @@ impl SecretStore for EnvironmentStore {
     }
 
     async fn set(&self, _name: &str, _value: &Secret) -> Result<()> {
-        let hint = "select another store with `mcpm secret provider encrypted`, or with `MCPM_SECRETS_PROVIDER` if it is set";
+        let hint = "select another store with `mcpm secret provider encrypted`, and unset `MCPM_SECRETS_PROVIDER` if it is set";
         Err(read_only(LOCATION, "changed").hint(hint))
     }
 

@@ -1,9 +1,9 @@
-//! Reports denied connections: all of them to the audit log, and a limited number to users, so that a server that
-//! retries for ever does not flood the log.
+//! Reports denied connections: each to the audit log, which has limits of its own, and a limited number as events and
+//! in the workload's log, so that a server that retries for ever floods neither.
 //!
 //! The limit applies to each rule, and separately to name lookups and to connections. So a server that looks up a
-//! thousand names a second cannot hide other denials. Denials that are not reported are counted, and the number is
-//! reported.
+//! thousand names a second cannot hide other denials. A destination is reported once in each interval; denials beyond
+//! the limit are counted, and the number is reported.
 
 use std::{
     collections::HashMap,
