@@ -1,4 +1,5 @@
-//! Reads the settings of this machine for builds: proxies, and mirrors of package indexes.
+//! Selects the environment variables that are passed to builds: proxies, mirrors of package indexes, and other settings
+//! of package managers.
 
 use std::collections::BTreeMap;
 

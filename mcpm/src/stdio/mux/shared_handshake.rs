@@ -1,8 +1,7 @@
-//! Admits clients to a process: one handshake for all clients with the same parameters.
+//! Admits clients to a process: one handshake for all clients with the same protocol version and capabilities.
 //!
 //! The handshake runs in a task of its own, so that a client that disconnects neither makes the process unusable nor
-//! leaks it: the next client with the same parameters joins the handshake, and an unused process is ended after some
-//! time.
+//! leaks it: the next client of the same kind joins the handshake, and an unused process is ended after some time.
 
 use std::{
     sync::Arc,
@@ -71,7 +70,8 @@ pub(crate) enum Availability {
 }
 
 impl Multiplexer {
-    /// Joins the handshake of the process, completed or in progress, if the client has the same parameters.
+    /// Joins the handshake of the process, completed or in progress, if the client has the same protocol
+    /// version and capabilities.
     ///
     /// A client that supports server requests needs a process that has served only its owner; in any other process, the
     /// recipient of a server request would be ambiguous.

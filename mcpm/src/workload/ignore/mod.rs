@@ -160,7 +160,7 @@ pub(super) fn compute_overlays(
     }
     if found.len() > MAX_OVERLAYS {
         let message = format!(
-            "the ignore patterns need {} mounts, but at most {MAX_OVERLAYS} are allowed",
+            "the ignored files and folders need {} mounts, but at most {MAX_OVERLAYS} are allowed",
             found.len()
         );
         return Err(Error::new(ErrorKind::InvalidOption, message).hint("ignore whole folders"));

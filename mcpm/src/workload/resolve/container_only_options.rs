@@ -59,7 +59,8 @@ pub(super) fn reject_remote_options(options: &WorkloadOptions) -> Result<()> {
         return Ok(());
     }
     let verb = if given.len() == 1 { "is" } else { "are" };
-    let message = format!("{} {verb} for remote servers, but this one runs in a container", given.join(", "));
+    let message =
+        format!("{} {verb} for remote servers, but this server runs in a container", given.join(", "));
     Err(Error::new(ErrorKind::InvalidOption, message))
 }
 
