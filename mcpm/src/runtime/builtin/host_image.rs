@@ -3,7 +3,8 @@
 //! Its layer has empty folders, links, and copies of a few files of `/etc`; `/usr` and the folders beside it are
 //! mounted read-only. A container sees the programs and libraries that are installed on this machine, and none of
 //! the users' files. The id of the image depends on the installed interpreters, so packages are installed again after
-//! an update of an interpreter.
+//! an update of an interpreter. It also depends on the lists below, so another version of mcpm does not use an image
+//! with other folders.
 
 use std::{
     fs, io,
@@ -101,7 +102,7 @@ impl SystemState {
         if let Some(known) = known.as_ref().filter(|label| is_current(label)) {
             return Ok(known.clone());
         }
-        let state = system_state();
+        let state = system_state(&SYSTEM_FOLDERS);
         Ok(known.insert(format!("{state}.{}", proof(&key(images)?, &state))).clone())
     }
 }
@@ -176,9 +177,10 @@ fn proof(key: &[u8], state: &str) -> String {
     hex(tag.as_ref())
 }
 
-/// Describes the operating system and the tools: their files and when they were changed.
-fn system_state() -> String {
-    let mut text = fs::read_to_string("/etc/os-release").unwrap_or_default();
+/// Describes what the image consists of, the operating system, and the tools: their files and when they were changed.
+fn system_state(system_folders: &[&str]) -> String {
+    let mut text = format!("{system_folders:?}{EMPTY_FOLDERS:?}{ETC:?}{PASSWD}{GROUP}");
+    text += &fs::read_to_string("/etc/os-release").unwrap_or_default();
     for tool in TOOLS {
         let paths = PATH.split(':').map(|folder| Path::new(folder).join(tool));
         let found =
@@ -242,4 +244,15 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_depends_on_the_list_of_system_folders() {
+        assert_eq!(system_state(&SYSTEM_FOLDERS), system_state(&SYSTEM_FOLDERS));
+        assert_ne!(system_state(&SYSTEM_FOLDERS[1..]), system_state(&SYSTEM_FOLDERS));
+    }
 }
