@@ -126,7 +126,17 @@ pub(in crate::workload) async fn resolve(
                 resolved.secret_formats.extend(secret_format(name, template, manifest, &values));
             }
         } else {
-            set_variable(name, template, manifest, &values, &mut resolved)?;
+            let is_chosen =
+                |key: &String| given.contains_key(key) || values.get(key).is_some_and(|value| value.answered);
+            let is_missing = |key: &String| !values.contains_key(key);
+            let is_unset = match template.keys().any(is_chosen) {
+                // A dry run lacks values that a start prompts for.
+                true => template.keys().any(|key| is_missing(key) && manifest.config[key].required),
+                false => template.keys().any(is_missing),
+            };
+            if !is_unset {
+                set_variable(name, template, manifest, &values, &mut resolved)?;
+            }
         }
     }
     for template in &manifest.args {
@@ -301,7 +311,7 @@ fn check_path(key: &str, kind: ConfigKind, text: &str, is_mounted: bool) -> Resu
     }
 }
 
-/// Sets a variable, if all of its values are known.
+/// Sets a variable. A value that is not known is empty.
 fn set_variable(
     name: &str,
     template: &Template,
@@ -309,11 +319,9 @@ fn set_variable(
     values: &BTreeMap<String, Values>,
     resolved: &mut RegistryValues,
 ) -> Result<()> {
-    if template.keys().any(|key| !values.contains_key(key)) {
-        return Ok(());
-    }
+    let is_answered = |key: &String| values.get(key).is_some_and(|value| value.answered);
     // A default is public, whatever the manifest calls it.
-    let is_secret = template.keys().any(|key| manifest.config[key].sensitive && values[key].answered);
+    let is_secret = template.keys().any(|key| manifest.config[key].sensitive && is_answered(key));
     // The name comes from the bundle, so it is checked like one that is typed.
     let fits = !name.contains('=') && format!("{name}=").parse::<EnvVar>().is_ok();
     if !fits || is_secret && !is_secret_target_name(name) {
@@ -329,14 +337,15 @@ fn set_variable(
         resolved.secrets.insert(name.to_owned(), Secret::from(typed));
     } else {
         let text = expand(&template.0, values);
-        let answered = template.keys().any(|key| values[key].answered);
-        let origin = if answered { ValueOrigin::Answered } else { ValueOrigin::Bundle };
+        let origin =
+            if template.keys().any(is_answered) { ValueOrigin::Answered } else { ValueOrigin::Bundle };
         resolved.env.insert(name.to_owned(), (text, origin));
     }
     Ok(())
 }
 
-/// Returns how a variable contains its secret; `None` if the value is the secret, or other parts of it are not known.
+/// Returns how a variable contains its secret; `None` if the value is the secret, or if required parts of it are not
+/// known. Other parts that are not known are empty.
 fn secret_format(
     name: &str,
     template: &Template,
@@ -347,7 +356,8 @@ fn secret_format(
         None => SecretFormat::Whole,
         Some(secret) => {
             let at = template.0.iter().position(|part| *part == TemplatePart::Key(secret.clone()))?;
-            let is_known = |key: &String| key == secret || values.contains_key(key);
+            let is_known =
+                |key: &String| key == secret || values.contains_key(key) || !manifest.config[key].required;
             if template.0.len() == 1 || !template.keys().all(is_known) {
                 return None;
             }

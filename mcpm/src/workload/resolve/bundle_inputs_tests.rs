@@ -283,6 +283,30 @@ async fn a_secret_is_combined_with_the_other_values_of_its_variable() {
 }
 
 #[tokio::test]
+async fn an_optional_value_that_is_absent_is_empty_in_the_text_around_it() {
+    let home = home_with(|manifest| {
+        let config = &mut manifest["server"]["mcp_config"];
+        config["args"] = json!(["index.js", "--name=${user_config.name}", "${user_config.name}"]);
+        config["env"]["AUTH"] = json!("Basic ${user_config.name}:${user_config.key}");
+        config["env"]["PLACE"] = json!("${user_config.folders}/${user_config.name}");
+        // A variable without any value of the user stays unset.
+        config["env"]["LABEL"] = json!("name=${user_config.name}");
+        config["env"]["BOTH"] = json!("${user_config.level}/${user_config.name}");
+    });
+    let secrets = [("config", "folders=a"), ("secret", "k,target=KEY"), ("secret", "k,target=AUTH")];
+    let request = resolved(&home, &secrets, &NOBODY).await.unwrap();
+    assert_eq!(delivered(&request, "AUTH", "hush"), "Basic :hush");
+    let values = request.registry_values.as_ref().unwrap();
+    assert_eq!(values.options.args, ["--name="]);
+    assert_eq!(values.env["PLACE"].0, format!("{}/", text(&home, "a")));
+    assert!(!values.env.contains_key("LABEL") && !values.env.contains_key("BOTH"));
+    let user = Answers(&[("folders", "/usr"), ("key", "hush")], Mutex::default());
+    let request = resolved(&home, &[], &InputMode::Interactive(Some(&user))).await.unwrap();
+    assert_eq!(request.registry_values.as_ref().unwrap().secrets["AUTH"].expose(), "hush");
+    assert_eq!(delivered(&request, "AUTH", "hush"), "Basic :hush");
+}
+
+#[tokio::test]
 async fn a_default_is_not_a_secret() {
     let home = home_with(|manifest| manifest["user_config"]["key"]["default"] = json!("def"));
     let request = resolved(&home, &[("config", "folders=a")], &NOBODY).await.unwrap();
