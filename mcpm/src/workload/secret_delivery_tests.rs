@@ -91,6 +91,21 @@ fn a_secret_that_is_a_part_of_a_variable_is_completed() {
 }
 
 #[test]
+fn a_scheme_is_not_added_twice() {
+    let applied = |before: &str, secret: &str| {
+        let format = SecretFormat::Part { before: before.to_owned(), after: String::new() };
+        format.apply(&Secret::from(secret)).expose().to_owned()
+    };
+    assert_eq!(applied("Bearer ", "token"), "Bearer token");
+    assert_eq!(applied("Bearer ", "Bearer token"), "Bearer token");
+    assert_eq!(applied("Bearer ", "bearer token"), "bearer token");
+    assert_eq!(applied("Bearer ", "Bearertoken"), "Bearer Bearertoken");
+    assert_eq!(applied("Bearer ", "ünïcödé"), "Bearer ünïcödé");
+    // The first letter of this secret is a part of it.
+    assert_eq!(applied("a", "abc"), "aabc");
+}
+
+#[test]
 fn a_prompt_says_when_the_whole_value_is_needed() {
     let secrets = [("w/A", "A"), ("w/B", "B"), ("w/X-Key", "header:X-Key")].map(SecretRef::from);
     let formats = BTreeMap::from([

@@ -148,7 +148,15 @@ impl SecretFormat {
     /// Returns the value of a variable.
     pub(super) fn apply(&self, secret: &Secret) -> Secret {
         match self {
-            Self::Part { before, after } => Secret::from(format!("{before}{}{after}", secret.expose())),
+            Self::Part { before, after } => {
+                let text = secret.expose();
+                let start = text.get(..before.len()).unwrap_or_default();
+                // A secret may have been stored together with its scheme, such as `Bearer `. Another prefix may be a
+                // part of the secret.
+                let has_scheme = before.ends_with(' ') && start.eq_ignore_ascii_case(before);
+                let before = if has_scheme { "" } else { before.as_str() };
+                Secret::from(format!("{before}{text}{after}"))
+            }
             Self::Whole => secret.clone(),
         }
     }
