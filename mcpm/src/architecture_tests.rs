@@ -10,7 +10,7 @@ use crate::testing::each_source;
 const PAGE: &str = include_str!("../../docs/architecture.md");
 
 /// Modules that every module may use.
-const SHARED_MODULES: [&str; 14] = [
+const SHARED_MODULES: [&str; 15] = [
     "blocking",
     "config_file",
     "environment",
@@ -20,6 +20,7 @@ const SHARED_MODULES: [&str; 14] = [
     "memory",
     "options",
     "platform",
+    "printable",
     "random",
     "rate_limit",
     "redact",

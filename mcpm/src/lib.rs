@@ -146,6 +146,7 @@ pub mod package;
 pub mod permission;
 mod platform;
 pub mod policy;
+mod printable;
 pub mod proxy;
 mod random;
 mod rate_limit;

@@ -7,7 +7,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, printable::Printable as _};
 
 const MAX_LENGTH: usize = 63;
 const FALLBACK: &str = "server";
@@ -72,7 +72,7 @@ impl FromStr for WorkloadName {
             None
         };
         let Some(rule) = broken else { return Ok(Self(text.to_owned())) };
-        let message = format!("`{}` is not a valid workload name: {rule}", text.escape_debug());
+        let message = format!("`{}` is not a valid workload name: {rule}", text.printable());
         Err(Error::new(ErrorKind::InvalidOption, message).hint(format!("try `{}`", Self::sanitized(text))))
     }
 }

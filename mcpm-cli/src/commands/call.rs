@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::server_args;
 use crate::{
     completion, exit,
-    output::{self, JSON, TEXT},
+    output::{self, JSON, TEXT, escape_control},
     tool_names,
 };
 
@@ -82,7 +82,7 @@ async fn call(client: &McpClient, matches: &ArgMatches) -> Result<JsonObject> {
         None => {
             let known = tools.iter().filter_map(|tool| tool.get("name")?.as_str());
             let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
-            let message = format!("the server has no tool `{}`", name.escape_debug());
+            let message = format!("the server has no tool `{}`", escape_control(name));
             return Err(Error::new(ErrorKind::NotFound, message).hint(match &known[..] {
                 [] => "it has no tools".to_owned(),
                 _ => format!("its tools are {}", known.join(", ")),

@@ -11,7 +11,7 @@ use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use clap_mangen::Man;
 use mcpm::{Error, ErrorKind, Result};
 
-use crate::output;
+use crate::output::{self, escape_control};
 
 const COMMAND: &str = "command";
 const FOLDER: &str = "write";
@@ -44,7 +44,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         matches.get_many::<String>(COMMAND).into_iter().flatten().map(String::as_str).collect();
     let file = [&["mcpm"][..], &words].concat().join("-") + ".1";
     let page = pages.iter().find(|(name, _)| *name == file).ok_or_else(|| {
-        let message = format!("there is no command `mcpm {}`", words.join(" ").escape_debug());
+        let message = format!("there is no command `mcpm {}`", escape_control(&words.join(" ")));
         Error::new(ErrorKind::NotFound, message).hint("`mcpm help` lists the commands")
     })?;
     show(&page.1)?;

@@ -23,6 +23,7 @@ use crate::{
     http_client::{AddressFilter, HttpClient, is_loopback_url, request_for_url},
     isolation,
     options::Secret,
+    printable::Printable as _,
     redact::url::redact_url,
     transport::tls::TrustStore,
 };
@@ -162,7 +163,7 @@ impl ClientGuard {
     pub(crate) fn parse_url(&self, text: &str) -> Result<Url> {
         let invalid = |why: &str| {
             // Userinfo, which may be a password, is not repeated in the error.
-            let shown = text.rsplit_once('@').map_or(text, |(_, rest)| rest).escape_debug();
+            let shown = text.rsplit_once('@').map_or(text, |(_, rest)| rest).printable();
             let error = Error::new(ErrorKind::InvalidOption, format!("`{shown}` cannot be used: {why}"));
             match self.source {
                 UrlSource::Options => error,

@@ -9,7 +9,7 @@ use super::{
     edit::{FieldValue, Fields},
     table::{ClientFormat, Fixed, TokenReference},
 };
-use crate::{Error, ErrorKind, Result, options::ProxyMode};
+use crate::{Error, ErrorKind, Result, options::ProxyMode, printable::Printable as _};
 
 /// How the client starts `mcpm proxy stdio`.
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ fn token(
         || variable.starts_with(|c: char| c.is_ascii_digit())
         || !variable.chars().all(is_name)
     {
-        let message = format!("`{}` is not a valid name of an environment variable", variable.escape_debug());
+        let message = format!("`{}` is not a valid name of an environment variable", variable.printable());
         return Err(Error::new(ErrorKind::InvalidOption, message)
             .hint("pass the name of the variable, not the token"));
     }

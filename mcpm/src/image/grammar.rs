@@ -2,6 +2,8 @@
 
 use std::net::Ipv6Addr;
 
+use crate::printable::Printable as _;
+
 /// Splits off the domain: the first part of a name is a domain if it cannot be a namespace, or is `localhost`.
 pub(super) fn split_domain(name: &str) -> (Option<&str>, &str) {
     match name.split_once('/') {
@@ -89,5 +91,5 @@ pub(super) fn is_digest(digest: &str) -> bool {
 
 /// Makes a text one line for an error, whatever the user typed.
 pub(super) fn one_line(text: &str) -> String {
-    text.chars().take(300).flat_map(char::escape_debug).collect()
+    text.chars().take(300).collect::<String>().printable()
 }

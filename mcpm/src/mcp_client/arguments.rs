@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::options::JsonObject;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, printable::Printable as _};
 
 /// Maximum number of consecutive references (`$ref`) in a schema that are followed.
 const MAX_REFERENCES: usize = 8;
@@ -18,7 +18,7 @@ pub fn parse(schema: &JsonObject, pairs: &[impl AsRef<str>]) -> Result<JsonObjec
     let mut texts: Vec<(&str, Vec<&str>)> = Vec::new();
     for pair in pairs {
         let (key, value) = pair.as_ref().split_once('=').ok_or_else(|| {
-            invalid(format!("`{}` is not an argument of the form `KEY=VALUE`", pair.as_ref().escape_debug()))
+            invalid(format!("`{}` is not an argument of the form `KEY=VALUE`", pair.as_ref().printable()))
         })?;
         match texts.iter_mut().find(|(known, _)| *known == key) {
             Some((_, values)) => values.push(value),
@@ -170,7 +170,7 @@ fn allowed(field: &Value) -> Option<Vec<Value>> {
 
 fn convert_in(root: &Value, name: &str, field: &Value, text: &str) -> Result<Value> {
     let mismatch = || {
-        let text = text.escape_debug();
+        let text = text.printable();
         invalid(format!("invalid value `{text}` for the argument `{name}`; expected: {}", expected(field)))
     };
     if let Some(allowed) = allowed(field) {

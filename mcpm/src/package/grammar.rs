@@ -4,6 +4,8 @@
 //! argument, so it must not begin with `-` or mean a file, a URL or another package. Whether the package exists is not
 //! checked here.
 
+use crate::printable::Printable as _;
+
 /// The longest name: npm's limit, which is larger than that of the other ecosystems.
 const MAX_NAME_LENGTH: usize = 214;
 /// The longest version.
@@ -14,7 +16,7 @@ const MAX_SHOWN_CHARACTERS: usize = 300;
 
 /// Returns an invalid text for a message: its beginning, with control characters escaped.
 pub(super) fn shown(text: &str) -> String {
-    text.chars().take(MAX_SHOWN_CHARACTERS).flat_map(char::escape_debug).collect()
+    text.chars().take(MAX_SHOWN_CHARACTERS).collect::<String>().printable()
 }
 
 /// Tells whether a text can name a distribution of the Python index, or an extra of a distribution: letters and digits,

@@ -3,7 +3,9 @@
 use std::{fs, io, path::Path};
 
 use super::{Ecosystem, PackageReference, reference::script_ecosystem};
-use crate::{Error, ErrorKind, Result, config_file::read_error_kind, platform::is_own_file};
+use crate::{
+    Error, ErrorKind, Result, config_file::read_error_kind, platform::is_own_file, printable::Printable as _,
+};
 
 /// The file that makes a folder a project.
 pub(super) const fn manifest(ecosystem: Ecosystem) -> &'static str {
@@ -96,7 +98,7 @@ pub(super) fn invalid(path: &Path, what: &str) -> Error {
 
 /// Returns a path for a message. Its name may contain control characters.
 pub(super) fn shown(path: &Path) -> String {
-    path.display().to_string().escape_debug().to_string()
+    path.display().to_string().printable()
 }
 
 /// Returns the ecosystems whose project a folder is; a folder below a Go module is one if it has Go files.

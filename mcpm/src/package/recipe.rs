@@ -13,7 +13,9 @@ use super::{
     dockerfile::{self, DockerfileSpec, Source},
     project::Project,
 };
-use crate::{Error, ErrorKind, Result, image::ImageReference, permission::HostRule};
+use crate::{
+    Error, ErrorKind, Result, image::ImageReference, permission::HostRule, printable::Printable as _,
+};
 
 /// The longest name of a package of the base image's distribution.
 const MAX_PACKAGE_NAME_LENGTH: usize = 128;
@@ -250,7 +252,7 @@ fn check_packages(packages: &[String]) -> Result<()> {
         Some(name) => {
             let message = format!(
                 "invalid value `{}` for `runtime_add_package`: not the name of a package",
-                name.escape_debug()
+                name.printable()
             );
             Err(Error::new(ErrorKind::InvalidOption, message).hint(
                 "use letters, digits and `._+-`, begin with a letter or a digit, and do not end with `-`",

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use super::PackageReference;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, printable::Printable as _};
 
 /// The report. It is untrusted, since it comes from the package.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -58,7 +58,7 @@ impl InstallReport {
         let named = |name: &str| self.commands.iter().find(|command| names_match(&command.name, name));
         if let Some(requested) = requested {
             return self.commands.iter().find(|command| command.name == requested).ok_or_else(|| {
-                let message = format!("`{package}` has no command `{}`", requested.escape_debug());
+                let message = format!("`{package}` has no command `{}`", requested.printable());
                 let error = Error::new(ErrorKind::InvalidOption, message);
                 if self.commands.is_empty() { error } else { error.hint(format!("it has {}", list())) }
             });

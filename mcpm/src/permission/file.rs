@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Host, MountRule, Outbound, Profile, Resources, error::invalid};
 use crate::{
     Error, ErrorKind, Result, config_file::read_error_kind, options::PermissionProfile,
-    similar::suggest_field,
+    printable::Printable as _, similar::suggest_field,
 };
 
 /// The largest profile.
@@ -143,7 +143,7 @@ fn parse(text: &str) -> Result<Profile> {
     resources.check()?;
     let mode = network.mode;
     if mode.contains(char::is_whitespace) || mode.contains(char::is_control) {
-        return Err(invalid(format!("`{}` is not a valid network mode", mode.escape_debug())));
+        return Err(invalid(format!("`{}` is not a valid network mode", mode.printable())));
     }
     let inbound = network.inbound.unwrap_or_default().allow_host;
     let hosts = inbound.iter().map(|host| host.parse::<Host>().map(|host| host.to_string()));

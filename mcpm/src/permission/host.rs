@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::{PortRange, error::invalid};
-use crate::{Error, Result};
+use crate::{Error, Result, printable::Printable as _};
 
 /// Longest name in DNS.
 const MAX_NAME_LENGTH: usize = 253;
@@ -28,7 +28,7 @@ impl FromStr for Host {
     /// Parses a name or an address, with or without brackets. Every spelling of an address that resolvers accept
     /// (`0x7f.1`) is an address.
     fn from_str(text: &str) -> Result<Self> {
-        let bad = || invalid(format!("`{}` is not a valid host", text.escape_debug()));
+        let bad = || invalid(format!("`{}` is not a valid host", text.printable()));
         let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
         if let Ok(address) = bare.parse::<IpAddr>() {
             return Ok(Self::Address(address.to_canonical()));
@@ -154,7 +154,7 @@ impl FromStr for HostRule {
         let (host, ports) = split_ports(text)?;
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let bad =
-            |reason: &str| invalid(format!("`{}` is not a valid host rule: {reason}", text.escape_debug()));
+            |reason: &str| invalid(format!("`{}` is not a valid host rule: {reason}", text.printable()));
         let name = |name: &str| match name.parse::<Host>() {
             Ok(Host::Name(name)) => Ok(name),
             Ok(Host::Address(_)) | Err(_) => Err(bad("expected a name after `.` or `*.`")),
@@ -198,7 +198,7 @@ fn split_ports(text: &str) -> Result<(&str, Vec<PortRange>)> {
         None if rest.is_empty() => Ok((host, Vec::new())),
         None => Err(invalid(format!(
             "`{}` is not a valid host rule: expected `:PORTS` after `]`",
-            text.escape_debug()
+            text.printable()
         ))),
         Some(ports) => Ok((host, vec![ports.parse()?])),
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{error::invalid, resources::Bytes};
-use crate::{Error, Result};
+use crate::{Error, Result, printable::Printable as _};
 
 /// An entry of `read` or `write`: `PATH`, or `HOST-PATH:CONTAINER-PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,9 +23,8 @@ pub struct MountRule {
 impl MountRule {
     /// Parses an entry.
     pub(super) fn parse(text: &str, read_only: bool) -> Result<Self> {
-        let bad = |reason: &str| {
-            invalid(format!("`{}` is not a valid path to mount: {reason}", text.escape_debug()))
-        };
+        let bad =
+            |reason: &str| invalid(format!("`{}` is not a valid path to mount: {reason}", text.printable()));
         // These characters have a meaning in shells; a path that contains them is more likely an attack than a real
         // path.
         if text.contains(['\0', '$', '&', ';', '|', '`', '\n', '\r']) {
@@ -86,7 +85,7 @@ impl FromStr for Tmpfs {
         let target = in_container(target).filter(|target| target != "/").ok_or_else(|| {
             invalid(format!(
                 "`{}` is not a valid tmpfs mount: expected `/PATH` or `/PATH:64m`",
-                text.escape_debug()
+                text.printable()
             ))
         })?;
         Ok(Self { target, size })

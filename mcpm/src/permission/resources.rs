@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::error::invalid;
-use crate::{Error, Result};
+use crate::{Error, Result, printable::Printable as _};
 
 /// Default limit of processes and threads.
 pub const DEFAULT_PIDS: u32 = 1024;
@@ -53,8 +53,7 @@ impl FromStr for Bytes {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let bad =
-            || invalid(format!("`{}` is not a valid size: expected `512m` or `2g`", text.escape_debug()));
+        let bad = || invalid(format!("`{}` is not a valid size: expected `512m` or `2g`", text.printable()));
         let lower = text.to_ascii_lowercase();
         let unit = UNITS.iter().find(|(letter, _)| lower.ends_with(*letter));
         let (digits, factor) = unit.map_or((lower.as_str(), 1), |(letter, factor)| {

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::{Error, ErrorKind, Result, auth::is_reserved_header, options::Header};
+use crate::{Error, ErrorKind, Result, auth::is_reserved_header, options::Header, printable::Printable as _};
 
 /// Maximum length of the name of a header in bytes.
 const MAX_NAME_BYTES: usize = 256;
@@ -19,7 +19,7 @@ pub(crate) fn header_map(headers: &[Header]) -> Result<HeaderMap> {
     for Header { name, value } in headers {
         let refused = |why: &str| {
             let message =
-                format!("invalid header `{}`: {why}", name.escape_debug().take(64).collect::<String>());
+                format!("invalid header `{}`: {why}", name.chars().take(64).collect::<String>().printable());
             Error::new(ErrorKind::InvalidOption, message)
         };
         let parsed: HeaderName = name.parse().map_err(|_| refused("this is not a valid header name"))?;

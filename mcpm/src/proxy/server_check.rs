@@ -27,6 +27,7 @@ use crate::{
         message::{Message, MessageKind},
     },
     options::Transport,
+    printable::Printable as _,
     proxy::body::Body,
     transport::{http::ResponseBody, tls},
 };
@@ -368,7 +369,7 @@ fn classify_response(response: &Response<ResponseBody>) -> Finding {
     } else if kind.as_deref() == Some("text/html") {
         Finding::WebPage
     } else {
-        Finding::NotMcp(kind.map(|kind| kind.escape_debug().take(100).collect()))
+        Finding::NotMcp(kind.map(|kind| kind.chars().take(100).collect::<String>().printable()))
     }
 }
 

@@ -5,6 +5,8 @@
 
 use url::Url;
 
+use crate::printable::Printable as _;
+
 /// The URL without credentials, query and fragment.
 pub(crate) fn redact_url(url: &Url) -> String {
     let mut url = url.clone();
@@ -29,14 +31,14 @@ pub(crate) fn redact_url_text(text: &str) -> String {
     }
     match text.split_once("://") {
         _ if !text.contains('@') => before_query(text),
-        Some((scheme, _)) => format!("{}://…", scheme.escape_debug()),
+        Some((scheme, _)) => format!("{}://…", scheme.printable()),
         None => "…".to_owned(),
     }
 }
 
 /// The part before the query and the fragment.
 fn before_query(text: &str) -> String {
-    text.split(['?', '#']).next().unwrap_or_default().escape_debug().to_string()
+    text.split(['?', '#']).next().unwrap_or_default().printable()
 }
 
 #[cfg(test)]

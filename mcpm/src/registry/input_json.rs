@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::{RegistryInput, entry::sanitize};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, printable::Printable as _};
 
 /// The longest name.
 const MAX_NAME_LENGTH: usize = 200;
@@ -57,7 +57,7 @@ pub(super) fn check_name(name: &str) -> Result<()> {
     match bad {
         false => Ok(()),
         true => {
-            let shown: String = name.escape_debug().take(60).collect();
+            let shown: String = name.chars().take(60).collect::<String>().printable();
             let message = format!(
                 "`{shown}` is not a valid server name: expected 1 to {MAX_NAME_LENGTH} visible ASCII characters"
             );

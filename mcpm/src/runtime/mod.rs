@@ -332,9 +332,9 @@ pub struct Mount {
 
 /// Creates the error for a network that only an engine may have.
 pub(crate) fn network_of_engines(name: &str) -> crate::Error {
-    use crate::{Error, ErrorKind};
+    use crate::{Error, ErrorKind, printable::Printable as _};
 
-    let message = format!("the built-in runtime has no network `{}`", name.escape_debug());
+    let message = format!("the built-in runtime has no network `{}`", name.printable());
     Error::new(ErrorKind::Unsupported, message).hint("select a container engine with `runtime`")
 }
 

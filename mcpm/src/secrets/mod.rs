@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::Serialize;
 
-use crate::{Environment, Error, ErrorKind, Result, options::Secret};
+use crate::{Environment, Error, ErrorKind, Result, options::Secret, printable::Printable as _};
 
 mod command;
 #[cfg_attr(not(feature = "secrets"), path = "encrypted_off.rs")]
@@ -198,7 +198,7 @@ fn check_name(name: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    let message = format!("`{}` is not a valid secret name: {rule}", name.escape_debug());
+    let message = format!("`{}` is not a valid secret name: {rule}", name.printable());
     Err(Error::new(ErrorKind::InvalidOption, message))
 }
 

@@ -13,7 +13,7 @@ use super::{
     document::{self, FORMAT_VERSION},
     file::{self, file_error},
 };
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, printable::Printable as _};
 
 /// The group of workloads that are in no other group. It always exists.
 pub const DEFAULT_GROUP: &str = "default";
@@ -102,7 +102,7 @@ impl Groups {
             let message = format!(
                 "`{}` contains the group `{}` instead of `{name}`",
                 path.display(),
-                group.name.escape_debug()
+                group.name.printable()
             );
             return Err(Error::new(ErrorKind::CorruptState, message).hint(hint()));
         }
@@ -134,7 +134,7 @@ impl Groups {
 
 fn check(name: &str) -> Result<()> {
     let Some(rule) = broken_rule(name) else { return Ok(()) };
-    let message = format!("`{}` is not a valid group name: {rule}", name.escape_debug());
+    let message = format!("`{}` is not a valid group name: {rule}", name.printable());
     Err(Error::new(ErrorKind::InvalidOption, message))
 }
 

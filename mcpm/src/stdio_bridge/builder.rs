@@ -21,6 +21,7 @@ use crate::{
     Environment, Error, ErrorKind, Result,
     http_client::is_confidential,
     options::{Header, HeaderSecret, OptionSet as _, OptionSpec, ProxyMode, ProxyOptions, SharedOptions},
+    printable::Printable as _,
     proxy::{
         added_headers::header_map,
         in_process::InProcessConnection,
@@ -180,7 +181,7 @@ impl StdioBridgeBuilder {
     /// `InvalidOption` for an unknown name or an invalid value.
     pub fn set(mut self, name: &str, text: &str) -> Result<Self> {
         if !StdioBridge::option_specs().any(|spec| spec.name == name) {
-            let message = format!("`{}` is not an option of a stdio bridge", name.escape_debug());
+            let message = format!("`{}` is not an option of a stdio bridge", name.printable());
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
         self.options.set(name, text)?;

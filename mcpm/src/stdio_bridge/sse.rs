@@ -29,6 +29,7 @@ use crate::{
         error_code,
         message::{Message, MessageKind, same_id},
     },
+    printable::Printable as _,
     proxy::respond::Response,
 };
 
@@ -149,7 +150,7 @@ impl SseServer {
         let endpoint = str::from_utf8(text).ok();
         let endpoint = endpoint.and_then(|text| instance.same_origin_uri(self.client.uri(), text.trim()));
         endpoint.ok_or_else(|| {
-            let shown = String::from_utf8_lossy(text).escape_debug().take(200).collect::<String>();
+            let shown = String::from_utf8_lossy(text).chars().take(200).collect::<String>().printable();
             let origin = &instance.origin;
             Failure::server(format!(
                 "the server's `endpoint` event names `{shown}`, which is not on `{origin}`"

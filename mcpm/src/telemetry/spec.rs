@@ -14,6 +14,7 @@ use crate::{
     Error, ErrorKind, Result,
     environment::Variables,
     options::{Header, OptionSet as _, OtlpProtocol, ProxyOptions, SharedOptions},
+    printable::Printable as _,
 };
 
 /// The configuration of telemetry. It does not contain the values of headers, so that it can be recorded.
@@ -116,7 +117,7 @@ fn parse_endpoint(text: &str, insecure: bool, protocol: OtlpProtocol) -> Result<
     // Userinfo, which may be a password, is not repeated in the error.
     let shown = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
     let bad = |why: &str| {
-        invalid_option(format!("`{}` is not a valid OTLP endpoint: {why}", shown.escape_debug()))
+        invalid_option(format!("`{}` is not a valid OTLP endpoint: {why}", shown.printable()))
             .hint("use `https://HOST[:PORT][/PATH]`")
     };
     let scheme = if insecure { "http" } else { "https" };
@@ -155,7 +156,7 @@ fn names(headers: &[Header]) -> Result<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     for header in headers {
         let name: HeaderName = header.name.parse().map_err(|_| {
-            invalid_option(format!("`{}` is not a valid header name", header.name.escape_debug()))
+            invalid_option(format!("`{}` is not a valid header name", header.name.printable()))
         })?;
         if RESERVED_HEADERS.contains(&name.as_str()) {
             return Err(invalid_option(format!("the header `{name}` is reserved for OTLP"))
@@ -181,7 +182,7 @@ fn variables(names: &[String]) -> Result<Vec<String>> {
     let mut kept: Vec<String> = Vec::new();
     for name in names {
         let invalid = |why: &str| {
-            Err(invalid_option(format!("`{}` cannot be included in spans: {why}", name.escape_debug()))
+            Err(invalid_option(format!("`{}` cannot be included in spans: {why}", name.printable()))
                 .with("option", "otel_env_vars"))
         };
         if name.is_empty() || name.contains(['=', '\0']) {

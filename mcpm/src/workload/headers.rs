@@ -18,6 +18,7 @@ use crate::{
     Error, ErrorKind, Result,
     auth::is_reserved_header,
     options::{Secret, SecretRef, SecretTarget},
+    printable::Printable as _,
     registry::RunMethod,
     secrets::SecretValues,
 };
@@ -43,7 +44,7 @@ pub(super) fn check<'a>(secrets: impl Iterator<Item = &'a SecretRef>, url: &Remo
             return Err(refused(message).hint("use `target=header:NAME` for a remote server"));
         };
         let Some(name) = settable_header(name) else {
-            return Err(refused(format!("`{}` is not a header that can be set", name.escape_debug())));
+            return Err(refused(format!("`{}` is not a header that can be set", name.printable())));
         };
         if known.contains(&name) {
             return Err(refused(format!("two secrets have the target `{target}`")));
@@ -84,7 +85,7 @@ pub(super) async fn resolve_headers(
         let name = settable_header(&input.name).ok_or_else(|| {
             let message = format!(
                 "the registry entry sets `{}`, which is not a header that can be set",
-                input.name.escape_debug()
+                input.name.printable()
             );
             Error::new(ErrorKind::Registry, message).hint(
                 "run the server by its URL, and set `secret` to `NAME,target=header:HEADER` for each header \
@@ -129,7 +130,7 @@ pub(super) fn build_headers(
         let header = settable_header(name).ok_or_else(|| {
             Error::new(
                 ErrorKind::InvalidOption,
-                format!("`{}` is not a header that can be set", name.escape_debug()),
+                format!("`{}` is not a header that can be set", name.printable()),
             )
         })?;
         headers.insert(header, value);

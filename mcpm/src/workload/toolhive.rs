@@ -12,6 +12,7 @@ use crate::{
     Error, ErrorKind, Result,
     options::{OptionSet as _, WorkloadOptions},
     permission::Profile,
+    printable::Printable as _,
 };
 
 /// The field that identifies these documents.
@@ -129,10 +130,8 @@ pub(super) fn import(document: Value) -> Result<(WorkloadOptions, Vec<String>)> 
         Some(version) if version.starts_with("v0.1.") => {}
         version => {
             let version = version.unwrap_or("none");
-            let message = format!(
-                "the ToolHive configuration has the unsupported version `{}`",
-                version.escape_debug()
-            );
+            let message =
+                format!("the ToolHive configuration has the unsupported version `{}`", version.printable());
             return Err(Error::new(ErrorKind::Unsupported, message).hint("version `v0.1.0` is supported"));
         }
     }
@@ -332,12 +331,7 @@ impl Importer {
         self.unsupported.sort();
         let mut notices = Vec::new();
         if !self.unsupported.is_empty() {
-            let names = self
-                .unsupported
-                .iter()
-                .map(|name| name.escape_debug().to_string())
-                .collect::<Vec<_>>()
-                .join("`, `");
+            let names = self.unsupported.iter().map(|name| name.printable()).collect::<Vec<_>>().join("`, `");
             notices.push(format!("not imported from ToolHive's configuration: `{names}`"));
         }
         (self.options, notices)

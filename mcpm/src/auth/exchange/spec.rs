@@ -15,6 +15,7 @@ use crate::{
         secret_source::read_secret_file,
     },
     options::{Secret, SharedOptions, SubjectTokenType},
+    printable::Printable as _,
 };
 
 /// The configuration of token exchange. It does not contain the client secret, so that it can be recorded.
@@ -92,7 +93,7 @@ impl ExchangeSpec {
         let Some(name) = &self.header else { return Ok(header::AUTHORIZATION) };
         let named: Option<HeaderName> = name.parse().ok();
         named.filter(|named| !is_reserved_header(named)).ok_or_else(|| {
-            invalid_option(format!("`{}` is not a header that can carry a token", name.escape_debug()))
+            invalid_option(format!("`{}` is not a header that can carry a token", name.printable()))
                 .with("option", "token_exchange_header_name")
         })
     }
@@ -125,7 +126,7 @@ impl ExchangeSpec {
             basic(client, secret)?;
         }
         if let Some(scope) = self.scopes.iter().find(|scope| !is_scope(scope)) {
-            return Err(invalid_option(format!("`{}` is not a valid scope", scope.escape_debug()))
+            return Err(invalid_option(format!("`{}` is not a valid scope", scope.printable()))
                 .with("option", "token_exchange_scopes"));
         }
         Ok(())

@@ -7,6 +7,7 @@ use url::Url;
 use crate::{
     Error, ErrorKind, Result,
     auth::guarded_client::{GuardedClient, ProviderRequest},
+    printable::Printable as _,
 };
 
 /// Maximum size of the document in bytes.
@@ -51,7 +52,7 @@ pub(super) async fn discover(
         if metadata.issuer != issuer {
             return Err(failed(format!(
                 "the document is for another issuer, `{}`",
-                metadata.issuer.escape_debug()
+                metadata.issuer.printable()
             )));
         }
         return Ok(metadata);

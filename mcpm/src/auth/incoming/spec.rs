@@ -10,6 +10,7 @@ use crate::{
     Error, ErrorKind, Result,
     auth::guarded_client::{AllowedAddresses, ClientGuard, UrlSource},
     options::{OptionSet as _, ProxyOptions, Secret, SharedOptions, SubjectTokenType},
+    printable::Printable as _,
 };
 
 /// The configuration of incoming authentication. It does not contain the client secret, so that it can be
@@ -153,7 +154,7 @@ impl IncomingSpec {
         }
         for scope in self.scopes.iter().chain(&self.required_scopes) {
             if !is_scope(scope) {
-                return Err(invalid_option(format!("`{}` is not a valid scope", scope.escape_debug())));
+                return Err(invalid_option(format!("`{}` is not a valid scope", scope.printable())));
             }
         }
         self.resource_url.as_deref().map_or(Ok(()), check_resource)

@@ -11,6 +11,7 @@ use crate::{
     Error, ErrorKind, Result,
     auth::guarded_client::{GuardedClient, ProviderRequest},
     explain::Reason,
+    printable::Printable as _,
     redact::url::redact_url,
 };
 
@@ -213,7 +214,7 @@ fn check_resource(found: ResourceMetadata, target: &Url) -> Result<ResourceMetad
         true => Ok(found),
         false => Err(failed(format!(
             "the protected resource metadata of the server is for another resource, `{}`; no token is requested",
-            resource.escape_debug()
+            resource.printable()
         ))
         .reason(Reason::LoginMixUp)),
     }
@@ -251,7 +252,7 @@ fn check_issuer(metadata: &ServerMetadata, issuer: &str) -> Result<()> {
         true => Ok(()),
         false => Err(failed(format!(
             "the metadata of `{issuer}` belongs to another issuer, `{}`",
-            metadata.issuer.escape_debug()
+            metadata.issuer.printable()
         ))
         .reason(Reason::LoginMixUp)),
     }

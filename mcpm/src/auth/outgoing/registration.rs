@@ -10,6 +10,7 @@ use crate::{
     Error, ErrorKind, Result,
     auth::guarded_client::{GuardedClient, ProviderRequest},
     options::Secret,
+    printable::Printable as _,
 };
 
 /// Maximum size of a response in bytes.
@@ -112,7 +113,7 @@ pub(super) async fn register(
     let response = http.send(request, MAX_RESPONSE_BYTES).await?;
     if !matches!(response.status, StatusCode::OK | StatusCode::CREATED) {
         let code = serde_json::from_slice::<serde_json::Value>(&response.body).ok().and_then(|body| {
-            body.get("error")?.as_str().map(|code| code.escape_debug().take(64).collect::<String>())
+            body.get("error")?.as_str().map(|code| code.chars().take(64).collect::<String>().printable())
         });
         let code = code.map_or_else(String::new, |code| format!(", `{code}`"));
         let status = response.status.as_u16();

@@ -13,6 +13,7 @@ use crate::{
         incoming::is_scope,
     },
     options::{Secret, SharedOptions},
+    printable::Printable as _,
 };
 
 /// The port of the callback server, unless another is configured.
@@ -226,11 +227,11 @@ impl OutgoingSpec {
             // RFC 8707 section 2.
             return Err(invalid_option(format!(
                 "invalid value `{}` for `remote_auth_resource`: expected an absolute URL without a fragment",
-                resource.escape_debug()
+                resource.printable()
             )));
         }
         if let Some(scope) = self.scopes.iter().find(|scope| !is_scope(scope)) {
-            return Err(invalid_option(format!("`{}` is not a valid scope", scope.escape_debug()))
+            return Err(invalid_option(format!("`{}` is not a valid scope", scope.printable()))
                 .with("option", "remote_auth_scopes"));
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{limits::MAX_LAYERS, stored_image::ImageConfig};
-use crate::{Error, ErrorKind, Result, image::Digest};
+use crate::{Error, ErrorKind, Result, image::Digest, printable::Printable as _};
 
 /// The operating system of images.
 pub(super) const LINUX: &str = "linux";
@@ -104,7 +104,7 @@ impl ConfigFile {
         }
         let parse = |id: &String| {
             Digest::parse(id).ok_or_else(|| {
-                let shown: String = id.chars().take(100).flat_map(char::escape_debug).collect();
+                let shown: String = id.chars().take(100).collect::<String>().printable();
                 invalid(format!("`{shown}` is not the SHA-256 digest of a layer"))
             })
         };

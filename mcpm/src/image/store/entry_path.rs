@@ -3,6 +3,7 @@
 use std::io;
 
 use super::limits::{MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_PATH_DEPTH, invalid};
+use crate::printable::Printable as _;
 
 /// The components of an entry's path, without `.` and `..`; empty for the root. An absolute path is one beneath the
 /// root, as in a container.
@@ -43,7 +44,7 @@ impl EntryPath {
 
 /// Shows the bytes of a path in a message, on one line.
 pub(super) fn shown(path: &[u8]) -> String {
-    String::from_utf8_lossy(path).chars().take(300).flat_map(char::escape_debug).collect()
+    String::from_utf8_lossy(path).chars().take(300).collect::<String>().printable()
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     image::{Digest, ImageReference},
+    printable::Printable as _,
     state::file::file_error,
 };
 
@@ -155,7 +156,7 @@ fn is_used(image: &ImageRecord, in_use: &ImagesInUse) -> bool {
 }
 
 fn unknown(name: &str) -> Error {
-    Error::new(ErrorKind::NotFound, format!("there is no image `{}` in the store", name.escape_debug()))
+    Error::new(ErrorKind::NotFound, format!("there is no image `{}` in the store", name.printable()))
         .hint("list the images with `mcpm image list`")
 }
 

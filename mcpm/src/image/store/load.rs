@@ -24,6 +24,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     image::{Digest, ImageReference},
+    printable::Printable as _,
     state::file::file_error,
 };
 
@@ -104,7 +105,7 @@ impl ImageStore {
             if self.layers.get(&chain[index])?.is_none() {
                 let file = archive.open(name).map_err(archive_error)?;
                 let file =
-                    file.ok_or_else(|| damaged(format!("the file `{}` is missing", name.escape_debug())))?;
+                    file.ok_or_else(|| damaged(format!("the file `{}` is missing", name.printable())))?;
                 let (below, stop) = (&chain[..=index], StopFlag::default());
                 self.layers.unpack(file, &diff_ids[index], below, draft.path(), &mut budget, &stop)?;
             }
@@ -127,8 +128,7 @@ fn saved_images(archive: &ImageArchive, manifest: &[u8]) -> Result<Vec<FoundImag
     let (mut found, mut others) = (Vec::new(), Vec::new());
     for image in saved {
         let config = archive.read(&image.config).map_err(archive_error)?;
-        let config =
-            config.ok_or_else(|| damaged(format!("`{}` is missing", image.config.escape_debug())))?;
+        let config = config.ok_or_else(|| damaged(format!("`{}` is missing", image.config.printable())))?;
         let platform = platform_of(&config)?;
         if machine.check(&platform).is_err() {
             others.push(platform);

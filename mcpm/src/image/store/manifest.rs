@@ -11,6 +11,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     image::{Digest, distribution::download::BlobDescriptor},
+    printable::Printable as _,
 };
 
 /// The annotation that marks attestations, which are listed in the index of the images that they describe.
@@ -207,7 +208,7 @@ fn unusable(why: impl Into<String>) -> Error {
 }
 
 fn shown(text: &str) -> String {
-    text.chars().take(200).flat_map(char::escape_debug).collect()
+    text.chars().take(200).collect::<String>().printable()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{env::consts::ARCH, fmt};
 use serde::Deserialize;
 
 use super::config::LINUX;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, printable::Printable as _};
 
 /// The platform of an image.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -92,10 +92,7 @@ impl MachinePlatform {
         let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         let message = format!("the image is not available for `{self}`");
         Error::new(ErrorKind::ImageUnavailable, message)
-            .with(
-                "available platforms",
-                names.chars().take(500).flat_map(char::escape_debug).collect::<String>(),
-            )
+            .with("available platforms", names.chars().take(500).collect::<String>().printable())
             .hint("use an image for this platform, or ask its publisher for one")
     }
 }

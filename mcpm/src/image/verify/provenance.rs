@@ -7,7 +7,7 @@ use serde_json::Value;
 use sigstore_verify::crypto::CertificateInfo;
 
 use super::statement::Predicate;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, printable::Printable as _};
 
 /// The Sigstore instance.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Provenance {
         Ok(match url {
             "" | "tuf-repo-cdn.sigstore.dev" => SigstoreInstance::Public,
             "tuf-repo.github.com" => SigstoreInstance::GitHub,
-            other => SigstoreInstance::Other(other.escape_debug().to_string()),
+            other => SigstoreInstance::Other(other.printable()),
         })
     }
 
@@ -92,7 +92,7 @@ impl Provenance {
             ("kind of runner", &self.runner_environment, claims.runner_environment.as_deref()),
         ] {
             if !expected.is_empty() && actual != Some(expected) {
-                let actual = actual.unwrap_or("nothing").escape_debug();
+                let actual = actual.unwrap_or("nothing").printable();
                 return Err(format!("the certificate's {what} is `{actual}`, not `{expected}`"));
             }
         }
@@ -103,7 +103,7 @@ impl Provenance {
         if self.signer_identity == name || self.is_workflow(claims.build_signer_uri.as_deref(), repository) {
             return Ok(());
         }
-        Err(format!("the certificate is for `{}`, not `{}`", name.escape_debug(), self.signer_identity))
+        Err(format!("the certificate is for `{}`, not `{}`", name.printable(), self.signer_identity))
     }
 
     /// Tells whether a build ran the workflow at this path of its own repository.

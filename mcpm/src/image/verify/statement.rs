@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::image::Digest;
+use crate::{image::Digest, printable::Printable as _};
 
 /// The predicate type of a statement by cosign that is only a signature.
 const COSIGN_SIGNATURE_PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
@@ -85,7 +85,7 @@ pub(super) fn check_statement(payload: &[u8], image: &Digest, expected: &Predica
     if !fits {
         return Err(format!(
             "a statement with the predicate type `{}` is not an image signature",
-            kind.escape_debug()
+            kind.printable()
         ));
     }
     match &expected.content {

@@ -16,6 +16,7 @@ use zip::{ZipArchive, read::ZipFile, result::ZipError};
 use crate::{
     Error, ErrorKind, Result,
     package::context::{BuildContext, MAX_CONTEXT_BYTES},
+    printable::Printable as _,
 };
 
 /// The most files and folders of a bundle.
@@ -175,7 +176,7 @@ fn place(file: &ZipFile<'_, ArchiveFile>) -> Option<PathBuf> {
 
 fn refused(path: &Path, file: &ZipFile<'_, ArchiveFile>, why: &str) -> Error {
     let name = file.name().unwrap_or_default();
-    let name: String = name.chars().take(200).flat_map(char::escape_debug).collect();
+    let name: String = name.chars().take(200).collect::<String>().printable();
     let message =
         format!("the bundle `{}` has the file `{name}`, which is not allowed: {why}", path.display());
     Error::new(ErrorKind::InvalidOption, message)

@@ -16,6 +16,7 @@ use crate::{
     config_file::invalid,
     explain::Reason,
     mcp::error_code,
+    printable::Printable as _,
     proxy::{
         denial::Denial,
         layer::{Inspection, Layer},
@@ -213,7 +214,7 @@ pub(crate) fn check_hosts(hosts: &[String]) -> Result<()> {
     };
     match hosts.iter().find(|host| !is_host(host)) {
         None => Ok(()),
-        Some(host) => Err(invalid(format!("`{}` is not a host name or address", host.escape_debug()))
+        Some(host) => Err(invalid(format!("`{}` is not a host name or address", host.printable()))
             .hint("use a name without scheme, port and path, such as `mcp.example`")),
     }
 }

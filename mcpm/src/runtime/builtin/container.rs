@@ -23,6 +23,7 @@ use super::{control_group, sandbox::parse_exit_record};
 use crate::{
     Error, ErrorKind, Result,
     image::Digest,
+    printable::Printable as _,
     random::random_token,
     runtime::{
         ContainerId, ContainerInfo, ContainerSpec, ContainerState, Exit, missing_source, output_log::LogFile,
@@ -162,7 +163,7 @@ impl Containers {
             }
         }
         if !is_name(&spec.name) {
-            let message = format!("`{}` is not a valid name of a container", spec.name.escape_debug());
+            let message = format!("`{}` is not a valid name of a container", spec.name.printable());
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
         let _lock = self.lock(&ContainerId(spec.name.clone()))?;

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, printable::Printable as _};
 
 /// Largest `passwd` or `group` file of an image that is read.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -32,7 +32,7 @@ impl ImageUser {
         let entry = passwd.find(user);
         let number = |text: &str| text.parse::<u32>().ok();
         let unknown = |what: &str, name: &str| {
-            let message = format!("the image has no {what} `{}`", name.escape_debug());
+            let message = format!("the image has no {what} `{}`", name.printable());
             Error::new(ErrorKind::ImageUnavailable, message)
         };
         let id = number(user)

@@ -23,6 +23,7 @@ use super::{
 use crate::{
     Environment, Error, ErrorKind, Result,
     platform::file_number,
+    printable::Printable as _,
     state::{
         FORMAT_VERSION, document,
         file::{self, file_error},
@@ -273,7 +274,7 @@ pub(super) fn notice(kept: &[PathBuf], root: &Path) -> Option<String> {
     Some(format!(
         "`{}`{more} {verb} ignored, although no `{}` matches any more: a server with write access to `{root}` may have \
          changed that; if you made the change, run `mcpm ignore accept {root}`",
-        first.escape_debug(),
+        first.printable(),
         IGNORE_FILE_NAME
     ))
 }

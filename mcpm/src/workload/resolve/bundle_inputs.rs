@@ -20,6 +20,7 @@ use crate::{
     config_file::read_error_kind,
     options::{EnvVar, Secret, Transport, VolumeSpec, WorkloadOptions},
     package::bundle::{Bundle, ConfigField, ConfigKind, Manifest, Template, TemplatePart},
+    printable::Printable as _,
     registry::{RegistryInput, RunMethod},
     workload::{ValueOrigin, spec::SecretFormat},
 };
@@ -177,7 +178,7 @@ fn given(
     for pair in &options.config {
         let Some(field) = manifest.config.get(&pair.key) else {
             let known: Vec<String> = manifest.config.keys().map(|key| format!("`{key}`")).collect();
-            let message = format!("the bundle has no value `{}`", pair.key.escape_debug());
+            let message = format!("the bundle has no value `{}`", pair.key.printable());
             return Err(Error::new(ErrorKind::InvalidOption, message).hint(match &known[..] {
                 [] => "it needs no values".to_owned(),
                 _ => format!("it has {}", known.join(", ")),
@@ -325,7 +326,7 @@ fn set_variable(
     // The name comes from the bundle, so it is checked like one that is typed.
     let fits = !name.contains('=') && format!("{name}=").parse::<EnvVar>().is_ok();
     if !fits || is_secret && !is_secret_target_name(name) {
-        let message = format!("`{}` is not a valid name of an environment variable", name.escape_debug());
+        let message = format!("`{}` is not a valid name of an environment variable", name.printable());
         return Err(Error::new(ErrorKind::InvalidOption, message));
     }
     if is_secret {

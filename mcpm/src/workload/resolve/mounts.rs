@@ -6,6 +6,7 @@ use crate::{
     Error, ErrorKind, Result,
     config_file::read_error_kind,
     options::{Relabel, VolumeSpec},
+    printable::Printable as _,
     runtime::Mount,
 };
 
@@ -40,8 +41,8 @@ pub(super) fn mount_opening(mount: &Mount) -> String {
         Some(Relabel::Shared) => ", relabelled for all containers",
         Some(Relabel::Private) => ", relabelled for this container alone",
     };
-    let (source, target) = (source.to_string_lossy(), target.escape_debug());
-    format!("`{}` of this machine as `{target}`, {how}{relabelled}", source.escape_debug())
+    let (source, target) = (source.to_string_lossy(), target.printable());
+    format!("`{}` of this machine as `{target}`, {how}{relabelled}", source.printable())
 }
 
 /// Returns a warning if the mounts are on another machine, where ignore files are not applied.

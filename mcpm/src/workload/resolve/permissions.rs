@@ -14,6 +14,7 @@ use crate::{
     isolation::{self, IsolationSpec, MOUNT_POINT, SHIM_FILE_NAME},
     options::{PermissionProfile, VolumeSpec, WorkloadOptions},
     permission::{Bytes, DEFAULT_PIDS, MountRule, Outbound, Profile, Resources, Tmpfs},
+    printable::Printable as _,
     runtime::{
         Confinement, ContainerSpec, EngineInfo, EntrypointOverride, Mount, Network, network_of_engines,
     },
@@ -57,7 +58,7 @@ fn parse_registry_permissions(text: &str, working_dir: &Path) -> Result<(Profile
         let (source, target) = mount.paths(working_dir);
         mount_opening(&Mount { source, target, read_only: mount.read_only, relabel: None })
     });
-    let openings = mounts.chain(network.map(|mode| format!("the network `{}`", mode.escape_debug())));
+    let openings = mounts.chain(network.map(|mode| format!("the network `{}`", mode.printable())));
     let openings = openings.collect();
     Ok((profile, openings))
 }

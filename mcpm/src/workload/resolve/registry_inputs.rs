@@ -19,6 +19,7 @@ use crate::{
     Environment, Error, ErrorKind, Result,
     image::ImageReference,
     options::{EnvVar, Secret, Transport, VolumeSpec},
+    printable::Printable as _,
     registry::{Argument, OnNotice, Registry, RegistryEntry, RegistryInput, RunMethod},
     runtime::Mount,
     workload::{ValueOrigin, WorkloadName, headers, spec::SecretFormat},
@@ -213,7 +214,7 @@ pub(in crate::workload) async fn resolve_inputs(
             let fits = !input.name.contains('=') && format!("{}=", input.name).parse::<EnvVar>().is_ok();
             if !fits || typed_secret && !is_secret_target_name(&input.name) {
                 let message =
-                    format!("`{}` is not a valid name of an environment variable", input.name.escape_debug());
+                    format!("`{}` is not a valid name of an environment variable", input.name.printable());
                 return Err(Error::new(ErrorKind::Registry, message));
             }
             if typed_secret {
@@ -295,7 +296,7 @@ async fn volume(
 ) -> Result<Option<VolumeSpec>> {
     reject_secret(input, "a part of a mount")?;
     let refused = |what: &str| {
-        let what = what.escape_debug();
+        let what = what.printable();
         let message = format!("the entry mounts `{what}`, but may not choose a path on this machine");
         Error::new(ErrorKind::Registry, message)
             .hint("set `volume` to the mount that you want, or run in a terminal to confirm this one")

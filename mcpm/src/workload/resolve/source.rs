@@ -7,6 +7,7 @@ use crate::{
     Error, ErrorKind, Result,
     image::ImageReference,
     package::{self, Ecosystem, PackageReference},
+    printable::Printable as _,
     workload::WorkloadName,
 };
 
@@ -98,7 +99,7 @@ fn named(server: &str) -> Result<ServerSource> {
     };
     if name.is_empty() || name.contains(|c: char| !c.is_ascii_graphic()) {
         let message =
-            format!("`{}` is neither a valid server name nor a valid image name", server.escape_debug());
+            format!("`{}` is neither a valid server name nor a valid image name", server.printable());
         return Err(Error::new(ErrorKind::InvalidOption, message));
     }
     Ok(ServerSource::Named { name: name.to_owned(), registry_only })

@@ -11,6 +11,7 @@ use super::{mounts::has_remote_address, request::WorkloadRequest};
 use crate::{
     Error, ErrorKind, Result,
     options::{OptionSet as _, ProxyMode, PublishSpec, Transport, WorkloadOptions},
+    printable::Printable as _,
     runtime::{EngineInfo, Network, PublishedPort},
     workload::{ValueOrigin, Via},
 };
@@ -144,12 +145,9 @@ pub(in crate::workload) async fn target_address(options: &WorkloadOptions) -> Re
         return Ok(address);
     }
     let failed = |cause: String| {
-        Error::new(
-            ErrorKind::InvalidOption,
-            format!("cannot resolve the target host `{}`", host.escape_debug()),
-        )
-        .source(cause)
-        .hint("set `target_host` to an address or a name of the engine's machine")
+        Error::new(ErrorKind::InvalidOption, format!("cannot resolve the target host `{}`", host.printable()))
+            .source(cause)
+            .hint("set `target_host` to an address or a name of the engine's machine")
     };
     let found = tokio::time::timeout(LOOKUP_TIMEOUT, tokio::net::lookup_host((host, 0))).await;
     let found = found.map_err(|_| failed("no answer in time".to_owned()))?;

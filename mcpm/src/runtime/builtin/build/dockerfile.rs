@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, printable::Printable as _};
 
 /// An instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<(Instruction, &str)>> {
             let unknown = || {
                 let message = format!(
                     "the built-in runtime does not support the Dockerfile line `{}`",
-                    line.escape_debug()
+                    line.printable()
                 );
                 Error::new(ErrorKind::Unsupported, message).hint("use a container engine")
             };
@@ -152,7 +152,7 @@ mod tests {
         ] {
             let error = parse(text).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{text}");
-            assert!(error.message().contains(&text.escape_debug().to_string()), "{error}");
+            assert!(error.message().contains(&text.printable()), "{error}");
         }
     }
 

@@ -10,7 +10,7 @@ use hyper_util::client::{
 use tokio::net::TcpStream;
 use tower_service::Service as _;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, printable::Printable as _};
 
 /// How long opening a tunnel may take.
 const TUNNEL_TIMEOUT: Duration = Duration::from_secs(20);
@@ -33,7 +33,7 @@ impl UpstreamProxies {
             let Some((name, value)) = find(name) else { return Ok(String::new()) };
             match value.split_once("://") {
                 Some((scheme, _)) if !scheme.eq_ignore_ascii_case("http") => {
-                    let scheme = scheme.escape_debug();
+                    let scheme = scheme.printable();
                     let message = format!(
                         "builds without an engine cannot use the proxy in `{name}`: its scheme is `{scheme}`"
                     );
