@@ -6,9 +6,23 @@
 use std::{collections::BTreeSet, env, fs, iter::Peekable, path::PathBuf, str::Chars};
 
 /// The kinds of declarations. Those that can have members are first.
-const KINDS: [&str; 11] =
-    ["class", "struct", "enum", "protocol", "extension", "case", "var", "let", "func", "init", "typealias"];
-const TYPES: usize = 5;
+const KINDS: [&str; 14] = [
+    "actor",
+    "class",
+    "struct",
+    "enum",
+    "protocol",
+    "extension",
+    "case",
+    "var",
+    "let",
+    "func",
+    "init",
+    "subscript",
+    "typealias",
+    "associatedtype",
+];
+const TYPES: usize = 6;
 
 /// The place of a declaration.
 #[derive(Clone, Copy)]
@@ -68,16 +82,17 @@ fn read_declaration(
         let is_public = says("public") || says("open");
         let is_private = says("private") || says("fileprivate") || says("internal");
         let by_container = container.public_members || (container.public_cases && words[kind] == "case");
+        let is_api = (is_public || by_container) && !is_private;
         let shown = head.replacen("public ", "", 1);
-        if (is_public || by_container) && !is_private && words[kind] != "extension" {
+        if is_api && words[kind] != "extension" {
             let place = if name.is_empty() { String::new() } else { format!("{name}: ") };
             found.insert(format!("{place}{shown}"));
         }
         if KINDS[..TYPES].contains(&words[kind]) {
             let dot = if name.is_empty() { "" } else { "." };
             name = format!("{name}{dot}{}", words[kind + 1]);
-            members.public_members = is_public && matches!(words[kind], "protocol" | "extension");
-            members.public_cases = is_public && words[kind] == "enum";
+            members.public_members = is_api && matches!(words[kind], "protocol" | "extension");
+            members.public_cases = is_api && words[kind] == "enum";
         } else {
             name.clear();
         }
@@ -128,9 +143,8 @@ fn declarations(sources: &[String]) -> BTreeSet<String> {
 }
 
 /// The API with one declaration per line; the lines of members begin with the type.
-fn api() -> String {
-    let own = sources("Mcpm");
-    let (mut lines, generated) = (declarations(&own), declarations(&sources("McpmGenerated")));
+fn api(own: &[String], generated: &[String]) -> String {
+    let (mut lines, generated) = (declarations(own), declarations(generated));
     let exports = own.iter().flat_map(|source| source.lines());
     for export in exports.filter_map(|line| line.strip_prefix("@_exported import ")) {
         let (kind, name) = export.split_once(" McpmGenerated.").unwrap();
@@ -142,7 +156,9 @@ fn api() -> String {
         let declared: Vec<&String> = declared.collect();
         assert!(!declared.is_empty(), "no declaration of `{export}` was found");
         lines.extend(declared.into_iter().cloned());
-        let of_type = |line: &&String| line.starts_with(&format!("{name}: "));
+        // Its members, and those of its nested types.
+        let of_type =
+            |line: &&String| line.strip_prefix(name).is_some_and(|rest| rest.starts_with([':', '.']));
         lines.extend(generated.iter().filter(of_type).cloned());
     }
     lines.into_iter().map(|line| line + "\n").collect()
@@ -150,7 +166,8 @@ fn api() -> String {
 
 #[test]
 fn the_swift_api_is_the_kept_one() {
-    let (api, path) = (api(), mcpm_tests::root().join("bindings/swift/api.txt"));
+    let api = api(&sources("Mcpm"), &sources("McpmGenerated"));
+    let path = mcpm_tests::root().join("bindings/swift/api.txt");
     if env::var_os("MCPM_UPDATE").is_some() {
         return fs::write(path, api).unwrap();
     }
@@ -162,4 +179,35 @@ fn the_swift_api_is_the_kept_one() {
         removed.is_empty() && added.is_empty(),
         "other than in `bindings/swift/api.txt`, which MCPM_UPDATE=1 rewrites:\nremoved: {removed:#?}\nadded: {added:#?}"
     );
+}
+
+#[test]
+fn nested_types_of_an_exported_type_are_part_of_the_api() {
+    let own = "@_exported import enum McpmGenerated.Outer\n";
+    let generated = "
+        public enum Outer {
+            case first
+            public struct Inner {
+                public var field: Int
+                var hidden: Int
+            }
+        }
+        public extension Outer.Inner {
+            enum Kind {
+                case one
+            }
+        }
+        public struct Other {
+            public struct Inner {}
+        }
+    ";
+    let expected = [
+        "Outer.Inner.Kind: case one",
+        "Outer.Inner: enum Kind",
+        "Outer.Inner: var field: Int",
+        "Outer: case first",
+        "Outer: struct Inner",
+        "enum Outer",
+    ];
+    assert_eq!(api(&[own.to_owned()], &[generated.to_owned()]).lines().collect::<Vec<_>>(), expected);
 }
