@@ -1,4 +1,5 @@
-//! Tests the build steps that run only on macOS: the XCFramework, and the C library with the file names of macOS.
+//! Tests the build steps that depend on the system: the XCFramework, the C library with the file names of macOS, and
+//! which targets are rejected.
 //! Scripts that record their arguments replace the tools of macOS.
 
 use std::{
@@ -130,6 +131,28 @@ fn the_xcframework_is_made_on_macos_only() {
     let made = macos.run("swift/make-xcframework", &[]);
     let said = "make-xcframework: needs macOS and Xcode; on Linux, the package uses pkg-config\n";
     assert_eq!((made.status.code(), text(&made).as_str()), (Some(1), said));
+}
+
+#[test]
+fn packages_are_built_only_on_the_system_of_the_target() {
+    let macos = MacOs::new();
+    let out = macos.folder.path().join("out");
+    let build = |target: &str| {
+        let made = macos.run("build", &[&out, Path::new("--target"), Path::new(target), Path::new("c")]);
+        (made.status.code(), text(&made))
+    };
+    let rejected = |reason: &str| (Some(1), format!("packaging: {reason}\n"));
+    let built_on_linux = rejected("packages for aarch64-unknown-linux-gnu are built on Linux");
+    assert_eq!(build("aarch64-unknown-linux-gnu"), built_on_linux);
+    macos.program("uname", "#!/bin/sh\necho Linux\n".to_owned());
+    assert_eq!(
+        build("aarch64-apple-darwin"),
+        rejected("packages for aarch64-apple-darwin are built on macOS")
+    );
+    assert_eq!(
+        build("riscv64gc-unknown-linux-gnu"),
+        rejected("no packages are built for riscv64gc-unknown-linux-gnu")
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Tests the packages for C, Python and Swift, which one command builds.
 
 use std::{
+    collections::BTreeSet,
     env, fs,
     path::{Path, PathBuf},
     process::Command,
@@ -71,6 +72,31 @@ fn the_wheel_of_the_static_program_is_for_glibc_and_musl() {
         assert!(wheel.contains(&format!("{system}_{architecture}")), "{wheel}");
     }
     install_with_pip(&folder.path().join("environment"), &wheels, "mcpm-cli");
+}
+
+#[test]
+#[ignore = "nightly: compiles the library for another target"]
+fn the_libraries_for_arm64_need_glibc_2_17() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = "aarch64-unknown-linux-gnu";
+    build_packages(folder.path(), &["--target", target, "c", "python"]);
+    let built = files(folder.path());
+    assert!(built.contains(&format!("mcpm-c-{target}.tar.gz")), "{built:?}");
+    let wheel = built.iter().find(|name| name.ends_with(".whl")).unwrap();
+    assert!(wheel.starts_with("mcpm_sdk-") && wheel.contains("manylinux_2_17_aarch64"), "{wheel}");
+    let mut unpack = Command::new("python3");
+    run(unpack.args(["-m", "zipfile", "-e", wheel, "wheel"]).current_dir(folder.path()));
+    for library in ["c/lib/libmcpm.so", "wheel/mcpm/_native/libmcpm_ffi.so"] {
+        let mut readelf = Command::new("readelf");
+        readelf.args(["--wide", "--file-header", "--version-info"]);
+        let read = run(readelf.arg(folder.path().join(library)));
+        let machine = read.lines().find_map(|line| line.trim().strip_prefix("Machine:")).unwrap();
+        assert_eq!(machine.trim(), "AArch64", "{library}");
+        // The first version of glibc for this architecture is 2.17.
+        let words = read.split(|letter: char| letter.is_whitespace() || "()".contains(letter));
+        let versions: BTreeSet<&str> = words.filter(|word| word.starts_with("GLIBC_")).collect();
+        assert_eq!(versions, ["GLIBC_2.17"].into(), "{library}");
+    }
 }
 
 #[test]
