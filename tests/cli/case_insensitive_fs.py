@@ -9,10 +9,11 @@ import os
 import stat
 import struct
 import sys
+from collections.abc import Callable
 
 folder, files = sys.argv[1], sys.argv[2:]
 ROOT = 1
-nodes = {ROOT: None} | {number: name for number, name in enumerate(files, 2)}
+nodes: dict[int, str | None] = {ROOT: None, **dict(enumerate(files, 2))}
 
 device = os.open("/dev/fuse", os.O_RDWR)
 options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
@@ -22,17 +23,17 @@ if libc.mount(b"ignoring-case", folder.encode(), b"fuse.ignoring-case", 0, optio
 print("mounted", flush=True)
 
 
-def content(node):
+def content(node: int) -> bytes:
     return f"content of {nodes[node]}\n".encode()
 
 
-def attributes(node):
+def attributes(node: int) -> bytes:
     is_root = node == ROOT
     mode, size = (stat.S_IFDIR | 0o755, 0) if is_root else (stat.S_IFREG | 0o644, len(content(node)))
     return struct.pack("=QQQQQQIIIIIIIIII", node, size, 1, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
 
 
-def lookup(node, body):
+def lookup(node: int, body: bytes) -> bytes:
     wanted = body.split(b"\0")[0].decode().lower()
     for number, name in nodes.items():
         if name and name.lower() == wanted:
@@ -40,13 +41,13 @@ def lookup(node, body):
     raise OSError(errno.ENOENT, wanted)
 
 
-def read_folder(node, body):
+def read_folder(node: int, body: bytes) -> bytes:
     _, offset, size = struct.unpack_from("=QQI", body)
     answer = b""
     for number, name in list(nodes.items())[offset:]:
-        name = (name or ".").encode()
+        encoded = (name or ".").encode()
         kind = stat.S_IFDIR if number == ROOT else stat.S_IFREG
-        entry = struct.pack("=QQII", number, number, len(name), kind >> 12) + name
+        entry = struct.pack("=QQII", number, number, len(encoded), kind >> 12) + encoded
         entry += b"\0" * (-len(entry) % 8)
         if len(answer) + len(entry) > size:
             break
@@ -54,14 +55,14 @@ def read_folder(node, body):
     return answer
 
 
-def read(node, body):
+def read(node: int, body: bytes) -> bytes:
     _, offset, size = struct.unpack_from("=QQI", body)
     return content(node)[offset : offset + size]
 
 
 OPENED = struct.pack("=QII", 1, 0, 0)
 FORGET, BATCH_FORGET = 2, 42
-operations = {
+operations: dict[int, Callable[[int, bytes], bytes]] = {
     1: lookup,
     3: lambda node, body: struct.pack("=QII", 60, 0, 0) + attributes(node),
     14: lambda node, body: OPENED,
@@ -91,5 +92,5 @@ while True:
             raise OSError(errno.ENOSYS, "no such operation")
         answer = operations[operation](node, request[40:])
     except OSError as error:
-        failure = -error.errno
+        failure = -(error.errno or errno.EIO)
     os.write(device, struct.pack("=IiQ", 16 + len(answer), failure, unique) + answer)

@@ -49,6 +49,7 @@ with tempfile.TemporaryDirectory() as home:
         environment["MCPM_REMOTE_OAUTH_CLIENT_SECRET"] = secret
     mcpm = subprocess.Popen(arguments(), env=environment, stdout=subprocess.PIPE, text=True)
     try:
+        assert mcpm.stdout
         line = mcpm.stdout.readline().split()
         if not line:
             sys.exit("mcpm did not start")

@@ -12,10 +12,11 @@ import os
 import sys
 
 from mcp import Client, StdioServerParameters
-from mcp_types import CreateMessageResult, TextContent
+from mcp.client import ClientRequestContext
+from mcp_types import CreateMessageRequestParams, CreateMessageResult, TextContent
 
 
-async def sample(context, params) -> CreateMessageResult:
+async def sample(context: ClientRequestContext, params: CreateMessageRequestParams) -> CreateMessageResult:
     return CreateMessageResult(
         role="assistant", content=TextContent(type="text", text="a sample"), model="test", stop_reason="endTurn"
     )
@@ -23,10 +24,10 @@ async def sample(context, params) -> CreateMessageResult:
 
 async def main(mode: str, tool: str, command: str, *args: str) -> None:
     server = StdioServerParameters(command=command, args=list(args), env=dict(os.environ))
-    progress = []
+    values = []
 
-    async def note(value: float, total: float | None, message: str | None) -> None:
-        progress.append(value)
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        values.append(progress)
 
     async with Client(server, mode=mode, sampling_callback=sample) as client:
         tools, cursor = [], None
@@ -40,7 +41,7 @@ async def main(mode: str, tool: str, command: str, *args: str) -> None:
         line = {
             "protocol": client.protocol_version,
             "tools": tools,
-            "progress": progress,
+            "progress": values,
             "sampled": result.model_dump(mode="json", by_alias=True, exclude_none=True),
         }
     print(json.dumps(line))

@@ -13,6 +13,7 @@ import sys
 import threading
 from concurrent import futures
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import grpc
 from google.protobuf.json_format import MessageToDict
@@ -105,7 +106,7 @@ if TLS:
     context.load_cert_chain(*TLS)
     # The handshake must run on the connection's own thread, not on the thread that accepts connections.
     web.socket = context.wrap_socket(web.socket, server_side=True, do_handshake_on_connect=False)
-    certificate, key = (open(path, "rb").read() for path in TLS)
+    certificate, key = (Path(path).read_bytes() for path in TLS)
     port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, certificate)]))
 else:
     port = server.add_insecure_port("127.0.0.1:0")
