@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use url::Url;
+
 use super::support::{Home, Program};
 
 /// A fenced block, and its place.
@@ -84,7 +86,12 @@ fn each_link_of_the_pages_leads_somewhere() {
     for page in pages() {
         let text = prose(&page);
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            if link.starts_with("https://") || link.starts_with("http://") {
+            if link.contains("://") {
+                let url =
+                    Url::parse(link).unwrap_or_else(|error| panic!("{}: `{link}`: {error}", page.display()));
+                let has_domain = url.domain().is_some_and(|domain| domain.contains('.'));
+                let is_valid = url.scheme() == "https" && has_domain && url.as_str().starts_with(link);
+                assert!(is_valid, "{}: `{link}` is not the HTTPS URL of a public host", page.display());
                 continue;
             }
             seen += 1;
