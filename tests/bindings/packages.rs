@@ -2,7 +2,9 @@
 
 use std::{
     collections::BTreeSet,
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -17,23 +19,25 @@ pub(crate) fn bindings() -> PathBuf {
     mcpm_tests::root().join("bindings")
 }
 
-/// Runs `bindings/build` with these arguments, and checks that each file has its checksum.
-pub(crate) fn build_packages(out: &Path, arguments: &[&str]) {
+/// A command with the environment in which packages are built.
+pub(crate) fn package_command(program: impl AsRef<OsStr>) -> Command {
     let tools = testbed::path("MCPM_TEST_PYTHON").parent().unwrap().to_owned();
     let zig = testbed::path("MCPM_TESTBED").join("zig/bin");
-    let mut build = Command::new(bindings().join("build"));
+    let mut build = Command::new(program);
     mcpm_tests::without_package_variables(&mut build);
     // With the environment variables for lints, cargo would compile with other settings than a release.
     for name in ["RUSTC_WORKSPACE_WRAPPER", "CLIPPY_ARGS", "RUSTFLAGS"] {
         build.env_remove(name);
     }
     build
-        .arg(out)
-        .args(["--profile", "dev"])
-        .args(arguments)
         .env("PATH", format!("{}:{}:{}", zig.display(), tools.display(), env::var("PATH").unwrap()))
         .env("CARGO_TARGET_DIR", mcpm_tests::root().join("target/packages-dev"));
-    run(&mut build);
+    build
+}
+
+/// Runs `bindings/build` with these arguments, and checks that each file has its checksum.
+pub(crate) fn build_packages(out: &Path, arguments: &[&str]) {
+    run(package_command(bindings().join("build")).arg(out).args(["--profile", "dev"]).args(arguments));
     let names = files(out).into_iter().filter(|name| out.join(name).is_file());
     let (sums, built): (Vec<_>, Vec<_>) = names.partition(|name| name.ends_with(".sha256"));
     let expected: Vec<_> = built.iter().map(|name| format!("{name}.sha256")).collect();

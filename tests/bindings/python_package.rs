@@ -12,7 +12,7 @@ use mcpm_tests::harness::testbed;
 
 use super::{
     EVERYTHING, Home,
-    packages::{build_packages, install_with_pip},
+    packages::{build_packages, files, install_with_pip, package_command},
     printed,
     programs::{python, python_path},
     run,
@@ -157,6 +157,35 @@ fn the_python_wheel_is_installed_and_used() {
         mypy.arg(mcpm_tests::root().join(format!("bindings/python/examples/{example}.py")));
     }
     run(&mut mypy);
+}
+
+/// Unpacks a source distribution, and installs it with pip in a folder: `ARCHIVE PYTHON FOLDER`. With the source folder
+/// and the compiler flags of `bindings/build`, what that script has compiled is used again.
+const INSTALL_SDIST: &str = r#"
+source mcpm-cli/packaging/base
+rm -rf "$sdist"
+mkdir -p "$sdist"
+tar -xzf "$1" -C "$sdist" --strip-components 1
+"$2" -m pip install --no-index --no-deps --no-build-isolation --check-build-dependencies \
+  --config-settings 'build-args=--profile dev' --target "$3" "$sdist"
+"#;
+
+#[test]
+#[ignore = "nightly: compiles the library again"]
+fn pip_installs_the_source_distribution() {
+    let folder = tempfile::tempdir().unwrap();
+    build_packages(folder.path(), &["sdist"]);
+    let archive = files(folder.path()).into_iter().find(|name| name.ends_with(".tar.gz")).unwrap();
+    let (python, installed) = (testbed::path("MCPM_TEST_PYTHON"), folder.path().join("installed"));
+    let mut install = package_command("bash");
+    install.args(["-c", INSTALL_SDIST, "bash"]).arg(folder.path().join(archive)).args([&python, &installed]);
+    run(install.current_dir(mcpm_tests::root()));
+
+    let mut import = Command::new(python);
+    import.args(["-c", "import mcpm; print(mcpm.__file__, mcpm.version())"]);
+    let said = run(import.env("PYTHONPATH", &installed).current_dir(folder.path()));
+    let module = installed.join("mcpm/__init__.py");
+    assert_eq!(said.trim_end(), format!("{} {}", module.display(), env!("CARGO_PKG_VERSION")));
 }
 
 /// The software bill of materials of an installed wheel.
