@@ -6,10 +6,25 @@
 use alloc::vec::Vec;
 
 use crate::{
+    START_FAILED,
     failure::{Result, failed},
     report::Step,
-    sys::{self, Errno, Landlock},
+    sys::{self, Errno, Fd, Landlock, decimal},
 };
+
+/// Prints the version of Landlock that the kernel supports, or the negated number of the kernel's error: the command
+/// `landlock` of the shim. Returns its exit code.
+pub(crate) fn print_landlock_version() -> i32 {
+    let mut text = Vec::new();
+    match Landlock::query_version() {
+        Ok(version) => decimal(&mut text, version),
+        Err(Errno(number)) => {
+            text.push(b'-');
+            decimal(&mut text, number as u32);
+        }
+    }
+    sys::write_all(&Fd(1), &text).map_or(START_FAILED, |()| 0)
+}
 
 /// The restrictions of a server.
 pub(crate) struct Confinement<'a> {

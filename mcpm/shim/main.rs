@@ -49,15 +49,16 @@ const START_FAILED: i32 = 125;
 
 /// The entry point, with the kernel's stack: count, arguments, null, variables, null.
 ///
-/// With the argument `sandbox`, the program makes a container; with `carry`, it is the relay; with `carried SLOT`, it
-/// runs the server and connects to mcpm through the relay; with `SLOT` alone, it runs the server and uses the mounted
-/// socket.
+/// With the argument `sandbox`, the program makes a container; with `landlock`, it prints the kernel's version of
+/// Landlock; with `carry`, it is the relay; with `carried SLOT`, it runs the server and connects to mcpm through the
+/// relay; with `SLOT` alone, it runs the server and uses the mounted socket.
 extern "C" fn entry(stack: *const usize) -> ! {
     let (args, env) = sys::args_and_env(stack);
     let word = |at: usize| args.get(at).and_then(|word| word.strip_suffix(&[0])).unwrap_or(b"0");
     sys::exit(match word(1) {
         b"carry" => exit_code(relay::run()),
         b"sandbox" => sandbox::run(),
+        b"landlock" => confinement::print_landlock_version(),
         b"carried" => serve(uplink::RELAYED, word(2), &env, || {}),
         slot => serve(uplink::MOUNTED, slot, &env, || {}),
     })

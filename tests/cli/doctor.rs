@@ -2,6 +2,8 @@
 
 use std::os::unix::net::UnixListener;
 
+#[cfg(target_os = "linux")]
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use serde_json::Value;
 
 use super::support::{Home, docker};
@@ -105,4 +107,37 @@ fn what_is_broken_is_said_with_what_to_do() {
     home.write("state", "");
     let found = home.run(&["doctor", "-o", "json"]).json();
     assert_eq!(finding(&found, "folders.state")["severity"], "error", "{found}");
+}
+
+/// Makes the query of Landlock's version fail for this thread and the processes that it starts.
+#[cfg(target_os = "linux")]
+fn deny_landlock(errno: libc::c_int) {
+    let rules = [(libc::SYS_landlock_create_ruleset, Vec::new())].into();
+    let denied = SeccompAction::Errno(errno.unsigned_abs());
+    let architecture = std::env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied, architecture).unwrap();
+    let program: BpfProgram = filter.try_into().unwrap();
+    seccompiler::apply_filter(&program).unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_kernel_without_landlock_is_found_with_how_to_enable_it() {
+    let home = Home::without_engine();
+    for (errno, fix) in
+        [(libc::EOPNOTSUPP, "`lsm=landlock,LIST`"), (libc::ENOSYS, "`CONFIG_SECURITY_LANDLOCK`")]
+    {
+        let run = || {
+            deny_landlock(errno);
+            [home.run(&["doctor", "-o", "json"]), home.run(&["doctor"])]
+        };
+        let [found, text] = std::thread::scope(|scope| scope.spawn(run).join()).unwrap();
+        let found = found.json();
+        let landlock = finding(&found, "runtime.landlock");
+        assert_eq!(landlock["severity"], "warning", "{landlock}");
+        let message = landlock["message"].as_str().unwrap();
+        assert!(message.starts_with("only mounts restrict the files of servers"), "{landlock}");
+        assert!(landlock["fix"].as_str().unwrap().contains(fix), "{landlock}");
+        assert!(text.stdout.contains("\nruntime.landlock ") && text.stdout.contains(fix), "{text:?}");
+    }
 }

@@ -23,11 +23,16 @@ impl Landlock {
 
     /// Returns what the kernel supports, if that is sufficient.
     pub(crate) fn detect() -> Option<Self> {
+        let version = Self::query_version().ok()?;
+        Some(Self { version }).filter(|found| found.version >= Self::MIN_VERSION)
+    }
+
+    /// Returns the version of the kernel's interface, also if it is not sufficient.
+    pub(crate) fn query_version() -> Result<u32> {
         const QUERY_VERSION: usize = 1;
         // SAFETY: no structure is read.
-        let version =
-            unsafe { call(number::LANDLOCK_CREATE_RULESET, [0, 0, QUERY_VERSION, 0, 0, 0]) }.ok()?;
-        Some(Self { version: version as u32 }).filter(|found| found.version >= Self::MIN_VERSION)
+        unsafe { call(number::LANDLOCK_CREATE_RULESET, [0, 0, QUERY_VERSION, 0, 0, 0]) }
+            .map(|version| version as u32)
     }
 
     /// Returns the version of the kernel's interface.

@@ -90,8 +90,8 @@ pub(crate) fn images_in_use(environment: &Environment) -> Result<BTreeSet<Digest
 }
 
 /// Checks which optional features containers of this user can have. Each result has the name of its check; an error
-/// says what an administrator can do.
-pub(crate) fn features() -> [(&'static str, Result<&'static str>); 2] {
+/// says what an administrator can do. Blocks, because it runs the shim.
+pub(crate) fn features() -> [(&'static str, Result<&'static str>); 3] {
     let is_root = rustix::process::geteuid().is_root();
     let ids = match SubordinateIds::find() {
         Err(missing) if !is_root => Err(Error::new(ErrorKind::Unsupported, "a container can have only a \
@@ -107,7 +107,8 @@ pub(crate) fn features() -> [(&'static str, Result<&'static str>); 2] {
         Some(_) => Ok("control groups can limit memory and processor time"),
         None => Err(control_group::no_groups("memory and processor time cannot be limited")),
     };
-    [("runtime.ids", ids), ("runtime.limits", limits)]
+    let landlock = support::describe_landlock(sandbox::landlock_version());
+    [("runtime.ids", ids), ("runtime.limits", limits), ("runtime.landlock", landlock)]
 }
 
 impl Builtin {

@@ -14,7 +14,7 @@ use super::{
     control_group,
     disk_limit::{self, DiskLimit},
     sandbox::{self, SandboxNetwork, SandboxPlan, SandboxStream, SandboxStreams},
-    streams,
+    streams, support,
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -23,8 +23,6 @@ use crate::{
     state::ProcessId,
 };
 
-/// The first version of Landlock that keeps a server from the abstract sockets of others in the same network.
-const LANDLOCK_WITH_SCOPES: u32 = 6;
 /// How long the kernel may take to end the processes of a killed container.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -82,7 +80,7 @@ impl Processes {
         let mut process = spawned?;
         let landlock = process.landlock_version();
         tracing::debug!(container = %id, ?landlock, "a sandbox was started");
-        if plan.network == SandboxNetwork::Host && landlock < Some(LANDLOCK_WITH_SCOPES) {
+        if plan.network == SandboxNetwork::Host && support::allows_abstract_sockets(landlock) {
             tracing::warn!(
                 container = %id,
                 "the server can connect to abstract sockets of this machine, since it uses the network `host` and the kernel \

@@ -1,9 +1,14 @@
 //! Checks whether this machine allows containers without an engine.
 
-use std::fs;
+use std::{fs, io};
 
+use rustix::io::Errno;
+
+use super::sandbox;
 use crate::{Error, ErrorKind, Result};
 
+/// The first version of Landlock that keeps a server from the abstract sockets of others in the same network.
+const LANDLOCK_WITH_SCOPES: u32 = 6;
 const APPARMOR: &str = "kernel/apparmor";
 
 /// Settings of the kernel that can forbid containers of ordinary users: the name, the value that forbids them, and how
@@ -59,21 +64,55 @@ fn decide(is_root: bool, has_profile: bool, value: impl Fn(&str) -> String) -> R
     Ok(())
 }
 
-/// Whether a server in the network of this machine can connect to the abstract sockets of all other programs: before
-/// Linux 6.12, Landlock does not prevent that.
+/// Whether a server in the network of this machine can connect to the abstract sockets of all other programs.
 pub(crate) fn shares_abstract_sockets() -> bool {
-    let kernel = rustix::system::uname();
-    is_older(&kernel.release().to_string_lossy(), (6, 12))
+    allows_abstract_sockets(sandbox::landlock_version().ok())
 }
 
-/// Whether a kernel's release, such as `6.8.0-45-generic`, is older than a version. A release that cannot be parsed
-/// counts as older.
-fn is_older(release: &str, version: (u32, u32)) -> bool {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    match (numbers.next(), numbers.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < version,
-        _ => true,
-    }
+/// Whether a version of Landlock, or its absence, lets a server in the network of this machine connect to the abstract
+/// sockets of all other programs.
+pub(super) fn allows_abstract_sockets(landlock: Option<u32>) -> bool {
+    landlock < Some(LANDLOCK_WITH_SCOPES)
+}
+
+/// Describes how Landlock restricts servers, given the kernel's version of it.
+///
+/// # Errors
+/// `Unsupported` if it does not restrict all that mcpm can restrict with it, with what to change.
+pub(super) fn describe_landlock(version: io::Result<u32>) -> Result<&'static str> {
+    let unsupported = |message: &'static str| Error::new(ErrorKind::Unsupported, message);
+    let unrestricted =
+        || unsupported("only mounts restrict the files of servers, because Landlock cannot be used");
+    let error = match version {
+        Ok(LANDLOCK_WITH_SCOPES..) => {
+            return Ok("Landlock restricts files, signals and connections to abstract sockets");
+        }
+        // The shim does not use version 1.
+        Ok(2..) => {
+            let message = "Landlock restricts files, but not connections to abstract sockets of this machine from servers \
+                that use the network `host`";
+            return Err(unsupported(message).hint("use Linux 6.12 or newer"));
+        }
+        Ok(_) => return Err(unrestricted().hint("use Linux 5.19 or newer")),
+        Err(error) => error,
+    };
+    let hint = match Errno::from_io_error(&error) {
+        Some(Errno::OPNOTSUPP) => {
+            "an administrator can enable it with the kernel parameter `lsm=landlock,LIST`, where `LIST` is the content of \
+             `/sys/kernel/security/lsm`"
+        }
+        Some(Errno::NOSYS | Errno::PERM) => {
+            "use Linux 5.19 or newer with `CONFIG_SECURITY_LANDLOCK`; if mcpm runs under a filter of system calls, allow \
+             `landlock_create_ruleset` in it"
+        }
+        // The kernel was not asked.
+        _ => {
+            return Err(
+                unsupported("cannot check whether Landlock restricts the files of servers").source(error)
+            );
+        }
+    };
+    Err(unrestricted().source(error).hint(hint))
 }
 
 #[cfg(test)]
@@ -81,16 +120,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn releases_are_compared_by_number() {
-        for (release, expected) in [
-            ("6.8.0-45-generic", true),
-            ("6.12.1", false),
-            ("6.18.44-fc-v669", false),
-            ("5.15", true),
-            ("7.0-rc1", false),
-            ("", true),
+    fn each_state_of_landlock_is_described() {
+        let failed = |errno: Errno| Err(io::Error::from(errno));
+        for (version, message, hint) in [
+            (Ok(1), "only mounts restrict the files of servers", Some("use Linux 5.19 or newer")),
+            (Ok(2), "Landlock restricts files, but not connections", Some("use Linux 6.12 or newer")),
+            (Ok(5), "Landlock restricts files, but not connections", Some("use Linux 6.12 or newer")),
+            (failed(Errno::OPNOTSUPP), "only mounts restrict", Some("`lsm=landlock,LIST`")),
+            (failed(Errno::NOSYS), "only mounts restrict", Some("`CONFIG_SECURITY_LANDLOCK`")),
+            (failed(Errno::PERM), "only mounts restrict", Some("allow `landlock_create_ruleset`")),
+            (failed(Errno::ACCESS), "cannot check", None),
         ] {
-            assert_eq!(is_older(release, (6, 12)), expected, "{release}");
+            let error = describe_landlock(version).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+            assert!(error.message().starts_with(message), "{error}");
+            match (error.next_step(), hint) {
+                (Some(found), Some(hint)) => assert!(found.contains(hint), "{error}"),
+                (found, hint) => assert_eq!(found, hint, "{error}"),
+            }
+        }
+        for version in [6, 7] {
+            assert!(describe_landlock(Ok(version)).is_ok(), "{version}");
+        }
+    }
+
+    #[test]
+    fn only_landlock_with_scopes_prevents_connections_to_abstract_sockets() {
+        for (landlock, expected) in
+            [(None, true), (Some(1), true), (Some(5), true), (Some(6), false), (Some(7), false)]
+        {
+            assert_eq!(allows_abstract_sockets(landlock), expected, "{landlock:?}");
         }
     }
 

@@ -12,6 +12,7 @@ pub use finding::{Finding, Severity};
 use super::{Workloads, engine};
 use crate::{
     Environment, Error, ErrorKind, Result,
+    blocking::run_blocking,
     registry::Registry,
     runtime::{
         ContainerId, ContainerState, Runtime, builtin,
@@ -114,7 +115,11 @@ async fn runtimes(environment: &Environment) -> Vec<Finding> {
         Err(error) => Finding::of_error("runtime.builtin", Severity::Warning, error),
     };
     // A user who has an engine does not need these features.
-    let features = if own.is_ok() && engine.is_err() { builtin::features().into() } else { Vec::new() };
+    let features = if own.is_ok() && engine.is_err() {
+        run_blocking(|| Ok(Vec::from(builtin::features()))).await.unwrap_or_default()
+    } else {
+        Vec::new()
+    };
     let features = features.into_iter().map(|(id, feature)| match feature {
         Ok(text) => Finding::ok(id, text),
         Err(error) => Finding::of_error(id, Severity::Warning, &error),

@@ -195,7 +195,7 @@ pub(super) fn resolve(
     let is_builtin = context.engine.name == EngineName::Builtin;
     if is_builtin && permissions.network == Network::Host && shares_abstract_sockets() {
         let message = "with the network `host`, the server can connect to abstract sockets of programs of this machine, since \
-             the kernel is older than Linux 6.12";
+             the kernel is older than Linux 6.12 or has no Landlock";
         warnings.push(message.to_owned());
     }
     let target_port = target.as_ref().map(|target| target.port);

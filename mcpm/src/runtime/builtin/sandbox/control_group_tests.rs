@@ -1,14 +1,13 @@
 //! Tests that sandboxes join their control groups.
 
 use std::{
-    env, fs, io,
+    fs, io,
     path::{Path, PathBuf},
     process::Command,
     thread,
     time::Duration,
 };
 
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use tokio::io::AsyncReadExt as _;
 
 use super::{sandbox_tests::*, *};
@@ -101,21 +100,11 @@ fn a_sandbox_joins_a_control_group_of_version_2_without_clone3() {
     };
     // The filter applies to a thread of its own, and to the processes that this thread starts.
     let run = || {
-        deny_clone3();
+        deny_system_call(libc::SYS_clone3, libc::ENOSYS);
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test());
     };
     thread::scope(|scope| scope.spawn(run).join()).unwrap();
     run_as_ordinary_user("control_group_tests::a_sandbox_joins_a_control_group_of_version_2_without_clone3");
-}
-
-/// Makes `clone3` fail for this thread as on a kernel without that call.
-fn deny_clone3() {
-    let rules = [(libc::SYS_clone3, Vec::new())].into();
-    let denied = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
-    let architecture = env::consts::ARCH.try_into().unwrap();
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied, architecture).unwrap();
-    let program: BpfProgram = filter.try_into().unwrap();
-    seccompiler::apply_filter(&program).unwrap();
 }
 
 /// Starts a sandbox in a group, which then contains the processes of the sandbox, and ends it.

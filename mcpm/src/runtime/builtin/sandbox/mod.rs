@@ -19,6 +19,9 @@ mod hostile_root_tests;
 mod id_map;
 #[cfg(test)]
 mod isolation_tests;
+mod landlock;
+#[cfg(test)]
+mod landlock_tests;
 mod plan;
 #[cfg(test)]
 mod plan_tests;
@@ -34,6 +37,7 @@ mod syscalls;
 
 pub(crate) use {
     id_map::{IdMap, PrivilegedMap},
+    landlock::landlock_version,
     plan::{
         BindMount, MountOperation, SandboxCommand, SandboxLimits, SandboxNetwork, SandboxPlan, TmpfsMount,
     },

@@ -11,6 +11,7 @@ use std::{
 };
 
 use rustix::process::{geteuid, getgid, getuid};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 
 use super::{process::SandboxProcess, *};
@@ -152,6 +153,16 @@ impl Ended {
         assert_eq!((self.code, self.stderr.as_str()), (0, ""), "{}", self.stdout);
         self.stdout
     }
+}
+
+/// Makes a system call fail for this thread and the processes that it starts, as on a kernel without that call.
+pub(super) fn deny_system_call(number: libc::c_long, errno: libc::c_int) {
+    let rules = [(number, Vec::new())].into();
+    let denied = SeccompAction::Errno(errno.unsigned_abs());
+    let architecture = env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied, architecture).unwrap();
+    let program: BpfProgram = filter.try_into().unwrap();
+    seccompiler::apply_filter(&program).unwrap();
 }
 
 pub(super) fn program(args: &[&str]) -> SandboxCommand {
