@@ -57,10 +57,15 @@ pub struct SecretInfo {
 /// `SecretsUnavailable`, also if the keyring is locked.
 pub(crate) async fn check_keyring(environment: &Environment) -> Result<String> {
     #[cfg(all(feature = "keyring", not(any(target_os = "macos", windows))))]
-    keyring::check(environment).await?;
-    // The name of an application that has stored nothing in the keyring.
-    let store = keyring::open(environment, "mcpm-doctor")?;
-    store.list().await.map(|_| store.location())
+    {
+        keyring::check(environment).await
+    }
+    #[cfg(not(all(feature = "keyring", not(any(target_os = "macos", windows)))))]
+    {
+        // The name of an application that has stored nothing in the keyring.
+        let store = keyring::open(environment, "mcpm-doctor")?;
+        store.list().await.map(|_| store.location())
+    }
 }
 
 impl Secrets {

@@ -33,15 +33,16 @@ pub(in crate::secrets) fn open(
     Ok(Arc::new(Keyring::of(environment, application)))
 }
 
-/// Checks that the keyring is there and unlocked.
-pub(in crate::secrets) async fn check(environment: &Environment) -> Result<()> {
-    Keyring::of(environment, "mcpm-doctor")
+/// Checks that the keyring is there and unlocked, and returns where it is.
+pub(in crate::secrets) async fn check(environment: &Environment) -> Result<String> {
+    let keyring = Keyring::of(environment, "mcpm-doctor");
+    keyring
         .with(async |service| {
             let collection = service.get_default_collection().await.map_err(failed)?;
             match collection.is_locked().await.map_err(failed)? {
                 true => Err(Error::new(ErrorKind::SecretsUnavailable, "the keyring is locked")
                     .hint("unlock it, for example by logging in to the desktop")),
-                false => Ok(()),
+                false => Ok(keyring.location()),
             }
         })
         .await
