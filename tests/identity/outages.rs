@@ -74,12 +74,30 @@ async fn an_introspection_endpoint_that_is_away_is_told_at_the_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_failed_introspection_names_the_url_without_its_query() {
+    let provider = IdentityProvider::start().await;
+    let missing = format!("{}/missing", provider.issuer);
+    let guarded = protected_proxy(&provider, |_| {
+        let proxy = Proxy::builder("p", "http://127.0.0.1:1/mcp").jwks_allow_private_ip(true);
+        let proxy = proxy.oidc_client_id("proxy").oidc_client_secret("proxy-secret");
+        proxy.oidc_introspection_url(format!("{missing}?key=canary")).oidc_audience("http://p.example/mcp")
+    })
+    .await;
+    let warning = guarded.proxy.warnings().concat();
+    assert!(warning.contains("token introspection failed: the response has status 404"), "{warning}");
+    assert!(warning.contains(&format!("(url: {missing})")) && !warning.contains("canary"), "{warning}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_issuer_in_the_metadata_must_match() {
     let provider = IdentityProvider::start().await;
     let other = IdentityProvider::start().await;
     // The metadata comes from the provider, but the name of the issuer differs slightly.
     let guarded =
         protected_proxy(&provider, |proxy| proxy.oidc_issuer(format!("{}/", provider.issuer))).await;
+    let warning = guarded.proxy.warnings().concat();
+    let url = format!("(url: {}/.well-known/openid-configuration)", provider.issuer);
+    assert!(warning.contains("the document is for another issuer") && warning.contains(&url), "{warning}");
     let token = provider.token("robot", guarded.resource()).await;
     assert_eq!(
         status_and_reason(guarded.send(&token).await).await,

@@ -29,6 +29,7 @@ use crate::{
     },
     options::Secret,
     rate_limit::LogLimit,
+    redact::url::redact_url,
 };
 
 /// A token that no provider has issued, for the probe at the start.
@@ -154,8 +155,10 @@ impl IntrospectionRequest<'_> {
 
     /// The provider's claims of a token and their size in bytes; `None` if the token is not active.
     async fn send(&self, token: &str) -> Result<Option<(Map<String, Value>, usize)>> {
-        let failed =
-            |why: String| Error::new(ErrorKind::Upstream, format!("token introspection failed: {why}"));
+        let failed = |why: String| {
+            Error::new(ErrorKind::Upstream, format!("token introspection failed: {why}"))
+                .with("url", redact_url(&self.endpoint))
+        };
         let ask = ProviderRequest {
             method: Method::POST,
             url: self.endpoint.clone(),

@@ -8,6 +8,7 @@ use crate::{
     Error, ErrorKind, Result,
     auth::guarded_client::{GuardedClient, ProviderRequest},
     printable::Printable as _,
+    redact::url::{redact_url, redact_url_text},
 };
 
 /// Maximum size of the document in bytes.
@@ -34,6 +35,8 @@ pub(super) async fn discover(
         Error::new(ErrorKind::Upstream, format!("cannot get the metadata of the issuer: {why}"))
     };
     for url in discovery_urls(issuer).ok_or_else(|| failed("the issuer is not a URL".to_owned()))? {
+        let shown = redact_url(&url);
+        let failed = |why: String| failed(why).with("url", &shown);
         let ask = ProviderRequest {
             method: http::Method::GET,
             url,
@@ -57,7 +60,7 @@ pub(super) async fn discover(
         }
         return Ok(metadata);
     }
-    Err(failed("no metadata document was found".to_owned()))
+    Err(failed("no metadata document was found".to_owned()).with("issuer", redact_url_text(issuer)))
 }
 
 fn discovery_urls(issuer: &str) -> Option<[Url; 2]> {

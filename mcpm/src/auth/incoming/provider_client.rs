@@ -14,7 +14,7 @@ use super::{
     metadata::{self, IssuerMetadata},
     token_file::read_token_file,
 };
-use crate::{Error, ErrorKind, Result, auth::guarded_client::GuardedClient};
+use crate::{Error, ErrorKind, Result, auth::guarded_client::GuardedClient, redact::url::redact_url};
 
 /// Fetches documents of the identity provider.
 #[derive(Debug, Clone)]
@@ -26,7 +26,8 @@ pub(super) struct ProviderClient {
 impl ProviderClient {
     /// Fetches the key set.
     pub(super) async fn fetch_keys(self, url: Url) -> Result<JwkSet> {
-        JwkSet::read(&self.http.get(url.clone(), self.headers(&url).await?, jwks::MAX_JWKS_BYTES).await?)
+        let document = self.http.get(url.clone(), self.headers(&url).await?, jwks::MAX_JWKS_BYTES).await?;
+        JwkSet::read(&document).map_err(|error| error.with("url", redact_url(&url)))
     }
 
     /// Fetches the metadata of the issuer.
