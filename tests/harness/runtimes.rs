@@ -134,7 +134,7 @@ pub fn run_as_ordinary_user(test: &str, variables: &[(&str, &str)]) {
 /// If they differ, or if an exception has no reason.
 #[track_caller]
 pub fn check_exceptions(heading: &str, tests: &[ListedTest]) {
-    let mut table = format!("### {heading}\n\n| Test | Holds with | Reason |\n|---|---|---|\n");
+    let mut table = format!("### {heading}\n\n| Test | Runs with | Reason |\n|---|---|---|\n");
     for test in tests {
         let is_exception = test.runtimes.len() < 3;
         assert_eq!(test.reason.len(), usize::from(is_exception), "{}", test.name);
