@@ -1,4 +1,6 @@
 //! Properties that the parsers of manifests, indexes and image configurations must have, for fuzzing and tests.
+//!
+//! cargo-fuzz needs a nightly compiler, so random tests stand in for it (`mcpm/src/fuzzing.rs`).
 
 use super::{
     config::ConfigFile,
