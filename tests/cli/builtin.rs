@@ -5,107 +5,18 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
     net::TcpListener,
     os::unix::fs::{PermissionsExt as _, chown},
-    path::Path,
     thread,
 };
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::support::{Home, Outcome, Session, docker, is_alive, kill, wait_until};
+use super::support::{Home, Outcome, Session, docker};
 
-/// The base image, which consists of the system folders of this machine.
-const SYSTEM_BASE: &str = "localhost/mcpm/host:system";
 const STDIO: &str = "mcpm-test/everything:1";
-
-/// The first process of a workload's container, on this machine.
-#[track_caller]
-fn first_process(home: &Home, name: &str) -> u32 {
-    let record = home.path(&format!("state/mcpm/containers/{name}/process.json"));
-    let process: Value = serde_json::from_slice(&fs::read(record).unwrap()).unwrap();
-    process["first"]["pid"].as_u64().unwrap().try_into().unwrap()
-}
 
 /// The recorded containers.
 fn containers(home: &Home) -> usize {
     fs::read_dir(home.path("state/mcpm/containers")).unwrap().count()
-}
-
-#[test]
-fn a_package_runs_with_the_tools_of_this_machine() {
-    let home = Home::new();
-    let name = home.name("time");
-    let run = [
-        "run",
-        "uvx://mcp-server-time",
-        "--runtime",
-        "builtin",
-        "--runtime-image",
-        SYSTEM_BASE,
-        "--name",
-        &name,
-    ];
-    let plan = home.run(&[&run[..], &["--plan"]].concat()).succeeded().stdout;
-    assert!(plan.contains("the system folders of this machine"), "{plan}");
-    let url = home.run(&run).succeeded().url();
-    assert!(Session::open(&url).tools().contains(&"get_current_time".to_owned()));
-    let process = first_process(&home, &name);
-    kill("KILL", home.supervisor(&name));
-    wait_until("the kernel has ended the server", || !is_alive(process));
-    assert_eq!(home.run(&["start", &name]).succeeded().url(), url);
-    assert!(!Session::open(&url).tools().is_empty());
-    let process = first_process(&home, &name);
-    home.run(&["stop", &name]).succeeded();
-    assert!(!is_alive(process));
-    home.run(&["rm", &name]).succeeded();
-    assert_eq!(containers(&home), 0);
-    home.assert_nothing_left();
-}
-
-/// Installs a package in the sandbox and starts its server, then lists its tools and calls one, as a user does.
-#[track_caller]
-fn assert_package_runs(reference: &str, call: &[&str], answer: &str) {
-    let home = Home::new();
-    let name = home.name("package");
-    let run = ["run", reference, "--runtime", "builtin", "--runtime-image", SYSTEM_BASE, "--name", &name];
-    home.run(&run).succeeded();
-    let tools = home.run(&["tools", &name]).succeeded().stdout;
-    assert!(tools.contains(call[0]), "{tools}");
-    let called = home.run(&[&["call", &name][..], call, &["--output", "json"]].concat()).succeeded().stdout;
-    assert!(called.contains(answer), "{called}");
-    home.run(&["rm", &name]).succeeded();
-    home.assert_nothing_left();
-}
-
-#[test]
-fn a_node_package_runs_with_the_tools_of_this_machine() {
-    let reference = "npx://@modelcontextprotocol/server-everything";
-    assert_package_runs(reference, &["echo", "message=hello"], "Echo: hello");
-}
-
-#[test]
-fn a_go_package_runs_with_the_tools_of_this_machine() {
-    // The testbed may have installed Go in a folder of its own, which is no system folder.
-    if !Path::new("/usr/local/go/bin/go").exists() {
-        return;
-    }
-    let reference = "go://github.com/modelcontextprotocol/go-sdk/examples/server/memory@v1.8.0";
-    assert_package_runs(reference, &["read_graph"], "entities");
-}
-
-#[test]
-fn a_local_script_runs_with_the_tools_of_this_machine() {
-    let home = Home::new();
-    let name = home.name("script");
-    let script = "# /// script\n# dependencies = [\"mcp==2.3.0\"]\n# ///\nfrom mcp.server import MCPServer\n\
-                  import colorama\nserver = MCPServer('hello')\n\n\n@server.tool()\ndef hello() -> str:\n    \
-                  return colorama.__name__\n\n\nserver.run()\n";
-    home.write("server.py", script);
-    let run =
-        ["run", "./server.py", "--with", "colorama", "--runtime", "builtin", "--runtime-image", SYSTEM_BASE];
-    let url = home.run(&[&run[..], &["--name", &name]].concat()).succeeded().url();
-    assert!(Session::open(&url).call("hello", &json!({})).contains("colorama"));
-    home.run(&["rm", &name]).succeeded();
-    home.assert_nothing_left();
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod servers;
 #[expect(dead_code, unused_imports, reason = "shared with the tests of the command line")]
 #[path = "../cli/support/mod.rs"]
 mod support;
+mod system_tools;
 
 /// A tool and its arguments.
 #[derive(Clone, Copy)]
@@ -164,6 +165,14 @@ mcpm_tests::on_each_runtime! {
         because "it examines the images of the engine; builds are the same steps on the built-in runtime";
     local::bundles_of_each_kind_run on [engine builtin builtin_as_user];
     local::a_node_bundle_runs_with_the_packages_in_it on [engine builtin builtin_as_user];
+    system_tools::a_package_runs_with_the_tools_of_this_machine on [builtin builtin_as_user]
+        because "engines build packages with the interpreters and compilers of images";
+    system_tools::a_node_package_runs_with_the_tools_of_this_machine on [builtin builtin_as_user]
+        because "engines build packages with the interpreters and compilers of images";
+    system_tools::a_go_package_runs_with_the_tools_of_this_machine on [builtin builtin_as_user]
+        because "engines build packages with the interpreters and compilers of images";
+    system_tools::a_local_script_runs_with_the_tools_of_this_machine on [builtin builtin_as_user]
+        because "engines build packages with the interpreters and compilers of images";
     registry_entries::a_package_of_an_entry_is_built_and_gets_what_the_entry_says on [engine]
         because "it examines the container with the engine; what an entry says is resolved before a runtime is used";
     registry_entries::the_permission_profile_of_an_entry_is_enforced on [engine]

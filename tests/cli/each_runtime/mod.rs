@@ -7,7 +7,8 @@
 //! - `tests/container/isolation`: their servers need images with an interpreter, which take seconds to load, so they
 //!   run with an engine, and with the built-in runtime as root (`builtin_runtime.rs`). Those about an engine at another
 //!   address, containers that its API shows, and containers that outlive their supervisor, run with an engine only.
-//! - `tests/cli/builtin.rs`: host mode, and the choice without an engine, do not exist with an engine.
+//! - `tests/cli/builtin.rs`: packages without their base image, and the choice without an engine, do not exist with an
+//!   engine.
 
 mod files;
 mod isolation;
