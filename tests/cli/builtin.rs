@@ -41,12 +41,13 @@ fn a_package_without_its_base_image_warns_at_each_start() {
     home.assert_nothing_left();
 }
 
-/// Creates the home of an ordinary user who has no access to an engine, with an image in its store. `None` if the tests
-/// run as an ordinary user, who may have access to an engine.
-fn home_of_user_without_engine() -> Option<Home> {
-    if !rustix::process::geteuid().is_root() {
-        return None;
-    }
+/// Creates the home of an ordinary user who has no access to an engine, with an image in its store.
+#[track_caller]
+fn home_of_user_without_engine() -> Home {
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "only root can run mcpm as a user who may not use the engine"
+    );
     let home = Home::new();
     let archive = home.text("image.tar");
     docker(&["save", "--output", &archive, STDIO]);
@@ -57,12 +58,12 @@ fn home_of_user_without_engine() -> Option<Home> {
         chown(&folder, Some(65534), Some(65534)).unwrap();
     }
     home.run_unprivileged(&["image", "load", &archive]).succeeded();
-    Some(home)
+    home
 }
 
 #[test]
 fn a_run_without_an_engine_says_which_runtime_it_took() {
-    let Some(home) = home_of_user_without_engine() else { return };
+    let home = home_of_user_without_engine();
     let run = |args: &[&str]| home.run_unprivileged(args).succeeded();
     let name = home.name("auto");
     let started = run(&["run", STDIO, "--name", &name, "--offline"]);
@@ -91,7 +92,7 @@ fn a_run_without_an_engine_says_which_runtime_it_took() {
 
 #[test]
 fn auto_never_weakens_a_profile() {
-    let Some(home) = home_of_user_without_engine() else { return };
+    let home = home_of_user_without_engine();
     let everything = json!({"insecure_allow_all": true});
     let options = ["--offline", "--permission-profile", "profile.json"];
     // An engine can run each of these, but the built-in runtime cannot, for this user.
