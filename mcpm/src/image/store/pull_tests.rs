@@ -113,7 +113,9 @@ async fn layers_are_downloaded_at_the_same_time() {
     fixture.registry.tag("1", &fixture.registry.add_image(&image, &sent));
     // The registry sends no layer before all of them were requested.
     let barrier = Arc::new(Barrier::new(sent.len()));
-    fixture.registry.change(|state| state.layer_barrier = Some(barrier));
+    fixture.registry.change(|state| {
+        state.barriers.extend(sent.iter().map(|layer| (Digest::sha256(layer).to_string(), barrier.clone())));
+    });
     assert_eq!(fixture.pull("server:1").await.unwrap().layers.len(), sent.len());
 }
 
@@ -126,6 +128,41 @@ async fn a_download_that_breaks_off_is_resumed() {
     let pulled = fixture.pull("server:1").await.unwrap();
     assert_eq!(pulled.id, image.id());
     assert!(fixture.registry.blob_ranges().iter().flatten().any(|at| *at > 0 && *at <= 50_000));
+}
+
+#[tokio::test]
+async fn layers_of_a_failed_pull_are_not_downloaded_again() {
+    let fixture = Fixture::new().await;
+    let (image, sent) = image();
+    fixture.registry.tag("1", &fixture.registry.add_image(&image, &sent));
+    let last = Digest::sha256(&sent[2]).to_string();
+    let barrier = Arc::new(Barrier::new(2));
+    fixture.registry.change(|state| state.barriers.insert(last.clone(), Arc::clone(&barrier)));
+    let diff_ids: Vec<Digest> = image.layers.iter().map(|layer| Digest::sha256(layer)).collect();
+    let chain = chain_ids(&diff_ids);
+    // The transfer of the last layer breaks off when the others are in the store, and cannot be resumed.
+    let breaking = async {
+        while fixture.store.layers.get(&chain[1]).unwrap().is_none() {
+            tokio::task::yield_now().await;
+        }
+        fixture.registry.change(|state| state.breaks.push_back(100));
+        barrier.wait().await;
+        while !fixture.registry.requested_blobs().contains(&last) {
+            tokio::task::yield_now().await;
+        }
+        fixture.registry.change(|state| state.content.remove(&last));
+        barrier.wait().await;
+    };
+    let (pulled, ()) = tokio::join!(fixture.pull("server:1"), with_timeout(breaking));
+    let error = pulled.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ImageUnavailable, "{error}");
+    let before = fixture.registry.requested_blobs().len();
+    fixture.registry.change(|state| {
+        state.barriers.clear();
+        state.content.insert(last.clone(), sent[2].clone());
+    });
+    assert_eq!(fixture.pull("server:1").await.unwrap().id, image.id());
+    assert_eq!(fixture.registry.requested_blobs().split_off(before), [image.id().to_string(), last]);
 }
 
 #[tokio::test]

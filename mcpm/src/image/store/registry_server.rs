@@ -24,20 +24,10 @@ pub(super) struct RegistryState {
     pub(super) has_no_ranges: bool,
     /// The value of the header `Authorization` that is required.
     pub(super) authorization: Option<String>,
-    /// Where each request for a layer waits for others before it gets a response.
-    pub(super) layer_barrier: Option<Arc<Barrier>>,
+    /// Where each request for a blob waits for others before it gets a response, by the digest of the blob.
+    pub(super) barriers: HashMap<String, Arc<Barrier>>,
     /// The requests: their paths, and the first byte of their ranges.
     pub(super) requests: Vec<(String, Option<usize>)>,
-}
-
-impl RegistryState {
-    /// Returns the barrier at which a request waits.
-    fn barrier_of(&self, head: &str) -> Option<Arc<Barrier>> {
-        let path = path_of(head);
-        let content = self.content.get(name_of(path)).filter(|_| path.contains("/blobs/"));
-        // The other blob of an image, its configuration, is a JSON object.
-        content.filter(|content| !content.starts_with(b"{")).and(self.layer_barrier.clone())
-    }
 }
 
 /// A registry that runs until it is dropped.
@@ -100,6 +90,14 @@ impl RegistryServer {
         change(&mut self.state.lock().unwrap())
     }
 
+    /// The digests of all requested blobs.
+    pub(super) fn requested_blobs(&self) -> Vec<String> {
+        self.change(|state| {
+            let blobs = state.requests.iter().filter(|(path, _)| path.contains("/blobs/"));
+            blobs.map(|(path, _)| name_of(path).to_owned()).collect()
+        })
+    }
+
     /// The first bytes of the ranges of all requests for blobs.
     pub(super) fn blob_ranges(&self) -> Vec<Option<usize>> {
         self.change(|state| {
@@ -120,7 +118,7 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<RegistryState>>) {
         }
     }
     let head = String::from_utf8_lossy(&head).into_owned();
-    let barrier = state.lock().unwrap().barrier_of(&head);
+    let barrier = state.lock().unwrap().barriers.get(name_of(path_of(&head))).cloned();
     if let Some(barrier) = barrier {
         barrier.wait().await;
     }
