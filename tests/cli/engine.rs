@@ -1,6 +1,12 @@
 //! Tests engines that are absent or deny access, and images that are missing or pulled.
 
-use std::{fs, io::Read as _, os::unix::fs::PermissionsExt as _};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    os::unix::{fs::PermissionsExt as _, net::UnixListener},
+    path::Path,
+    thread,
+};
 
 use super::support::{Home, Outcome, docker, engine_shown, testbed_variable};
 
@@ -48,7 +54,7 @@ fn without_an_engine_every_place_is_listed_and_what_to_install() {
 fn an_engine_that_denies_access_is_reported() {
     let home = Home::new();
     let socket = home.path("runtime/docker.sock");
-    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let _listener = UnixListener::bind(&socket).unwrap();
     fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).unwrap();
     home.set("DOCKER_HOST", &format!("unix://{}", home.text("runtime/docker.sock")));
     let outcome = home.run_unprivileged(&["run", "image"]);
@@ -56,11 +62,49 @@ fn an_engine_that_denies_access_is_reported() {
     home.assert_transcript("engine/denied");
 }
 
+/// Responds like Podman without any images.
+fn serve_as_podman(socket: &Path) {
+    fs::create_dir_all(socket.parent().unwrap()).unwrap();
+    let listener = UnixListener::bind(socket).unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).is_ok_and(|count| count > 0) {}
+            let (status, body) = match head.split(' ').nth(1).unwrap_or_default() {
+                path if path.ends_with("/version") => (
+                    "200 OK",
+                    r#"{"Version":"5.4","ApiVersion":"1.41","Components":[{"Name":"Podman Engine","Version":"5.4"}]}"#,
+                ),
+                path if path.ends_with("/_ping") || path.ends_with("/info") => ("200 OK", "{}"),
+                _ => ("404 Not Found", r#"{"message":"no such image"}"#),
+            };
+            let head =
+                format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: close\r\n");
+            // The client may have closed the connection.
+            let _ = write!(stream.get_mut(), "{head}Content-Length: {}\r\n\r\n{body}", body.len());
+        }
+    });
+}
+
+#[test]
+fn docker_is_used_if_podman_responds_too_and_a_plan_shows_it() {
+    let home = Home::new();
+    serve_as_podman(&home.path("runtime/podman/podman.sock"));
+    let podman = format!("podman 5.4 at unix://{}", home.text("runtime/podman/podman.sock"));
+    for (runtime, engine) in [("auto", engine_shown()), ("podman", podman)] {
+        let plan = home.run(&["run", "mcpm-test/everything:1", "--plan", "--runtime", runtime]).succeeded();
+        let shown = plan.stdout.lines().find_map(|line| line.strip_prefix("engine "));
+        assert_eq!(shown.map(str::trim), Some(engine.as_str()), "{runtime}: {plan:?}");
+    }
+    home.assert_nothing_left();
+}
+
 #[test]
 fn an_unresponsive_engine_times_out() {
     let home = Home::new();
     let socket = home.path("runtime/mute.sock");
-    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let _listener = UnixListener::bind(&socket).unwrap();
     home.set("DOCKER_HOST", &format!("unix://{}", home.text("runtime/mute.sock")));
     let outcome = home.run_and_record(&["run", "image"]);
     assert_eq!(outcome.code, Some(6), "{outcome:?}");
