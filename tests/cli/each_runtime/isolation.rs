@@ -136,9 +136,11 @@ pub(super) fn a_recorded_profile_allows_what_was_used(home: &Home) {
     start(home, &name, &["--learn", "learnt.json"]);
     // Even then, this machine cannot be reached.
     assert!(!says(home, &fetch(&used.host())).contains("reached"));
+    assert_eq!(says(home, &look_up("a.example")), "1 addresses\n");
     home.run(&["stop", &name]).succeeded();
-    let learnt = std::fs::read_to_string(home.path("learnt.json")).unwrap();
-    assert!(!learnt.contains("127.0.0.5"), "{learnt}");
+    let learnt: Value =
+        serde_json::from_str(&std::fs::read_to_string(home.path("learnt.json")).unwrap()).unwrap();
+    assert_eq!(learnt["network"]["outbound"]["allow_host"], json!(["a.example"]), "{learnt}");
     home.run(&["rm", &name]).succeeded();
     // The result can be used as a profile that allows the volume.
     let plan = [
