@@ -8,7 +8,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{Client, ECHO, TIME, Tool};
-use crate::support::{Home, Program, docker, testbed_variable};
+use crate::support::{Home, Program, docker, engine_variable, testbed_variable};
 
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 pub(super) const HELLO: Tool = Tool { name: "hello", arguments: r#"{"name": "you"}"#, answer: "hello, you" };
@@ -35,7 +35,7 @@ impl Package<'_> {
     pub(super) fn start_twice(&self, home: &Home, server: &[&str]) -> String {
         let image = self.plan(home)["spec"]["place"]["container"]["image"].as_str().unwrap().to_owned();
         // The image of an earlier test run.
-        let _ = std::process::Command::new("docker").args(["rmi", &image]).output();
+        let _ = std::process::Command::new("docker").args(["rmi", &image]).envs(engine_variable()).output();
         let (first, second) = (home.name("first"), home.name("second"));
         let url = home.run(&self.args(&[], &[&["--name", &first], server].concat())).succeeded().url();
         self.assert_no_dangling_images(&image);

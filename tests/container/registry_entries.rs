@@ -38,8 +38,9 @@ pub(super) fn a_package_of_an_entry_is_built_and_gets_what_the_entry_says(home: 
         Tool { name: "fetch", arguments: r#"{"url": "https://localhost:1/"}"#, answer: "not a public" };
     Client::Python("auto").call(&url, nobody);
     let container = inspect(&name);
-    assert_eq!(container["Args"], json!(["--ignore-robots-txt", "--user-agent", "tests/1"]), "{container}");
-    assert!(container["Config"]["Env"].to_string().contains("FETCH_LEVEL=quiet"));
+    let config = &container["Config"];
+    assert_eq!(config["Cmd"], json!(["--ignore-robots-txt", "--user-agent", "tests/1"]), "{container}");
+    assert!(config["Env"].to_string().contains("FETCH_LEVEL=quiet"));
     // The exported file describes the same workload.
     let exported = home.text("exported.json");
     home.run(&["export", &name, &exported]).succeeded();
