@@ -1054,8 +1054,8 @@ void mcpm_workload_builder_env_file_dir(mcpm_workload_builder *builder, const ch
  *
  * `NAME` is the name used with `mcpm secret set`, and `TARGET` is the name of the variable. With the
  * target `file:PATH`, the server gets the secret as a file at this absolute path in its container
- * instead. With `header:NAME`, the proxy adds the secret as this header to each request to a remote
- * server.
+ * instead. With `header:HEADER`, the proxy adds the header `HEADER` with the secret to each request to
+ * a remote server.
  */
 void mcpm_workload_builder_secret(mcpm_workload_builder *builder, const char *value);
 
@@ -1412,7 +1412,10 @@ void mcpm_workload_builder_jwks_allow_private_ip(mcpm_workload_builder *builder,
 void mcpm_workload_builder_jwks_auth_token_file(mcpm_workload_builder *builder, const char *value);
 
 /**
- * Enable OAuth/OIDC authentication to the remote server.
+ * Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
+ *
+ * Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
+ * of outgoing authentication forwards the credentials of its clients.
  *
  * Default: `false`.
  */
@@ -1851,7 +1854,10 @@ void mcpm_proxy_builder_jwks_allow_private_ip(mcpm_proxy_builder *builder, bool 
 void mcpm_proxy_builder_jwks_auth_token_file(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Enable OAuth/OIDC authentication to the remote server.
+ * Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
+ *
+ * Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
+ * of outgoing authentication forwards the credentials of its clients.
  *
  * Default: `false`.
  */

@@ -182,8 +182,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_env_file_dir(builder: *mut Worklo
 ///
 /// `NAME` is the name used with `mcpm secret set`, and `TARGET` is the name of the variable. With the
 /// target `file:PATH`, the server gets the secret as a file at this absolute path in its container
-/// instead. With `header:NAME`, the proxy adds the secret as this header to each request to a remote
-/// server.
+/// instead. With `header:HEADER`, the proxy adds the header `HEADER` with the secret to each request to
+/// a remote server.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -634,7 +634,10 @@ pub unsafe extern "C" fn mcpm_workload_builder_jwks_auth_token_file(builder: *mu
     unsafe { builder::set_text(builder, "jwks_auth_token_file", value) }
 }
 
-/// Enable OAuth/OIDC authentication to the remote server.
+/// Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
+///
+/// Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
+/// of outgoing authentication forwards the credentials of its clients.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -1199,7 +1202,10 @@ pub unsafe extern "C" fn mcpm_proxy_builder_jwks_auth_token_file(builder: *mut P
     unsafe { builder::set_text(builder, "jwks_auth_token_file", value) }
 }
 
-/// Enable OAuth/OIDC authentication to the remote server.
+/// Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
+///
+/// Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
+/// of outgoing authentication forwards the credentials of its clients.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]

@@ -108,8 +108,8 @@ pub struct WorkloadOptions {
     ///
     /// `NAME` is the name used with `mcpm secret set`, and `TARGET` is the name of the variable. With the
     /// target `file:PATH`, the server gets the secret as a file at this absolute path in its container
-    /// instead. With `header:NAME`, the proxy adds the secret as this header to each request to a remote
-    /// server.
+    /// instead. With `header:HEADER`, the proxy adds the header `HEADER` with the secret to each request to
+    /// a remote server.
     #[uniffi(default)]
     pub secret: Vec<SecretRef>,
     /// Mount a host file or folder into the container.
@@ -372,7 +372,10 @@ pub struct WorkloadOptions {
     /// File with a bearer token that authenticates JWKS and OIDC requests.
     #[uniffi(default)]
     pub jwks_auth_token_file: Option<PathBuf>,
-    /// Enable OAuth/OIDC authentication to the remote server.
+    /// Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
+    ///
+    /// Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
+    /// of outgoing authentication forwards the credentials of its clients.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -686,7 +689,10 @@ pub struct ProxyOptions {
     /// File with a bearer token that authenticates JWKS and OIDC requests.
     #[uniffi(default)]
     pub jwks_auth_token_file: Option<PathBuf>,
-    /// Enable OAuth/OIDC authentication to the remote server.
+    /// Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
+    ///
+    /// Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
+    /// of outgoing authentication forwards the credentials of its clients.
     ///
     /// Default: `false`.
     #[uniffi(default)]

@@ -150,7 +150,7 @@ if TYPE_CHECKING:
         jwks_auth_token_file: str | os.PathLike[str]
         """File with a bearer token that authenticates JWKS and OIDC requests."""
         remote_auth: bool
-        """Enable OAuth/OIDC authentication to the remote server."""
+        """Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it."""
         remote_auth_issuer: str
         """OAuth/OIDC issuer URL."""
         remote_auth_authorize_url: str
@@ -278,7 +278,7 @@ if TYPE_CHECKING:
         jwks_auth_token_file: str | os.PathLike[str]
         """File with a bearer token that authenticates JWKS and OIDC requests."""
         remote_auth: bool
-        """Enable OAuth/OIDC authentication to the remote server."""
+        """Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it."""
         remote_auth_issuer: str
         """OAuth/OIDC issuer URL."""
         remote_auth_authorize_url: str

@@ -3392,7 +3392,10 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var jwksAuthTokenFile: PathBuf?
     /**
-     * Enable OAuth/OIDC authentication to the remote server.
+     * Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
+     *
+     * Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
+     * of outgoing authentication forwards the credentials of its clients.
      *
      * Default: `false`.
      */
@@ -3744,7 +3747,10 @@ public struct ProxyOptions: Equatable, Hashable {
          * File with a bearer token that authenticates JWKS and OIDC requests.
          */jwksAuthTokenFile: PathBuf? = nil, 
         /**
-         * Enable OAuth/OIDC authentication to the remote server.
+         * Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
+         *
+         * Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
+         * of outgoing authentication forwards the credentials of its clients.
          *
          * Default: `false`.
          */remoteAuth: Bool? = nil, 
@@ -4850,8 +4856,8 @@ public struct WorkloadOptions: Equatable, Hashable {
      *
      * `NAME` is the name used with `mcpm secret set`, and `TARGET` is the name of the variable. With the
      * target `file:PATH`, the server gets the secret as a file at this absolute path in its container
-     * instead. With `header:NAME`, the proxy adds the secret as this header to each request to a remote
-     * server.
+     * instead. With `header:HEADER`, the proxy adds the header `HEADER` with the secret to each request to
+     * a remote server.
      */
     public var secret: [SecretRef]
     /**
@@ -5161,7 +5167,10 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var jwksAuthTokenFile: PathBuf?
     /**
-     * Enable OAuth/OIDC authentication to the remote server.
+     * Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
+     *
+     * Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
+     * of outgoing authentication forwards the credentials of its clients.
      *
      * Default: `false`.
      */
@@ -5488,8 +5497,8 @@ public struct WorkloadOptions: Equatable, Hashable {
          *
          * `NAME` is the name used with `mcpm secret set`, and `TARGET` is the name of the variable. With the
          * target `file:PATH`, the server gets the secret as a file at this absolute path in its container
-         * instead. With `header:NAME`, the proxy adds the secret as this header to each request to a remote
-         * server.
+         * instead. With `header:HEADER`, the proxy adds the header `HEADER` with the secret to each request to
+         * a remote server.
          */secret: [SecretRef] = [], 
         /**
          * Mount a host file or folder into the container.
@@ -5752,7 +5761,10 @@ public struct WorkloadOptions: Equatable, Hashable {
          * File with a bearer token that authenticates JWKS and OIDC requests.
          */jwksAuthTokenFile: PathBuf? = nil, 
         /**
-         * Enable OAuth/OIDC authentication to the remote server.
+         * Log in to the remote server with OAuth/OIDC, even if its responses do not ask for it.
+         *
+         * Without this option, `mcpm run` logs in if the server asks for it. `mcpm proxy` without any option
+         * of outgoing authentication forwards the credentials of its clients.
          *
          * Default: `false`.
          */remoteAuth: Bool? = nil, 
