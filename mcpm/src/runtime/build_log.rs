@@ -1,4 +1,4 @@
-//! The output of a build: its steps, its lines, and the error of a step that failed.
+//! Parses the output of a build into steps and lines, and creates the error for a step that failed.
 
 use crate::{Error, ErrorKind, runtime::BuildProgress};
 

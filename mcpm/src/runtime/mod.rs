@@ -1,8 +1,9 @@
 //! Container runtimes behind one trait.
 //!
-//! A [`Runtime`] creates, starts, watches and removes containers. It knows nothing of MCP: the workload module
-//! describes a container in a [`ContainerSpec`], the stdio module uses the [`Attachment`]. A runtime only touches
-//! containers with the label [`labels::MANAGED`], whatever their name.
+//! A [`Runtime`] pulls and builds images, and creates, starts, watches and removes containers. It is independent of
+//! MCP: the workload module describes a container in a [`ContainerSpec`], the stdio module uses the [`Attachment`]. A
+//! runtime never changes a container that mcpm did not create, whatever its name: in an engine, the label
+//! [`labels::MANAGED`] marks mcpm's containers.
 
 use std::{
     collections::BTreeMap,

@@ -1,11 +1,13 @@
 //! Control groups of containers and builds: limits of memory, processor time and processes.
 //!
-//! Each container and each build gets a group below `mcpm`, in the version of control groups that the machine has,
-//! where [`Hierarchy`] allows this user to create one. Ordinary users cannot create groups below those that were not
-//! delegated to them, and no user can where the groups are mounted read-only, as in most containers. Without a group,
-//! memory and processor time are not limited, and `RLIMIT_NPROC`, which the kernel counts for each user in each
-//! sandbox, limits the processes. The kernel exempts root of the machine from `RLIMIT_NPROC`, so containers and builds
-//! that would run as root of the machine without a group are rejected.
+//! Each container and each build gets a group below `mcpm` (with version 1 of control groups, one for each controller),
+//! where [`Hierarchy`] finds that this user may create one. Ordinary users can create groups only below a group that
+//! was delegated to them, and no user can where the groups are mounted read-only, as in most containers.
+//!
+//! Without a group, memory and processor time cannot be limited, so containers with such limits are rejected. The
+//! number of processes is then limited by `RLIMIT_NPROC`, which the kernel counts for each user in each sandbox. The
+//! kernel exempts root of the machine from `RLIMIT_NPROC`, so containers and builds that would run as root of the
+//! machine without a group are rejected as well.
 
 use std::{
     fs, io,

@@ -1,9 +1,9 @@
-//! Limits the disk space for the files that a sandbox changes in its root.
+//! Limits the disk space and the number of the files that a sandbox changes in its root.
 //!
 //! Ordinary users cannot set quotas. Therefore the process that started the sandbox monitors the free space of the file
-//! system, which takes one system call, and counts the files only when the free space has shrunk by as much as the
-//! sandbox may still use. This stops programs that write too much by mistake. Hostile programs can hide files, for example
-//! by deleting files that they still use: only a read-only root prevents that.
+//! system, which takes one system call, and counts the files only when the free space has shrunk by about as much as
+//! the sandbox may still use. This stops programs that write too much by mistake. Hostile programs can hide files, for
+//! example by deleting files that they still use: only a read-only root prevents that.
 
 use std::{
     fs, io,

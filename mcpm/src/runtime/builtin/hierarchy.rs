@@ -1,7 +1,9 @@
-//! Finds where this user may create control groups: root anywhere; an ordinary user below the group of this process, if
-//! that group was delegated, as with `systemd-run --user --scope --property=Delegate=yes`. It is not sufficient that a
-//! group is writable: systemd makes all groups below a user's group writable for that user, but still manages those
-//! that it has not delegated (systemd.resource-control(5), "Delegate").
+//! Finds where this user may create control groups: root anywhere; an ordinary user only below the group of this
+//! process, if that group was delegated, as with `systemd-run --user --scope --property=Delegate=yes`.
+//!
+//! A writable group of version 1 counts as delegated. In version 2, systemd makes all groups below a user's group
+//! writable for that user, but still manages those that it has not delegated (systemd.resource-control(5), "Delegate").
+//! So a writable group must also be marked as delegated, or be the outermost group that the user may change.
 
 use std::{
     fs, io,

@@ -1,9 +1,13 @@
 //! Containers that mcpm runs itself, without an engine, on Linux.
 //!
-//! A container is a [`sandbox`] on the layers of an image: namespaces of its own, without capabilities, as the user
-//! that runs mcpm. `container` records it on disk, `plan` makes its sandbox from the record and the image, `processes`
-//! starts and stops it, `streams` carries its output. `build` builds the images of packages, and `host_image` is a base
-//! image that consists of the system folders of this machine. A container ends when the process that started it ends.
+//! A container is a [`sandbox`] on the layers of an image, with namespaces of its own and without capabilities. If an
+//! ordinary user runs mcpm, the user of the image is mapped to that user. A container ends when the process that
+//! started it ends.
+//!
+//! `container` records containers on disk, `plan` creates the sandbox from the record and the image, `processes` starts
+//! and stops containers, `streams` creates their standard streams. `control_group` and `disk_limit` limit their
+//! resources. `build` builds the images of packages, and `host_image` provides a base image that consists of the system
+//! folders of this machine.
 
 use std::{
     collections::BTreeSet,

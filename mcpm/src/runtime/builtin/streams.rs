@@ -1,5 +1,5 @@
-//! The standard streams of containers: pipes of this process, whose output is logged, except standard output of stdio
-//! servers.
+//! Connects the standard streams of containers to pipes of this process, and logs the output. The standard output of
+//! stdio servers is not logged.
 
 use std::io;
 

@@ -1,5 +1,5 @@
 //! Finds the user and group ids that an administrator has reserved for containers of an ordinary user, in `/etc/subuid`
-//! and `/etc/subgid`. Two set-user-id programs map them: `newuidmap` and `newgidmap`.
+//! and `/etc/subgid`, and the privileged programs that map them: `newuidmap` and `newgidmap`.
 
 use std::{
     fs, io,

@@ -1,4 +1,4 @@
-//! Checks whether this machine allows containers without an engine.
+//! Checks whether this machine allows containers without an engine, and how Landlock restricts them.
 
 use std::{fs, io};
 

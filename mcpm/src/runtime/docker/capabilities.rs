@@ -1,4 +1,4 @@
-//! Derives the capabilities of an engine from what it reports about itself.
+//! Derives the capabilities of an engine from its kind, its address and its `/info` response.
 
 use serde::Deserialize;
 

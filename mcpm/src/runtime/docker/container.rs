@@ -1,7 +1,7 @@
-//! Inspects, creates, starts, stops and removes containers.
+//! Finds, creates, starts, stops and removes containers, and looks up networks.
 //!
-//! Each operation checks the labels of the container first and then uses the full id from that response, so that no
-//! operation affects a container that mcpm did not create, even if it has the same name or a similar id.
+//! Each change of an existing container first checks its labels and then uses the full id from that response, so that
+//! mcpm never changes a container that it did not create, even one with the same name or a similar id.
 
 use std::{net::IpAddr, time::Duration};
 

@@ -1,7 +1,9 @@
 //! Creates the request for a new container.
 //!
-//! The restrictions are the same for every container: no capabilities, no new privileges, an init process, limits on
-//! the number of processes and the size of the log, and no restart by the engine (mcpm restarts servers itself).
+//! Every container has a limit on the number of its processes, and is not restarted by the engine (mcpm restarts
+//! servers itself). Unless the container is privileged, it has no capabilities and cannot gain privileges. Unless the
+//! shim is its first process, it has an init process, if the engine has one. The size of its log, if it has one, is
+//! limited where the engine's log driver supports that.
 
 use std::{collections::HashMap, path::Path};
 

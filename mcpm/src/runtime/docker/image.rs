@@ -1,4 +1,4 @@
-//! Finds images on the engine's machine, and pulls them.
+//! Finds, pulls and removes images on the engine's machine.
 
 use std::collections::{BTreeMap, HashMap};
 

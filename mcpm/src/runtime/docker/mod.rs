@@ -1,9 +1,10 @@
 //! Docker Engine, and Podman through its Docker-compatible API, as a [`Runtime`].
 //!
-//! `endpoint` is the address of an engine, `connect` connects to it, `capabilities` is what it supports. `create_body`
-//! creates the request for a new container, `container` starts, inspects and removes containers, `streams` attaches to
-//! them and reads their logs, `exec` runs further programs in them. `image` finds and pulls images, `build` builds
-//! them, `raw_get` and `inspect` fetch and parse descriptions of containers, `errors` classifies failed requests.
+//! `endpoint` parses the address of an engine, `connect` connects to it, `capabilities` determines which features it
+//! has. `create_body` creates the request for a new container; `container` creates, finds, starts, stops and removes
+//! containers; `streams` attaches to them and reads their logs; `exec` copies a program into them and runs programs in
+//! them. `image` finds, pulls and removes images, `build` builds them. `raw_get` and `inspect` fetch and parse
+//! descriptions of containers, `errors` classifies failed requests.
 
 use std::{net::IpAddr, time::Duration};
 

@@ -1,8 +1,8 @@
 //! Builds the images of packages: runs the Dockerfiles that mcpm writes, without an engine.
 //!
-//! Each `FROM` begins a stage with a layer of its own. Its programs run in a [sandbox](super::sandbox) on the layers
-//! below, with the same privileges as in the builds of engines, and connect to hosts through the same proxy as isolated
-//! containers.
+//! Each `FROM` begins a stage with a layer of its own. The programs of a stage run in a [sandbox](super::sandbox) on
+//! this layer and the layers below. Unlike programs in the builds of engines, they have no capabilities, and connect to
+//! hosts through mcpm, as isolated containers do.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 

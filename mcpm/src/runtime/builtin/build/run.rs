@@ -1,4 +1,4 @@
-//! Runs the programs of a build.
+//! Runs the programs of a build, each in a sandbox with limits and a network policy.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,4 @@
-//! Finds the version of Landlock that restricts servers.
+//! Queries the version of Landlock that the kernel supports.
 
 use std::{
     io,

@@ -1,12 +1,12 @@
-//! Sandboxes: processes in namespaces of their own, with a file system of their own and without privileges, as an
-//! ordinary user.
+//! Sandboxes: processes without privileges, in namespaces and a file system of their own. Ordinary users can start
+//! them.
 //!
-//! [`SandboxPlan`] describes a sandbox and [`spawn`] starts it. The work is done by the shim (`mcpm/shim/sandbox.rs`),
-//! which mcpm starts as a program, because only a process with a single thread can enter namespaces safely. One
+//! [`SandboxPlan`] describes a sandbox and [`spawn`] starts it. The shim (`mcpm/shim/sandbox.rs`) creates the sandbox.
+//! mcpm starts the shim as a program, because only a process with a single thread can enter namespaces safely. One
 //! process of the shim stays outside as the monitor; its child is the first process of the sandbox.
 //!
-//! The server runs with the user id that the plan gives, in a user namespace in which nobody has privileges, under a
-//! filter of system calls ([`syscall_filter`]), and, if the kernel supports it, under Landlock. The content of the root
+//! The server runs with the user id that the plan specifies, without capabilities, in a user namespace of its own, with
+//! filters of system calls ([`syscall_filter`]) and, if the kernel supports it, with Landlock. The content of the root
 //! folder is untrusted. The plan, and the files and folders that it mounts, are trusted.
 
 #[cfg(test)]

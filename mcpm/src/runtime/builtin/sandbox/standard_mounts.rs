@@ -1,4 +1,4 @@
-//! The mounts that every sandbox has: process files and devices.
+//! The mounts of `/proc` and `/dev`, which every container and every build has.
 
 use super::{BindMount, MountOperation, TmpfsMount};
 
