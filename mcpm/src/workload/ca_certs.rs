@@ -1,7 +1,7 @@
 //! Mounts CA certificates (`ca_cert`) into the container of a server whose image is not built.
 //!
-//! Two files in the workload's folder are mounted. One contains the given certificates, for programs that add them to
-//! their own. The other also contains this machine's certificates, for programs that read a single file.
+//! A folder with two files is mounted. One file contains the given certificates, for programs that add them to their
+//! own. The other file also contains this machine's certificates, for programs that read a single file.
 
 use std::{
     fs,

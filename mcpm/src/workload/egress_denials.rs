@@ -1,9 +1,10 @@
-//! Reports denied connections: each to the audit log, which has limits of its own, and a limited number as events and
-//! in the workload's log, so that a server that retries for ever floods neither.
+//! Reports denied connections and name lookups as events, in the workload's log and in the audit log.
 //!
-//! The limit applies to each rule, and separately to name lookups and to connections. So a server that looks up a
-//! thousand names a second cannot hide other denials. A destination is reported once in each interval; denials beyond
-//! the limit are counted, and the number is reported.
+//! The audit log gets each denial, and has limits of its own. The number of events and of lines in the workload's log
+//! is limited, so that a server that retries for ever does not flood them. The limit applies to each rule, and
+//! separately to name lookups and to connections. So a server that looks up a thousand names a second cannot hide other
+//! denials. A destination is reported once in each interval; denials beyond the limit are counted, and the number is
+//! reported.
 
 use std::{
     collections::HashMap,

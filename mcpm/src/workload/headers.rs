@@ -1,8 +1,8 @@
 //! Resolves the headers that are added to each request to a remote server.
 //!
-//! A registry entry declares the headers; missing values are prompted for. A header that is set here takes precedence
-//! over a client's header of the same name. Secrets are stored as references, and are never sent over plain HTTP
-//! except to this machine.
+//! A registry entry declares headers, and missing required values are prompted for. Options add headers whose values
+//! are secrets. A header that is set here takes precedence over a client's header of the same name. Secrets are stored
+//! as references, and are never sent over plain HTTP except to this machine.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 

@@ -1,4 +1,4 @@
-//! Starts workloads of remote servers, and logs in to these servers.
+//! Starts workloads of remote servers, and logs in to and out of these servers.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Writes and parses the events of workloads in the background. Other processes read them from the log of each
-//! supervisor and from the records of denials.
+//! Writes and parses the recorded events of workloads that run in the background. Other processes read the events from
+//! the log of each supervisor and from the records of denials.
 //!
 //! A line of the log is an event if [`write`] has written it. The fields of an event follow its text, so that the text,
 //! which may come from a server, cannot replace the fields.

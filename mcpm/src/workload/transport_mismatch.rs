@@ -1,4 +1,4 @@
-//! Detects that a server speaks HTTP although stdio was expected.
+//! Detects that a server which does not respond on stdio listens on a port, and so probably speaks HTTP.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Checks for problems that would prevent workloads from running on this machine.
+//! Checks for problems that would prevent workloads from running on this machine, and removes leftover containers.
 
 mod finding;
 mod network;

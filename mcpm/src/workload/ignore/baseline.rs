@@ -1,5 +1,5 @@
-//! Stores the ignore files of each mounted folder as they were before a server could write to the folder, and the files
-//! that were hidden at the last start.
+//! Stores the ignore files of each folder that servers can write to, as they were before the first server could write
+//! to it, and the files and folders that were covered at the last start.
 //!
 //! A server may have added or changed an ignore file since then, or moved files. So everything that the baseline
 //! ignores stays ignored, new ignore files can only ignore more, and covered files stay covered wherever they were

@@ -2,9 +2,9 @@
 //!
 //! Files and folders that match a pattern are covered in the container by an empty read-only file or folder. Folders
 //! are covered by a mounted folder and not by a tmpfs, since one engine copies the covered content into a tmpfs. A file
-//! that cannot be read, or an invalid pattern, fails the start. The ignore files are mounted over themselves,
-//! read-only, since a server that could change them would choose what it sees after the next start. The `baseline`
-//! prevents that a server uncovers files by moving folders or by adding ignore files.
+//! that cannot be read, or an invalid pattern, fails the start. In a writable mount, the ignore files are mounted over
+//! themselves, read-only, since a server that could change them would choose what it sees after the next start. The
+//! `baseline` prevents a server from uncovering files by moving them or by adding ignore files.
 
 use std::{
     collections::BTreeMap,

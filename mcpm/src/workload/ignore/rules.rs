@@ -1,8 +1,9 @@
 //! Reads ignore files, and decides by their patterns which files are ignored.
 //!
-//! The last match in the innermost file decides, with two exceptions. Files that the global ignore file ignores stay
-//! ignored, because a mounted folder may have been written by somebody else. In an ignore file that a server may have
-//! written, negated patterns (`!`) only re-include files that the same ignore file ignores.
+//! The last matching pattern of the innermost ignore file that has one decides, with two exceptions. Files that the
+//! global ignore file ignores stay ignored, because a mounted folder may have been written by somebody else. In an
+//! ignore file that a server may have written, negated patterns (`!`) only re-include files that the same ignore file
+//! ignores.
 
 use std::{fs, io, path::Path, rc::Rc};
 

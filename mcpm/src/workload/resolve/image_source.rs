@@ -1,4 +1,5 @@
-//! Finds the image of a container: a published image, or an image that is built for a package.
+//! Selects the image of a container, and pulls or builds it: a published image, or an image that is built for a
+//! package.
 
 use super::{request::WorkloadRequest, source::ServerSource, verification};
 use crate::{

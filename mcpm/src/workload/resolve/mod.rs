@@ -1,9 +1,9 @@
 //! Resolves the request to run a workload into the workload's spec.
 //!
 //! Options take precedence over the exported file. Then follow, in this order, the registry entry, the image, and the
-//! declared defaults. [`request::WorkloadRequest::load`] reads the files that the options name;
-//! [`check`] and [`resolve`] use their content, and look only at the folders that are to be mounted. Nothing is
-//! changed.
+//! declared defaults. [`request::WorkloadRequest::load`] reads the files that the options name. [`check`] and
+//! [`resolve`] use the content of these files. Otherwise they only read the folders to mount, the ignore files and
+//! their baseline. They change nothing.
 
 use std::{
     collections::BTreeMap,

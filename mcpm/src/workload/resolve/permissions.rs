@@ -1,7 +1,8 @@
 //! Resolves the permissions of a workload from its permission profile and its options.
 //!
-//! A profile that allows no connection leaves the container without a network. A profile that allows some connections
-//! is enforced if isolation was requested, or if the user gave the profile as a file; otherwise there is a warning.
+//! A profile that allows no connection leaves the container without a network. A profile that allows only some
+//! connections is enforced if isolation was requested, if the user gave the profile as a file and did not turn off
+//! isolation, or if the built-in runtime runs the container without the network `host`; otherwise there is a warning.
 
 use std::{collections::BTreeMap, path::Path};
 

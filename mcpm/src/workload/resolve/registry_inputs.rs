@@ -1,4 +1,4 @@
-//! Selects how a registry entry is run, and resolves its inputs.
+//! Looks up a server in the registry, selects how its entry is run, and resolves the entry's inputs.
 //!
 //! Given options take precedence over the entry. The user is prompted for missing required values. A secret that the
 //! user types is passed on as a secret, and is part of neither the options nor the spec.
