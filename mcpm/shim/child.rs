@@ -1,4 +1,4 @@
-//! Finds and starts the server's program.
+//! Finds and starts the server's program, forwards signals to it, and reaps processes.
 
 use alloc::vec::Vec;
 

@@ -1,6 +1,6 @@
 //! Parses the configuration of the shim, which consists of records.
 //!
-//! mcpm serializes it in `isolation/config.rs`, and a test there parses the result with this file.
+//! mcpm serializes it in `isolation/config.rs`, and `isolation/shim_tests.rs` parses the result with this file.
 
 use alloc::vec::Vec;
 

@@ -1,7 +1,7 @@
 //! Restricts the server's process more than its sandbox does: with Landlock and filters of system calls.
 //!
-//! The restrictions are installed in the server's process directly before its program starts, because the shim itself
-//! inspects the server's connections with calls that the filters deny.
+//! The restrictions are installed in the server's process directly before its program starts. So they do not apply to
+//! the shim, which inspects and redirects the server's connections.
 
 use alloc::vec::Vec;
 

@@ -1,7 +1,7 @@
 //! Parses the plan of a sandbox, which consists of records.
 //!
-//! mcpm serializes it in `runtime/builtin/sandbox/encode.rs`, and a test there parses the result with this file. All
-//! texts end with a zero byte, unless their comment says otherwise.
+//! mcpm serializes it in `runtime/builtin/sandbox/encode.rs`, and `plan_tests.rs` there parses the result with this
+//! file. All texts end with a zero byte, unless their comment says otherwise.
 
 use alloc::vec::Vec;
 

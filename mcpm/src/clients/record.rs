@@ -3,7 +3,7 @@
 //! ```text
 //! STATE/clients/entries.json     the files and their entries
 //! STATE/clients/lock             held while a file is changed
-//! STATE/clients/backups/         copies of files before their first change
+//! STATE/clients/backups/         copies of files before their first change, and before an entry is replaced
 //! ```
 
 use std::{

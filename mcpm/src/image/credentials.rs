@@ -1,8 +1,8 @@
 //! Finds the login for a registry that `docker login` or `podman login` stored.
 //!
-//! It looks in the same order as the Docker command line: a credential helper for that registry (`credHelpers`), the
-//! general credential store (`credsStore`), the login in the file itself (`auths`). `credential_helper.rs` runs the
-//! helper programs.
+//! Docker's `config.json` is read first, then Podman's `auth.json`. In each file, the order is that of the Docker
+//! command line: the credential helper for that registry (`credHelpers`) or else the general credential store
+//! (`credsStore`), and then the login in the file itself (`auths`). `credential_helper.rs` runs the helper programs.
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 

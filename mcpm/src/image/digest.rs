@@ -1,4 +1,4 @@
-//! SHA-256 digests of content, the names of manifests, configurations and layers.
+//! SHA-256 digests, which identify manifests, configurations and layers by their content.
 
 use std::{fmt, str::FromStr};
 

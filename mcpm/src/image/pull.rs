@@ -1,7 +1,8 @@
-//! Pulls images.
+//! Pulls images if necessary.
 //!
-//! A local image is used without a pull. An image whose tag moves (`latest`, or no tag) is pulled first; if the pull
-//! fails, the local image is used, with a warning.
+//! An image that is not local is pulled. A local image is used without a pull, unless its tag moves (`latest`, or
+//! neither a tag nor a digest): then the newest image is pulled. If that is unavailable, the local image is used, with
+//! a warning.
 
 use std::io;
 

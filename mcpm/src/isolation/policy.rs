@@ -1,5 +1,7 @@
-//! Decides about a connection: by host and port, then by every address that the name resolves to. Connections are
-//! made only to addresses that were checked.
+//! Decides about a connection: by host and port, then by every address that the name resolves to.
+//!
+//! Connections are made only to addresses that were checked, except through a proxy that is configured for a build:
+//! this proxy resolves the name itself.
 
 use std::{
     io,

@@ -1,7 +1,7 @@
 //! Prepares the folder that is mounted into an isolated container, with the shim and the socket to mcpm.
 //!
-//! The folder is inside the workload's own folder, which other users of the machine cannot access; the container mounts
-//! it read-only, and all users in the container may connect to the socket.
+//! The folder is inside the folder of the workload or build, which other users of the machine cannot access. It is
+//! mounted read-only, and all users in the container may connect to the socket.
 
 use std::{
     fs::{self, File},

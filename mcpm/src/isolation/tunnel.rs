@@ -1,4 +1,5 @@
-//! Copies bytes between a container and an allowed host.
+//! Connects to allowed hosts, and copies bytes between them and a container. A TLS handshake or plain HTTP request for
+//! another name ends the connection.
 
 use std::{
     io,

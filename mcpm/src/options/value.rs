@@ -1,7 +1,8 @@
 //! Defines option values, and the fields that store them.
 //!
 //! [`OptionValue`] is one value with its text form, [`Slot`] is a field that stores one or many values, and
-//! [`ErasedSlot`] is a slot of any type. The text form is the same on the command line, in JSON and in C.
+//! [`ErasedSlot`] is a slot of any type. The text form is the same on the command line, in C and in JSON, except that
+//! numbers and booleans are JSON values.
 
 use std::{borrow::Cow, path::PathBuf, time::Duration};
 

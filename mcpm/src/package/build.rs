@@ -1,9 +1,9 @@
 //! Finds or builds the image of a package.
 //!
-//! An existing image is used even if the package has a newer version; `rebuild` resolves the version again. The image
-//! is built in two steps. The first step installs the package and reports its version and its commands; the second step
-//! sets the entry point and the labels. Only the second step names the image, so an image with that name is always
-//! complete.
+//! An existing image is used, even if the package has a newer version, unless its base images have changed; `rebuild`
+//! resolves the version again. The image is built in two steps. The first step installs the package and reports its
+//! version and its commands; the second step sets the entry point and the labels. Only the second step names the image,
+//! so an image with that name is always complete.
 
 use std::{
     collections::BTreeMap,

@@ -1,7 +1,7 @@
 //! Renders the Dockerfile of a package, with a prepared stage, an install stage, and a final stage.
 //!
-//! User input is passed to a fixed script as a JSON argument, never through a shell. The Dockerfile uses no mounts and
-//! no here-documents, so the classic builder of every engine can build it.
+//! User input is passed to fixed scripts in the exec form of `RUN`, so no shell parses it. The Dockerfile uses no
+//! mounts and no here-documents, so the classic builder of every engine can build it.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Creates the build recipes of packages. The tag of an image is a hash of its recipe.
+//! Creates the build recipes of packages. The tag of an image is a hash of its recipe without the proxies.
 
 use std::{collections::BTreeMap, path::Path};
 

@@ -1,8 +1,9 @@
 //! Defines permission profiles, which say what a server may access.
 //!
-//! A profile is `none`, `network`, or a JSON file in ToolHive's layout with some additional keys. `workload::resolve`
-//! turns a [`Profile`] into the network, mounts and limits of a container, and `isolation` checks connections against
-//! the profile's [`Outbound`] rules. Everything that a profile does not mention is denied.
+//! A profile is `none`, `network`, or JSON in ToolHive's layout with some additional keys, from a file or a registry
+//! entry. `workload::resolve` turns a [`Profile`] into the network, mounts and limits of a container, and `isolation`
+//! checks connections against the profile's [`Outbound`] rules. A profile grants only the access that it mentions;
+//! options can grant more.
 
 mod error;
 mod file;

@@ -1,8 +1,8 @@
 //! Looks up MCP servers in registries: their names, run methods and inputs.
 //!
-//! [`source`] selects the registry, [`fetch`] and [`cache`] read its documents, and [`document`], [`server_json`] and
-//! [`toolhive`] parse them into [`RegistryEntry`]. `workload::resolve::registry_inputs` decides which
-//! parts of an entry a workload uses.
+//! [`source`] selects the registry, [`api`], [`fetch`] and [`cache`] read its documents, and [`document`],
+//! [`server_json`] and [`toolhive`] parse them into [`RegistryEntry`]. `workload::resolve::registry_inputs` decides
+//! which parts of an entry a workload uses.
 
 mod api;
 mod cache;

@@ -1,7 +1,8 @@
 //! Encodes and decodes the encrypted file: a readable header, and a ciphertext whose key is derived from the password.
 //!
 //! Each write uses a fresh salt, so each key encrypts only one plaintext, and no nonce is used twice with a key. The
-//! header is authenticated as additional data: a changed header leads to the same error as a wrong password.
+//! header is authenticated as additional data: a header that was changed and is still valid leads to the same error as
+//! a wrong password.
 
 use std::{collections::BTreeMap, path::Path};
 

@@ -1,4 +1,5 @@
-//! Waits for changes of files: on Linux the kernel reports them, elsewhere the files are checked at intervals.
+//! Waits for changes of files. The kernel reports them on Linux, if it can; otherwise the caller checks the files at
+//! intervals.
 
 #[cfg(target_os = "linux")]
 use std::{io, os::fd::OwnedFd};

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! STATE/workloads/NAME/spec.json        the resolved configuration; written once per start
-//! STATE/workloads/NAME/status.json      the last status that the supervisor wrote
+//! STATE/workloads/NAME/status.json      the last status of the workload
+//! STATE/workloads/NAME/stop.json        how the supervisor should stop at the next signal
 //! STATE/workloads/NAME/tools.json       the names of the server's tools, written by commands that list them
 //! STATE/workloads/NAME/lock             held by the supervisor as long as it runs
 //! STATE/workloads/NAME/supervisor.log   the supervisor's log

@@ -1,4 +1,4 @@
-//! Adds, changes and removes one entry of a configuration file, and leaves all other bytes unchanged.
+//! Adds, changes, replaces and removes one entry of a configuration file, and leaves the rest of the file unchanged.
 //!
 //! A parser finds the place of the entry, and the text there is inserted, replaced or deleted. The file is never
 //! written from parsed data, so comments, order, indentation and line endings of all other parts cannot change.

@@ -1,4 +1,4 @@
-//! Paths of archive entries, checked before anything is done with them.
+//! Parses and checks the paths of archive entries.
 
 use std::io;
 

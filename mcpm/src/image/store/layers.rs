@@ -2,8 +2,8 @@
 //!
 //! A layer is stored under its chain id, a digest over its own content and that of all layers below it. The layers
 //! below matter because a folder that the layer's archive does not mention gets its owner and mode from them. A layer
-//! is unpacked into a temporary folder, which is renamed to its final name when the layer is complete. The record of
-//! the layer is a file beside that folder, and is written before the rename.
+//! is unpacked or built in a temporary folder, which is renamed to its final name when the layer is complete. The
+//! record of the layer is a file beside the final folder, and is written before the rename.
 
 use std::{
     fs, io,

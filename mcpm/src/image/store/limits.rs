@@ -1,6 +1,7 @@
 //! Limits the resources that an image can use, because its content is untrusted.
 //!
-//! All limits are enforced while data is streamed, so they also hold for content whose size is not known in advance.
+//! The limits on bytes and on files are enforced while data is streamed, so they also hold for content whose size is
+//! not known in advance.
 
 use std::io;
 

@@ -8,6 +8,7 @@
 //! FOLDER/layers/CHAIN.json     its digests and its size
 //! FOLDER/drafts/RANDOM/        content that is being downloaded, unpacked or built
 //! FOLDER/lock                  shared lock to add images, exclusive lock to remove images
+//! FOLDER/host.key              the key that proves which image consists of the system folders of this machine
 //! ```
 //!
 //! In a layer, a character device with the number 0 hides a file of the layers below, and a folder with the attribute

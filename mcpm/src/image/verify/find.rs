@@ -1,6 +1,7 @@
 //! Finds the signatures of an image in its registry.
 //!
-//! - The tag `sha256-DIGEST.sig`: a manifest with one layer for each signature, which is in the layer's annotations.
+//! - The tag `sha256-DIGEST.sig`: a manifest with one layer for each signature. The signature is in the annotations of
+//!   the layer.
 //! - The referrers of the image (OCI 1.1): manifests with a Sigstore bundle as their layer. In a registry without the
 //!   referrers API, the tag `sha256-DIGEST` lists them.
 

@@ -1,6 +1,7 @@
 //! Verifies signatures that were made with a key pair.
 //!
-//! Such a signature has neither a certificate nor a time, and no entry in a transparency log is required.
+//! Only the signature and the signed statement are verified: no certificate, time or entry in a transparency log is
+//! required.
 
 use std::{fmt, fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! Provides the shared parts of keyring access on all platforms: the timeout, the encoding of values, and the error.
+//! Provides the parts that the keyrings of Linux and macOS share: the timeout, the decoding of values, and the error.
 
 use std::time::Duration;
 
