@@ -5,8 +5,9 @@
 //! sockets with mcpm's machine, a second process of this program (`carry`) relays the connections to mcpm. The first
 //! line of each connection states its purpose: `start SLOT` (answered with the configuration), `proxy` (an HTTP proxy
 //! follows), `open PORT NAME` (a stream to that host follows), `inbound` (waits until mcpm connects to the server),
-//! `looked-up NAME` (an allowed name was looked up) or `refused ...` (an attempt that bypassed the proxy). Only mcpm
-//! decides what is allowed, because any program in the container can use the socket itself.
+//! `looked-up NAME` (an allowed name was looked up) or `refused ...` (a name that is not allowed was looked up, or a
+//! connection bypassed the shim). mcpm makes all decisions itself, because any program in the container can use the
+//! socket.
 //!
 //! The shim has one thread, and needs no C library and no other file. The server inherits the standard streams of the
 //! container; the shim writes only its own errors to standard error.

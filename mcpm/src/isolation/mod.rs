@@ -1,4 +1,4 @@
-//! Isolated containers: their network policy, and the connections from and to them.
+//! Isolated containers and builds: their network policy, and the connections from and to them.
 //!
 //! The container has no network. Its first process is the shim (`mcpm/shim/`), which relays connections on the
 //! container's loopback to a socket of this process; all data from that socket is untrusted. [`shim_connections`]

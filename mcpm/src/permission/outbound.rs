@@ -1,7 +1,7 @@
 //! Decides by host and port which outbound connections a permission profile allows.
 //!
-//! The semantics are the same as in ToolHive: `insecure_allow_all` allows every connection. Without it, `allow_host`
-//! and `allow_port` decide. If both lists are empty, no connection is allowed; if one list is empty, only the other
+//! The keys are those of ToolHive. `insecure_allow_all` allows every host and port. Without it, `allow_host` and
+//! `allow_port` decide. If both lists are empty, no connection is allowed; if one list is empty, only the other
 //! restricts connections. `allow_port` does not apply to a host rule that lists its own ports.
 
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
-//! Functions that differ between operating systems, with the same interface on each.
+//! Functions that differ between Unix and Windows, with the same interface on both.
 //!
-//! On Unix, all functions are available. On Windows, mcpm cannot use Unix sockets. Network isolation, which needs such
-//! a socket between the container and mcpm, is therefore not available on Windows, and mcpm connects to engines only
-//! over TCP. Files have no modes on Windows: the files of the state folder are as private as the user's profile.
+//! On Windows, mcpm cannot use Unix sockets. So it connects to engines only over TCP, and relays the connections of
+//! isolated containers over the engine's API, as for engines in virtual machines. Files have no modes on Windows: the
+//! files of the state folder are as private as the user's profile.
 
 #[cfg(unix)]
 mod unix;

@@ -1,4 +1,4 @@
-//! The labels of containers that mcpm created.
+//! The labels of the containers and images that mcpm creates.
 
 /// Set to `true` on every container that mcpm created; a container without it is never touched.
 pub const MANAGED: &str = "mcpm";

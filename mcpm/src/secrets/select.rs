@@ -1,5 +1,5 @@
-//! Selects the secret store: the injected one, else the one that the environment names, else the configured one, else
-//! the encrypted file.
+//! Selects the secret store, unless the embedding program has provided one: the store that the environment names, else
+//! the configured one, else the encrypted file.
 
 use std::{fmt, fs, io, path::PathBuf, str::FromStr, sync::Arc};
 

@@ -14,7 +14,9 @@
 //! atomically. A recorded status may be outdated: the kernel releases the lock of a dead supervisor, and
 //! [`reconcile`](reconcile()) combines the recorded status with the state of the lock and of the container.
 //!
-//! Only the holder of the lock writes the status. Folders have mode 0700, files 0600.
+//! While a process holds the lock, only that process writes the status. Folders have mode 0700, and files 0600, apart
+//! from those that are mounted into containers. Other modules store further files in these folders;
+//! `docs/reference/state.md` describes all of them.
 
 pub(crate) mod document;
 pub(crate) mod file;

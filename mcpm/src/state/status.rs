@@ -1,4 +1,4 @@
-//! Defines the recorded status of a workload, which its supervisor writes.
+//! Defines the recorded status of a workload.
 //!
 //! The recorded status may be outdated: [`reconcile`](super::reconcile()) determines the current state.
 

@@ -1,7 +1,7 @@
 //! Claims, reads, writes and removes the folders of workloads.
 //!
-//! The content of documents is defined by their types. Only the process that holds the [`Lock`](super::Lock) may write
-//! the status.
+//! The content of documents is defined by their types. While a process holds the [`Lock`](super::Lock), only that
+//! process may write the status.
 
 use std::{
     fs::{self, File},

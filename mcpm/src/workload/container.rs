@@ -1,4 +1,4 @@
-//! Creates, finds and removes the containers of a workload, and explains why they exited.
+//! Creates, starts, stops and removes the containers of a workload, and explains why they exited.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! Lists, inspects, stops, removes and exports recorded workloads.
+//! Stops, removes and exports recorded workloads, and reads their specs, secrets and logs.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,8 +1,8 @@
 //! Tests of unpacking random and damaged archives.
 //!
 //! These property tests stand in for a fuzz target: cargo-fuzz needs a nightly compiler, which the tests do not
-//! install. The property is where files are created. That depends on sequences of valid entries, which a fuzzer that
-//! changes bytes rarely finds, so the strategies build archives from such entries.
+//! install. The tests check where files are created, which depends on sequences of valid entries. A fuzzer that changes
+//! bytes rarely finds such sequences, so the strategies build archives from valid entries.
 
 use proptest::prelude::*;
 use tar::EntryType;

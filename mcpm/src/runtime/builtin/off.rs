@@ -1,4 +1,5 @@
-//! Stub for operating systems other than Linux, and for builds without the Cargo feature `builtin`.
+//! Stub for operating systems other than Linux, for architectures other than x86-64 and 64-bit ARM, and for builds
+//! without the Cargo feature `builtin`.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Tests of versions, and of the detection of engines.
+//! Tests of the comparison of versions, the detection of Podman, and the version in requests.
 
 use bollard::models::SystemVersionComponents;
 

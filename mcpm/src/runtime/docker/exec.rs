@@ -1,4 +1,4 @@
-//! Copies a program into a container, and runs further programs in it.
+//! Copies a program into a container, and runs programs in a running container.
 
 use bollard::{
     body_full,

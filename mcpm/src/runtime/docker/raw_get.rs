@@ -2,7 +2,7 @@
 //!
 //! The client library knows the container states of one version of Docker and fails on all other states. Podman has
 //! states of its own (`stopped`, `initialized`), so descriptions of containers are fetched here and parsed in
-//! `inspect.rs`.
+//! `inspect.rs`. `connect.rs` fetches the engine's `/info` here as well.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Tests of the plan's format, with the shim's own parser.
 //!
-//! The plan is the argument of the shim. The property tests at the end stand in for a fuzz target: cargo-fuzz needs a
+//! mcpm sends the plan to the shim. The property tests at the end stand in for a fuzz target: cargo-fuzz needs a
 //! nightly compiler, which the tests do not install, and the parser belongs to the shim, a program without the standard
 //! library, so only tests include it in the library.
 
