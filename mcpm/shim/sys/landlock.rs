@@ -1,4 +1,5 @@
-//! Landlock: restricts the files that a process and its children can use.
+//! Landlock: restricts the files that a process and its children can use and, since version 6, their signals and
+//! connections to abstract sockets.
 
 use super::{Errno, Fd, Result, call, number, opened};
 

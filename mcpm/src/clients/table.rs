@@ -1,7 +1,8 @@
 //! Lists the supported clients, with the paths of their configuration files and the format of their entries.
 //!
-//! A path begins with `~` for the home folder, `CONFIG` for the folder of configuration (`XDG_CONFIG_HOME`), `SUPPORT`
-//! for `~/Library/Application Support`, or `APPDATA` for the folder in the variable of that name.
+//! A path outside of a project begins with `~` for the home folder, `CONFIG` for the configuration folder
+//! (`XDG_CONFIG_HOME`), `SUPPORT` for `~/Library/Application Support`, or `APPDATA` for the folder in the variable of
+//! that name.
 
 use super::edit::Syntax;
 

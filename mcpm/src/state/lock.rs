@@ -1,7 +1,9 @@
-//! Implements the lock that the supervisor of a workload holds as long as it runs.
+//! Implements the lock of a workload, which is held by the process that runs the workload: the supervisor, `mcpm` in
+//! the foreground, or an embedding program.
 //!
-//! The kernel releases the lock when its holder ends for any reason, so the lock alone says whether a workload is
-//! supervised. The text in the file only identifies the holder, and has no meaning while nobody holds the lock.
+//! The kernel releases the lock when its holder ends for any reason, so the lock alone says whether a workload has a
+//! process that runs it. The text in the file only identifies the holder, and has no meaning while nobody holds the
+//! lock.
 
 use std::{
     fs::{File, TryLockError},

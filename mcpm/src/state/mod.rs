@@ -5,7 +5,7 @@
 //! STATE/workloads/NAME/status.json      the last status of the workload
 //! STATE/workloads/NAME/stop.json        how the supervisor should stop at the next signal
 //! STATE/workloads/NAME/tools.json       the names of the server's tools, written by commands that list them
-//! STATE/workloads/NAME/lock             held by the supervisor as long as it runs
+//! STATE/workloads/NAME/lock             held by the process that runs the workload
 //! STATE/workloads/NAME/supervisor.log   the supervisor's log
 //! STATE/groups/NAME.json                a group; its members name it in their specs
 //! ```

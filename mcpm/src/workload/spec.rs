@@ -1,4 +1,4 @@
-//! Defines the spec: the resolved configuration of a workload, with the origin of every value.
+//! Defines the spec: the resolved configuration of a workload, with the origins of its values.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 

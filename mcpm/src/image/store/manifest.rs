@@ -1,4 +1,4 @@
-//! Manifests and indexes of the OCI and of Docker, checked before anything is downloaded.
+//! Parses manifests and indexes of the OCI and of Docker, and checks them before the content that they list is used.
 
 use std::collections::BTreeMap;
 
