@@ -1,9 +1,9 @@
 //! Adds entries for workloads to the configuration files of MCP clients.
 //!
 //! [`Clients::add`] writes the entry of a workload into the file of a client, in the form that the client documents: a
-//! URL if the client and the workload's proxy both speak streamable HTTP, otherwise the command `mcpm proxy stdio
-//! NAME`. The rest of the file stays unchanged. The entry is recorded in the state folder, so that mcpm can delete it
-//! when the workload is removed, and update it when the URL changes.
+//! URL if the client and the workload's proxy both speak streamable HTTP, otherwise the command
+//! `mcpm proxy stdio NAME`. The rest of the file stays unchanged. The entry is recorded in the state folder, so that
+//! mcpm can delete it when the workload is removed, and update it when the URL changes.
 //!
 //! Entries contain no tokens. An entry can tell its client to read a token from an environment variable.
 

@@ -1,7 +1,7 @@
 //! Pulls images if necessary.
 //!
 //! An image that is not local is pulled. A local image is used without a pull, unless its tag moves (`latest`, or
-//! neither a tag nor a digest): then the newest image is pulled. If that is unavailable, the local image is used, with
+//! neither a tag nor a digest): then the newest image is pulled. If it is unavailable, the local image is used, with
 //! a warning.
 
 use std::io;

@@ -15,8 +15,8 @@
 //! [`reconcile`](reconcile()) combines the recorded status with the state of the lock and of the container.
 //!
 //! While a process holds the lock, only that process writes the status. Folders have mode 0700, and files 0600, apart
-//! from those that are mounted into containers. Other modules store further files in these folders;
-//! `docs/reference/state.md` describes all of them.
+//! from those that are mounted into containers. Other modules store further files in these folders (see
+//! `docs/reference/state.md`).
 
 pub(crate) mod document;
 pub(crate) mod file;
