@@ -1,9 +1,9 @@
 //! The records of containers: a folder for each, with its spec, its process, its exit code and its output.
 //!
-//! Any process of the user can read the records, and remove a container. Otherwise, only the processes that create and
-//! start the container write to its folder, and the monitor of its sandbox, which records the exit code. The kernel
-//! ends a container when the process that started it ends. So if the process in a record has ended, the container has
-//! exited.
+//! Any process of the user can read a record, and remove a container. Only three processes write to the folder of a
+//! container: the process that creates it, the process that starts it, and the monitor of its sandbox, which records
+//! the exit code. The kernel ends a container when the process that started it ends. So if the process in a record has
+//! ended, the container has exited.
 //!
 //! ```text
 //! STATE/containers/NAME/               a container
