@@ -1,4 +1,4 @@
-//! New namespaces, and their settings: host name, session, loopback interface and signals.
+//! New namespaces, and the host name, session, loopback interface and signals of this process.
 
 use super::{Fd, Result, SIGCHLD, call, exit, number};
 

@@ -1,4 +1,4 @@
-//! Records the connections of a server, as the smallest permission profile that allows them.
+//! Records the connections and name lookups of a server in a permission profile that allows them.
 
 use std::{
     collections::BTreeSet,

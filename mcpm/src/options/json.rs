@@ -1,5 +1,5 @@
-//! Serializes options as JSON: numbers and booleans as JSON values, other values in their text form. Secrets are
-//! omitted.
+//! Serializes and deserializes options as JSON: numbers and booleans as JSON values, other values in their text form.
+//! Secrets are not serialized.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -2,8 +2,8 @@
 //! `go://`, `mcpb://`).
 //!
 //! [`PackageReference`] parses references and rejects invalid names. A `Recipe` holds everything that an image is
-//! built from; the tag of the image is a hash of the recipe. `build::ensure` returns the image with that tag, or builds
-//! the image.
+//! built from; the tag of the image is a hash of the recipe, without the proxies. `build::ensure` returns the image
+//! with that tag, or builds the image.
 //!
 //! `dockerfile` renders the Dockerfile, which runs the fixed scripts in `scripts/`. `local` determines whether a path
 //! is a script, a bundle or a project. `project` selects the files of a local project; `exclusions` decides which files

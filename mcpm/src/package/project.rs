@@ -1,6 +1,6 @@
 //! Finds the project that a local path belongs to, and selects the files for its build.
 //!
-//! Links that lead out of the project are excluded, and so are the files that `exclusions` rejects.
+//! Links that are absolute or lead out of the project are excluded, and so are the files that `exclusions` rejects.
 
 use std::{
     fs, io,

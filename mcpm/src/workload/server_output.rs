@@ -1,7 +1,8 @@
-//! Records and reads the output of a workload's server. The process that runs the server records the output, across
-//! restarts of the server and its containers. Any process of the user can read it.
+//! Records and reads the output of a workload's server.
 //!
-//! The messages of a stdio server are data of its users, so they are written to a file only while somebody reads them.
+//! The process that runs the server records the output, across restarts of the server and its containers. Any process
+//! of the user can read it. The MCP messages that a stdio server sends may contain data of its users, so they are
+//! written to a separate file, and only while a process follows that file.
 
 use std::{
     fmt,

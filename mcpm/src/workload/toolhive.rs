@@ -1,6 +1,6 @@
 //! Imports configurations that ToolHive exported, and reports what cannot be imported.
 //!
-//! A field that protects a server and has no counterpart is an error, since a workload must not be started with less
+//! A field that protects a server and cannot be imported is an error, since a workload must not be started with less
 //! protection than configured. Fields that are specific to ToolHive, or follow from others, are ignored.
 
 use std::fmt::Display;

@@ -2,8 +2,8 @@
 //!
 //! Archives are hostile. An entry is created only beneath the folder, by the descriptor of its parent, and never
 //! through a link of an earlier entry. Devices and named pipes are skipped and counted. Removed files become whiteouts,
-//! and replaced folders are marked as opaque. Both are created only for entries with the names that the image
-//! specification reserves for them, never from devices or attributes in the archive.
+//! and replaced folders are marked as opaque. Only entries with the names that the image specification reserves for
+//! this purpose cause whiteouts and marks; devices and attributes in the archive never do.
 
 use std::{
     collections::BTreeMap,

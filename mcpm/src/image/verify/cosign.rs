@@ -1,4 +1,5 @@
-//! Converts cosign's annotations of a signature to a Sigstore bundle, so that both forms are verified by the same code.
+//! Converts cosign's annotations of a keyless signature to a Sigstore bundle, so that `identity.rs` verifies both forms
+//! with the same code.
 
 use std::collections::BTreeMap;
 

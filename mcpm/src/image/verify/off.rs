@@ -1,6 +1,7 @@
 //! Stub for builds without the Cargo feature `verify`: image signatures cannot be verified.
 //!
-//! The signer in a registry entry is still recognized, so that its image is never run unverified without a message.
+//! The signer in a registry entry is still recognized, so that its image is not run unverified without a message,
+//! unless the user has disabled the verification.
 
 use std::{convert::Infallible, fmt, path::Path};
 

@@ -1,8 +1,8 @@
 //! Reads MCP bundles (`.mcpb`, earlier `.dxt`): archives with a server, and a manifest that says how to start it.
 //!
-//! The files go from the archive into the build context, so they are never unpacked on this machine. [`manifest`] reads
-//! from the manifest which command starts the server, and which values the user supplies; [`archive`] reads the files,
-//! and limits their number and size.
+//! The files are copied from the archive directly into the build context, in memory. [`manifest`] reads from the
+//! manifest which command starts the server, and which values the user supplies; [`archive`] reads the files, and
+//! limits their number and size.
 
 #[cfg_attr(not(feature = "containers"), path = "archive_off.rs")]
 mod archive;

@@ -1,4 +1,4 @@
-//! Resolves the values that an MCP bundle needs, from options, from prompts, or from the bundle's defaults.
+//! Resolves the values that an MCP bundle needs: from options, else from the bundle's defaults, else from prompts.
 //!
 //! Values become variables, arguments and mounts of the workload. Secrets become variables only. Only the user may
 //! choose paths on this machine, so a default that is a path is never used.
