@@ -48,9 +48,11 @@ impl Workloads {
     /// start has failed.
     ///
     /// # Errors
-    /// `NotFound`; `CorruptState` or `Io` when the record cannot be changed.
+    /// `NotFound`; `NameTaken` if the workload runs or is being started; `CorruptState` or `Io` when the record cannot be
+    /// changed.
     pub fn mark_interrupted(&self, name: &str) -> Result<()> {
         let name = self.find(name)?;
+        let _lock = Lock::acquire(&self.store.lock_path(&name))?;
         let mut status: Status = self.store.load(&name, Document::Status)?;
         status.interrupted = true;
         self.store.save(&name, Document::Status, &status)
