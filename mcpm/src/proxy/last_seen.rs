@@ -1,6 +1,6 @@
-//! Records the outcome of the last exchange with a server, for `/health`.
+//! Records the outcomes of the last exchange with a server and of its last check, for `/health`.
 //!
-//! A request with the same outcome as the previous one costs only a comparison.
+//! A response with the same status as the previous one costs only a comparison.
 
 use std::{
     sync::{

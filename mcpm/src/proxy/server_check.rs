@@ -1,8 +1,8 @@
-//! Checks with one MCP exchange that a server speaks MCP over the expected transport.
+//! Checks with a short MCP exchange that a server speaks MCP over the expected transport.
 //!
-//! Over streamable HTTP, the exchange is `server/discover` and, if that is rejected, `initialize`, whose session
-//! is closed again. Over the deprecated SSE transport, the check reads the `endpoint` event. A server that
-//! requires a login passes, and so does one that responds with a JSON-RPC error. All responses are limited in size
+//! Over streamable HTTP, the check sends `server/discover` and, if that is rejected or gets no response, `initialize`,
+//! whose session is closed again. Over the deprecated SSE transport, the check reads the `endpoint` event. A server
+//! that requires a login passes, and so does one that responds with a JSON-RPC error. All responses are limited in size
 //! and time.
 
 use std::{error::Error as StdError, io, time::Duration};

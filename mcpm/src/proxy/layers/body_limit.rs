@@ -1,7 +1,8 @@
 //! Limits the size of request bodies.
 //!
-//! If `Content-Length` is above the limit, the request is rejected, and only the beginning of its body is read, for the
-//! request's id. Any other body fails when it exceeds the limit, and [`body_errors`] creates the response.
+//! If `Content-Length` is above the limit, the request is rejected, and at most the beginning of its body is read, for
+//! the request's id. A body of unknown length fails when it exceeds the limit, and [`body_errors`] creates the
+//! response.
 
 use std::{
     pin::Pin,

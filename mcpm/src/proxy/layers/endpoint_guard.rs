@@ -1,7 +1,8 @@
 //! With policies, restricts requests to the server's MCP endpoints.
 //!
 //! Policies apply to MCP messages. A request without a message, such as a form, or a message that is posted to another
-//! path of the same host, could have effects that no policy has checked.
+//! path of the same host, could have effects that no policy has checked. Requests without a body may also use
+//! `OPTIONS`, or read well-known URIs (RFC 8615).
 
 use std::sync::Arc;
 
