@@ -1,8 +1,10 @@
 //! Sends HTTP requests to identity providers, and only to URLs and addresses that are allowed.
 //!
-//! Unless the configuration waives this, the client requires HTTPS for all hosts except loopback, and connects only to
-//! public addresses. It resolves names itself, follows redirects only where its caller allows that, and limits the time
-//! and the size of every response. It trusts the certificates in option `mcpm_ca_bundle` in addition to the system's.
+//! By default, the client requires HTTPS for all hosts except loopback, and connects only to public addresses. For
+//! incoming authentication, options can waive both. For a login, private addresses are allowed if the remote server has
+//! one itself, and loopback if its URL names loopback. The client resolves names itself, follows redirects only where
+//! its caller allows that, and limits the time and the size of every response. It trusts the certificates in option
+//! `mcpm_ca_bundle` in addition to the system's.
 
 use std::{
     net::{IpAddr, Ipv4Addr},

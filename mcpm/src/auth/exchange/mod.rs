@@ -1,7 +1,7 @@
 //! Replaces the caller's token with a token that is issued for the server (token exchange, RFC 8693).
 //!
 //! [`spec`] is the configuration, [`token_request`] sends the request and parses the response, and
-//! [`TokenExchanger`] caches a token until shortly before its expiry.
+//! [`TokenExchanger`] caches a token until shortly before its expiry, for at most one hour.
 
 mod error;
 mod spec;

@@ -1,7 +1,7 @@
 //! Introspects tokens (RFC 7662), and caches the results for a short time.
 //!
-//! A result is cached for 30 s, and never beyond the token's expiry. Concurrent requests with the same token share
-//! one introspection, and the number of concurrent introspections is limited.
+//! A result is cached for 30 s, and never beyond the token's expiry; a failure to get a result, for 1 s. Concurrent
+//! requests with the same token share one introspection, and the number of concurrent introspections is limited.
 
 use std::{
     sync::{

@@ -1,8 +1,7 @@
-//! Caches the principals of tokens whose signatures were verified, so that each token is verified once and not for each
-//! request.
+//! Caches the principals of tokens whose signatures were verified, so that a token is not verified for each request.
 //!
-//! An entry is valid no longer than its token, and only as long as the key set with which the token was verified is in
-//! use, because a key set that is fetched later may no longer contain the key.
+//! An entry is valid for at most one hour, no longer than its token, and only as long as the key set with which the
+//! token was verified is in use, because a key set that is fetched later may no longer contain the key.
 //!
 //! The cache is keyed by SHA-256 digests. The digest of a known token is not computed again: the token is found by a
 //! keyed hash, which is cheaper for a token of a kilobyte, and then compared in full.
