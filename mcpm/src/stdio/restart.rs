@@ -1,4 +1,5 @@
-//! The restart policy: a limited number of attempts with exponential backoff.
+//! The restart policy: a limited number of attempts with exponential backoff. Restarts that fail because the container
+//! engine is unavailable do not count as attempts.
 
 use std::time::Duration;
 

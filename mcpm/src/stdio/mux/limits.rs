@@ -1,4 +1,4 @@
-//! Timeouts and limits of a multiplexer.
+//! Timeouts and limits of the multiplexers of a server, and of the router that selects among its processes.
 
 use std::time::Duration;
 

@@ -4,9 +4,11 @@
 //! token, and the response is delivered with the client's own id, with its JSON type. A message of the server that
 //! names no recipient is delivered to the only session that it can concern; if several are possible, or the process has
 //! served several owners, a request is rejected and a notification is dropped. Progress and resource updates go to the
-//! clients that asked for them, and changes of lists to all sessions. The multiplexer opens no socket: [`shared_handshake`] admits clients, [`from_client`] handles client
-//! messages, [`from_server`] handles server messages, [`subscriptions`] merges the subscriptions of the stateless era,
-//! and [`lifecycle`] handles the start, restart and end of the process while its clients stay connected.
+//! clients that asked for them, and changes of lists to all sessions. The multiplexer opens no socket.
+//!
+//! [`shared_handshake`] admits clients, [`from_client`] handles client messages, [`from_server`] handles server
+//! messages, [`subscriptions`] merges the subscriptions of the stateless era, and [`lifecycle`] handles the start,
+//! restart and end of the process while its clients stay connected.
 
 mod error;
 mod from_client;

@@ -1,4 +1,4 @@
-//! Limits the resources that one client subscribes to.
+//! Limits the resources that one session, or one caller with `subscriptions/listen` requests, subscribes to.
 
 use http::StatusCode;
 

@@ -2,8 +2,8 @@
 //! "Subscriptions").
 //!
 //! Servers keep only one listener of each kind per connection, so the multiplexer sends one request for all lists and
-//! all requested resources. Each client receives only the notifications that it requested, with the id of its own
-//! request.
+//! all requested resources. Each client receives only the list changes and resource updates that it requested, with
+//! the id of its own request.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

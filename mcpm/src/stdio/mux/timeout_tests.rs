@@ -1,4 +1,4 @@
-//! Tests of timeouts that are too long for a test with a real server.
+//! Tests of timeouts that are too long for a test with a real server, and of nested batches.
 
 use std::time::{Duration, Instant};
 
