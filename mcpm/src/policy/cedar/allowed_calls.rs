@@ -1,8 +1,9 @@
 //! Caches which tools and prompts one caller may use, so that policies are not evaluated for each call.
 //!
 //! A decision depends on the caller, the entity and the context. For one caller and policy set, the context of calls
-//! differs only by the arguments that policies read. So the cache contains only permitted calls without such arguments.
-//! For a denied call, the policies are evaluated each time, because the reasons of the denial are logged.
+//! differs only by the arguments that policies read, and a tool may have annotations. So the cache contains only
+//! permitted calls without such arguments and annotations. For a denied call, the policies are evaluated each time,
+//! because the reasons of the denial are logged.
 
 use std::{
     collections::HashSet,

@@ -1,8 +1,9 @@
 //! Converts JSON values, such as claims and the arguments of calls, to Cedar values.
 //!
-//! Integers become `Long`, other numbers `decimal` with four decimal places; arrays become sets, objects become
-//! records. `null` is omitted. A number that neither type can represent is rejected, so that no policy overlooks it. An
-//! input over the limits is also rejected, because a Cedar value takes many times the size of the JSON text.
+//! Integers, such as `6` and `6.0`, become `Long`. Other numbers are rounded to a `decimal` with four decimal places.
+//! Arrays become sets, objects become records. `null` is omitted. A number that is too large for its type is rejected,
+//! so that no policy overlooks it. Arguments over the limits are also rejected, because a Cedar value takes many times
+//! the size of the JSON text.
 
 use std::collections::HashMap;
 
