@@ -1,9 +1,9 @@
 //! The HTTP/1.1 client for one server.
 //!
 //! A connection is used by one request at a time, and an idle connection is kept open for a short time for the next
-//! request. If the server has closed the connection, the client sends the request on another one, but only if no part
-//! of the request was sent before, or if the request has no body and its method is idempotent (RFC 9110 section 9.2.2
-//! forbids other retries).
+//! request. If the server has closed an idle connection, the client sends the request on another one, but only if no
+//! part of the request was sent before, or if the request has no body and its method is idempotent (RFC 9110 section
+//! 9.2.2).
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 

@@ -1,7 +1,8 @@
 //! Compares this client with hyper's on the same response bytes.
 //!
-//! Both must accept a response with the same status, reason, headers and body, or both must reject it, except for the
-//! deliberate differences in [`is_deliberately_stricter`] and [`is_deliberately_more_lenient`].
+//! Both must accept a response with the same status, reason, body and headers (without those of the framing), or both
+//! must reject it, except for the deliberate differences in [`is_deliberately_stricter`] and
+//! [`is_deliberately_more_lenient`].
 
 use std::{
     error::Error as StdError,
