@@ -2,8 +2,8 @@
 //!
 //! A tokio timer for each request would cost an entry in tokio's timer wheel, and a system call if the timer is the
 //! next one due. Timers of the same length are due in about the order in which they are set, and nearly all of them are
-//! dropped before they fire. So one tokio timer serves all timers of one length, and only has to be set again when it
-//! fires.
+//! dropped before they fire. So one tokio timer serves all timers of one length, and rarely has to be set again before
+//! it fires.
 
 use std::{
     pin::Pin,

@@ -1,9 +1,9 @@
 //! Limits audit events that unauthenticated peers can cause in any number.
 //!
 //! Each [`LimitedCause`] has its own token bucket and its own allowance of bytes. Only unlimited events refill the
-//! allowances. So a flood of any duration fills no more than a share of the log: it does not cause the events of
-//! authenticated callers to be rotated away, and does not suppress events of other causes. Events beyond a limit are
-//! counted, and a summary event reports their number.
+//! allowances. So the events of a flood of any duration fill no more than a share of the log, and do not suppress
+//! events of other causes. Events beyond a limit, or without room in the queue, are counted, and a summary event
+//! reports their number. When the allowance of a cause is used up, there is at most one summary event per hour.
 
 use std::{
     collections::BTreeMap,

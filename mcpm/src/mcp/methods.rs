@@ -1,4 +1,4 @@
-//! The names of the methods of MCP.
+//! Lists the MCP methods that are labels of metrics. Requests of tasks (`tasks/*`) are not among them.
 
 /// Methods of both eras, sorted.
 const METHODS: [&str; 29] = [

@@ -1,7 +1,6 @@
 //! Redacts URLs in messages, plans, lists and logs.
 //!
-//! A query often contains a key, userinfo contains a password, and a fragment may contain a token. All code that
-//! outputs URLs uses these functions.
+//! A query often contains a key, userinfo may contain a password, and a fragment may contain a token.
 
 use url::Url;
 

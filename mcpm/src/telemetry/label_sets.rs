@@ -1,4 +1,4 @@
-//! Instruments that are bound to the label sets in use, so that the label sets are not hashed for each measurement.
+//! Binds instruments to the first label sets in use, so that these label sets are not hashed for each measurement.
 
 use std::sync::{PoisonError, RwLock};
 
