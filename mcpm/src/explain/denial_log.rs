@@ -1,4 +1,5 @@
-//! Stores the recent denials of one server in memory, and in a file for other processes.
+//! Stores the recent denials of one server in memory and, if a path is given, in two files for other processes. One of
+//! the files has the denials that unauthenticated callers can cause.
 
 use std::{
     collections::{BTreeMap, VecDeque},
