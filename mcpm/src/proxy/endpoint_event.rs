@@ -1,7 +1,8 @@
 //! Rewrites the `endpoint` event of the deprecated SSE transport.
 //!
 //! The event names the URL to which clients post messages. The rewritten URL is on the proxy, below its external path
-//! prefix. With a URL on the server's own host, clients would bypass the proxy.
+//! prefix. With a URL on the server's own host, clients would bypass the proxy. A relative URL without a leading slash,
+//! or a URL on a third host, is not rewritten.
 
 use std::{
     pin::Pin,

@@ -1,4 +1,5 @@
-//! Forwards requests to an HTTP server, with unchanged bodies.
+//! Forwards requests to an HTTP server. Bodies are unchanged, except the `endpoint` event of the deprecated SSE
+//! transport.
 //!
 //! Small request bodies are buffered, so that a request can be sent again. All other bodies are streamed.
 
