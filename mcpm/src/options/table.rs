@@ -89,7 +89,8 @@ options! {
         /// Isolate the container network from the host
         ///
         /// Each connection of the server passes through mcpm, which rejects all that the permission profile does not
-        /// allow.
+        /// allow. Even without this option, mcpm isolates the container if the permission profile allows no
+        /// connections, or is a file that restricts them.
         isolate_network: Option<bool> = "false" [common: true];
         /// Let an isolated container connect to the container runtime's gateway addresses
         ///
