@@ -132,7 +132,10 @@ impl Secrets {
     /// `NotFound`; the errors of the store.
     pub async fn remove(&self, name: &str) -> Result<()> {
         check_name(name)?;
-        if self.store.remove(name).await? { Ok(()) } else { Err(self.missing(&[name])) }
+        if self.store.remove(name).await? {
+            return Ok(());
+        }
+        Err(self.missing(&[name]).hint("`mcpm secret list` shows all"))
     }
 
     /// Returns the values of all these names.

@@ -188,7 +188,7 @@ fn set_engine_failed(candidate: &Candidate, failure: &Error) -> Error {
     let set_by = candidate.set_by.as_deref().unwrap_or("the settings");
     let hint = match failure.next_step() {
         Some(step) => format!("{step}, or change `{set_by}`"),
-        None => format!("change `{set_by}`"),
+        None => format!("restart the engine, or change `{set_by}`"),
     };
     Error::new(failure.kind(), format!("cannot use the engine at `{}`", candidate.endpoint))
         .with("set by", set_by)
