@@ -41,7 +41,7 @@ pub(crate) fn command() -> Command {
         Arg::new(IMAGE).value_name("IMAGE").required(true).action(ArgAction::Append).help(help)
     };
     Command::new("image")
-        .about("Manage the images that are stored without a container engine")
+        .about("Manage the images of the built-in runtime")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands([

@@ -43,7 +43,7 @@ pub(crate) fn command() -> Command {
                     .long(TAIL)
                     .value_name("LINES")
                     .value_parser(whole_number(u64::MAX))
-                    .help("Number of lines to show from the end"),
+                    .help("Number of lines to show from the end; by default, all lines"),
             )
             .arg(since("Show only output that was written since this time"))
             .arg(
@@ -60,7 +60,7 @@ pub(crate) fn command() -> Command {
                     .requires(FOLLOW)
                     .conflicts_with_all([TAIL, SINCE])
                     .help(
-                        "Show the messages that a stdio server sends from now on; mcpm does not store them",
+                        "With `--follow`, show the messages that a stdio server sends; mcpm does not store them",
                     ),
             )
             .arg(

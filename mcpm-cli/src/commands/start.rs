@@ -50,7 +50,9 @@ fn arguments(command: Command) -> Command {
         .long(START_TIMEOUT)
         .value_name("DURATION")
         .value_parser(|text: &str| Duration::parse(text))
-        .help("How long a server may take to become ready, at this start and later ones");
+        .help(
+            "How long a server may take to become ready, at this start and later ones; unchanged by default",
+        );
     workload_args::name_args(command).arg(foreground).arg(start_timeout).arg(output::arg(&[TEXT, JSON]))
 }
 

@@ -78,13 +78,17 @@ options! {
         /// Host that traffic is forwarded to, for the transports `sse` and `streamable-http`
         target_host: Option<String> = "127.0.0.1" [kind: ValueKind::Host];
         /// Port the container exposes, for the transports `sse` and `streamable-http`
-        target_port: Option<u16> [range: Some((1.0, 65535.0)), computed_default: Some("the port the image exposes")];
+        target_port: Option<u16> [
+            range: Some((1.0, 65535.0)), computed_default: Some("the port the image exposes, otherwise 8080"),
+        ];
         /// Publish a container port on the host
         ///
         /// The port is bound to the loopback address unless another address precedes it. If only the container
         /// port is given, a free host port is chosen. IPv6 addresses are written in brackets.
         publish: Vec<PublishSpec> [short: Some('p')];
         /// Network mode of the container: `host`, `bridge`, or a network by name
+        ///
+        /// Without this option, the `network.mode` of the permission profile is used, if the profile has one.
         network: Option<String> = "bridge" [placeholder: Some("NETWORK")];
         /// Isolate the container network from the host
         ///
@@ -99,7 +103,8 @@ options! {
         allow_runtime_gateway: Option<bool> = "false";
         /// Environment variable for the server
         ///
-        /// On the command line, `-e NAME` passes the value that the variable has in mcpm's own environment.
+        /// On the command line, `-e NAME` passes the value that the variable has in mcpm's own environment, where it
+        /// must be set.
         env: Vec<EnvVar> [common: true, short: Some('e')];
         /// Load environment variables from a file
         env_file: Option<PathBuf>;
@@ -257,13 +262,16 @@ options! {
     }
     section "Workload and container" | "Proxy" for (run, proxy) {
         /// Additional origins of web pages that may call the proxy
+        ///
+        /// If the proxy listens on a loopback address, it also accepts pages from loopback origins, such as
+        /// `http://localhost:3000`. It rejects pages from all other origins.
         allowed_origins: List<String> [placeholder: Some("ORIGIN,..."), addition: true];
         /// Additional hostnames that clients may use to reach the proxy
         ///
         /// The proxy rejects requests with any other name in the `Host` header, as a protection against DNS rebinding.
-        /// Loopback names and the hosts of `--host` and `--allowed-origins` need not be listed. If authentication is
-        /// configured and the proxy listens on an address that is not loopback, it accepts any name, unless the
-        /// permission profile restricts names with `network.inbound.allow_host`.
+        /// If the permission profile has `network.inbound.allow_host`, the proxy accepts only the names listed there
+        /// and here. Otherwise, loopback names and the hosts of `--host` and `--allowed-origins` need not be listed,
+        /// and a proxy that requires authentication and listens on an address that is not loopback accepts any name.
         allowed_hosts: List<String> [placeholder: Some("HOST,..."), addition: true];
     }
     section "Workload and container" for (run) {
@@ -306,9 +314,11 @@ options! {
         oidc_required_scopes: List<String> [placeholder: Some("SCOPE,..."), addition: true];
     }
     section "Incoming authentication" for (run, proxy as addition) {
-        /// Allow OIDC issuers without HTTPS, for local development and testing (insecure)
+        /// Allow OIDC and token exchange URLs without HTTPS, for development and testing (insecure)
+        ///
+        /// Loopback URLs need no HTTPS, even without this option.
         oidc_insecure_allow_http: Option<bool> = "false";
-        /// Allow JWKS and OIDC endpoints on private IP addresses
+        /// Allow JWKS, OIDC and token exchange endpoints on private IP addresses
         jwks_allow_private_ip: Option<bool> = "false";
         /// File with a bearer token that authenticates JWKS and OIDC requests
         jwks_auth_token_file: Option<PathBuf>;
@@ -414,7 +424,9 @@ options! {
         /// Header to add to OTLP requests
         otel_headers: Vec<Header> [placeholder: Some("key=value")];
         /// Service name in traces and metrics
-        otel_service_name: Option<String> [placeholder: Some("NAME"), computed_default: Some("`mcpm-<name>`")];
+        otel_service_name: Option<String> [
+            placeholder: Some("NAME"), computed_default: Some("`OTEL_SERVICE_NAME` of the environment, otherwise `mcpm-<name>`"),
+        ];
         /// Additional resource attributes in traces and metrics
         otel_custom_attributes: Option<Attributes>;
         /// Names of environment variables to include in spans
