@@ -174,7 +174,7 @@ impl Secrets {
         let message = format!("there {what} {} in {}", quoted.join(", "), self.store.location());
         let first = names.first().copied().unwrap_or_default();
         Error::new(ErrorKind::NotFound, message).hint(format!(
-            "store it with `mcpm secret set {first}`, or set `{}`",
+            "run `mcpm secret set {first}`, or set the variable `{}`",
             environment::variable_name(first)
         ))
     }
@@ -196,13 +196,13 @@ fn check_name(name: &str) -> Result<()> {
     let rule = if name.is_empty() {
         "a name cannot be empty"
     } else if name.starts_with('-') {
-        "a name does not begin with `-`"
+        "a name cannot begin with `-`"
     } else if name.contains(',') || name.chars().any(char::is_control) {
-        "a name has no comma and no control characters"
+        "a name cannot contain commas or control characters"
     } else if name.trim() != name {
-        "a name neither begins nor ends with a space"
+        "a name cannot begin or end with a space"
     } else if name.len() > 255 {
-        "a name has at most 255 bytes"
+        "a name can have at most 255 bytes"
     } else {
         return Ok(());
     };
