@@ -18,14 +18,14 @@ pub(crate) fn text(path: &Path, what: &str) -> Result<String> {
             std::io::ErrorKind::InvalidData => ErrorKind::InvalidOption,
             _ => ErrorKind::Io,
         };
-        Error::new(kind, format!("cannot read {what} `{shown}`")).source(error)
+        Error::new(kind, format!("cannot read the {what} `{shown}`")).source(error)
     };
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text))
         .map_err(failed)?;
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(invalid(format!("{what} `{shown}` is larger than {MAX_FILE_BYTES} bytes")));
+        return Err(invalid(format!("the {what} `{shown}` is larger than {MAX_FILE_BYTES} bytes")));
     }
     Ok(text)
 }

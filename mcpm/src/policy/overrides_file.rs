@@ -62,7 +62,7 @@ impl<'de> Deserialize<'de> for Unique {
 
 /// Reads the file.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<String, ToolOverride>> {
-    let OverridesDocument { tools: Unique(mut tools) } = config_file::json(path, "file of tool overrides")?;
+    let OverridesDocument { tools: Unique(mut tools) } = config_file::json(path, "tool override file")?;
     for (name, one) in &mut tools {
         one.name = one.name.take().filter(|name| !name.is_empty());
         one.description = one.description.take().filter(|description| !description.is_empty());

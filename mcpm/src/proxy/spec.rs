@@ -210,7 +210,8 @@ impl ProxySpec {
         if !self.host.is_empty() && self.host.chars().all(allowed) {
             return Ok(());
         }
-        let message = format!("invalid value `{}` for `host`: neither an address nor a name", self.host);
+        let message =
+            format!("invalid value `{}` for `host`: neither an IP address nor a hostname", self.host);
         Err(Error::new(ErrorKind::InvalidOption, message))
     }
 }

@@ -109,7 +109,8 @@ impl TunnelTarget {
                 "anyone who knows the public URL could use the server",
             ),
         };
-        let hint = format!("{why}: require a login with `oidc_issuer`, or set `allow_unauthenticated`");
+        let hint =
+            format!("{why}: start the target's proxy with `oidc_issuer`, or set `allow_unauthenticated`");
         Err(Error::new(ErrorKind::InvalidOption, message).hint(hint))
     }
 

@@ -185,8 +185,8 @@ impl HttpServerSupervisor {
                     self.containers.last_output(id).await
                 );
                 return Err(Error::new(ErrorKind::StartFailed, message).hint(
-                    "set `target_port` to the port it listens on, or set `transport` to `stdio` if it speaks over \
-                     stdio",
+                    "set `target_port` to the port that the server listens on, or set `transport` to `stdio` if the \
+                     server uses stdio",
                 ));
             }
             tokio::time::sleep(pause).await;

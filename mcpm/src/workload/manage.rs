@@ -306,7 +306,7 @@ pub(super) fn no_logs(name: &str) -> Error {
 /// container remains.
 fn after_proxy(error: Error) -> Error {
     if error.kind() == ErrorKind::EngineUnavailable {
-        error.with("done so far", "its proxy has ended")
+        error.with("done so far", "the workload's proxy has ended")
     } else {
         error
     }

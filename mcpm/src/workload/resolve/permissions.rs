@@ -119,17 +119,21 @@ impl EffectivePermissions {
         let requested = options.learn.is_some().then_some(true).or(options.isolate_network);
         if requested == Some(true) && !can_be_held {
             return refused(format!("a container in the network `{mode}` cannot be isolated"))
-                .map_err(|error| error.hint("leave out `network`, or `isolate_network`"));
+                .map_err(|error| error.hint("use the network `bridge`, or leave out `isolate_network`"));
         }
         if outbound.is_nothing() && !can_be_held {
             return refused(format!(
                 "the network `{mode}` conflicts with a permission profile that allows no connection"
             ))
-            .map_err(|error| error.hint("leave out `network`, or allow connections in the profile"));
+            .map_err(|error| error.hint("use the network `bridge`, or allow connections in the profile"));
         }
         if profile.privileged && (requested == Some(true) || outbound.is_nothing() || outbound.is_limited()) {
-            return refused("the network of a privileged container cannot be restricted".to_owned())
-                .map_err(|error| error.hint("leave out `privileged`, or set `insecure_allow_all`"));
+            return refused("the network of a privileged container cannot be restricted".to_owned()).map_err(|error| {
+                error.hint(
+                    "leave out `privileged` in the profile, or set `network.outbound.insecure_allow_all` to `true` \
+                     there",
+                )
+            });
         }
         let limited = outbound.is_limited();
         // If `isolate_network` is not set, a profile file of the user is still enforced; any other profile is not.

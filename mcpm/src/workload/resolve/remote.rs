@@ -123,8 +123,10 @@ fn reject_duplicate_header<'a>(
     if !headers.any(|other| other.eq_ignore_ascii_case(name)) {
         return Ok(());
     }
-    let message =
-        format!("the header `{name}` would be set twice: for an exchanged token, and for all requests");
+    let message = format!(
+        "the header `{name}` would be set twice: to the exchanged token, and by an option that adds it to each \
+         request"
+    );
     Err(Error::new(ErrorKind::InvalidOption, message)
         .hint("set `token_exchange_header_name` to another header"))
 }

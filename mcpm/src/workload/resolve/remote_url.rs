@@ -31,7 +31,7 @@ impl RemoteUrl {
         if !url.username().is_empty() || url.password().is_some() {
             // The error does not repeat the URL, which would show the credentials.
             return Err(Error::new(ErrorKind::InvalidOption, "the URL of the server contains credentials")
-                .hint("remove everything before `@` in the host"));
+                .hint("remove the user name and the password before `@`"));
         }
         url.set_fragment(None);
         Target::parse(url.as_str())?;
