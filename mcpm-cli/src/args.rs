@@ -146,7 +146,11 @@ pub fn options<O: OptionSet>(matches: &ArgMatches) -> Result<O> {
     for spec in O::SPECS {
         for text in matches.get_many::<String>(spec.name).into_iter().flatten() {
             match spec.type_name {
-                "EnvVar" => options.set(spec.name, &with_value(text))?,
+                "EnvVar" => {
+                    let hint = "give a value, or the name of a variable in mcpm's own environment";
+                    let outcome = options.set(spec.name, &with_value(text));
+                    outcome.map_err(|error| if text.contains('=') { error } else { error.hint(hint) })?;
+                }
                 _ => options.set(spec.name, text)?,
             }
         }
