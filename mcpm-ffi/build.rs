@@ -1,4 +1,5 @@
-//! Sets the ABI version in the name of the shared library: `MAJOR`, or `0.MINOR` while the major version is 0.
+//! Sets the soname of the shared library, or its install name on macOS. The name contains the ABI version: `MAJOR`, or
+//! `0.MINOR` while the major version is 0.
 
 use std::env;
 

@@ -1,5 +1,5 @@
-//! Checks that the committed files which are generated from the option table and the catalogue of reasons are up to
-//! date.
+//! Checks that the committed generated files are up to date: reference pages, sources of the bindings, the C header and
+//! the list of exported C functions.
 //!
 //! `MCPM_UPDATE=1 cargo test -p mcpm-tests --test generated` rewrites them. It is a single test, because some files are
 //! generated from other generated files.

@@ -1,4 +1,5 @@
-//! Configures glibc's allocator to return memory to the system after clients and servers made a proxy allocate it.
+//! Limits how much freed memory glibc's allocator retains, and returns free pages to the system at intervals, so that a
+//! proxy shrinks again after a load peak.
 //!
 //! By default, glibc retains more and more freed memory. It maps large buffers separately, and unmaps them when they
 //! are freed, but each freed buffer can raise the size from which a buffer counts as large, up to 32 MiB. Free pages

@@ -1,9 +1,10 @@
 //! Completes names in shells. A shell's completion script calls this program with [`VARIABLE`] set, and this module
 //! finds the names.
 //!
-//! Completion does not prompt, unlock or connect to anything: names come from the environment and from files of this
-//! machine. Names that contain special characters of a shell are omitted, because servers and registries choose their
-//! own names. File names may contain them, because [`shells`] makes the shells quote file names.
+//! Completion does not prompt, unlock a secret store or connect to anything: names come from this program, its
+//! environment and files on this machine. Names that contain special characters of a shell are omitted, because servers
+//! and registries can choose any names. File names may contain such characters: [`shells`] makes completion of file
+//! names safe in each shell.
 
 use std::{
     env,

@@ -1,4 +1,4 @@
-//! Shows a login prompt: the URL to open, and the time limit.
+//! Shows a login prompt: the URL to open, the time limit, and the code of a device login.
 
 use std::io::{self, Write as _};
 

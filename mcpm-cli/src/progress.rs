@@ -1,4 +1,4 @@
-//! Shows progress on a terminal while a command waits. Warnings are shown everywhere.
+//! Shows progress on a terminal while a command waits. Warnings are also shown without a terminal.
 
 use std::{
     fmt,

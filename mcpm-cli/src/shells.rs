@@ -1,4 +1,5 @@
-//! Adapts clap's completion for shells, so that a completed file name is never run as a command.
+//! Adapts clap's completion, so that bash and PowerShell never run a part of a completed file name as a command, and
+//! zsh can load the script from a folder of functions.
 
 use std::{
     ffi::OsString,

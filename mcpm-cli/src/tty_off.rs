@@ -1,4 +1,4 @@
-//! Replaces the terminal prompts on Windows, where values come only from options, variables and standard input.
+//! Replaces the terminal prompts on Windows, where mcpm does not ask for values.
 
 use mcpm::{Result, options::Secret, user_prompt::LoginPrompt};
 

@@ -1,4 +1,5 @@
-//! Exports connections to servers to Python and Swift.
+//! Exports the connection type to Python and Swift: JSON-RPC messages to and from a server whose proxy runs in the same
+//! process.
 
 use std::sync::Arc;
 

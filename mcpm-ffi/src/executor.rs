@@ -1,6 +1,6 @@
 //! Runs the tasks of all bindings on threads of mcpm.
 //!
-//! The first task starts the threads, and [`shutdown`] ends them. A later task starts new threads.
+//! The threads start when they are first needed. [`shutdown`] ends them; later tasks start new ones.
 
 use std::{
     fmt,

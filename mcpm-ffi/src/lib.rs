@@ -1,4 +1,4 @@
-//! The C, Python and Swift bindings of mcpm.
+//! Implements the C, Python and Swift bindings of mcpm.
 //!
 //! The bindings only translate between languages: the library makes all decisions. [`c`] contains the C bindings;
 //! `connection_handle`, `executor`, `prompt_bridge`, `sigpipe` and `workload_handle` are shared by all bindings; the

@@ -1,4 +1,4 @@
-//! Blocks `SIGPIPE`, the signal for writing to a closed pipe or connection.
+//! Blocks `SIGPIPE` on mcpm's threads, because this signal would end a C or Swift program that does not handle it.
 
 /// Blocks `SIGPIPE` on this thread, so that writing to a pipe or connection that the peer has closed is an error.
 /// Otherwise the signal would end the process: a Rust or Python program ignores it, but a C or Swift program does not.

@@ -1,6 +1,6 @@
-//! Exports the types of option values to Python and Swift.
+//! Exports the types of option values, states and log streams to Python and Swift.
 //!
-//! Each type mirrors a type of the library. If the two differ, this module does not compile.
+//! Each enum and record here mirrors a type of the library. If the two differ, this module does not compile.
 
 use std::{
     net::{AddrParseError, IpAddr},

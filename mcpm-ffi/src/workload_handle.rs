@@ -1,4 +1,4 @@
-//! Provides a workload handle for the bindings that is usable from any thread, and after the end of the workload.
+//! Provides the workload handle of the bindings, which any thread can use, even after the workload has ended.
 
 use std::{
     mem,

@@ -1,4 +1,4 @@
-//! Runs a container image as an MCP server, prints where clients connect, and removes it on Ctrl-C.
+//! Runs a container image as an MCP server, prints the URL for clients, and removes the workload on Ctrl-C.
 //!
 //!     cargo run --example run_image -- IMAGE [ARGS...]
 

@@ -1,5 +1,6 @@
-//! Tests the build steps that depend on the system: the XCFramework, the C library with the file names of macOS, and
-//! which targets are rejected.
+//! Tests the build steps that depend on the operating system: the XCFramework, the C library with the file names of
+//! macOS, and the rejection of targets that this system cannot build.
+//!
 //! Scripts that record their arguments replace the tools of macOS.
 
 use std::{

@@ -1,4 +1,5 @@
-//! Checks that every operation and every option exists in every language.
+//! Checks that every operation and every option exists in every language, and that a tested program calls each C
+//! function.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

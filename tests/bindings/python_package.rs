@@ -1,4 +1,5 @@
-//! Runs the tests, the style checks and the examples of the Python package, and builds its reference and its wheel.
+//! Runs the tests, the style checks and the examples of the Python package, and builds its reference, its wheel and its
+//! source distribution.
 
 use std::{
     collections::BTreeSet,

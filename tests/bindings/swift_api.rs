@@ -1,7 +1,6 @@
 //! Compares the public API of the Swift package with the snapshot in the repository.
 //!
-//! The API consists of the public declarations of the module `Mcpm`, and of those of the generated types that the
-//! module exports.
+//! The API consists of the public declarations of the module `Mcpm` and of the generated types that it exports.
 
 use std::{collections::BTreeSet, env, fs, iter::Peekable, path::PathBuf, str::Chars};
 

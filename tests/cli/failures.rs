@@ -1,4 +1,5 @@
-//! Checks that a failed start reports the cause and leaves nothing behind: no container, no record, no process.
+//! Checks that a failed start reports the cause and leaves nothing behind: no container, no record, no process. Also
+//! tests damaged records.
 
 use std::{fs, net::TcpListener};
 

@@ -1,4 +1,5 @@
-//! Checks that the program accepts the commands and files in the guides and the README.
+//! Checks the guides and the README: the program accepts their commands and files, their links lead somewhere, and their
+//! code is part of tested programs.
 
 use std::{
     fs,

@@ -1,4 +1,5 @@
-//! Tests permission profiles and isolation on the command line: which options are rejected, and what a plan shows.
+//! Tests permission profiles and isolation on the command line: which options are rejected, what a plan shows, and which
+//! files a recorded profile overwrites.
 
 use super::support::Home;
 

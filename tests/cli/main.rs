@@ -1,4 +1,4 @@
-//! Tests the `mcpm` command as users run it: the real program with a real engine, one subject per file.
+//! Tests the `mcpm` command as users run it: the real program, in most tests with a real engine; one subject per file.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod adversarial;

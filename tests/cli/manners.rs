@@ -1,5 +1,5 @@
-//! Tests properties of all commands: JSON with a published schema, help that fits on a screen, and no colors if the
-//! user has disabled them.
+//! Tests properties of all commands: JSON with a published schema, short help that fits on a screen, and no colors or
+//! hints if the user has disabled them.
 
 use std::{collections::BTreeSet, fs, process::Command};
 

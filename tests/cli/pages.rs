@@ -1,5 +1,5 @@
-//! Tests the man pages and completion scripts, which packages generate with the program: they are complete, and man and
-//! the shells accept them. Also tests completions in real shells.
+//! Tests the man pages and completion scripts that the program generates: they are complete, and man and the shells
+//! accept them. Also tests completions in real shells.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,5 @@
-//! Checks that the displayed status is true and that a workload recovers, whichever of its processes was killed.
+//! Checks that the displayed status is true and that a workload recovers, whichever of its processes was killed. Also
+//! tests runs in the foreground, interrupted starts and concurrent starts.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Generates the files that C, Python and Swift programs include, with cbindgen and uniffi.
+//! Generates the C header with cbindgen, and the Python and Swift modules with uniffi; lists the exported C functions.
 
 use std::{
     env, fs,

@@ -29,8 +29,8 @@ fn record<O: OptionSet>(source: &mut String, name: &str) {
 /// Returns `mcpm-ffi/src/c/setters.rs`.
 pub(crate) fn setters() -> String {
     let mut source = format!(
-        "//! One setter per option.\n{GENERATED_HEADER}\nuse std::{{ffi::c_char, time::Duration}};\n\n\
-         use super::{{ProxyBuilder, WorkloadBuilder, builder}};\n"
+        "//! Exports one setter to C for each option of a workload and of a proxy.\n{GENERATED_HEADER}\n\
+         use std::{{ffi::c_char, time::Duration}};\n\nuse super::{{ProxyBuilder, WorkloadBuilder, builder}};\n"
     );
     setters_of::<WorkloadOptions>(&mut source, "WorkloadBuilder");
     setters_of::<ProxyOptions>(&mut source, "ProxyBuilder");

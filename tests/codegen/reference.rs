@@ -1,4 +1,4 @@
-//! Generates `options.md` and `reasons.md` in `docs/reference`.
+//! Generates `options.md`, `reasons.md` and `export.schema.json` in `docs/reference`.
 
 use std::fmt::Write as _;
 

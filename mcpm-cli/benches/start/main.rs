@@ -1,11 +1,11 @@
 //! Measures the time from a command to the first response of its server: `cargo bench -p mcpm-cli --bench start`.
 //!
 //! Runs `mcpm run` with the smallest static stdio server, alternately with Docker and with the built-in runtime, and
-//! compares the times with a direct start of the same server program. A measurement ends with the response to
-//! `initialize`, which is sent over HTTP to the URL that the command prints. Then the benchmark starts [`IDLE`] idle
-//! workloads, and compares the memory of all processes of the machine before and after. Everything is measured in one
-//! run and printed as Markdown; the only assertion is that responses are correct. Needs gcc and Docker, and root for
-//! starts with cold caches and for the memory of all processes.
+//! compares the times with a direct start of the same server program over stdio. For a workload, the benchmark sends
+//! `initialize` over HTTP to the URL that `mcpm run` prints, and stops the clock at the end of the response. Then it
+//! starts [`IDLE`] idle workloads with each runtime, and compares the memory of all processes of the machine before and
+//! after. Everything is measured in one run and printed as Markdown. Only the responses of workloads are checked. Needs
+//! gcc and Docker, and root for starts with cold caches and for the memory of all processes.
 
 use std::{
     error::Error,

@@ -1,4 +1,4 @@
-//! `mcpm client`: adds workloads to the configurations of MCP clients.
+//! `mcpm client`: adds workloads to the configurations of MCP clients, and removes, lists and imports entries.
 
 use std::{
     io::{self, IsTerminal as _, Write as _},

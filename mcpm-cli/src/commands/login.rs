@@ -1,4 +1,4 @@
-//! `mcpm login` and `mcpm logout`: create and revoke the logins of workloads to their remote servers.
+//! `mcpm login` and `mcpm logout`: log workloads in to their remote servers, and revoke and remove these logins.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Lists the commands; each has a file of its own. A new command needs a file and an entry in [`ALL`].
+//! Lists the commands, which the other files of this folder implement. A new command needs an entry in [`ALL`].
 
 use std::process::ExitCode;
 

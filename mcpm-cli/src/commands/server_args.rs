@@ -1,4 +1,5 @@
-//! Defines the arguments of commands that connect to an MCP server: a workload or a URL, and how to connect.
+//! Defines the arguments of commands that connect to an MCP server (a workload or a URL, and how to connect), and opens
+//! the connection.
 
 use std::{cell::RefCell, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! `mcpm service`: starts interrupted workloads when the machine starts.
+//! `mcpm service`: installs a user service that starts interrupted workloads when the machine starts.
 
 use std::{
     env, fs, io,

@@ -1,4 +1,4 @@
-//! `mcpm start` and `mcpm restart`: start recorded workloads.
+//! `mcpm start` and `mcpm restart`: start recorded workloads; `restart` stops them first.
 
 use std::{process::ExitCode, time::Duration};
 

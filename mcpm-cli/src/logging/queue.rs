@@ -1,4 +1,4 @@
-//! Queues log lines for a thread that writes them. Lines that do not fit into the queue are counted and reported.
+//! Queues log lines for a thread that writes them. If the queue is full, lines are lost; the log then states how many.
 
 use std::{
     io,

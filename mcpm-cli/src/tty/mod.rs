@@ -1,4 +1,4 @@
-//! Prompts on the controlling terminal, whatever the standard streams are, without echo for secrets.
+//! Prompts on the controlling terminal, even if the standard streams are redirected, and without echo for secrets.
 
 mod redirect;
 

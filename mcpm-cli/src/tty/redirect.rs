@@ -1,4 +1,5 @@
-//! Shows the remaining time for a login, and reads the URL of a redirect that did not reach this machine.
+//! Shows the remaining time for a login, and reads the URL of a redirect that did not reach this machine. Does so only
+//! if standard input and standard error are terminals.
 
 use std::{
     fs::{File, OpenOptions},

@@ -1,4 +1,4 @@
-//! Holds the user data of callbacks in C programs, and frees it.
+//! Holds the user data that C programs pass with their callbacks, and frees it after the last call.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! Exports connections to servers to C, for the process in which their proxy runs.
+//! Exports the connection type to C: JSON-RPC messages to and from a server whose proxy runs in the same process.
 
 use std::{
     ffi::{c_char, c_void},

@@ -1,5 +1,6 @@
-//! The C bindings: opaque builders and handles, one setter per option, and status codes. `bindings/c/include/mcpm.h`
-//! is generated from these sources and documents their conventions.
+//! Implements the C bindings: opaque builders and handles, one setter per option, and status codes.
+//!
+//! The header `bindings/c/include/mcpm.h` is generated from these sources, and documents their conventions.
 #![expect(unsafe_code, reason = "C calls through raw pointers and by exported names")]
 #![expect(clippy::missing_safety_doc, reason = "the conventions in the header hold for every function")]
 

@@ -1,4 +1,4 @@
-//! Exports the prompt to C, whose callbacks C programs implement.
+//! Exports the prompt interface to C, as a set of callbacks that C programs implement.
 
 use std::{
     ffi::{CStr, CString, c_char, c_void},

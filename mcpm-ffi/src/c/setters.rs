@@ -1,4 +1,4 @@
-//! One setter per option.
+//! Exports one setter to C for each option of a workload and of a proxy.
 // Generated from the option table by tests/generated.rs; do not edit.
 
 use std::{ffi::c_char, time::Duration};

@@ -1,6 +1,6 @@
-//! Compares the proxy with other ways to reach a server: `cargo bench -p mcpm --bench proxy [-- --soak]`.
+//! Compares the proxy with other ways to reach a server: `cargo bench -p mcpm --bench proxy [-- ARGUMENTS]`.
 //!
-//! Everything is measured in one run and shown as ratios, because the speed of the machine varies between runs. The
+//! The speed of the machine varies between runs, so all ways are measured in one run, and tables also show ratios. The
 //! only assertion is that every response is correct. `docs/reference/performance.md` explains the tables.
 //!
 //! - no argument: times, processor time per call and memory, as a Markdown table

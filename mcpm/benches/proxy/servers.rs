@@ -1,4 +1,4 @@
-//! Runs the servers and proxies of the benchmark. Each of them is this program, started again with a role.
+//! Runs the servers and the mcpm proxies of the benchmark. Each of them is this program, started again with a role.
 
 use std::{
     convert::Infallible,
