@@ -1,4 +1,5 @@
-//! Builds the packages for Linux, installs them in a bare Debian with the commands in the README, and runs the image.
+//! Builds the packages for Linux, installs them in a bare Debian with the commands in the README, and runs the image of
+//! mcpm. Packages for arm64 are only built and inspected.
 
 use std::{
     env, fs,

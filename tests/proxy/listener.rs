@@ -1,4 +1,5 @@
-//! Tests the address on which the proxy listens, and the errors if it cannot listen there.
+//! Tests the address on which the proxy listens, the errors if it cannot listen there, and the status and the port of a
+//! proxy that stops.
 
 use mcpm::{
     ErrorKind,

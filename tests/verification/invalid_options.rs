@@ -1,4 +1,4 @@
-//! Tests options that are rejected before a registry is queried.
+//! Tests verification options that are rejected, or cause a warning, before a registry is queried.
 
 use mcpm::ErrorKind;
 
